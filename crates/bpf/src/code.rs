@@ -1,0 +1,57 @@
+//! A program before it meets a kernel: instructions, what they still refer to by name, and where they came from.
+
+use crate::insn::Insn;
+
+/// A map that a program refers to, by its place in the list of maps of whoever loads the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MapRef(pub u32);
+
+/// What an instruction refers to until the loader knows file descriptors and BTF ids.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// A 64-bit load of a map (`BPF_PSEUDO_MAP_FD`).
+    Map(MapRef),
+    /// A 64-bit load of an address inside the first value of an array map (`BPF_PSEUDO_MAP_VALUE`); the second slot's
+    /// immediate already holds the offset.
+    MapValue(MapRef),
+    /// A call of a kernel function by name (`BPF_PSEUDO_KFUNC_CALL`); the immediate becomes its BTF id.
+    Kfunc(String),
+}
+
+/// One reference to fill in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Relocation {
+    /// Index of the instruction (of its first slot, for a 64-bit load).
+    pub insn: usize,
+    /// What it refers to.
+    pub target: Target,
+}
+
+/// Bytes of the source text that an instruction was made from: `start..end`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SourceRange {
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+/// From instruction `insn` on (until the next entry), the code was made from `source`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Index of the first instruction.
+    pub insn: usize,
+    /// Where it came from.
+    pub source: SourceRange,
+}
+
+/// A program that still has to be bound to maps and kernel functions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Code {
+    /// The instructions; a 64-bit load takes two.
+    pub insns: Vec<Insn>,
+    /// References to fill in before loading, in instruction order.
+    pub relocations: Vec<Relocation>,
+    /// Where instructions came from, in instruction order.
+    pub lines: Vec<Line>,
+}

@@ -1,0 +1,4 @@
+//! The `kestrel` command: words on a terminal.
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,143 @@
+//! What the compiler is told about one event and one kernel: all it ever learns of the outside world.
+
+use kestrel_bpf::btf::{Btf, TypeId};
+use std::sync::Arc;
+
+/// The kind of BPF program an event's hook is: decides what register 1 holds and what may be read directly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProgramKind {
+    /// `BPF_PROG_TYPE_KPROBE` at an entry or instruction: context is `struct pt_regs`.
+    Kprobe,
+    /// `BPF_PROG_TYPE_KPROBE` at a return: context is `struct pt_regs`.
+    Kretprobe,
+    /// `BPF_PROG_TYPE_TRACEPOINT`: context is the formatted entry.
+    Tracepoint,
+    /// `BPF_PROG_TYPE_RAW_TRACEPOINT`: context is an array of `u64` arguments.
+    RawTracepoint,
+    /// `BPF_PROG_TYPE_TRACING` on a tracepoint (`tp_btf`): an array of `u64` arguments, typed by BTF.
+    TracingTracepoint,
+    /// `BPF_PROG_TYPE_TRACING` on a function's entry (`fentry`): an array of `u64` arguments, typed by BTF.
+    Fentry,
+    /// `BPF_PROG_TYPE_TRACING` on a function's return (`fexit`): the arguments, then the return value.
+    Fexit,
+    /// `BPF_PROG_TYPE_PERF_EVENT`: context is `struct bpf_perf_event_data`.
+    PerfEvent,
+}
+
+/// Where a value of the event comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// `size` bytes at `offset` of the context, an integer of that size.
+    Context { offset: u32, size: u8 },
+    /// A string or array whose place the entry gives as `__data_loc`: a `u32` at `offset`, low half the offset in the
+    /// entry, high half the length in bytes.
+    DataLocation { offset: u32 },
+    /// A fixed array or text inside the context at `offset`.
+    ContextArray { offset: u32, bytes: u32 },
+    /// A member of the `struct pt_regs` that the context *is* (kprobes): byte offset of a `u64`.
+    Register { offset: u32 },
+    /// The `index`th `u64` of the context; `trusted` where the verifier knows its BTF type and lets us read through it.
+    Argument { index: u32, trusted: bool },
+    /// An expression of the language over the event's other fields (a field rule of a raw tracepoint).
+    Expression(String),
+}
+
+/// A value's type as the catalog knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ValueType {
+    /// A type of the kernel's BTF.
+    Btf(TypeId),
+    /// An integer; `base` is how it is shown.
+    Integer {
+        size: u8,
+        signed: bool,
+        base: kestrel_trace::layout::Base,
+    },
+    /// A boolean of one byte.
+    Bool,
+    /// An address of unknown type; `user` where it is the process's.
+    Pointer { user: bool },
+    /// `char *`: the address of a NUL-terminated string, in the process's or the kernel's memory.
+    CString { user: bool },
+    /// `char[n]`.
+    Text { size: u32 },
+    /// An array of integers or pointers.
+    Array { element: Box<ValueType>, count: u32 },
+    /// Variable-length text (`__data_loc char[]`).
+    String,
+    /// An integer with names for its values.
+    Enumeration {
+        size: u8,
+        signed: bool,
+        names: kestrel_trace::layout::Names,
+    },
+    /// An integer with names for its bits.
+    Flags {
+        size: u8,
+        names: kestrel_trace::layout::Names,
+    },
+}
+
+/// A named value that an event carries: `args.NAME` in the language, a field of `record()`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventField {
+    /// A C identifier.
+    pub name: String,
+    /// Its type.
+    pub ty: ValueType,
+    /// Where it comes from.
+    pub source: Source,
+    /// Whether `record()` without arguments takes it (internal operands of field rules are not taken).
+    pub recorded: bool,
+}
+
+/// How the number of the event in record headers is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventNumber {
+    /// Known when the program is made.
+    Constant(u16),
+    /// `bpf_get_attach_cookie`: one program serves many events.
+    Cookie,
+}
+
+/// What this kernel's BPF can do, found by trying.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// `bpf_preempt_disable`/`bpf_preempt_enable` kernel functions (6.10).
+    pub preempt_disable: bool,
+    /// `bpf_get_attach_cookie` for this program kind.
+    pub attach_cookie: bool,
+    /// `bpf_get_func_ip` for this program kind.
+    pub func_ip: bool,
+    /// `bpf_get_current_task_btf` (5.11).
+    pub current_task_btf: bool,
+    /// `bpf_probe_read_kernel` and relatives (5.5); without them `bpf_probe_read` is used.
+    pub probe_read_kernel: bool,
+}
+
+/// One resolved event on one kernel.
+#[derive(Clone)]
+pub struct Context {
+    /// As people name it: `sched:sched_switch`, `kprobe:vfs_read`; what `probe` gives.
+    pub name: String,
+    /// The traced function, for `func`.
+    pub function: Option<String>,
+    /// The kind of hook.
+    pub program: ProgramKind,
+    /// The number in record headers.
+    pub number: EventNumber,
+    /// Values the event carries.
+    pub fields: Vec<EventField>,
+    /// `arg0`…`arg9`, where the event has positional arguments.
+    pub arguments: Vec<Source>,
+    /// `retval`, where it has one.
+    pub return_value: Option<EventField>,
+    /// The kernel's types, if it publishes them.
+    pub types: Option<Arc<Btf>>,
+    /// What generated code may use.
+    pub features: Features,
+    /// Whether loads through trusted pointers may be direct (else each is a probe read).
+    pub direct_loads: bool,
+    /// Whether a writer can be preempted between reserve and commit (see FACTS on preemption; 6.13 system calls, fentry).
+    pub preemptible: bool,
+}

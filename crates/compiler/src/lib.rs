@@ -1,0 +1,5 @@
+//! From bpftrace-language text to BPF and record layouts: pure, so that every program can be made and run without a kernel.
+#![forbid(unsafe_code)]
+
+pub mod context;
+pub mod lang;

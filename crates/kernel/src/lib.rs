@@ -1,0 +1,5 @@
+//! The running kernel as a safe API: bpf(2), perf events, tracefs, procfs, symbols; the only crate with unsafe code, no policy.
+#![allow(
+    unsafe_code,
+    reason = "system calls and memory maps live here and nowhere else; each block says why it is sound"
+)]

@@ -1,0 +1,20 @@
+//! What can happen, declared: an event class has a number, a name, a kind and a layout; what did happen is a record.
+
+use crate::layout::Layout;
+
+/// Number of an event class within its trace: the id in each record's header. 0 is never used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventId(pub u16);
+
+/// One kind of record in a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventClass {
+    /// Its number in record headers.
+    pub id: EventId,
+    /// As people name it: `sched:sched_switch`, `kprobe:vfs_read`.
+    pub name: String,
+    /// The event kind's canonical name: `tracepoint`, `kprobe`, `kretprobe`, `fentry`, …
+    pub kind: String,
+    /// The payload's fields.
+    pub layout: Layout,
+}

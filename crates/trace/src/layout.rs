@@ -1,0 +1,203 @@
+//! Where each field of a record lies: the one definition that generated code, the decoder and the CTF metadata share.
+//!
+//! A record is `header u64 | pid u32, tid u32 | fixed part | tail`, 8-aligned, its length a multiple of 8. Fixed fields have
+//! constant offsets and natural alignment. Fields of variable length (strings, stacks) keep an element count (`u16`) in the
+//! fixed part; their elements follow in the tail: stacks first (8-aligned), then strings without padding between them.
+
+use std::sync::Arc;
+
+/// Bytes before the payload: event header (8) and common context, pid and tid (8).
+pub const PAYLOAD: u32 = 16;
+
+/// How an integer is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// `42`, `-1`.
+    Decimal,
+    /// `0x2a`.
+    Hexadecimal,
+    /// `052`, for file modes.
+    Octal,
+}
+
+/// Whose addresses a stack holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// The kernel's.
+    Kernel,
+    /// The traced process's.
+    User,
+}
+
+/// Names of numbers, shared between fields.
+pub type Names = Arc<[(i64, String)]>;
+
+/// The type of a field as it lies in the record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldType {
+    /// An integer of 1, 2, 4 or 8 bytes.
+    Integer { size: u8, signed: bool, base: Base },
+    /// One byte, 0 or 1.
+    Bool,
+    /// Eight bytes; shown in hexadecimal, as `symbol+offset` where `symbolic` and known.
+    Pointer { symbolic: bool },
+    /// An integer whose values have names.
+    Enumeration { size: u8, signed: bool, names: Names },
+    /// An integer that is a set of named bits, shown as `A|B`; a value not covered is shown in hexadecimal.
+    Flags { size: u8, names: Names },
+    /// `char[size]`, up to the first NUL.
+    Text { size: u32 },
+    /// `count` elements of a fixed type (an integer, pointer or the like).
+    Array { element: Box<FieldType>, count: u32 },
+    /// A string of at most `max` bytes without its NUL, in the tail.
+    String { max: u32 },
+    /// At most `max` return addresses of 8 bytes, innermost first, in the tail.
+    Stack { space: Space, max: u32 },
+}
+
+/// Where a field lies; offsets count from the start of the record (its header).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At a constant offset.
+    Fixed { offset: u32 },
+    /// In the tail; its element count is a `u16` at `count_offset`.
+    Tail { count_offset: u32 },
+}
+
+/// One field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// A C identifier; `kstack`, `arg0`, `prev_comm`.
+    pub name: String,
+    /// Its type.
+    pub ty: FieldType,
+    /// Where it lies.
+    pub place: Place,
+}
+
+/// The payload of one event class.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Layout {
+    /// In the order in which people read them.
+    fields: Vec<Field>,
+    /// Bytes of header, context and fixed part: where the tail begins (8-aligned if there are stacks).
+    fixed_end: u32,
+}
+
+impl FieldType {
+    /// Whether the field lives in the tail.
+    pub fn is_variable(&self) -> bool {
+        matches!(self, Self::String { .. } | Self::Stack { .. })
+    }
+
+    /// Size and alignment in the fixed part, in bytes (of the count, for a variable field).
+    fn fixed_shape(&self) -> (u32, u32) {
+        match self {
+            Self::Integer { size, .. } | Self::Enumeration { size, .. } | Self::Flags { size, .. } => {
+                (u32::from(*size), u32::from(*size))
+            }
+            Self::Bool => (1, 1),
+            Self::Pointer { .. } => (8, 8),
+            Self::Text { size } => (*size, 1),
+            Self::Array { element, count } => {
+                let (size, align) = element.fixed_shape();
+                (size * count, align)
+            }
+            Self::String { .. } | Self::Stack { .. } => (2, 2),
+        }
+    }
+
+    /// Most bytes the field takes in the tail.
+    pub fn tail_max(&self) -> u32 {
+        match self {
+            Self::String { max } => *max,
+            Self::Stack { max, .. } => *max * 8,
+            _ => 0,
+        }
+    }
+}
+
+impl Layout {
+    /// Places fields given in reading order. Larger alignments come first in memory, so there is no padding between them.
+    pub fn new(fields: impl IntoIterator<Item = (String, FieldType)>) -> Self {
+        let mut fields: Vec<Field> = fields
+            .into_iter()
+            .map(|(name, ty)| {
+                let place = if ty.is_variable() {
+                    Place::Tail { count_offset: 0 }
+                } else {
+                    Place::Fixed { offset: 0 }
+                };
+                Field { name, ty, place }
+            })
+            .collect();
+        let mut order: Vec<usize> = (0..fields.len()).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(fields[i].ty.fixed_shape().1));
+        let mut end = PAYLOAD;
+        for i in order {
+            let field = &mut fields[i];
+            let (size, align) = field.ty.fixed_shape();
+            let at = end.next_multiple_of(align.max(1));
+            match &mut field.place {
+                Place::Fixed { offset } | Place::Tail { count_offset: offset } => *offset = at,
+            }
+            end = at + size;
+        }
+        if fields.iter().any(|f| matches!(f.ty, FieldType::Stack { .. })) {
+            end = end.next_multiple_of(8);
+        }
+        Self {
+            fields,
+            fixed_end: end,
+        }
+    }
+
+    /// The fields in reading order.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The variable fields in the order in which their elements stand in the tail: stacks, then strings.
+    pub fn tail(&self) -> impl Iterator<Item = &Field> {
+        let stacks = self
+            .fields
+            .iter()
+            .filter(|f| matches!(f.ty, FieldType::Stack { .. }));
+        stacks.chain(
+            self.fields
+                .iter()
+                .filter(|f| matches!(f.ty, FieldType::String { .. })),
+        )
+    }
+
+    /// The fixed fields and the counts of the variable ones, in memory order.
+    pub fn fixed(&self) -> Vec<&Field> {
+        let mut all: Vec<&Field> = self.fields.iter().collect();
+        all.sort_by_key(|f| f.offset());
+        all
+    }
+
+    /// Bytes from the start of the record to the start of the tail.
+    pub fn fixed_end(&self) -> u32 {
+        self.fixed_end
+    }
+
+    /// Bytes of the record where nothing is variable, else `None`: a multiple of 8.
+    pub fn constant_size(&self) -> Option<u32> {
+        (!self.fields.iter().any(|f| f.ty.is_variable())).then(|| self.fixed_end.next_multiple_of(8))
+    }
+
+    /// Most bytes a record of this layout can take: a multiple of 8.
+    pub fn max_size(&self) -> u32 {
+        (self.fixed_end + self.fields.iter().map(|f| f.ty.tail_max()).sum::<u32>()).next_multiple_of(8)
+    }
+}
+
+impl Field {
+    /// Offset of the field, or of its count, from the start of the record.
+    pub fn offset(&self) -> u32 {
+        match self.place {
+            Place::Fixed { offset } | Place::Tail { count_offset: offset } => offset,
+        }
+    }
+}

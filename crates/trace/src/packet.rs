@@ -1,0 +1,54 @@
+//! The byte shape of one ring page, which is one CTF packet: the only place where its offsets stand.
+//!
+//! ```text
+//! 0    magic u32, uuid [u8;16], stream id u32                      packet.header   written once, by user space
+//! 24   timestamp begin u64, timestamp end u64                      packet.context  ns of CLOCK_MONOTONIC
+//! 40   content size u64 (bits), packet size u64 (bits)
+//! 56   packet sequence number u64, events discarded u64
+//! 72   cpu u32, buffer u32
+//! 80   committed u64: low half bytes, high half events
+//! 88   events: header u64 = id (16 bits, low) | time << 16 (48 bits), pid u32, tid u32, payload; each starts 8-aligned
+//! ```
+//!
+//! The committed word only ever grows within one use of a page: each record adds its length to the low half and one to the
+//! high half; who leaves the page adds the unused rest plus [`SEALED`]. So a page is whole when the low half is
+//! [`CAPACITY`]` + `[`SEALED`], and its content size and end time are valid from then on.
+
+/// Bytes in a page, and so in a packet.
+pub const PAGE: u32 = 4096;
+/// Bytes of packet header and packet context; the first event starts here.
+pub const HEADER: u32 = 88;
+/// Bytes of a page that events can use.
+pub const CAPACITY: u32 = PAGE - HEADER;
+/// Added to the committed bytes, with the unused rest, by whoever leaves the page.
+pub const SEALED: u32 = 8;
+/// First word of each packet (CTF 1.8).
+pub const MAGIC: u32 = 0xc1fc_1fc1;
+
+/// Byte offsets within a page.
+pub mod offset {
+    /// `u32`, [`super::MAGIC`].
+    pub const MAGIC: u32 = 0;
+    /// 16 bytes, the trace's uuid.
+    pub const UUID: u32 = 4;
+    /// `u32`, always 0: there is one stream class.
+    pub const STREAM: u32 = 20;
+    /// `u64`, ns.
+    pub const TIMESTAMP_BEGIN: u32 = 24;
+    /// `u64`, ns.
+    pub const TIMESTAMP_END: u32 = 32;
+    /// `u64`, bits of the packet in use, header included.
+    pub const CONTENT_SIZE: u32 = 40;
+    /// `u64`, bits: always [`super::PAGE`]` * 8`.
+    pub const PACKET_SIZE: u32 = 48;
+    /// `u64`, counts the packets of one ring.
+    pub const SEQUENCE: u32 = 56;
+    /// `u64`, events discarded in this ring up to the end of this packet.
+    pub const DISCARDED: u32 = 64;
+    /// `u32`.
+    pub const CPU: u32 = 72;
+    /// `u32`, the buffer's number within its session.
+    pub const BUFFER: u32 = 76;
+    /// `u64`, see the module's page.
+    pub const COMMITTED: u32 = 80;
+}

@@ -1,0 +1,3 @@
+//! The project's own chores: guests, tests, benchmarks, demo, tidy.
+
+fn main() {}
