@@ -2,4 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod context;
+pub mod ir;
 pub mod lang;
+pub mod sink;
