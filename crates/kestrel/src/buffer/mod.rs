@@ -2,3 +2,4 @@
 
 pub mod emit;
 pub mod layout;
+pub mod ring;
