@@ -2,3 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffer;
+pub mod catalog;
+mod error;
+
+pub use error::{Error, Result};
