@@ -26,4 +26,7 @@ pub enum Error {
     /// An operation that the instruction table does not have in this form.
     #[error("assembling BPF: there is no instruction for {what} (instruction {insn})")]
     NoInstruction { insn: usize, what: String },
+    /// Bytes that are not BTF.
+    #[error("reading BTF: {what} (byte {offset})")]
+    Btf { what: &'static str, offset: usize },
 }
