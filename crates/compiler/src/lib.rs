@@ -2,7 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod codegen;
 pub mod context;
+pub mod error;
 pub mod ir;
 pub mod lang;
+pub mod pass;
 pub mod sink;

@@ -124,9 +124,11 @@ impl Btf {
 
     fn names(&self) -> &NameIndex {
         self.names.get_or_init(|| {
-            let mut index = NameIndex::with_room(self.offsets.len());
-            for (id, &at) in self.ids().zip(&self.offsets) {
-                let name = u32_at(&self.data, at as usize).unwrap_or(0);
+            let name = |at: &u32| u32_at(&self.data, *at as usize).unwrap_or(0);
+            let named = self.offsets.iter().filter(|at| name(at) != 0).count();
+            let mut index = NameIndex::with_room(named);
+            for (id, at) in self.ids().zip(&self.offsets) {
+                let name = name(at);
                 if name != 0 {
                     index.add(self.hash_of(name), id.0);
                 }

@@ -97,9 +97,7 @@ impl Renderer<'_> {
             Type::Enum(e) => join(&tag("enum", e.name), &inner),
             Type::Fwd { name, union } => join(&tag(if union { "union" } else { "struct" }, name), &inner),
             Type::Ptr(to) => {
-                let pointer = if inner.starts_with('*') || inner.is_empty() {
-                    format!("*{inner}")
-                } else if inner.starts_with(['[', '(']) {
+                let pointer = if inner.is_empty() || inner.starts_with(['*', '[', '(']) {
                     format!("*{inner}")
                 } else {
                     format!("* {inner}")

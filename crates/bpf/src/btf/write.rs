@@ -113,7 +113,7 @@ impl Builder {
 
     fn integer(&mut self, name: &str, size: u32, encoding: u32) -> TypeId {
         let name = self.string(name);
-        let tail = vec![encoding << 24 | size * 8];
+        let tail = vec![(encoding << 24) | (size * 8)];
         self.push(Entry::sized(Kind::Int, name, size, tail))
     }
 

@@ -165,7 +165,10 @@ impl Display for Op {
             Self::SlotAddress { slot, offset, .. } => write!(f, "&{slot}+{offset}"),
             Self::Map { map, .. } => write!(f, "map{}", map.0),
             Self::MapValue { map, offset, .. } => write!(f, "&map{}[0]+{offset}", map.0),
-            Self::Helper { helper, args, .. } => write!(f, "{}({})", helper.name(), list(args)),
+            Self::Helper { helper, args, .. } => match helper.name() {
+                Some(name) => write!(f, "{name}({})", list(args)),
+                None => write!(f, "helper#{}({})", helper.0, list(args)),
+            },
             Self::Kfunc { name, args, .. } => write!(f, "kernel {name}({})", list(args)),
         }
     }

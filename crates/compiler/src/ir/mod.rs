@@ -5,14 +5,14 @@
 
 mod builder;
 mod dump;
-mod helper;
 mod map;
 mod op;
 
 pub use builder::Builder;
-pub use helper::Helper;
 pub use map::{MapKind, MapSpec, MapUse};
 pub use op::{AluOp, AtomicOp, Bits, Condition, Op, Operand, Width};
+
+pub use kestrel_bpf::helper::{self, Helper};
 
 use kestrel_bpf::code::SourceRange as Span;
 

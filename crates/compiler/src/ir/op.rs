@@ -1,7 +1,8 @@
 //! The operations of the intermediate code: what each reads and writes; not what it becomes.
 
-use super::{Helper, Slot, Vreg};
+use super::{Slot, Vreg};
 use kestrel_bpf::code::MapRef;
+use kestrel_bpf::helper::{self, Helper};
 
 /// Size of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -245,6 +246,21 @@ pub enum AtomicOp {
     Exchange,
 }
 
+/// Helpers without any effect but their result.
+const PURE: &[Helper] = &[
+    helper::KTIME_GET_NS,
+    helper::GET_PRANDOM_U32,
+    helper::GET_SMP_PROCESSOR_ID,
+    helper::GET_CURRENT_PID_TGID,
+    helper::GET_CURRENT_UID_GID,
+    helper::GET_CURRENT_TASK,
+    helper::GET_CURRENT_TASK_BTF,
+    helper::GET_CURRENT_CGROUP_ID,
+    helper::GET_FUNC_IP,
+    helper::GET_ATTACH_COOKIE,
+    helper::MAP_LOOKUP_ELEM,
+];
+
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields speak for themselves")]
@@ -398,7 +414,7 @@ impl Op {
             Self::Store { .. } | Self::Atomic { .. } | Self::CompareExchange { .. } | Self::Kfunc { .. } => {
                 false
             }
-            Self::Helper { helper, .. } => helper.is_pure(),
+            Self::Helper { helper, .. } => PURE.contains(helper),
             _ => true,
         }
     }
