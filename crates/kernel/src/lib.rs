@@ -5,10 +5,13 @@
 )]
 
 pub mod bpf;
+pub mod btf;
 pub mod error;
 pub mod host;
+pub mod kallsyms;
 pub mod mmap;
 pub mod perf;
+pub mod privilege;
 pub mod procfs;
 pub mod tracefs;
 
