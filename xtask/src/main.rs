@@ -10,8 +10,12 @@ use clap::{Parser, Subcommand};
 
 mod artifact;
 mod guest;
+mod guest_tests;
 mod install;
+mod tally;
+mod test;
 mod vm;
+mod vm_test;
 
 /// The project's own chores.
 #[derive(Debug, Parser)]
@@ -28,11 +32,15 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Vm(vm::Options),
+    VmTest(vm_test::Options),
+    Test(test::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Vm(options) => vm::run(&options),
+        Command::VmTest(options) => vm_test::run(&options),
+        Command::Test(options) => test::run(&options),
     };
     result.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");
