@@ -1,11 +1,9 @@
 //! Guest tests: which run where, and running them, two guests at a time. What is in a test is the test's business.
 
 use std::{
-    collections::BTreeMap,
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     process::Command,
-    sync::Mutex,
-    sync::PoisonError,
+    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant, SystemTime},
 };

@@ -10,6 +10,7 @@ use clap::Args;
 
 use crate::{
     artifact::cargo,
+    bench,
     guest_tests::{self, Selection},
     install,
     tally::{Tally, skipped_sections},
@@ -30,7 +31,10 @@ type Part = (&'static str, fn() -> Result<Tally>);
 const PARTS: &[Part] = &[("format", format), ("lints", lints), ("host tests", host)];
 
 /// The parts that need guests.
-const GUEST_PARTS: &[Part] = &[("guest tests", guests)];
+const GUEST_PARTS: &[Part] = &[
+    ("guest tests", guests),
+    ("instructions", bench::instructions::check),
+];
 
 /// Runs every part, whatever became of the one before; the last line counts the tests.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
