@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use vm_tests::protocol::Stream;
 
@@ -66,6 +66,10 @@ pub(crate) struct Options {
 
 /// Runs the command on each kernel asked for; the status is the first that is not 0.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    ensure!(
+        options.kernel != "all" || options.dump.is_none(),
+        "--dump names one file: name one kernel, too"
+    );
     install::ensure(install::GUESTS)?;
     if !options.with.is_empty() {
         install::ensure(install::IMAGES)?;
