@@ -72,6 +72,3 @@ fn identifiers<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Vec<String> 
 fn length_name(name: &str) -> String {
     format!("_{name}_length")
 }
-
-#[cfg(test)]
-mod tests;
