@@ -26,10 +26,16 @@ fn every_format_is_understood_and_its_fields_do_not_overlap() {
         let mut fields: Vec<_> = format.common.iter().chain(&format.fields).collect();
         fields.sort_by_key(|field| field.offset);
         for pair in fields.windows(2) {
-            assert!(pair[0].offset + pair[0].size <= pair[1].offset, "{event:?}: {pair:?}");
+            assert!(
+                pair[0].offset + pair[0].size <= pair[1].offset,
+                "{event:?}: {pair:?}"
+            );
         }
         for field in fields {
-            assert!(!field.name.is_empty() && !field.type_text.is_empty(), "{event:?}: {field:?}");
+            assert!(
+                !field.name.is_empty() && !field.type_text.is_empty(),
+                "{event:?}: {field:?}"
+            );
             if field.location != Location::Inline {
                 assert_eq!(field.size, 4, "{event:?}: {field:?}");
             } else if let Some(len) = field.array_len.filter(|len| *len > 0) {
@@ -46,9 +52,21 @@ fn well_known_values_have_their_names() {
     let switch = tracefs.format("sched", "sched_switch").unwrap();
     assert_eq!(switch.field("prev_comm").unwrap().array_len, Some(16));
     let state = switch.labels("prev_state").unwrap();
-    assert_eq!(state.kind, LabelKind::Flags { delimiter: "|".into() });
+    assert_eq!(
+        state.kind,
+        LabelKind::Flags {
+            delimiter: "|".into()
+        }
+    );
     // TASK_INTERRUPTIBLE and TASK_UNINTERRUPTIBLE have been 1 and 2 for ever.
     assert_eq!(state.rows[..2], [(1, "S".into()), (2, "D".into())]);
-    let softirq = tracefs.format("irq", "softirq_entry").unwrap().labels("vec").unwrap();
-    assert_eq!((softirq.kind, softirq.rows[1].clone()), (LabelKind::Symbolic, (1, "TIMER".into())));
+    let softirq = tracefs
+        .format("irq", "softirq_entry")
+        .unwrap()
+        .labels("vec")
+        .unwrap();
+    assert_eq!(
+        (softirq.kind, softirq.rows[1].clone()),
+        (LabelKind::Symbolic, (1, "TIMER".into()))
+    );
 }
