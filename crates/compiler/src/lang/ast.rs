@@ -106,6 +106,10 @@ pub struct Statement {
 
 /// The kinds of statement.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
 pub enum StatementKind {
     /// An expression for its effect.
     Expr(Expr),
@@ -167,6 +171,10 @@ pub struct Expr {
 
 /// The kinds of expression.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
 pub enum ExprKind {
     /// `42`, `0x2a`, `1ms` (as ns), `4M` (as bytes); `unsigned` by a suffix `u`.
     Integer { value: u64, unsigned: bool },

@@ -1,3 +1,8 @@
 //! The language's surface: text to syntax tree with diagnostics; no types, no kernel.
 
 pub mod ast;
+pub mod diag;
+mod lexer;
+mod parse;
+
+pub use parse::{parse_events, parse_script};

@@ -1,0 +1,3 @@
+//! From syntax tree to checked tree: names, types and walks through the kernel's types; no instructions.
+
+pub mod tree;

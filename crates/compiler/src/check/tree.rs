@@ -1,0 +1,368 @@
+//! The checked tree: every name resolved, every walk a chain of loads, every value typed; small, because the back end
+//! lowers exactly these nodes. No syntax, no BTF look-ups, no instructions.
+//!
+//! **Values.** A *scalar* expression ([`Type::is_scalar`]) is one 64-bit register, zero- or sign-extended from its type's
+//! size. Any other expression denotes bytes in memory and stands only where bytes are wanted: as a field of a
+//! [`Record`] and as an operand of [`ExprKind::TextEqual`].
+
+use crate::lang::ast::Span;
+use kestrel_bpf::btf::TypeId;
+use kestrel_trace::layout::{Base, Layout, Names, Space};
+
+/// What one event's hook does: evaluate the predicate, and where it is not zero run the body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckedProbe {
+    /// A scalar; absent means true.
+    pub predicate: Option<Expr>,
+    /// In source order.
+    pub body: Vec<Statement>,
+    /// Scratch variables by [`VariableId`]; each holds one 64-bit register, zero at the start.
+    pub variables: Vec<Variable>,
+}
+
+/// A scratch variable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// As written, without the dollar; two variables of different blocks may share it.
+    pub name: String,
+    /// A scalar type.
+    pub ty: Type,
+}
+
+/// A scratch variable's place in [`CheckedProbe::variables`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VariableId(pub u32);
+
+/// One statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statement {
+    /// What it does.
+    pub kind: StatementKind,
+    /// Its bytes in the source.
+    pub span: Span,
+}
+
+/// What a statement does.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
+pub enum StatementKind {
+    /// `variable = value` (a scalar, already converted to the variable's type).
+    Set { variable: VariableId, value: Expr },
+    /// `if (condition) { then } else { otherwise }`; the condition is a scalar.
+    If {
+        condition: Expr,
+        then: Vec<Statement>,
+        otherwise: Vec<Statement>,
+    },
+    /// Write one record to the buffer.
+    Record(Record),
+    /// End the hook.
+    Return,
+}
+
+/// One record: values for the fields of a layout.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Where each value goes.
+    pub layout: Layout,
+    /// One value per field of `layout.fields()`, in that (reading) order:
+    ///
+    /// | field type | value |
+    /// |---|---|
+    /// | integer, bool, pointer, enumeration, flags | a scalar, of which the low `size` bytes are stored |
+    /// | text of `size` bytes | [`ExprKind::Text`] or [`ExprKind::Bytes`] of that size, or [`ExprKind::Comm`] (16) |
+    /// | array | [`ExprKind::Bytes`] of the array's size |
+    /// | string | [`ExprKind::ReadString`] with the same `max` |
+    /// | stack | [`ExprKind::Stack`] with the same `max` |
+    pub values: Vec<Expr>,
+}
+
+/// A typed expression.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Its type.
+    pub ty: Type,
+    /// Its bytes in the source (of the use, for a field rule).
+    pub span: Span,
+}
+
+/// The kinds of expression. Operands are scalars unless said otherwise.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
+pub enum ExprKind {
+    /// A scalar known now, extended to 64 bits.
+    Constant(u64),
+    /// Bytes known now, zero-padded to the size of its type ([`Type::Text`]), NUL included where there is room for one.
+    Text(Vec<u8>),
+    /// What register 1 held at the start: the address of the hook's context.
+    ContextPointer,
+    /// The `size` (1, 2, 4, 8) bytes at `address + offset`, extended as `signed` says.
+    Load {
+        address: Box<Expr>,
+        offset: i32,
+        size: u8,
+        signed: bool,
+        access: Access,
+    },
+    /// `bits` bits of `value` from bit `shift` (0 is the least significant) on, extended as `signed` says.
+    BitField {
+        value: Box<Expr>,
+        shift: u8,
+        bits: u8,
+        signed: bool,
+    },
+    /// A value of the kernel that a helper gives.
+    Intrinsic(Intrinsic),
+    /// `op value`; 64-bit.
+    Unary { op: UnaryOp, value: Box<Expr> },
+    /// `left op right`; 64-bit; `signed` matters to division, remainder and right shift. Division by zero gives 0.
+    Binary {
+        op: BinaryOp,
+        signed: bool,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    /// 1 or 0; 64-bit; `signed` matters to orderings.
+    Compare {
+        op: CompareOp,
+        signed: bool,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    /// 1 or 0; the right operand is evaluated only where the left does not decide. `and` or else `or`.
+    Logic {
+        and: bool,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    /// `then` where the condition is not zero, else `otherwise`; without `then`, the condition's own value.
+    Ternary {
+        condition: Box<Expr>,
+        then: Option<Box<Expr>>,
+        otherwise: Box<Expr>,
+    },
+    /// The low `size` bytes, extended to 64 bits as `signed` says (`size` < 8).
+    Convert {
+        value: Box<Expr>,
+        size: u8,
+        signed: bool,
+    },
+    /// A scratch variable's value.
+    Variable(VariableId),
+    /// 1 where both texts are equal up to their NUL, else 0 (`negated` swaps). Operands are [`ExprKind::Text`],
+    /// [`ExprKind::Bytes`], [`ExprKind::Comm`] or [`ExprKind::ReadString`]; a constant is always on the right. At most
+    /// `bytes` bytes are looked at. With a constant, all `bytes` first bytes must be equal (they include its NUL where
+    /// the other operand has room for it); else the comparison ends at the first NUL.
+    TextEqual {
+        left: Box<Expr>,
+        right: Box<Expr>,
+        bytes: u32,
+        negated: bool,
+    },
+    /// Not a scalar: `size` bytes at `address + offset` ([`Type::Text`], [`Type::Array`]; [`Type::Struct`] never
+    /// reaches the back end). Unreadable bytes count as zero.
+    Bytes {
+        address: Box<Expr>,
+        offset: i32,
+        size: u32,
+        access: Access,
+    },
+    /// Not a scalar: the current task's name, 16 bytes.
+    Comm,
+    /// Not a scalar: the NUL-terminated string at `address`, at most `max` bytes without its NUL; empty where unreadable.
+    ReadString {
+        address: Box<Expr>,
+        space: Space,
+        max: u32,
+    },
+    /// Not a scalar: at most `max` return addresses, innermost first.
+    Stack { space: Space, max: u32 },
+}
+
+/// How memory is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// The hook's context: the address is [`ExprKind::ContextPointer`] itself and the offset constant; a plain load.
+    Context,
+    /// Through a pointer whose BTF type the verifier knows: a plain load, zero where it faults.
+    Direct,
+    /// The kernel's memory, by `bpf_probe_read_kernel`; zero where it faults.
+    Kernel,
+    /// The process's memory, by `bpf_probe_read_user`; zero where it faults.
+    User,
+}
+
+/// What a helper gives; every one is a scalar of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Intrinsic {
+    /// `bpf_get_current_pid_tgid`: process (tgid) in the upper half, thread (pid) in the lower.
+    PidTgid,
+    /// `bpf_get_current_uid_gid`: gid in the upper half, uid in the lower.
+    UidGid,
+    /// `bpf_get_smp_processor_id`.
+    Cpu,
+    /// `bpf_ktime_get_ns`.
+    Nanoseconds,
+    /// The time of [`Intrinsic::Nanoseconds`]' clock when the session started.
+    StartTime,
+    /// `bpf_get_prandom_u32`.
+    Random,
+    /// `bpf_get_current_cgroup_id`.
+    Cgroup,
+    /// `bpf_get_current_task`: an address.
+    CurrentTask,
+    /// `bpf_get_current_task_btf`: an address that may be read through directly.
+    CurrentTaskBtf,
+    /// `bpf_get_func_ip`: the address of the traced function.
+    FunctionAddress,
+}
+
+/// Operators with one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnaryOp {
+    /// `-value`.
+    Negate,
+    /// `~value`.
+    BitNot,
+    /// 1 where the value is 0, else 0.
+    Not,
+}
+
+/// Operators with two operands and a 64-bit result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each is its operator")]
+pub enum BinaryOp {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+    ShiftLeft,
+    ShiftRight,
+    And,
+    Or,
+    Xor,
+}
+
+/// Comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each is its operator")]
+pub enum CompareOp {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+/// The type of an expression.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
+pub enum Type {
+    /// A scalar of 1, 2, 4 or 8 bytes.
+    Integer { size: u8, signed: bool, show: Show },
+    /// A scalar, 0 or 1.
+    Bool,
+    /// A scalar: an address.
+    Pointer(Pointer),
+    /// `size` bytes of text, up to the first NUL.
+    Text { size: u32 },
+    /// At most `max` bytes of text, without a NUL.
+    String { max: u32 },
+    /// `count` elements.
+    Array { element: Box<Type>, count: u32 },
+    /// A struct or union in memory, of the kernel's BTF.
+    Struct(TypeId),
+    /// Return addresses.
+    Stack { space: Space, max: u32 },
+}
+
+/// How an integer is shown.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
+pub enum Show {
+    /// As a number.
+    Number(Base),
+    /// By the name of its value (an `enum`).
+    Names(Names),
+    /// By the names of its bits.
+    Flags(Names),
+}
+
+/// An address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// What lies there.
+    pub to: Pointee,
+    /// Whose memory it is in.
+    pub space: Space,
+    /// Whether the verifier knows its BTF type, so that it may be read through directly.
+    pub trusted: bool,
+    /// Whether it is likely the address of code or data with a symbol, to be shown as `symbol+offset`.
+    pub symbolic: bool,
+}
+
+/// What lies at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
+pub enum Pointee {
+    /// `void`, or not known.
+    Unknown,
+    /// A NUL-terminated string.
+    Char,
+    /// An integer of `size` bytes.
+    Integer { size: u8, signed: bool },
+    /// A type of the kernel's BTF.
+    Btf(TypeId),
+}
+
+impl Type {
+    /// An unsigned integer of 8 bytes, shown in decimal.
+    pub const U64: Self = Self::integer(8, false);
+    /// A signed integer of 8 bytes, shown in decimal.
+    pub const I64: Self = Self::integer(8, true);
+
+    /// An integer shown in decimal.
+    pub const fn integer(size: u8, signed: bool) -> Self {
+        Self::Integer {
+            size,
+            signed,
+            show: Show::Number(Base::Decimal),
+        }
+    }
+
+    /// Whether a value of this type is one 64-bit register.
+    pub fn is_scalar(&self) -> bool {
+        matches!(self, Self::Integer { .. } | Self::Bool | Self::Pointer(_))
+    }
+
+    /// Whether arithmetic, comparison and extension treat it as signed.
+    pub fn is_signed(&self) -> bool {
+        matches!(self, Self::Integer { signed: true, .. })
+    }
+}
+
+impl Expr {
+    /// An expression.
+    pub fn new(kind: ExprKind, ty: Type, span: Span) -> Self {
+        Self { kind, ty, span }
+    }
+}

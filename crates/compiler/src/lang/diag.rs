@@ -1,0 +1,283 @@
+//! What is wrong with a source text, where, and what to do about it; and how that is shown. No terminal here: colour is
+//! asked for by whoever prints.
+
+use super::ast::Span;
+use unicode_width::UnicodeWidthChar;
+
+/// How grave it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// The text cannot be used.
+    Error,
+    /// The text can be used, and probably does not mean what it should.
+    Warning,
+}
+
+/// A second place that explains the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The place.
+    pub span: Span,
+    /// What is there.
+    pub message: String,
+}
+
+/// One finding about a source text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How grave it is.
+    pub severity: Severity,
+    /// What is wrong, without a full stop.
+    pub message: String,
+    /// The bytes of the source that are wrong.
+    pub span: Span,
+    /// Other places that matter.
+    pub labels: Vec<Label>,
+    /// What to do about it.
+    pub hints: Vec<String>,
+}
+
+impl Diagnostic {
+    /// An error at `span`.
+    pub fn error(span: Span, message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, span, message.into())
+    }
+
+    /// A warning at `span`.
+    pub fn warning(span: Span, message: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, span, message.into())
+    }
+
+    fn new(severity: Severity, span: Span, message: String) -> Self {
+        Self {
+            severity,
+            message,
+            span,
+            labels: Vec::new(),
+            hints: Vec::new(),
+        }
+    }
+
+    /// Adds a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds a hint, if there is one.
+    #[must_use]
+    pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
+        self.hints.extend(hint);
+        self
+    }
+
+    /// Adds a second place.
+    #[must_use]
+    pub fn label(mut self, span: Span, message: impl Into<String>) -> Self {
+        self.labels.push(Label {
+            span,
+            message: message.into(),
+        });
+        self
+    }
+}
+
+/// Whether any of them is an error.
+pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|d| d.severity == Severity::Error)
+}
+
+/// How diagnostics are dressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// With ANSI colours.
+    pub colour: bool,
+}
+
+impl Style {
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour && !text.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+const BOLD: &str = "1";
+const RED: &str = "1;31";
+const YELLOW: &str = "1;33";
+const CYAN: &str = "1;36";
+const TAB: usize = 4;
+
+/// Shows diagnostics about `text`, which people know as `name` (a file, or `<expression>`), as lines ending in newlines:
+///
+/// ```text
+/// <expression>:1:18: error: unknown name "pidd"
+///     kprobe:vfs_read /pidd == 42/
+///                      ^^^^
+///   hint: did you mean "pid"?
+/// ```
+pub fn render(diagnostics: &[Diagnostic], name: &str, text: &str, style: Style) -> String {
+    let mut out = String::new();
+    for diagnostic in diagnostics {
+        let (word, colour) = match diagnostic.severity {
+            Severity::Error => ("error", RED),
+            Severity::Warning => ("warning", YELLOW),
+        };
+        let line = Line::at(text, diagnostic.span);
+        let place = format!("{name}:{}:{}:", line.number, line.column);
+        let (place, word) = (
+            style.paint(BOLD, &place),
+            style.paint(colour, &format!("{word}:")),
+        );
+        out += &format!("{place} {word} {}\n", style.paint(BOLD, &diagnostic.message));
+        out += &line.excerpt(style, colour, "");
+        for label in &diagnostic.labels {
+            out += &Line::at(text, label.span).excerpt(style, CYAN, &label.message);
+        }
+        for hint in &diagnostic.hints {
+            out += &format!("  {} {hint}\n", style.paint(CYAN, "hint:"));
+        }
+    }
+    out
+}
+
+/// The line of the source where a span begins.
+struct Line<'a> {
+    /// Counted from 1.
+    number: usize,
+    /// In characters, counted from 1.
+    column: usize,
+    /// Without its newline.
+    text: &'a str,
+    /// The span, in bytes of the line, cut at its end.
+    start: usize,
+    end: usize,
+}
+
+impl<'a> Line<'a> {
+    fn at(text: &'a str, span: Span) -> Self {
+        let start = floor(text, span.start as usize);
+        let end = floor(text, span.end as usize).max(start);
+        let first = text[..start].rfind('\n').map_or(0, |i| i + 1);
+        let last = text[first..].find('\n').map_or(text.len(), |i| first + i);
+        let line = text[first..last].trim_end_matches('\r');
+        let start_in_line = (start - first).min(line.len());
+        Self {
+            number: text[..first].matches('\n').count() + 1,
+            column: line[..start_in_line].chars().count() + 1,
+            text: line,
+            start: start_in_line,
+            end: (end - first).clamp(start_in_line, line.len()),
+        }
+    }
+
+    /// The line, and under it the span underlined, followed by `message`.
+    fn excerpt(&self, style: Style, colour: &str, message: &str) -> String {
+        let before = width(&self.text[..self.start]);
+        let under = width(&self.text[self.start..self.end]).max(1);
+        let shown: String = self.text.chars().map(visible).collect();
+        let carets = style.paint(colour, &"^".repeat(under));
+        let indent = " ".repeat(before);
+        let sentence = format!("    {}\n    {indent}{carets} {message}", shown.trim_end());
+        format!("{}\n", sentence.trim_end())
+    }
+}
+
+/// The greatest character boundary not beyond `index`.
+fn floor(text: &str, index: usize) -> usize {
+    let mut index = index.min(text.len());
+    while !text.is_char_boundary(index) {
+        index -= 1;
+    }
+    index
+}
+
+/// A character as it is shown: tabs as spaces, other control characters as a mark of one column.
+fn visible(c: char) -> String {
+    match c {
+        '\t' => " ".repeat(TAB),
+        c if c.width().is_none() => "\u{fffd}".to_owned(),
+        c => c.to_string(),
+    }
+}
+
+/// Columns that a text takes on a terminal.
+fn width(text: &str) -> usize {
+    let column = |c: char| if c == '\t' { TAB } else { c.width().unwrap_or(1) };
+    text.chars().map(column).sum()
+}
+
+/// The names in `candidates` that `name` may have been meant as, best first, at most three.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let wanted = name.to_ascii_lowercase();
+    let mut near: Vec<(usize, &str)> = candidates
+        .into_iter()
+        .filter_map(|candidate| {
+            let distance = strsim::osa_distance(&wanted, &candidate.to_ascii_lowercase());
+            let tolerance = (wanted.chars().count().max(candidate.chars().count()) / 3).max(1);
+            let contains = wanted.len() >= 3 && candidate.contains(wanted.as_str());
+            (distance <= tolerance || contains).then_some((distance, candidate))
+        })
+        .collect();
+    near.sort();
+    near.dedup();
+    near.into_iter().take(3).map(|(_, candidate)| candidate).collect()
+}
+
+/// `did you mean "a" or "b"?`, where there are such names.
+pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let near: Vec<String> = nearest(name, candidates)
+        .into_iter()
+        .map(|candidate| format!("\"{candidate}\""))
+        .collect();
+    match near.as_slice() {
+        [] => None,
+        [one] => Some(format!("did you mean {one}?")),
+        [first @ .., last] => Some(format!("did you mean {} or {last}?", first.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str, needle: &str) -> Span {
+        let start = text.find(needle).unwrap();
+        Span {
+            start: start as u32,
+            end: (start + needle.len()) as u32,
+        }
+    }
+
+    #[test]
+    fn carets_stand_under_the_span_after_tabs_and_wide_characters() {
+        let text = "first\n\t\"漢字\" == foo\nlast";
+        let shown = render(
+            &[Diagnostic::error(at(text, "foo"), "bad").hint("good")],
+            "f.bt",
+            text,
+            Style::default(),
+        );
+        assert_eq!(
+            shown,
+            "f.bt:2:10: error: bad\n        \"漢字\" == foo\n                  ^^^\n  hint: good\n"
+        );
+    }
+
+    #[test]
+    fn spans_beyond_the_text_are_cut() {
+        let span = Span { start: 90, end: 99 };
+        let shown = render(&[Diagnostic::warning(span, "late")], "x", "ab", Style::default());
+        assert_eq!(shown, "x:1:3: warning: late\n    ab\n      ^\n");
+    }
+
+    #[test]
+    fn nearest_names_come_first() {
+        assert_eq!(nearest("pidd", ["pid", "tid", "comm"]), ["pid"]);
+        assert_eq!(nearest("prev_co", ["prev_comm", "prev_pid"]), ["prev_comm"]);
+        assert_eq!(did_you_mean("zzz", ["pid"]), None);
+    }
+}

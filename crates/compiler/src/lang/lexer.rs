@@ -1,0 +1,512 @@
+//! Source text to tokens, one at a time, for expressions and statements; event names have rules of their own in
+//! [`super::parse`].
+
+use super::ast::Span;
+use super::diag::Diagnostic;
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind<'a> {
+    /// A bare word.
+    Word(&'a str),
+    /// `$name`, without the dollar.
+    Variable(&'a str),
+    /// `@name`, without the at sign.
+    Map(&'a str),
+    /// `$1`.
+    Positional(u32),
+    /// `$#`.
+    PositionalCount,
+    /// A number, its suffix applied.
+    Integer { value: u64, unsigned: bool },
+    /// A text, its escapes resolved.
+    Text(String),
+    /// An operator or bracket.
+    Sign(&'static str),
+    /// Something unreadable; a diagnostic has said so.
+    Bad,
+    /// The end of the text.
+    End,
+}
+
+/// A token and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Token<'a> {
+    pub(super) kind: Kind<'a>,
+    pub(super) span: Span,
+}
+
+/// Operators and brackets; a longer one stands before its beginnings.
+const SIGNS: &[&str] = &[
+    "<<=", ">>=", "->", "..", "++", "--", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "+=", "-=", "*=",
+    "/=", "%=", "&=", "|=", "^=", "?", ":", ";", ",", ".", "(", ")", "[", "]", "{", "}", "=", "<", ">", "+",
+    "-", "*", "/", "%", "&", "|", "^", "!", "~",
+];
+
+/// Number suffixes: what a number is multiplied by. Times count nanoseconds, sizes count bytes.
+const SUFFIXES: &[(&str, u64)] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+    ("k", 1 << 10),
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("G", 1 << 30),
+];
+
+/// Suffixes of C that say only that a number is wide, and whether it is unsigned.
+const C_SUFFIXES: &[(&str, bool)] = &[
+    ("u", true),
+    ("U", true),
+    ("ul", true),
+    ("UL", true),
+    ("ull", true),
+    ("ULL", true),
+    ("l", false),
+    ("L", false),
+    ("ll", false),
+    ("LL", false),
+];
+
+/// A place in a source text, and how to go on from there.
+#[derive(Clone)]
+pub(super) struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Lexer<'a> {
+    /// At the start of `text`, of which at most `u32::MAX` bytes are read.
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// The byte where it stands.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Goes to a byte that begins a character.
+    pub(super) fn go_to(&mut self, at: usize) {
+        self.at = at.min(self.text.len());
+    }
+
+    /// What is still to be read.
+    pub(super) fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn span_from(&self, start: usize) -> Span {
+        span(start, self.at)
+    }
+
+    /// Goes past white space and comments.
+    pub(super) fn skip_blank(&mut self, found: &mut Vec<Diagnostic>) {
+        loop {
+            let rest = self.rest();
+            let blank = rest.len() - rest.trim_start().len();
+            self.at += blank;
+            let rest = self.rest();
+            if rest.starts_with("//") || (self.at == 0 && rest.starts_with("#!")) {
+                self.at += rest.find('\n').unwrap_or(rest.len());
+            } else if rest.starts_with("/*") {
+                match rest.find("*/") {
+                    Some(end) => self.at += end + 2,
+                    None => {
+                        found.push(Diagnostic::error(
+                            span(self.at, self.at + 2),
+                            "this comment is not closed by \"*/\"",
+                        ));
+                        self.at = self.text.len();
+                    }
+                }
+            } else if rest.starts_with('#') && self.begins_line() {
+                let start = self.at;
+                self.at += rest.find('\n').unwrap_or(rest.len());
+                found.push(Diagnostic::error(
+                    self.span_from(start),
+                    "not yet supported: preprocessor lines",
+                ));
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Whether only blanks stand before this place on its line.
+    fn begins_line(&self) -> bool {
+        let before = &self.text[..self.at];
+        let blanks = before.trim_end_matches([' ', '\t']);
+        blanks.is_empty() || blanks.ends_with('\n')
+    }
+
+    /// The next token.
+    pub(super) fn next(&mut self, found: &mut Vec<Diagnostic>) -> Token<'a> {
+        self.skip_blank(found);
+        let start = self.at;
+        let kind = self.kind(found);
+        Token {
+            kind,
+            span: self.span_from(start),
+        }
+    }
+
+    fn kind(&mut self, found: &mut Vec<Diagnostic>) -> Kind<'a> {
+        let start = self.at;
+        let Some(first) = self.rest().chars().next() else {
+            return Kind::End;
+        };
+        match first {
+            'a'..='z' | 'A'..='Z' | '_' => Kind::Word(self.word()),
+            '0'..='9' => self.number(found),
+            '"' => self.quoted(found),
+            '@' => {
+                self.at += 1;
+                Kind::Map(self.word())
+            }
+            '$' => self.dollar(found),
+            _ => {
+                if let Some(sign) = SIGNS.iter().find(|sign| self.rest().starts_with(**sign)) {
+                    self.at += sign.len();
+                    return Kind::Sign(sign);
+                }
+                self.stray(first, found);
+                Kind::Bad
+            }
+        }
+    }
+
+    /// Goes past a character that begins no token, or a text in the wrong quotes.
+    fn stray(&mut self, first: char, found: &mut Vec<Diagnostic>) {
+        let start = self.at;
+        self.at += first.len_utf8();
+        if first != '\'' {
+            let message = format!("the character {first:?} means nothing here");
+            found.push(Diagnostic::error(self.span_from(start), message));
+            return;
+        }
+        let line = self.rest().split('\n').next().unwrap_or_default();
+        self.at += line.find('\'').map_or(0, |end| end + 1);
+        found.push(
+            Diagnostic::error(self.span_from(start), "single quotes mean nothing here")
+                .hint("texts stand in double quotes: \"text\""),
+        );
+    }
+
+    /// Letters, digits and underscores from here on; may be empty.
+    fn word(&mut self) -> &'a str {
+        let rest = self.rest();
+        let end = rest
+            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+            .unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    fn dollar(&mut self, found: &mut Vec<Diagnostic>) -> Kind<'a> {
+        let start = self.at;
+        self.at += 1;
+        if self.rest().starts_with('#') {
+            self.at += 1;
+            return Kind::PositionalCount;
+        }
+        let name = self.word();
+        if name.starts_with(|c: char| c.is_ascii_digit()) {
+            return match name.parse() {
+                Ok(index) => Kind::Positional(index),
+                Err(_) => {
+                    found.push(Diagnostic::error(
+                        self.span_from(start),
+                        "a positional parameter is \"$\" and a number",
+                    ));
+                    Kind::Bad
+                }
+            };
+        }
+        if name.is_empty() {
+            found.push(
+                Diagnostic::error(self.span_from(start), "a name is missing after \"$\"")
+                    .hint("variables are written $name, positional parameters $1"),
+            );
+            return Kind::Bad;
+        }
+        Kind::Variable(name)
+    }
+
+    fn number(&mut self, found: &mut Vec<Diagnostic>) -> Kind<'a> {
+        let start = self.at;
+        let word = self.word();
+        match read_number(word) {
+            Ok((value, unsigned)) => Kind::Integer { value, unsigned },
+            Err(trouble) => {
+                let span = self.span_from(start);
+                found.push(match trouble {
+                    NumberTrouble::TooLarge => {
+                        Diagnostic::error(span, format!("the number {word} does not fit in 64 bits"))
+                    }
+                    NumberTrouble::Digits => Diagnostic::error(span, format!("\"{word}\" is not a number")),
+                    NumberTrouble::Suffix(suffix) => {
+                        Diagnostic::error(span, format!("\"{suffix}\" is not a suffix of numbers"))
+                            .hint("times: ns us ms s m h d; sizes: k M G; unsigned: u")
+                    }
+                });
+                Kind::Bad
+            }
+        }
+    }
+
+    fn quoted(&mut self, found: &mut Vec<Diagnostic>) -> Kind<'a> {
+        let start = self.at;
+        match read_quoted(self.rest()) {
+            Ok((text, bytes)) => {
+                self.at += bytes;
+                Kind::Text(text)
+            }
+            Err(QuoteTrouble::Open) => {
+                let rest = self.rest();
+                self.at += rest.find('\n').unwrap_or(rest.len());
+                found.push(Diagnostic::error(
+                    self.span_from(start),
+                    "this text is not closed by a double quote",
+                ));
+                Kind::Bad
+            }
+            Err(QuoteTrouble::Escape { at, bytes, end }) => {
+                found.push(
+                    Diagnostic::error(span(start + at, start + at + bytes), "this escape means nothing")
+                        .hint("escapes: \\n \\t \\r \\\\ \\\" \\0 \\x41 \\101"),
+                );
+                self.at += end;
+                Kind::Bad
+            }
+        }
+    }
+}
+
+/// The bytes `start..end`.
+pub(super) fn span(start: usize, end: usize) -> Span {
+    let narrow = |i: usize| u32::try_from(i).unwrap_or(u32::MAX);
+    Span {
+        start: narrow(start),
+        end: narrow(end),
+    }
+}
+
+/// Why a number could not be read.
+enum NumberTrouble<'a> {
+    TooLarge,
+    Digits,
+    Suffix(&'a str),
+}
+
+/// A number with its suffix: its value and whether it is unsigned.
+fn read_number(word: &str) -> Result<(u64, bool), NumberTrouble<'_>> {
+    let lower = word.get(..2).unwrap_or_default().to_ascii_lowercase();
+    let (radix, body) = match lower.as_str() {
+        "0x" => (16, &word[2..]),
+        "0b" => (2, &word[2..]),
+        _ if word.len() > 1
+            && word.starts_with('0')
+            && word[1..].starts_with(|c: char| c.is_ascii_digit()) =>
+        {
+            (8, &word[1..])
+        }
+        _ => (10, word),
+    };
+    let end = body
+        .find(|c: char| !(c.is_digit(if radix == 8 { 10 } else { radix }) || c == '_'))
+        .unwrap_or(body.len());
+    let (digits, mut suffix) = body.split_at(end);
+    let digits: String = digits.chars().filter(|c| *c != '_').collect();
+    if digits.is_empty() || (radix != 10 && !digits.chars().all(|c| c.is_digit(radix))) {
+        return Err(NumberTrouble::Digits);
+    }
+    let mut value = u64::from_str_radix(&digits, radix).map_err(|_| NumberTrouble::TooLarge)?;
+    if let Some(exponent) = exponent(suffix).filter(|_| radix == 10) {
+        let factor = 10_u64.checked_pow(exponent).ok_or(NumberTrouble::TooLarge)?;
+        value = value.checked_mul(factor).ok_or(NumberTrouble::TooLarge)?;
+        suffix = "";
+    }
+    if suffix.is_empty() {
+        return Ok((value, false));
+    }
+    if let Some((_, unsigned)) = C_SUFFIXES.iter().find(|(name, _)| *name == suffix) {
+        return Ok((value, *unsigned));
+    }
+    let (_, factor) = SUFFIXES
+        .iter()
+        .find(|(name, _)| *name == suffix)
+        .ok_or(NumberTrouble::Suffix(suffix))?;
+    let value = value.checked_mul(*factor).ok_or(NumberTrouble::TooLarge)?;
+    Ok((value, false))
+}
+
+/// The exponent of `1e6`, from `e6`.
+fn exponent(suffix: &str) -> Option<u32> {
+    let digits = suffix.strip_prefix(['e', 'E'])?;
+    digits.parse().ok()
+}
+
+/// Why a text could not be read.
+pub(super) enum QuoteTrouble {
+    /// No closing quote on its line.
+    Open,
+    /// An unknown escape of `bytes` bytes at `at`; the text ends before `end`.
+    Escape { at: usize, bytes: usize, end: usize },
+}
+
+/// A text in double quotes at the start of `source`: the text, and how many bytes it takes with its quotes. Bytes above 127
+/// made by escapes become the characters of that number.
+pub(super) fn read_quoted(source: &str) -> Result<(String, usize), QuoteTrouble> {
+    let mut text = String::new();
+    let mut trouble = None;
+    let mut chars = source.char_indices().skip(1).peekable();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => {
+                return match trouble {
+                    None => Ok((text, at + 1)),
+                    Some((start, bytes)) => Err(QuoteTrouble::Escape {
+                        at: start,
+                        bytes,
+                        end: at + 1,
+                    }),
+                };
+            }
+            '\n' => return Err(QuoteTrouble::Open),
+            '\\' => match read_escape(&source[at + 1..]) {
+                Some((c, bytes)) => {
+                    text.push(c);
+                    for _ in 0..bytes {
+                        chars.next();
+                    }
+                }
+                None => {
+                    let bytes = chars.next().map_or(1, |(_, c)| 1 + c.len_utf8());
+                    trouble.get_or_insert((at, bytes));
+                }
+            },
+            c => text.push(c),
+        }
+    }
+    Err(QuoteTrouble::Open)
+}
+
+/// What an escape stands for, and how many (ASCII) characters it has after its backslash.
+fn read_escape(rest: &str) -> Option<(char, usize)> {
+    let digits = |text: &str, radix: u32, most: usize| {
+        let end = text.chars().take(most).take_while(|c| c.is_digit(radix)).count();
+        let value = u8::from_str_radix(text.get(..end)?, radix).ok()?;
+        Some((char::from(value), end))
+    };
+    match rest.chars().next()? {
+        'n' => Some(('\n', 1)),
+        't' => Some(('\t', 1)),
+        'r' => Some(('\r', 1)),
+        '\\' => Some(('\\', 1)),
+        '"' => Some(('"', 1)),
+        'x' => digits(&rest[1..], 16, 2).map(|(c, n)| (c, n + 1)),
+        '0'..='7' => digits(rest, 8, 3),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> (Vec<Kind<'_>>, usize) {
+        let (mut lexer, mut found) = (Lexer::new(text), Vec::new());
+        let mut kinds = Vec::new();
+        loop {
+            match lexer.next(&mut found).kind {
+                Kind::End => return (kinds, found.len()),
+                kind => kinds.push(kind),
+            }
+        }
+    }
+
+    fn value(text: &str) -> Option<u64> {
+        match kinds(text) {
+            (kinds, 0) => match kinds.as_slice() {
+                [Kind::Integer { value, .. }] => Some(*value),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn numbers_take_bases_suffixes_and_underscores() {
+        for (text, expected) in [
+            ("42", 42),
+            ("0x2A", 42),
+            ("052", 42),
+            ("0b101010", 42),
+            ("1_000", 1000),
+            ("3ms", 3_000_000),
+            ("2m", 120_000_000_000),
+            ("4M", 4 << 20),
+            ("8k", 8192),
+            ("1e6", 1_000_000),
+            ("18446744073709551615", u64::MAX),
+            ("7ull", 7),
+            ("0", 0),
+        ] {
+            assert_eq!(value(text), Some(expected), "{text}");
+        }
+        for text in ["18446744073709551616", "5x", "09", "0x", "1e99", "99999999999d"] {
+            assert_eq!(value(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_resolve_escapes() {
+        assert_eq!(
+            kinds(r#""a\n\x41\101\"\\""#).0,
+            [Kind::Text("a\nAA\"\\".to_owned())]
+        );
+        assert_eq!(kinds("\"open\nx").1, 1);
+        assert_eq!(kinds(r#""\q" 1"#).0.len(), 2);
+    }
+
+    #[test]
+    fn longest_signs_win_and_comments_vanish() {
+        assert_eq!(
+            kinds("a<<=1..2/* x */->b // rest").0,
+            [
+                Kind::Word("a"),
+                Kind::Sign("<<="),
+                Kind::Integer {
+                    value: 1,
+                    unsigned: false
+                },
+                Kind::Sign(".."),
+                Kind::Integer {
+                    value: 2,
+                    unsigned: false
+                },
+                Kind::Sign("->"),
+                Kind::Word("b"),
+            ]
+        );
+    }
+
+    #[test]
+    fn dollars_and_maps() {
+        assert_eq!(
+            kinds("$x $1 $# @m @").0,
+            [
+                Kind::Variable("x"),
+                Kind::Positional(1),
+                Kind::PositionalCount,
+                Kind::Map("m"),
+                Kind::Map("")
+            ]
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! The names of events, which have a spelling of their own: `kprobe:vfs_*`, `uprobe:/lib/x.so:"f(int)"+0x10`.
+
+use super::Parser;
+use crate::lang::ast::{EventPart, EventSpec};
+use crate::lang::diag::Diagnostic;
+use crate::lang::lexer::{QuoteTrouble, read_quoted, span};
+
+/// First parts after which the second is a path, in which slashes are ordinary.
+const PATH_KINDS: &[&str] = &["uprobe", "u", "uretprobe", "ur", "usdt", "U", "watchpoint", "w"];
+
+impl Parser<'_> {
+    /// One event's name, from the next token's first byte on.
+    pub(super) fn event(&mut self) -> Option<EventSpec> {
+        let start = self.start() as usize;
+        self.lexer.go_to(start);
+        let mut parts: Vec<EventPart> = Vec::new();
+        loop {
+            let after_path_kind = parts.len() == 1 && PATH_KINDS.contains(&parts[0].text.as_str());
+            parts.push(self.event_part(after_path_kind));
+            if !self.lexer.rest().starts_with(':') {
+                break;
+            }
+            self.lexer.go_to(self.lexer.at() + 1);
+        }
+        let whole = span(start, self.lexer.at());
+        self.load();
+        self.last_end = whole.end;
+        if whole.start == whole.end {
+            self.unexpected("the name of an event");
+            return None;
+        }
+        if let Some(empty) = parts.iter().find(|part| part.span.start == part.span.end) {
+            let place = empty.span;
+            self.error(
+                Diagnostic::error(place, "a part of the event's name is missing here")
+                    .hint("events are spelled like kprobe:vfs_read or sched:sched_switch"),
+            );
+        }
+        Some(EventSpec { parts, span: whole })
+    }
+
+    /// Text up to the next colon or the end of the name.
+    fn event_part(&mut self, path: bool) -> EventPart {
+        let start = self.lexer.at();
+        let rest = self.lexer.rest();
+        let path = path || rest.starts_with('/') && start > self.start() as usize || rest.starts_with("./");
+        let mut text = String::new();
+        let mut bare = true;
+        while let Some(c) = self.lexer.rest().chars().next() {
+            let at = self.lexer.at();
+            if c == '"' {
+                bare = false;
+                match read_quoted(self.lexer.rest()) {
+                    Ok((quoted, bytes)) => {
+                        text += &quoted;
+                        self.lexer.go_to(at + bytes);
+                    }
+                    Err(trouble) => {
+                        self.bad_quote(at, &trouble);
+                        break;
+                    }
+                }
+            } else if is_part(c, path) {
+                text.push(c);
+                bare = true;
+                self.lexer.go_to(at + c.len_utf8());
+            } else {
+                break;
+            }
+        }
+        let place = span(start, self.lexer.at());
+        let offset = if bare {
+            self.cut_offset(&mut text, place.end)
+        } else {
+            None
+        };
+        EventPart {
+            text,
+            offset,
+            span: place,
+        }
+    }
+
+    /// Cuts `+0x10` off the end of `text`, which ends at the byte `end`.
+    fn cut_offset(&mut self, text: &mut String, end: u32) -> Option<u64> {
+        let (name, digits) = text.rsplit_once('+')?;
+        let value = match digits.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => digits.parse(),
+        };
+        let Ok(value) = value else {
+            let length = u32::try_from(digits.len()).unwrap_or(0);
+            let place = span((end - length) as usize, end as usize);
+            self.error(
+                Diagnostic::error(place, format!("\"{digits}\" is not an offset in bytes"))
+                    .hint("offsets are written like kprobe:vfs_read+0x10"),
+            );
+            return None;
+        };
+        *text = name.to_owned();
+        Some(value)
+    }
+
+    /// Reports a text that cannot be read, and goes past it.
+    fn bad_quote(&mut self, at: usize, trouble: &QuoteTrouble) {
+        let rest = self.lexer.rest();
+        let (message, end) = match trouble {
+            QuoteTrouble::Open => (
+                "this text is not closed by a double quote",
+                rest.find('\n').unwrap_or(rest.len()),
+            ),
+            QuoteTrouble::Escape { end, .. } => ("this text has an escape that means nothing", *end),
+        };
+        self.lexer.go_to(at + end);
+        self.error(Diagnostic::error(span(at, at + end), message));
+    }
+}
+
+/// Whether a character can stand in an event's name outside quotes.
+fn is_part(c: char, path: bool) -> bool {
+    match c {
+        '/' => path,
+        ',' | '{' | '}' | ':' | '"' | ';' | '(' | ')' => false,
+        c => !c.is_whitespace(),
+    }
+}

@@ -1,0 +1,372 @@
+//! Expressions, by precedence climbing with C's precedences.
+
+use super::{Parsed, Parser};
+use crate::lang::ast::{Arg, BinaryOp, Expr, ExprKind, SizeofOperand, Span, Spanned, UnaryOp};
+use crate::lang::diag::Diagnostic;
+use crate::lang::lexer::{Kind, Token};
+
+/// Operators between operands: sign, precedence (higher binds tighter; all group to the left), meaning.
+const BINARY: &[(&str, u8, BinaryOp)] = &[
+    ("||", 1, BinaryOp::Or),
+    ("&&", 2, BinaryOp::And),
+    ("|", 3, BinaryOp::BitOr),
+    ("^", 4, BinaryOp::BitXor),
+    ("&", 5, BinaryOp::BitAnd),
+    ("==", 6, BinaryOp::Equal),
+    ("!=", 6, BinaryOp::NotEqual),
+    ("<", 7, BinaryOp::Less),
+    ("<=", 7, BinaryOp::LessEqual),
+    (">", 7, BinaryOp::Greater),
+    (">=", 7, BinaryOp::GreaterEqual),
+    ("<<", 8, BinaryOp::ShiftLeft),
+    (">>", 8, BinaryOp::ShiftRight),
+    ("+", 9, BinaryOp::Add),
+    ("-", 9, BinaryOp::Subtract),
+    ("*", 10, BinaryOp::Multiply),
+    ("/", 10, BinaryOp::Divide),
+    ("%", 10, BinaryOp::Modulo),
+];
+
+/// Operators before their operand.
+const PREFIX: &[(&str, UnaryOp)] = &[
+    ("!", UnaryOp::Not),
+    ("-", UnaryOp::Negate),
+    ("~", UnaryOp::BitNot),
+    ("*", UnaryOp::Dereference),
+    ("&", UnaryOp::AddressOf),
+];
+
+/// What an operator is called, and how it is written.
+pub(crate) fn sign(op: BinaryOp) -> &'static str {
+    BINARY.iter().find(|row| row.2 == op).map_or("?", |row| row.0)
+}
+
+impl Parser<'_> {
+    /// An expression: a ternary or something that binds tighter.
+    pub(super) fn expression(&mut self) -> Parsed<Expr> {
+        self.deeper(Self::ternary)
+    }
+
+    /// An expression inside brackets, where a slash is a division.
+    fn enclosed<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        let outer = std::mem::replace(&mut self.in_predicate, false);
+        let result = inner(self);
+        self.in_predicate = outer;
+        result
+    }
+
+    /// An expression that stands for one that could not be read.
+    pub(super) fn broken(span: Span) -> Expr {
+        Expr {
+            kind: ExprKind::Error,
+            span,
+        }
+    }
+
+    /// An expression one level higher than the highest of its operands, unless that is too high.
+    fn build(&mut self, operands: u32, start: u32, kind: ExprKind) -> Parsed<Expr> {
+        if operands >= super::HEIGHT {
+            return Err(self.too_deep());
+        }
+        self.height = operands + 1;
+        Ok(Expr {
+            kind,
+            span: self.span_from(start),
+        })
+    }
+
+    fn ternary(&mut self) -> Parsed<Expr> {
+        let start = self.start();
+        let condition = Box::new(self.binary(0)?);
+        let mut height = self.height;
+        if !self.eat("?") {
+            return Ok(*condition);
+        }
+        let then = if self.is(":") {
+            None
+        } else {
+            let then = self.enclosed(Self::expression)?;
+            height = height.max(self.height);
+            Some(Box::new(then))
+        };
+        self.expect(":")?;
+        let otherwise = Box::new(self.expression()?);
+        height = height.max(self.height);
+        let kind = ExprKind::Ternary {
+            condition,
+            then,
+            otherwise,
+        };
+        self.build(height, start, kind)
+    }
+
+    /// Operands joined by operators that bind tighter than `floor`.
+    fn binary(&mut self, floor: u8) -> Parsed<Expr> {
+        let start = self.start();
+        let mut left = self.prefix()?;
+        while let Kind::Sign(sign) = self.token.kind {
+            let Some((_, precedence, op)) = BINARY.iter().find(|row| row.0 == sign) else {
+                break;
+            };
+            if *precedence <= floor || (sign == "/" && self.closes_predicate()) {
+                break;
+            }
+            let height = self.height;
+            self.take();
+            let right = self.binary(*precedence)?;
+            let height = height.max(self.height);
+            let kind = ExprKind::Binary {
+                op: *op,
+                left: Box::new(left),
+                right: Box::new(right),
+            };
+            left = self.build(height, start, kind)?;
+        }
+        Ok(left)
+    }
+
+    /// Whether the slash that is next ends the predicate: a block, another row or the end of the text follows it.
+    fn closes_predicate(&self) -> bool {
+        let mut ahead = self.lexer.clone();
+        let next = ahead.next(&mut Vec::new()).kind;
+        self.in_predicate && matches!(next, Kind::End | Kind::Sign("{" | "}" | ";"))
+    }
+
+    fn prefix(&mut self) -> Parsed<Expr> {
+        let start = self.start();
+        let Kind::Sign(sign) = self.token.kind else {
+            return self.postfix();
+        };
+        if sign == "++" || sign == "--" {
+            self.take();
+            let target = Box::new(self.deeper(Self::prefix)?);
+            let kind = ExprKind::Step {
+                target,
+                increment: sign == "++",
+                prefix: true,
+            };
+            return self.build(self.height, start, kind);
+        }
+        if let Some((_, op)) = PREFIX.iter().find(|row| row.0 == sign) {
+            self.take();
+            let value = Box::new(self.deeper(Self::prefix)?);
+            return self.build(self.height, start, ExprKind::Unary { op: *op, value });
+        }
+        if sign == "(" && self.at_cast() {
+            self.take();
+            let ty = self.enclosed(Self::type_name)?;
+            self.expect(")")?;
+            let value = Box::new(self.deeper(Self::prefix)?);
+            return self.build(self.height, start, ExprKind::Cast { ty, value });
+        }
+        self.postfix()
+    }
+
+    /// An operand and what follows it: members, indices, steps.
+    fn postfix(&mut self) -> Parsed<Expr> {
+        let start = self.start();
+        let mut base = self.operand()?;
+        while let Kind::Sign(sign) = self.token.kind {
+            let mut height = self.height;
+            let kind = match sign {
+                "." | "->" => {
+                    self.take();
+                    ExprKind::Member {
+                        base: Box::new(base),
+                        name: self.member_name()?,
+                        arrow: sign == "->",
+                    }
+                }
+                "[" => {
+                    self.take();
+                    let index = self.enclosed(Self::expression)?;
+                    height = height.max(self.height);
+                    self.expect("]")?;
+                    ExprKind::Index {
+                        base: Box::new(base),
+                        index: Box::new(index),
+                    }
+                }
+                "++" | "--" => {
+                    self.take();
+                    ExprKind::Step {
+                        target: Box::new(base),
+                        increment: sign == "++",
+                        prefix: false,
+                    }
+                }
+                _ => break,
+            };
+            base = self.build(height, start, kind)?;
+        }
+        Ok(base)
+    }
+
+    /// The name of a member, or the number of a tuple's element.
+    fn member_name(&mut self) -> Parsed<Spanned<String>> {
+        let span = self.token.span;
+        if let Kind::Integer { .. } = self.token.kind {
+            self.take();
+            let node = self.source(span).to_owned();
+            return Ok(Spanned { node, span });
+        }
+        self.expect_name("the name of a member")
+    }
+
+    fn operand(&mut self) -> Parsed<Expr> {
+        let start = self.start();
+        self.height = 0;
+        if self.is("(") {
+            self.take();
+            return self.enclosed(|p| p.parenthesised(start));
+        }
+        if let Kind::Word(word) = self.token.kind {
+            return self.word(word.to_owned());
+        }
+        if matches!(self.token.kind, Kind::Sign(_) | Kind::End | Kind::Bad) {
+            return Err(self.unexpected("an expression"));
+        }
+        let Token { kind, .. } = self.take();
+        let kind = match kind {
+            Kind::Integer { value, unsigned } => ExprKind::Integer { value, unsigned },
+            Kind::Text(text) => ExprKind::String(text),
+            Kind::Variable(name) => ExprKind::Variable(name.to_owned()),
+            Kind::Positional(index) => ExprKind::Positional { index, count: false },
+            Kind::PositionalCount => ExprKind::Positional {
+                index: 0,
+                count: true,
+            },
+            Kind::Map(name) => {
+                let keys = match self.eat("[") {
+                    true => self.enclosed(|p| p.list("]"))?,
+                    false => Vec::new(),
+                };
+                ExprKind::Map {
+                    name: name.to_owned(),
+                    keys,
+                }
+            }
+            Kind::Word(_) | Kind::Sign(_) | Kind::Bad | Kind::End => ExprKind::Error,
+        };
+        self.build(self.height, start, kind)
+    }
+
+    /// What follows an opening parenthesis: an expression, or a tuple.
+    fn parenthesised(&mut self, start: u32) -> Parsed<Expr> {
+        let first = self.expression()?;
+        let height = self.height;
+        if self.eat(")") {
+            // Keep the parentheses in the span: what is underlined should be balanced.
+            return Ok(Expr {
+                span: self.span_from(start),
+                ..first
+            });
+        }
+        if !self.is(",") {
+            return Err(self.unexpected("an operator or \")\""));
+        }
+        self.take();
+        let mut elements = vec![first];
+        elements.extend(self.list(")")?);
+        let height = height.max(self.height);
+        self.build(height, start, ExprKind::Tuple(elements))
+    }
+
+    /// Expressions separated by commas, up to the closing bracket, which is taken.
+    fn list(&mut self, closing: &'static str) -> Parsed<Vec<Expr>> {
+        let mut all = Vec::new();
+        let mut height = 0;
+        while !self.eat(closing) {
+            all.push(self.expression()?);
+            height = height.max(self.height);
+            if !self.eat(",") && !self.is(closing) {
+                return Err(self.unexpected(&format!("an operator, \",\" or \"{closing}\"")));
+            }
+        }
+        self.height = height;
+        Ok(all)
+    }
+
+    /// A word and, for a call, its arguments.
+    fn word(&mut self, word: String) -> Parsed<Expr> {
+        let start = self.start();
+        let span = self.token.span;
+        self.take();
+        let kind = match word.as_str() {
+            "true" | "false" => ExprKind::Bool(word == "true"),
+            "sizeof" => self.enclosed(Self::sizeof)?,
+            "offsetof" => self.enclosed(Self::offsetof)?,
+            _ if self.is("(") => {
+                self.take();
+                let args = self.enclosed(Self::arguments)?;
+                let name = Spanned { node: word, span };
+                ExprKind::Call { name, args }
+            }
+            _ => ExprKind::Identifier(word),
+        };
+        self.build(self.height, start, kind)
+    }
+
+    fn arguments(&mut self) -> Parsed<Vec<Arg>> {
+        let mut args = Vec::new();
+        let mut height = 0;
+        while !self.eat(")") {
+            let name = self.argument_name();
+            let value = self.expression()?;
+            height = height.max(self.height);
+            args.push(Arg { name, value });
+            if !self.eat(",") && !self.is(")") {
+                return Err(self.unexpected("an operator, \",\" or \")\""));
+            }
+        }
+        self.height = height;
+        Ok(args)
+    }
+
+    /// `name =`, if that is next.
+    fn argument_name(&mut self) -> Option<Spanned<String>> {
+        let Kind::Word(word) = self.token.kind else {
+            return None;
+        };
+        let mut ahead = self.lexer.clone();
+        if ahead.next(&mut Vec::new()).kind != Kind::Sign("=") {
+            return None;
+        }
+        let span = self.token.span;
+        self.take();
+        self.take();
+        Some(Spanned {
+            node: word.to_owned(),
+            span,
+        })
+    }
+
+    fn sizeof(&mut self) -> Parsed<ExprKind> {
+        self.expect("(")?;
+        let operand = if self.at_type() {
+            SizeofOperand::Type(self.type_name()?)
+        } else {
+            SizeofOperand::Expr(self.expression()?)
+        };
+        self.expect(")")?;
+        Ok(ExprKind::Sizeof(Box::new(operand)))
+    }
+
+    fn offsetof(&mut self) -> Parsed<ExprKind> {
+        self.expect("(")?;
+        if !matches!(self.token.kind, Kind::Word(_)) {
+            self.error(
+                Diagnostic::error(self.token.span, "offsetof wants a type and a member")
+                    .hint("offsetof(struct task_struct, pid)"),
+            );
+        }
+        let ty = self.type_name()?;
+        self.expect(",")?;
+        let mut members = vec![self.expect_name("the name of a member")?];
+        while self.eat(".") {
+            members.push(self.expect_name("the name of a member")?);
+        }
+        self.expect(")")?;
+        Ok(ExprKind::Offsetof { ty, members })
+    }
+}

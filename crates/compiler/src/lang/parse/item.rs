@@ -1,0 +1,233 @@
+//! What stands at the top of a text: probes, and the buffers, tables, parameters and settings of scripts.
+
+use super::{Parsed, Parser};
+use crate::lang::ast::{Buffer, Expr, Item, Probe, Script, Span, Spanned, Table};
+use crate::lang::diag::Diagnostic;
+use crate::lang::lexer::Kind;
+
+/// Where a probe stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It is the whole text (`-e`): its block may be left out.
+    Alone,
+    /// Others may follow: without a block it ends with a semicolon, or with what it stands in.
+    Among,
+}
+
+/// Settings of a buffer or a config: `name = value` pairs.
+type Settings = Vec<(Spanned<String>, Expr)>;
+
+impl Parser<'_> {
+    pub(super) fn script(&mut self) -> Script {
+        let mut items = Vec::new();
+        while !self.is_end() {
+            let start = self.start();
+            match self.item() {
+                Ok(item) => items.push(item),
+                Err(_) => self.skip_item(),
+            }
+            while self.eat(";") {}
+            if self.start() == start && !self.is_end() {
+                self.take();
+            }
+        }
+        Script { items }
+    }
+
+    fn item(&mut self) -> Parsed<Item> {
+        let after = self.after_word();
+        match self.token.kind {
+            Kind::Word("config") if after == Some('=') => self.config(),
+            Kind::Word("buffer") if after.is_some_and(is_name) => self.buffer().map(Item::Buffer),
+            Kind::Word("table") if after.is_some_and(is_name) => self.table().map(Item::Table),
+            Kind::Word("param") if after.is_some_and(is_name) => self.param(),
+            Kind::Word(word @ ("struct" | "union" | "enum" | "import" | "macro" | "fn" | "subprog"))
+                if after.is_some_and(is_name) || word == "import" =>
+            {
+                let message = format!("not yet supported: \"{word}\" at the top of a script");
+                Err(self.error(Diagnostic::error(self.token.span, message)))
+            }
+            _ => Ok(Item::Probe(self.probe(Place::Among))),
+        }
+    }
+
+    /// The first character after the next token and blanks, if that token is a word with blanks or `=` after it.
+    fn after_word(&self) -> Option<char> {
+        let mut rest = self.lexer.clone();
+        let adjacent = rest.rest().chars().next()?;
+        rest.skip_blank(&mut Vec::new());
+        let next = rest.rest().chars().next()?;
+        (adjacent.is_whitespace() || adjacent == '=').then_some(next)
+    }
+
+    /// Goes on after the block that follows, or after the line.
+    fn skip_item(&mut self) {
+        loop {
+            if self.is_end() || self.is("}") || self.is(";") {
+                break;
+            }
+            if self.eat("{") {
+                self.skip_past("{", "}");
+                return;
+            }
+            self.take();
+            let between = Span {
+                start: self.last_end,
+                end: self.start(),
+            };
+            if self.source(between).contains('\n') {
+                break;
+            }
+        }
+        if !self.eat("}") {
+            self.eat(";");
+        }
+    }
+
+    fn config(&mut self) -> Parsed<Item> {
+        self.take();
+        self.expect("=")?;
+        self.settings().map(Item::Config)
+    }
+
+    fn buffer(&mut self) -> Parsed<Buffer> {
+        self.take();
+        let name = self.expect_name("the buffer's name")?;
+        let settings = self.settings()?;
+        Ok(Buffer { name, settings })
+    }
+
+    fn param(&mut self) -> Parsed<Item> {
+        self.take();
+        let name = self.expect_name("the parameter's name")?;
+        self.expect("=")?;
+        let value = self.expression()?;
+        Ok(Item::Param(name, value))
+    }
+
+    /// `{ name = value … }`, optionally separated by semicolons or commas.
+    fn settings(&mut self) -> Parsed<Settings> {
+        self.expect("{")?;
+        let mut settings = Vec::new();
+        while !self.eat("}") {
+            let name = self.expect_name("a setting's name or \"}\"")?;
+            self.expect("=")?;
+            settings.push((name, self.expression()?));
+            while self.eat(";") || self.eat(",") {}
+        }
+        Ok(settings)
+    }
+
+    fn table(&mut self) -> Parsed<Table> {
+        self.take();
+        let name = self.expect_name("the table's name")?;
+        let parent = match self.eat(":") {
+            true => Some(self.expect_name("the name of the table it starts from")?),
+            false => None,
+        };
+        let opening = self.token.span;
+        self.expect("{")?;
+        let mut probes = Vec::new();
+        loop {
+            while self.eat(";") {}
+            if self.is_end() {
+                self.error(Diagnostic::error(opening, "this block is not closed by \"}\""));
+                break;
+            }
+            if self.eat("}") {
+                break;
+            }
+            let start = self.start();
+            probes.push(self.probe(Place::Among));
+            if self.start() == start {
+                self.take();
+            }
+        }
+        Ok(Table { name, parent, probes })
+    }
+
+    /// Events, an optional predicate, an optional block.
+    pub(super) fn probe(&mut self, place: Place) -> Probe {
+        let start = self.start();
+        let mut events = Vec::new();
+        loop {
+            events.extend(self.event());
+            if !self.eat(",") {
+                break;
+            }
+            if self.is_end() || self.is("{") {
+                break; // a comma after the last event is harmless
+            }
+        }
+        let events_end = self.last_end;
+        let predicate = self.is("/").then(|| self.predicate());
+        let block = if self.is("{") {
+            self.block().ok()
+        } else {
+            self.expect_no_block(
+                place,
+                Span {
+                    start,
+                    end: events_end,
+                },
+            );
+            None
+        };
+        Probe {
+            events,
+            predicate,
+            block,
+            span: self.span_from(start),
+        }
+    }
+
+    /// Complains where a probe ends neither with a block nor where it may.
+    fn expect_no_block(&mut self, place: Place, events: Span) {
+        let allowed = match place {
+            Place::Alone => self.is_end(),
+            Place::Among => self.is_end() || self.is("}") || self.eat(";"),
+        };
+        if allowed {
+            return;
+        }
+        let known = self.found.iter().any(|d| d.span.start >= events.start);
+        if !known {
+            self.unexpected("\",\", a /predicate/ or a { block }");
+        }
+        self.skip_item();
+    }
+
+    /// `/ expression /`.
+    fn predicate(&mut self) -> Expr {
+        let opening = self.token.span;
+        self.take();
+        self.in_predicate = true;
+        let parsed = self.expression();
+        self.in_predicate = false;
+        let start = opening.end;
+        let value = match parsed {
+            Ok(value) if self.eat("/") => return value,
+            Ok(value) => {
+                if self.is_end() || self.is("{") {
+                    self.error(
+                        Diagnostic::error(opening, "this predicate is not closed by a second \"/\"")
+                            .hint("a predicate is written /pid == 42/, between the events and the block"),
+                    );
+                } else {
+                    self.unexpected("an operator or the \"/\" that closes the predicate");
+                }
+                value
+            }
+            Err(_) => Parser::broken(self.span_from(start)),
+        };
+        // Go on at the block; a slash that ends the predicate stands right before it.
+        while !self.is_end() && !self.is("{") && !self.is("}") {
+            self.take();
+        }
+        value
+    }
+}
+
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphabetic() || c == '_'
+}

@@ -1,0 +1,234 @@
+//! Tokens to syntax tree: never panics, recovers after an error, and bounds the height of what it builds, so that whoever
+//! walks the tree may recurse.
+
+mod event;
+mod expression;
+mod item;
+mod statement;
+mod type_name;
+
+use super::ast::{Probe, Script, Span, Spanned};
+use super::diag::Diagnostic;
+use super::lexer::{Kind, Lexer, Token, span};
+
+/// Most levels of nesting in a text, and most height of an expression.
+const HEIGHT: u32 = 128;
+
+/// Most findings reported about one text.
+const FINDINGS: usize = 50;
+
+/// Parses what `-e` takes: events, then optionally a predicate and a block.
+///
+/// The probe is whole where no diagnostic is an error.
+pub fn parse_events(text: &str) -> (Probe, Vec<Diagnostic>) {
+    let mut parser = Parser::new(text);
+    let probe = parser.probe(item::Place::Alone);
+    parser.expect_end();
+    (probe, parser.finish())
+}
+
+/// Parses a script or a table file.
+pub fn parse_script(text: &str) -> (Script, Vec<Diagnostic>) {
+    let mut parser = Parser::new(text);
+    let script = parser.script();
+    (script, parser.finish())
+}
+
+/// A source text on its way to a tree.
+struct Parser<'a> {
+    /// Stands after `token`.
+    lexer: Lexer<'a>,
+    /// The token that is next.
+    token: Token<'a>,
+    /// One past the last byte of the token before `token`.
+    last_end: u32,
+    found: Vec<Diagnostic>,
+    /// Levels of nesting open now.
+    depth: u32,
+    /// Height of the expression that was built last.
+    height: u32,
+    /// Whether a division sign may close a predicate here.
+    in_predicate: bool,
+}
+
+/// A construct could not be read; a diagnostic has been reported. Whoever catches it finds a place to go on.
+struct Lost;
+
+type Parsed<T> = Result<T, Lost>;
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut parser = Self {
+            lexer: Lexer::new(text),
+            token: Token {
+                kind: Kind::End,
+                span: Span::default(),
+            },
+            last_end: 0,
+            found: Vec::new(),
+            depth: 0,
+            height: 0,
+            in_predicate: false,
+        };
+        parser.load();
+        parser
+    }
+
+    fn finish(mut self) -> Vec<Diagnostic> {
+        self.found.sort_by_key(|d| d.span.start);
+        self.found.truncate(FINDINGS);
+        self.found
+    }
+
+    /// Reads the token at the lexer's place.
+    fn load(&mut self) {
+        self.token = self.lexer.next(&mut self.found);
+    }
+
+    /// Takes the next token.
+    fn take(&mut self) -> Token<'a> {
+        self.last_end = self.token.span.end;
+        self.found.truncate(FINDINGS);
+        let next = self.lexer.next(&mut self.found);
+        std::mem::replace(&mut self.token, next)
+    }
+
+    /// The byte where the next token begins.
+    fn start(&self) -> u32 {
+        self.token.span.start
+    }
+
+    /// From `start` to the end of the last token taken.
+    fn span_from(&self, start: u32) -> Span {
+        Span {
+            start,
+            end: self.last_end.max(start),
+        }
+    }
+
+    fn is_end(&self) -> bool {
+        self.token.kind == Kind::End
+    }
+
+    fn is(&self, sign: &str) -> bool {
+        matches!(self.token.kind, Kind::Sign(s) if s == sign)
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        matches!(self.token.kind, Kind::Word(w) if w == word)
+    }
+
+    fn eat(&mut self, sign: &str) -> bool {
+        let found = self.is(sign);
+        if found {
+            self.take();
+        }
+        found
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        if found {
+            self.take();
+        }
+        found
+    }
+
+    fn expect(&mut self, sign: &'static str) -> Parsed<()> {
+        if self.eat(sign) {
+            return Ok(());
+        }
+        Err(self.unexpected(&format!("\"{sign}\"")))
+    }
+
+    fn expect_name(&mut self, what: &str) -> Parsed<Spanned<String>> {
+        let span = self.token.span;
+        let Kind::Word(word) = self.token.kind else {
+            return Err(self.unexpected(what));
+        };
+        self.take();
+        Ok(Spanned {
+            node: word.to_owned(),
+            span,
+        })
+    }
+
+    /// Says that `wanted` should stand here.
+    fn unexpected(&mut self, wanted: &str) -> Lost {
+        if self.token.kind == Kind::Bad {
+            return Lost; // the lexer has said so
+        }
+        let there = match &self.token.kind {
+            Kind::End => "the end of the text".to_owned(),
+            Kind::Text(_) => "a text".to_owned(),
+            _ => format!("\"{}\"", self.source(self.token.span)),
+        };
+        let message = format!("expected {wanted}, not {there}");
+        let hint = self.is("=").then(|| "equality is \"==\"".to_owned());
+        self.error(Diagnostic::error(self.token.span, message).maybe_hint(hint))
+    }
+
+    /// Reports an error, once per place.
+    fn error(&mut self, diagnostic: Diagnostic) -> Lost {
+        let again = self.found.iter().any(|d| d.span.start == diagnostic.span.start);
+        if !again && self.found.len() <= FINDINGS {
+            self.found.push(diagnostic);
+        }
+        Lost
+    }
+
+    fn source(&self, range: Span) -> &'a str {
+        let mut whole = self.lexer.clone();
+        whole.go_to(0);
+        whole
+            .rest()
+            .get(range.start as usize..range.end as usize)
+            .unwrap_or_default()
+    }
+
+    /// Runs `inner` one level deeper, or refuses to.
+    fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= HEIGHT {
+            return Err(self.too_deep());
+        }
+        self.depth += 1;
+        let result = inner(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn too_deep(&mut self) -> Lost {
+        self.error(
+            Diagnostic::error(self.token.span, "this is nested too deeply")
+                .hint("keep parts of it in variables: $x = …"),
+        )
+    }
+
+    /// Takes tokens up to the `closing` bracket of the bracket just taken, and that; stops at the end of the text.
+    fn skip_past(&mut self, opening: &str, closing: &str) {
+        let mut open = 1;
+        while !self.is_end() && open > 0 {
+            if self.is(opening) {
+                open += 1;
+            } else if self.is(closing) {
+                open -= 1;
+            }
+            self.take();
+        }
+    }
+
+    fn expect_end(&mut self) {
+        if !self.is_end() {
+            let everything = Span {
+                start: self.start(),
+                end: span(0, self.lexer.at() + self.lexer.rest().len()).end,
+            };
+            if self.found.is_empty() {
+                self.error(
+                    Diagnostic::error(everything, "nothing may follow here")
+                        .hint("more events are separated by commas"),
+                );
+            }
+        }
+    }
+}

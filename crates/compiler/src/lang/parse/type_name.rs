@@ -1,0 +1,121 @@
+//! Types as they are written in casts, `sizeof`, `offsetof` and `let`.
+
+use super::{Parsed, Parser};
+use crate::lang::ast::{TypeName, TypeTag};
+use crate::lang::lexer::{Kind, Lexer};
+
+/// Words that name a type wherever they stand.
+pub(crate) const TYPE_WORDS: &[&str] = &[
+    "bool", "char", "short", "int", "long", "signed", "unsigned", "void", "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t",
+    "uint32_t", "uint64_t", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "__u8", "__u16", "__u32",
+    "__u64", "__s8", "__s16", "__s32", "__s64", "size_t", "ssize_t", "pid_t", "uid_t", "gid_t", "string",
+];
+
+/// Words of which several make one type.
+const MANY: &[&str] = &["unsigned", "signed", "char", "short", "int", "long"];
+
+impl Parser<'_> {
+    /// `struct task_struct *`, `unsigned long`, `char[16]`.
+    pub(super) fn type_name(&mut self) -> Parsed<TypeName> {
+        let start = self.start();
+        while self.eat_word("const") || self.eat_word("volatile") {}
+        let tag = self.tag();
+        let mut name = self.expect_name("the name of a type")?.node;
+        while tag.is_none() && MANY.contains(&name.rsplit(' ').next().unwrap_or_default()) {
+            match self.token.kind {
+                Kind::Word(word) if MANY.contains(&word) && name.len() < 64 => {
+                    self.take();
+                    name = format!("{name} {word}");
+                }
+                _ => break,
+            }
+        }
+        while self.eat_word("const") || self.eat_word("volatile") {}
+        let mut pointers = 0;
+        while self.eat("*") {
+            pointers += 1;
+            while self.eat_word("const") {}
+        }
+        let mut arrays = Vec::new();
+        while self.eat("[") {
+            arrays.push(match self.token.kind {
+                Kind::Integer { value, .. } => {
+                    self.take();
+                    Some(value)
+                }
+                _ => None,
+            });
+            self.expect("]")?;
+        }
+        Ok(TypeName {
+            tag,
+            name,
+            pointers,
+            arrays,
+            span: self.span_from(start),
+        })
+    }
+
+    fn tag(&mut self) -> Option<TypeTag> {
+        let tag = match self.token.kind {
+            Kind::Word("struct") => TypeTag::Struct,
+            Kind::Word("union") => TypeTag::Union,
+            Kind::Word("enum") => TypeTag::Enum,
+            _ => return None,
+        };
+        self.take();
+        Some(tag)
+    }
+
+    /// Whether the opening parenthesis that is next begins a cast: `(type)` and then an operand.
+    pub(super) fn at_cast(&self) -> bool {
+        let mut ahead = self.lexer.clone();
+        let mut next = || ahead.next(&mut Vec::new()).kind;
+        let mut kind = next();
+        while matches!(kind, Kind::Word("const" | "volatile")) {
+            kind = next();
+        }
+        let Kind::Word(first) = kind else {
+            return false;
+        };
+        let sure = matches!(first, "struct" | "union" | "enum") || TYPE_WORDS.contains(&first);
+        if sure {
+            return true;
+        }
+        // A name that is not known as a type: a cast only if it cannot be anything else.
+        kind = next();
+        let mut stars = 0;
+        while kind == Kind::Sign("*") && stars < 8 {
+            stars += 1;
+            kind = next();
+        }
+        if kind != Kind::Sign(")") {
+            return false;
+        }
+        stars > 0 || begins_operand(&next())
+    }
+
+    /// Whether a type that can be nothing else is next (inside `sizeof(` and `offsetof(`).
+    pub(super) fn at_type(&self) -> bool {
+        let Kind::Word(first) = self.token.kind else {
+            return false;
+        };
+        let mut ahead: Lexer<'_> = self.lexer.clone();
+        let second = ahead.next(&mut Vec::new()).kind;
+        let third = ahead.next(&mut Vec::new()).kind;
+        matches!(first, "struct" | "union" | "enum" | "const")
+            || TYPE_WORDS.contains(&first)
+            || (second == Kind::Sign("*") && matches!(third, Kind::Sign(")" | "*" | ",")))
+    }
+}
+
+/// Whether a token that follows `(name)` makes it a cast: operators that also stand between operands do not.
+fn begins_operand(kind: &Kind<'_>) -> bool {
+    match kind {
+        Kind::Word(word) => !matches!(*word, "else" | "if"),
+        Kind::Variable(_) | Kind::Map(_) | Kind::Positional(_) | Kind::Integer { .. } | Kind::Text(_) => true,
+        Kind::Sign(sign) => *sign == "(",
+        _ => false,
+    }
+}

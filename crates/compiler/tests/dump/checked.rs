@@ -1,0 +1,1 @@
+//! The checked tree as S-expressions.

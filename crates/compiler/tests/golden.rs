@@ -1,0 +1,58 @@
+//! Golden files: sections of input and expected outcome. `BLESS=1` rewrites the outcomes.
+//!
+//! A file is a list of cases. A case begins with `=== MODE title`, then its input, then `---` and what comes out.
+
+mod dump;
+
+use kestrel_compiler::lang::diag::{Style, render};
+use kestrel_compiler::lang::{parse_events, parse_script};
+use std::path::Path;
+
+/// Runs every case of a file through `run` (mode, input → outcome).
+fn golden(file: &str, run: impl Fn(&str, &str) -> String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(file);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut fresh = String::new();
+    let mut cases = 0;
+    for case in text.split("=== ").skip(1) {
+        let (title, body) = case.split_once('\n').unwrap();
+        let input = body.split("\n---\n").next().unwrap().trim_end();
+        let mode = title.split(' ').next().unwrap();
+        fresh += &format!("=== {title}\n{input}\n---\n{}\n\n", run(mode, input).trim_end());
+        cases += 1;
+    }
+    assert!(cases > 0, "{file} holds no cases");
+    let fresh = format!("{}\n", fresh.trim_end());
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, fresh).unwrap();
+    } else {
+        assert_eq!(text, fresh, "{file} differs; look, then run with BLESS=1");
+    }
+}
+
+fn parse(mode: &str, input: &str) -> String {
+    let (tree, found) = match mode {
+        "events" => {
+            let (probe, found) = parse_events(input);
+            (dump::syntax::probe(&probe, 0), found)
+        }
+        "script" => {
+            let (script, found) = parse_script(input);
+            (dump::syntax::script(&script), found)
+        }
+        other => panic!("unknown mode {other}"),
+    };
+    tree + &render(&found, "<expression>", input, Style::default())
+}
+
+#[test]
+fn syntax() {
+    golden("syntax.txt", parse);
+}
+
+#[test]
+fn syntax_errors() {
+    golden("syntax_errors.txt", parse);
+}
