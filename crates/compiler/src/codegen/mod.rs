@@ -4,6 +4,7 @@ mod allocate;
 mod emit;
 mod frame;
 mod live;
+pub mod lower;
 mod moves;
 mod scratch;
 
