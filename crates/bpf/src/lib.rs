@@ -8,5 +8,6 @@ mod error;
 pub mod helper;
 pub mod insn;
 pub mod isa;
+pub mod text;
 
 pub use error::Error;
