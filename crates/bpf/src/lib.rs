@@ -1,6 +1,12 @@
 //! BPF as data: instructions, assembler, text form, interpreter, BTF and objects; never the kernel, never tracing.
 #![forbid(unsafe_code)]
 
+pub mod asm;
 pub mod btf;
 pub mod code;
+mod error;
+pub mod helper;
 pub mod insn;
+pub mod isa;
+
+pub use error::Error;

@@ -1,0 +1,166 @@
+//! Finding by name: types, functions, enumerators; the indexes are made when first needed.
+
+use super::names::{NameIndex, hash};
+use super::{Btf, Kind, Prototype, Type, TypeId, u32_at};
+
+/// A function of the kernel with its prototype.
+#[derive(Clone, Copy, Debug)]
+pub struct Function<'a> {
+    /// Number of the function (what `fentry` attaches to).
+    pub id: TypeId,
+    /// Its name.
+    pub name: &'a str,
+    /// Number of its prototype.
+    pub proto_id: TypeId,
+    /// Its parameters and result.
+    pub proto: Prototype<'a>,
+}
+
+/// A named constant found by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enumerator {
+    /// The enumeration it belongs to.
+    pub enumeration: TypeId,
+    /// Its value; see [`super::EnumerationValue::value`].
+    pub value: i64,
+}
+
+impl Btf {
+    /// The first type of that kind and name, of this blob or else of its base. `Kind::Enum` finds both widths.
+    pub fn find(&self, kind: Kind, name: &str) -> Option<TypeId> {
+        self.find_all(name).find(|id| match self.kind(*id) {
+            Some(Kind::Enum64) => kind == Kind::Enum || kind == Kind::Enum64,
+            found => found == Some(kind),
+        })
+    }
+
+    /// All types of that name, those of this blob first.
+    pub fn find_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = TypeId> + 'a {
+        let key = hash(name.as_bytes());
+        let blobs = std::iter::successors(Some(self), |btf| btf.base.as_deref());
+        let wanted = !name.is_empty();
+        blobs.filter(move |_| wanted).flat_map(move |btf| {
+            btf.names()
+                .candidates(key)
+                .map(TypeId)
+                .filter(move |id| btf.name(*id) == name)
+        })
+    }
+
+    /// A type as C names it: `struct task_struct`, `union x`, `enum pid_type`, or the bare name of a typedef or a
+    /// basic type.
+    pub fn find_c(&self, spelling: &str) -> Option<TypeId> {
+        let mut words = spelling.split_whitespace();
+        let (first, second) = (words.next()?, words.next());
+        let tagged = |kind| {
+            second
+                .filter(|_| words.clone().next().is_none())
+                .and_then(|name| self.find(kind, name))
+        };
+        match first {
+            "struct" => tagged(Kind::Struct),
+            "union" => tagged(Kind::Union),
+            "enum" => tagged(Kind::Enum),
+            _ => {
+                let name = spelling.split_whitespace().collect::<Vec<_>>().join(" ");
+                let of = |kind| self.find(kind, &name);
+                of(Kind::Typedef)
+                    .or_else(|| of(Kind::Int))
+                    .or_else(|| of(Kind::Float))
+            }
+        }
+    }
+
+    /// The function of that name.
+    pub fn function(&self, name: &str) -> Option<Function<'_>> {
+        // The id alone is kept: the name's life must not bind the result's.
+        let id = self.find(Kind::Func, name)?;
+        self.function_at(id)
+    }
+
+    /// The functions of this blob (not of its base), in its order.
+    pub fn functions(&self) -> impl Iterator<Item = Function<'_>> {
+        self.ids()
+            .filter(|id| self.kind(*id) == Some(Kind::Func))
+            .filter_map(|id| self.function_at(id))
+    }
+
+    fn function_at(&self, id: TypeId) -> Option<Function<'_>> {
+        let Type::Func {
+            name,
+            proto: proto_id,
+            ..
+        } = self.ty(id)
+        else {
+            return None;
+        };
+        let Type::FuncProto(proto) = self.ty(proto_id) else {
+            return None;
+        };
+        Some(Function {
+            id,
+            name,
+            proto_id,
+            proto,
+        })
+    }
+
+    /// The enumerator of that name, of this blob or else of its base.
+    pub fn enumerator(&self, name: &str) -> Option<Enumerator> {
+        let key = hash(name.as_bytes());
+        let own = self
+            .enumerators()
+            .candidates(key)
+            .map(TypeId)
+            .find_map(|enumeration| {
+                let Type::Enum(values) = self.ty(enumeration) else {
+                    return None;
+                };
+                let value = values.values().find(|v| v.name == name)?.value;
+                Some(Enumerator { enumeration, value })
+            });
+        own.or_else(|| self.base.as_ref()?.enumerator(name))
+    }
+
+    fn names(&self) -> &NameIndex {
+        self.names.get_or_init(|| {
+            let name = |at: &u32| u32_at(&self.data, *at as usize).unwrap_or(0);
+            let named = self.offsets.iter().filter(|at| name(at) != 0).count();
+            let mut index = NameIndex::with_room(named);
+            for (id, at) in self.ids().zip(&self.offsets) {
+                let name = name(at);
+                if name != 0 {
+                    index.add(self.hash_of(name), id.0);
+                }
+            }
+            index
+        })
+    }
+
+    fn enumerators(&self) -> &NameIndex {
+        self.enumerators.get_or_init(|| {
+            let enums = self
+                .ids()
+                .filter(|id| matches!(self.kind(*id), Some(Kind::Enum | Kind::Enum64)));
+            let values = |id| match self.ty(id) {
+                Type::Enum(e) => Some(e.values()),
+                _ => None,
+            };
+            let room = enums.clone().filter_map(values).map(|v| v.len()).sum();
+            let mut index = NameIndex::with_room(room);
+            for id in enums {
+                for value in values(id).into_iter().flatten() {
+                    index.add(hash(value.name.as_bytes()), id.0);
+                }
+            }
+            index
+        })
+    }
+
+    fn hash_of(&self, name: u32) -> u32 {
+        match name.checked_sub(self.first_string) {
+            Some(own) => hash(self.own_strings().get(own as usize..).unwrap_or(&[])),
+            None => hash(self.string_bytes(name)),
+        }
+    }
+}

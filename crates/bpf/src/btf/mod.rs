@@ -1,0 +1,223 @@
+//! The kernel's types (BTF): reading, finding, walking and, for tests, writing; where the bytes come from is the caller's.
+//!
+//! Bytes are foreign: [`Btf::parse`] checks that every type lies inside the blob and nothing more, and every walk is
+//! bounded, so a blob with cycles or dangling numbers gives [`Type::Unknown`] or `None`, never a panic or a hang.
+//! Format: the kernel's `Documentation/bpf/btf.rst`.
+
+mod find;
+mod names;
+mod render;
+mod types;
+mod walk;
+pub mod write;
+
+pub use find::{Enumerator, Function};
+pub use types::{
+    Composite, DatasecEntry, Enumeration, EnumerationValue, Integer, Kind, Member, Parameter, Prototype, Type,
+};
+pub use walk::Place;
+
+use crate::Error;
+use bytes::Bytes;
+use names::NameIndex;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// Number of a type within a BTF blob and its base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TypeId(pub u32);
+
+impl TypeId {
+    /// `void`.
+    pub const VOID: Self = Self(0);
+}
+
+/// A parsed BTF blob, by itself or on top of a base.
+///
+/// ```
+/// use kestrel_bpf::btf::{Btf, Kind, write::Builder};
+/// let mut b = Builder::new();
+/// let int = b.int("int", 4);
+/// b.structure("task_struct", &[("flags", int), ("pid", int)]);
+/// let btf = Btf::parse(b.finish())?;
+/// let task = btf.find(Kind::Struct, "task_struct").ok_or("no task_struct")?;
+/// assert_eq!(btf.find_member(task, "pid").map(|place| place.bit_offset), Some(32));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Btf {
+    data: Bytes,
+    base: Option<Arc<Btf>>,
+    /// Number of the first type of this blob: 1, or what follows the base.
+    first_id: u32,
+    /// Offset that names the first string of this blob: 0, or the length of the base's strings.
+    first_string: u32,
+    strings: Range<usize>,
+    /// Where each type's header lies in `data`.
+    offsets: Vec<u32>,
+    names: OnceLock<NameIndex>,
+    enumerators: OnceLock<NameIndex>,
+}
+
+const MAGIC: u16 = 0xeb9f;
+const HEADER: usize = 24;
+/// Bytes of `struct btf_type`.
+const TYPE: usize = 12;
+
+impl Btf {
+    /// Reads a BTF blob: one pass that finds where each type begins. Names are indexed when first asked for.
+    pub fn parse(data: impl Into<Bytes>) -> Result<Self, Error> {
+        Self::read(data.into(), None)
+    }
+
+    /// Reads a blob whose numbers go on where those of `base` end: a module's types over the kernel's.
+    pub fn parse_split(base: Arc<Self>, data: impl Into<Bytes>) -> Result<Self, Error> {
+        Self::read(data.into(), Some(base))
+    }
+
+    fn read(data: Bytes, base: Option<Arc<Self>>) -> Result<Self, Error> {
+        let wrong = |what| Error::Btf { what, offset: 0 };
+        let u32_at = |at| u32_at(&data, at).ok_or(wrong("the header is cut short"));
+        match (data.first(), data.get(1)) {
+            (Some(a), Some(b)) if u16::from_le_bytes([*a, *b]) == MAGIC => {}
+            (Some(a), Some(b)) if u16::from_be_bytes([*a, *b]) == MAGIC => {
+                return Err(wrong("it is of a big-endian machine"));
+            }
+            _ => return Err(wrong("the magic number is missing")),
+        }
+        if data.get(2) != Some(&1) {
+            return Err(wrong("only version 1 is known"));
+        }
+        let header = u32_at(4)? as usize;
+        if header < HEADER {
+            return Err(wrong("the header is too short"));
+        }
+        let section = |offset: u32, length: u32| -> Option<Range<usize>> {
+            let start = header.checked_add(offset as usize)?;
+            let end = start.checked_add(length as usize)?;
+            (end <= data.len()).then_some(start..end)
+        };
+        let types = section(u32_at(8)?, u32_at(12)?).ok_or(wrong("the types reach past the end"))?;
+        let strings = section(u32_at(16)?, u32_at(20)?).ok_or(wrong("the strings reach past the end"))?;
+        if u32::try_from(data.len()).is_err() {
+            return Err(wrong("it is larger than 4 GiB"));
+        }
+        let offsets = index(&data, types)?;
+        let (first_id, first_string) = match &base {
+            None => (1, 0),
+            Some(base) => (base.end_id(), base.end_string()),
+        };
+        if first_id.checked_add(offsets.len() as u32).is_none()
+            || first_string.checked_add(strings.len() as u32).is_none()
+        {
+            return Err(wrong("base and blob together exceed 32-bit numbers"));
+        }
+        let (names, enumerators) = (OnceLock::new(), OnceLock::new());
+        Ok(Self {
+            data,
+            base,
+            first_id,
+            first_string,
+            strings,
+            offsets,
+            names,
+            enumerators,
+        })
+    }
+
+    /// What this blob was parsed over.
+    pub fn base(&self) -> Option<&Arc<Self>> {
+        self.base.as_ref()
+    }
+
+    /// Numbers of the types of this blob (not of its base, and without `void`).
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = TypeId> + Clone + use<> {
+        (self.first_id..self.end_id()).map(TypeId)
+    }
+
+    /// How many types this blob has itself.
+    pub fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// Whether this blob has no types itself.
+    pub fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+
+    /// The bytes that were parsed.
+    pub fn bytes(&self) -> &Bytes {
+        &self.data
+    }
+
+    fn end_id(&self) -> u32 {
+        self.first_id + self.offsets.len() as u32
+    }
+
+    fn end_string(&self) -> u32 {
+        self.first_string + self.strings.len() as u32
+    }
+
+    /// The string at `offset`; empty when there is none or it is not UTF-8.
+    fn string(&self, offset: u32) -> &str {
+        std::str::from_utf8(self.string_bytes(offset)).unwrap_or("")
+    }
+
+    fn string_bytes(&self, offset: u32) -> &[u8] {
+        match (&self.base, offset.checked_sub(self.first_string)) {
+            (Some(base), None) => base.string_bytes(offset),
+            (_, Some(own)) => {
+                let own = self.own_strings().get(own as usize..).unwrap_or(&[]);
+                own.split(|&byte| byte == 0).next().unwrap_or(&[])
+            }
+            (None, None) => &[],
+        }
+    }
+
+    fn own_strings(&self) -> &[u8] {
+        self.data.get(self.strings.clone()).unwrap_or(&[])
+    }
+
+    /// The bytes from a type's header on, and the blob whose they are.
+    fn record(&self, id: TypeId) -> Option<(&Self, &[u8])> {
+        match (&self.base, id.0.checked_sub(self.first_id)) {
+            (Some(base), None) => base.record(id),
+            (_, Some(own)) => {
+                let at = *self.offsets.get(own as usize)? as usize;
+                Some((self, self.data.get(at..)?))
+            }
+            (None, None) => None,
+        }
+    }
+}
+
+/// Finds where each type begins.
+fn index(data: &[u8], types: Range<usize>) -> Result<Vec<u32>, Error> {
+    let mut offsets = Vec::with_capacity(types.len() / 20);
+    let section = data.get(..types.end).unwrap_or(&[]);
+    let mut at = types.start;
+    while at < section.len() {
+        let wrong = |what| Error::Btf { what, offset: at };
+        let Some(header) = section.get(at..).and_then(|rest| rest.first_chunk::<TYPE>()) else {
+            return Err(wrong("a type is cut short"));
+        };
+        let info = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+        let kind = Kind::of_info(info).ok_or(wrong("a type is of an unknown kind"))?;
+        offsets.push(at as u32);
+        at += TYPE + kind.tail(info as usize & 0xffff);
+    }
+    if at != types.end {
+        return Err(Error::Btf {
+            what: "the last type reaches past the end of the types",
+            offset: at,
+        });
+    }
+    Ok(offsets)
+}
+
+fn u32_at(data: &[u8], at: usize) -> Option<u32> {
+    data.get(at..)?.first_chunk().map(|b| u32::from_le_bytes(*b))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! Types and prototypes as C writes them; for people, not for compilers.
+
+use super::{Btf, Function, Parameter, Prototype, Type, TypeId};
+
+/// Types visited for one text; what a blob without end would go beyond is shown as `…`.
+const BUDGET: u32 = 512;
+const DEPTH: u32 = 32;
+
+impl Btf {
+    /// The type as C writes it in a cast: `struct file *`, `int (*)(void)`, `char[16]`.
+    pub fn render(&self, id: TypeId) -> String {
+        self.declare(id, "")
+    }
+
+    /// A declaration of `name`: `struct file * file`, `char comm[16]`.
+    pub fn declare(&self, id: TypeId, name: &str) -> String {
+        Renderer {
+            btf: self,
+            left: BUDGET,
+        }
+        .declare(id, name.to_owned(), 0)
+    }
+
+    /// A function's prototype: `ssize_t vfs_read(struct file * file, char * buf, size_t count, loff_t * pos)`.
+    pub fn prototype(&self, function: &Function<'_>) -> String {
+        let mut renderer = Renderer {
+            btf: self,
+            left: BUDGET,
+        };
+        let inner = format!("{}({})", function.name, renderer.parameters(&function.proto, 0));
+        renderer.declare(function.proto.ret, inner, 0)
+    }
+
+    /// A struct, union or enumeration with its members, one per line; other types as [`Btf::render`] shows them.
+    pub fn definition(&self, id: TypeId) -> String {
+        match self.resolved(id) {
+            Type::Struct(c) => self.members("struct", c),
+            Type::Union(c) => self.members("union", c),
+            Type::Enum(e) => {
+                let lines: String = e
+                    .values()
+                    .map(|v| format!("\t{} = {},\n", v.name, v.value))
+                    .collect();
+                format!("{} {{\n{lines}}}", tag("enum", e.name))
+            }
+            _ => self.render(id),
+        }
+    }
+
+    fn members(&self, keyword: &str, composite: super::Composite<'_>) -> String {
+        let mut text = format!("{} {{\n", tag(keyword, composite.name));
+        for member in composite.members() {
+            let declaration = self.declare(member.ty, member.name);
+            let width = member.bits.map(|bits| format!(" : {bits}")).unwrap_or_default();
+            text += &format!("\t{declaration}{width}; // {}\n", member.bit_offset / 8);
+        }
+        text + "}"
+    }
+}
+
+fn tag(keyword: &str, name: &str) -> String {
+    if name.is_empty() {
+        format!("{keyword} {{…}}")
+    } else {
+        format!("{keyword} {name}")
+    }
+}
+
+fn join(ty: &str, inner: &str) -> String {
+    match inner {
+        "" => ty.to_owned(),
+        array if array.starts_with('[') => format!("{ty}{array}"),
+        _ => format!("{ty} {inner}"),
+    }
+}
+
+struct Renderer<'a> {
+    btf: &'a Btf,
+    left: u32,
+}
+
+impl Renderer<'_> {
+    /// `inner` is what stands where the name of a variable of this type would.
+    fn declare(&mut self, id: TypeId, inner: String, depth: u32) -> String {
+        if self.left == 0 || depth > DEPTH {
+            return join("…", &inner);
+        }
+        self.left -= 1;
+        let next = depth + 1;
+        match self.btf.ty(id) {
+            Type::Void => join("void", &inner),
+            Type::Unknown => join("?", &inner),
+            Type::Int(int) => join(int.name, &inner),
+            Type::Float { name, .. } | Type::Typedef { name, .. } => join(name, &inner),
+            Type::Struct(c) => join(&tag("struct", c.name), &inner),
+            Type::Union(c) => join(&tag("union", c.name), &inner),
+            Type::Enum(e) => join(&tag("enum", e.name), &inner),
+            Type::Fwd { name, union } => join(&tag(if union { "union" } else { "struct" }, name), &inner),
+            Type::Ptr(to) => {
+                let pointer = if inner.is_empty() || inner.starts_with(['*', '[', '(']) {
+                    format!("*{inner}")
+                } else {
+                    format!("* {inner}")
+                };
+                let wrapped = match self.btf.ty(self.btf.unqualified(to)) {
+                    Type::FuncProto(_) | Type::Array { .. } => {
+                        format!("({})", pointer.replacen("* ", "*", 1))
+                    }
+                    _ => pointer,
+                };
+                self.declare(to, wrapped, next)
+            }
+            Type::Array { element, count, .. } => self.declare(element, format!("{inner}[{count}]"), next),
+            Type::FuncProto(proto) => {
+                let parameters = self.parameters(&proto, next);
+                self.declare(proto.ret, format!("{inner}({parameters})"), next)
+            }
+            Type::Const(of) => self.qualify("const", of, inner, next),
+            Type::Volatile(of) => self.qualify("volatile", of, inner, next),
+            Type::Restrict(of) => self.qualify("restrict", of, inner, next),
+            Type::TypeTag { ty, .. } => self.declare(ty, inner, next),
+            Type::Func { name, proto, .. } => self.declare(proto, name.to_owned(), next),
+            Type::Var { name, ty, .. } => self.declare(ty, name.to_owned(), next),
+            Type::Datasec { name, .. } => join(name, &inner),
+            Type::DeclTag { ty, .. } => self.declare(ty, inner, next),
+        }
+    }
+
+    /// A qualifier of a pointer stands right of its star, any other left of the type.
+    fn qualify(&mut self, word: &str, of: TypeId, inner: String, depth: u32) -> String {
+        match self.btf.ty(self.btf.unqualified(of)) {
+            Type::Ptr(_) => self.declare(of, join(word, &inner), depth),
+            _ => format!("{word} {}", self.declare(of, inner, depth)),
+        }
+    }
+
+    fn parameters(&mut self, proto: &Prototype<'_>, depth: u32) -> String {
+        let one = |p: Parameter<'_>| match self.btf.ty(p.ty) {
+            _ if self.left == 0 => "…".to_owned(),
+            Type::Void => "...".to_owned(),
+            _ => self.declare(p.ty, p.name.to_owned(), depth),
+        };
+        // A foreign blob may list thousands.
+        let list: Vec<String> = proto.parameters().take(64).map(one).collect();
+        if list.is_empty() {
+            "void".to_owned()
+        } else {
+            list.join(", ")
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! BTF as a whole: built, parsed, walked; and the running kernel's own, where it publishes one.
+
+use super::write::{Builder, Placed};
+use super::*;
+
+/// A kernel of a dozen types.
+fn miniature() -> Vec<u8> {
+    let mut b = Builder::new();
+    let int = b.int("int", 4);
+    let long = b.unsigned("long unsigned int", 8);
+    let size_t = b.typedef("size_t", long);
+    let char = b.character();
+    let task = b.declare("task_struct");
+    let task_pointer = b.pointer(task);
+    let comm = b.array(char, 16);
+    let inner = b.structure("", &[("a", char), ("b", long)]);
+    let anonymous = b.union("", &[("", inner), ("whole", long)]);
+    let bool_ = b.boolean();
+    b.define(
+        task,
+        &[
+            ("pid", int),
+            ("comm", comm),
+            ("", anonymous),
+            ("parent", task_pointer),
+            ("dead", bool_),
+        ],
+    );
+    let const_char = b.constant(char);
+    let text = b.pointer(const_char);
+    let callback = b.func_proto(int, &[]);
+    let callback_pointer = b.pointer(callback);
+    b.function(
+        "do_it",
+        size_t,
+        &[("p", task_pointer), ("text", text), ("cb", callback_pointer)],
+    );
+    b.function("printk", int, &[("fmt", text), ("", TypeId::VOID)]);
+    b.enumeration("state", 4, &[("RUNNING", 0), ("DEAD", -1)]);
+    b.enumeration("wide", 8, &[("HUGE", 1 << 40)]);
+    let bits = |name, bit_offset, bits| Placed {
+        name,
+        ty: int,
+        bit_offset,
+        bits: Some(bits),
+    };
+    b.layout("flags", 4, &[bits("low", 0, 3), bits("high", 3, 29)]);
+    b.finish()
+}
+
+#[test]
+fn members_sizes_and_functions() {
+    let btf = Btf::parse(miniature()).unwrap();
+    let task = btf.find_c("struct task_struct").unwrap();
+    let at = |name| btf.find_member(task, name).map(|p| p.offset());
+    assert_eq!(at("pid"), Some(0));
+    assert_eq!(at("comm"), Some(4));
+    assert_eq!(at("a"), Some(24));
+    assert_eq!(at("b"), Some(32));
+    assert_eq!(at("whole"), Some(24));
+    assert_eq!(at("parent"), Some(40));
+    assert_eq!(at("nothing"), None);
+    assert_eq!(btf.size_of(task), Some(56));
+    assert_eq!(
+        btf.member_names(task),
+        ["pid", "comm", "a", "b", "whole", "parent", "dead"]
+    );
+    let f = btf.function("do_it").unwrap();
+    assert_eq!(
+        btf.prototype(&f),
+        "size_t do_it(struct task_struct * p, const char * text, int (*cb)(void))"
+    );
+    assert_eq!(
+        btf.prototype(&btf.function("printk").unwrap()),
+        "int printk(const char * fmt, ...)"
+    );
+    assert!(btf.function("RUNNING").is_none());
+    assert_eq!(
+        btf.functions().map(|f| f.name).collect::<Vec<_>>(),
+        ["do_it", "printk"]
+    );
+    assert_eq!(btf.size_of(btf.find_c("size_t").unwrap()), Some(8));
+}
+
+#[test]
+fn enumerators_and_bit_fields() {
+    let btf = Btf::parse(miniature()).unwrap();
+    assert_eq!(btf.enumerator("DEAD").map(|e| e.value), Some(-1));
+    assert_eq!(btf.enumerator("HUGE").map(|e| e.value), Some(1 << 40));
+    assert_eq!(btf.enumerator("NOTHING"), None);
+    let flags = btf.find(Kind::Struct, "flags").unwrap();
+    let high = btf.find_member(flags, "high").unwrap();
+    assert_eq!((high.bit_offset, high.bits), (3, Some(29)));
+    assert_eq!(
+        btf.definition(flags),
+        "struct flags {\n\tint low : 3; // 0\n\tint high : 29; // 0\n}"
+    );
+}
+
+#[test]
+fn declarations_as_c_writes_them() {
+    let mut b = Builder::new();
+    let char = b.character();
+    let pointer = b.pointer(char);
+    let double = b.pointer(pointer);
+    let constant = b.constant(pointer);
+    let array = b.array(pointer, 3);
+    let to_array = b.pointer(array);
+    let grid = b.array(array, 2);
+    let proto = b.func_proto(pointer, &[("x", double)]);
+    let callback = b.pointer(proto);
+    let table = b.array(callback, 4);
+    let btf = Btf::parse(b.finish()).unwrap();
+    for (id, cast, declaration) in [
+        (double, "char **", "char ** v"),
+        (constant, "char * const", "char * const v"),
+        (array, "char *[3]", "char * v[3]"),
+        (to_array, "char *(*)[3]", "char *(*v)[3]"),
+        (grid, "char *[2][3]", "char * v[2][3]"),
+        (callback, "char *(*)(char ** x)", "char *(*v)(char ** x)"),
+        (table, "char *(*[4])(char ** x)", "char *(*v[4])(char ** x)"),
+    ] {
+        assert_eq!(btf.render(id), cast);
+        assert_eq!(btf.declare(id, "v"), declaration);
+    }
+}
+
+#[test]
+fn split_goes_on_where_the_base_ends() {
+    let base = Arc::new(Btf::parse(miniature()).unwrap());
+    let task = base.find(Kind::Struct, "task_struct").unwrap();
+    let mut b = Builder::over(&base);
+    let pointer = b.pointer(task);
+    b.structure(
+        "module_data",
+        &[("count", base.find_c("int").unwrap()), ("owner", pointer)],
+    );
+    b.function("module_function", pointer, &[]);
+    let split = Btf::parse_split(base.clone(), b.finish()).unwrap();
+    let data = split.find_c("struct module_data").unwrap();
+    assert!(data.0 > base.len() as u32);
+    let owner = split.find_member(data, "owner").unwrap();
+    assert_eq!(
+        (owner.offset(), split.render(owner.ty)),
+        (8, "struct task_struct *".to_owned())
+    );
+    assert_eq!(split.find(Kind::Struct, "task_struct"), Some(task));
+    assert_eq!(
+        split.function("do_it").map(|f| f.id),
+        base.function("do_it").map(|f| f.id)
+    );
+    assert_eq!(
+        split.functions().map(|f| f.name).collect::<Vec<_>>(),
+        ["module_function"]
+    );
+    assert_eq!(split.enumerator("DEAD").map(|e| e.value), Some(-1));
+}
+
+#[test]
+fn refuses_what_is_not_btf() {
+    for bytes in [
+        &b""[..],
+        b"\x9f",
+        b"\xeb\x9f\x01\0",
+        b"\x9f\xeb\x02\0",
+        b"\x9f\xeb\x01\0\x18\0\0\0",
+    ] {
+        assert!(matches!(Btf::parse(bytes), Err(Error::Btf { .. })));
+    }
+    let whole = miniature();
+    for length in 0..whole.len() {
+        assert!(Btf::parse(whole[..length].to_vec()).is_err(), "cut at {length}");
+    }
+}
+
+/// Looks at everything there is, in every way there is.
+fn walk(btf: &Btf) {
+    for id in btf.ids().chain([TypeId(0), TypeId(u32::MAX)]) {
+        let _ = (
+            btf.size_of(id),
+            btf.resolve(id),
+            btf.render(id),
+            btf.definition(id),
+            btf.name(id),
+        );
+        let _ = (
+            btf.find_member(id, "pid"),
+            btf.find_member(id, "absent"),
+            btf.member_names(id),
+        );
+        if let Type::Datasec { entries, .. } = btf.ty(id) {
+            let _ = entries.variables().count();
+        }
+    }
+    for function in btf.functions() {
+        let _ = (btf.prototype(&function), btf.function(function.name));
+    }
+    let _ = (
+        btf.enumerator("DEAD"),
+        btf.find_c("struct task_struct"),
+        btf.find_c("size_t"),
+    );
+}
+
+/// A struct whose anonymous members are itself, a typedef of itself, an array of itself, a prototype of itself.
+#[test]
+fn cycles_end() {
+    let mut b = Builder::new();
+    let own = b.declare("loop");
+    b.define(own, &[("", own), ("", own), ("", own)]);
+    let next = TypeId(own.0 + 1);
+    assert_eq!(b.typedef("self", next), next);
+    let array = TypeId(next.0 + 1);
+    b.array(array, u32::MAX);
+    let proto = TypeId(array.0 + 1);
+    b.func_proto(proto, &[("a", proto), ("b", proto)]);
+    b.function("f", proto, &[("a", proto)]);
+    let btf = Btf::parse(b.finish()).unwrap();
+    walk(&btf);
+    assert_eq!(btf.size_of(array), None);
+    assert_eq!(btf.find_member(own, "absent"), None);
+}
+
+proptest::proptest! {
+    /// Any few bytes of a good blob changed: an error or a blob that can be walked.
+    #[test]
+    fn damaged_blobs_are_survived(changes in proptest::collection::vec((0_usize..2000, proptest::prelude::any::<u8>()), 1..12)) {
+        let mut bytes = miniature();
+        let length = bytes.len();
+        for (at, value) in changes {
+            bytes[24 + at % (length - 24)] = value;
+        }
+        if let Ok(btf) = Btf::parse(bytes.clone()) {
+            walk(&btf);
+        }
+        let base = Arc::new(Btf::parse(miniature()).unwrap());
+        if let Ok(btf) = Btf::parse_split(base, bytes) {
+            walk(&btf);
+        }
+    }
+}
+
+fn host() -> Option<Btf> {
+    Btf::parse(std::fs::read("/sys/kernel/btf/vmlinux").ok()?).ok()
+}
+
+#[test]
+fn the_running_kernel() {
+    if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return;
+    }
+    let btf = host().expect("the kernel's own BTF");
+    let task = btf.find(Kind::Struct, "task_struct").unwrap();
+    let pid = btf.find_member(task, "pid").unwrap();
+    assert_eq!(btf.render(pid.ty), "pid_t");
+    assert_eq!(btf.size_of(pid.ty), Some(4));
+    let read = btf.prototype(&btf.function("vfs_read").unwrap());
+    assert_eq!(
+        read,
+        "ssize_t vfs_read(struct file * file, char * buf, size_t count, loff_t * pos)"
+    );
+    assert_eq!(btf.enumerator("BPF_MAP_TYPE_ARRAY").map(|e| e.value), Some(2));
+    assert!(btf.functions().count() > 10_000);
+}
+
+/// Run by hand, in release: `cargo test --release -p kestrel-bpf btf -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn speed_on_the_running_kernel() {
+    let bytes = Bytes::from(std::fs::read("/sys/kernel/btf/vmlinux").unwrap());
+    for _ in 0..5 {
+        let start = std::time::Instant::now();
+        let btf = Btf::parse(bytes.clone()).unwrap();
+        let parsed = start.elapsed();
+        let found = btf.find(Kind::Struct, "task_struct");
+        let first = start.elapsed() - parsed;
+        let start = std::time::Instant::now();
+        let again = btf.find(Kind::Func, "vfs_read");
+        let second = start.elapsed();
+        let start = std::time::Instant::now();
+        let named = btf.enumerator("BPF_MAP_TYPE_ARRAY");
+        let enumerator = start.elapsed();
+        println!(
+            "{} types: parse {parsed:?}, first lookup {first:?}, next {second:?}, enumerator {enumerator:?}",
+            btf.len()
+        );
+        assert!(found.is_some() && again.is_some() && named.is_some());
+    }
+}

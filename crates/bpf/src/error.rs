@@ -1,0 +1,32 @@
+//! The one error type of this crate; faults of interpreted programs are values of their own in `interp`.
+
+/// What went wrong while making or reading BPF.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages explain the fields")]
+pub enum Error {
+    /// A jump or call names a label that was never bound.
+    #[error("assembling BPF: the label used by instruction {insn} was never bound")]
+    UnboundLabel { insn: usize },
+    /// A label was bound a second time.
+    #[error("assembling BPF: a label was bound at instruction {first} and again at {second}")]
+    LabelBoundTwice { first: usize, second: usize },
+    /// A label of another assembler.
+    #[error("assembling BPF: instruction {insn} uses a label of another assembler")]
+    ForeignLabel { insn: usize },
+    /// A jump too far for the 16-bit offset.
+    #[error(
+        "assembling BPF: the jump at instruction {insn} spans {distance} instructions, more than a 16-bit offset holds"
+    )]
+    JumpTooFar { insn: usize, distance: i64 },
+    /// A memory offset outside -32768..=32767.
+    #[error(
+        "assembling BPF: offset {offset} of the memory access at instruction {insn} does not fit 16 bits"
+    )]
+    OffsetTooLarge { insn: usize, offset: i64 },
+    /// An operation that the instruction table does not have in this form.
+    #[error("assembling BPF: there is no instruction for {what} (instruction {insn})")]
+    NoInstruction { insn: usize, what: String },
+    /// Bytes that are not BTF.
+    #[error("reading BTF: {what} (byte {offset})")]
+    Btf { what: &'static str, offset: usize },
+}
