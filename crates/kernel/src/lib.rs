@@ -3,3 +3,14 @@
     unsafe_code,
     reason = "system calls and memory maps live here and nowhere else; each block says why it is sound"
 )]
+
+pub mod bpf;
+pub mod error;
+pub mod host;
+pub mod mmap;
+pub mod perf;
+pub mod procfs;
+pub mod tracefs;
+
+pub use error::{Errno, Error, Result};
+pub use host::Host;
