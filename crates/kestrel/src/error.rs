@@ -84,5 +84,9 @@ fn near_text(near: &[String]) -> String {
 }
 
 fn count(n: usize) -> String {
-    if n == 1 { "an error".to_owned() } else { format!("{n} errors") }
+    if n == 1 {
+        "an error".to_owned()
+    } else {
+        format!("{n} errors")
+    }
 }

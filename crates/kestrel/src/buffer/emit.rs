@@ -224,11 +224,17 @@ impl Sink for RingSink {
         if self.geometry.mode == Mode::Overwrite {
             self.count(b, region, number, 0);
         }
-        Ok(Reservation { record, kept: vec![page], size })
+        Ok(Reservation {
+            record,
+            kept: vec![page],
+            size,
+        })
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation) {
-        let Some(&page) = reservation.kept.first() else { return };
+        let Some(&page) = reservation.kept.first() else {
+            return;
+        };
         let add = match reservation.size {
             Size::Constant(size) => Operand::Imm(i64::from(size) | 1 << 32),
             Size::Variable { value, .. } => {

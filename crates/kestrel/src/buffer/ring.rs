@@ -80,7 +80,13 @@ impl Ring {
                 peeked: u64::from(HEADER),
             })
             .collect();
-        let ring = Self { map, mapping, name: spec.name.to_owned(), geometry: spec.geometry, cpus };
+        let ring = Self {
+            map,
+            mapping,
+            name: spec.name.to_owned(),
+            geometry: spec.geometry,
+            cpus,
+        };
         for &cpu in spec.cpus {
             ring.format(cpu, spec)?;
         }
@@ -127,8 +133,11 @@ impl Ring {
 
     /// CPUs that have a ring.
     pub fn cpus(&self) -> impl Iterator<Item = u32> + use<> {
-        let possible: Vec<u32> =
-            (0u32..).zip(&self.cpus).filter(|(_, ring)| ring.possible).map(|(cpu, _)| cpu).collect();
+        let possible: Vec<u32> = (0u32..)
+            .zip(&self.cpus)
+            .filter(|(_, ring)| ring.possible)
+            .map(|(cpu, _)| cpu)
+            .collect();
         possible.into_iter()
     }
 
@@ -208,7 +217,9 @@ impl Ring {
             return Ok(None);
         }
         let used = (position - page) as u32;
-        let Some(bytes) = self.copy_partial(cpu, page, used, now)? else { return Ok(None) };
+        let Some(bytes) = self.copy_partial(cpu, page, used, now)? else {
+            return Ok(None);
+        };
         self.cpus[cpu as usize].peeked = position;
         Ok(Some((bytes, (from - page) as u32)))
     }
@@ -232,11 +243,17 @@ impl Ring {
             return Ok(None);
         }
         let mut put = |at: u32, value: u64| bytes[at as usize..][..8].copy_from_slice(&value.to_le_bytes());
-        put(packet::offset::TIMESTAMP_END, now.max(self.load(self.base(cpu) + offset::LAST_TIME as usize)));
+        put(
+            packet::offset::TIMESTAMP_END,
+            now.max(self.load(self.base(cpu) + offset::LAST_TIME as usize)),
+        );
         put(packet::offset::CONTENT_SIZE, u64::from(used) * 8);
         put(packet::offset::DISCARDED, self.discarded(cpu));
         let events = self.load(self.page_at(cpu, page) + packet::offset::COMMITTED as usize) >> 32;
-        put(packet::offset::COMMITTED, u64::from(CAPACITY + SEALED) | events << 32);
+        put(
+            packet::offset::COMMITTED,
+            u64::from(CAPACITY + SEALED) | events << 32,
+        );
         Ok(Some(bytes))
     }
 
@@ -271,7 +288,9 @@ impl Ring {
         let page = (position - 1) / PAGE64 * PAGE64;
         let used = (position - page) as u32;
         self.committed(cpu, page) == used - HEADER
-            && (page < PAGE64 || page - PAGE64 < self.cpus[cpu as usize].read || self.is_whole(cpu, page - PAGE64))
+            && (page < PAGE64
+                || page - PAGE64 < self.cpus[cpu as usize].read
+                || self.is_whole(cpu, page - PAGE64))
     }
 
     /// Records refused on a CPU.
@@ -283,6 +302,9 @@ impl Ring {
     pub fn counts(&self, cpu: u32, event: u16) -> Counts {
         let at = self.base(cpu) + self.geometry.counter(event) as usize;
         debug_assert_eq!(COUNTER, 16);
-        Counts { recorded: self.load(at), refused: self.load(at + 8) }
+        Counts {
+            recorded: self.load(at),
+            refused: self.load(at + 8),
+        }
     }
 }

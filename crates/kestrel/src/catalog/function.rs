@@ -1,6 +1,6 @@
 //! Kernel functions by kprobe: their entries (`kprobe`) and their returns (`kretprobe`), typed by BTF where it knows them.
 
-use super::kind::{self, Attachment, Description, DescribedField, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{self, Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
 use super::{Catalog, Glob, arch};
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
@@ -17,10 +17,17 @@ pub struct FunctionProbe {
 }
 
 /// A function's entry.
-pub const KPROBE: FunctionProbe = FunctionProbe { name: "kprobe", aliases: &["k"], at_return: false };
+pub const KPROBE: FunctionProbe = FunctionProbe {
+    name: "kprobe",
+    aliases: &["k"],
+    at_return: false,
+};
 /// A function's return.
-pub const KRETPROBE: FunctionProbe =
-    FunctionProbe { name: "kretprobe", aliases: &["kr"], at_return: true };
+pub const KRETPROBE: FunctionProbe = FunctionProbe {
+    name: "kretprobe",
+    aliases: &["kr"],
+    at_return: true,
+};
 
 /// The parameters that registers carry, in order; stops at the first that does not fit one (a struct by value, a seventh).
 pub(super) fn parameters(types: &Btf, function: &Function<'_>) -> Vec<(String, TypeId)> {
@@ -32,7 +39,14 @@ pub(super) fn parameters(types: &Btf, function: &Function<'_>) -> Vec<(String, T
         class && types.size_of(ty).is_some_and(|size| size <= 8)
     };
     let named = |(i, name, ty): (usize, &str, TypeId)| {
-        (if name.is_empty() { format!("arg{i}") } else { name.to_owned() }, ty)
+        (
+            if name.is_empty() {
+                format!("arg{i}")
+            } else {
+                name.to_owned()
+            },
+            ty,
+        )
     };
     function
         .proto
@@ -53,12 +67,16 @@ pub(super) fn return_type(types: &Btf, function: &Function<'_>) -> Option<TypeId
 /// Parameters and return type for people.
 pub(super) fn describe(catalog: &Catalog, name: &str, at_return: bool) -> Result<Description> {
     let types = catalog.types()?;
-    let function =
-        types.function(name).ok_or_else(|| kind::nothing_matches("function with types", name, Vec::new()))?;
+    let function = types
+        .function(name)
+        .ok_or_else(|| kind::nothing_matches("function with types", name, Vec::new()))?;
     let fields = function
         .proto
         .parameters()
-        .map(|p| DescribedField { name: p.name.to_owned(), ty: types.render(p.ty) })
+        .map(|p| DescribedField {
+            name: p.name.to_owned(),
+            ty: types.render(p.ty),
+        })
         .collect();
     let returns = at_return.then(|| types.render(function.proto.ret));
     Ok(Description { fields, returns })
@@ -68,8 +86,14 @@ impl FunctionProbe {
     fn context(&self, catalog: &Catalog, symbol: Option<&str>) -> Context {
         let arch = arch::current();
         let types = catalog.types().ok();
-        let program = if self.at_return { ProgramKind::Kretprobe } else { ProgramKind::Kprobe };
-        let known = symbol.zip(types.as_deref()).and_then(|(s, t)| t.function(s).map(|f| (f, t)));
+        let program = if self.at_return {
+            ProgramKind::Kretprobe
+        } else {
+            ProgramKind::Kprobe
+        };
+        let known = symbol
+            .zip(types.as_deref())
+            .and_then(|(s, t)| t.function(s).map(|f| (f, t)));
         let fields = match &known {
             Some((function, types)) if !self.at_return => entry_fields(types, function),
             _ => Vec::new(),
@@ -80,13 +104,19 @@ impl FunctionProbe {
             program,
             number: EventNumber::Constant(0),
             fields,
-            arguments: if self.at_return { Vec::new() } else { registers(arch.arguments) },
+            arguments: if self.at_return {
+                Vec::new()
+            } else {
+                registers(arch.arguments)
+            },
             return_value: self.at_return.then(|| EventField {
                 name: "retval".to_owned(),
                 ty: known
                     .and_then(|(f, t)| return_type(t, &f))
                     .map_or_else(untyped, ValueType::Btf),
-                source: Source::Register { offset: arch.return_value },
+                source: Source::Register {
+                    offset: arch.return_value,
+                },
                 recorded: true,
             }),
             features: catalog.features(program),
@@ -98,11 +128,18 @@ impl FunctionProbe {
 }
 
 fn untyped() -> ValueType {
-    ValueType::Integer { size: 8, signed: true, base: kestrel_trace::layout::Base::Decimal }
+    ValueType::Integer {
+        size: 8,
+        signed: true,
+        base: kestrel_trace::layout::Base::Decimal,
+    }
 }
 
 fn registers(offsets: &[u32]) -> Vec<Source> {
-    offsets.iter().map(|&offset| Source::Register { offset }).collect()
+    offsets
+        .iter()
+        .map(|&offset| Source::Register { offset })
+        .collect()
 }
 
 fn entry_fields(types: &Arc<Btf>, function: &Function<'_>) -> Vec<EventField> {
@@ -140,7 +177,9 @@ impl EventKind for FunctionProbe {
             return Ok(());
         }
         let functions = catalog.functions()?;
-        let wanted = functions.iter().filter(|name| patterns.first().is_none_or(|p| p.matches(name)));
+        let wanted = functions
+            .iter()
+            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)));
         wanted.for_each(|name| found(name));
         Ok(())
     }
@@ -156,7 +195,8 @@ impl EventKind for FunctionProbe {
         if part.offset.is_some() {
             return Err(Error::Unsupported {
                 what: format!("{}:{}+offset", self.name, part.text),
-                why: "probes inside a function are not available in this version; name the function alone".to_owned(),
+                why: "probes inside a function are not available in this version; name the function alone"
+                    .to_owned(),
             });
         }
         if !catalog.has_kprobes() {
@@ -170,13 +210,22 @@ impl EventKind for FunctionProbe {
         let context = self.context(catalog, single.as_deref());
         let instances = names
             .into_iter()
-            .map(|symbol| Instance { name: format!("{}:{symbol}", self.name), symbol: Some(symbol) })
+            .map(|symbol| Instance {
+                name: format!("{}:{symbol}", self.name),
+                symbol: Some(symbol),
+            })
             .collect();
-        let attachment = Attachment::Functions { at_return: self.at_return };
+        let attachment = Attachment::Functions {
+            at_return: self.at_return,
+        };
         Ok(vec![Resolved {
             kind: self.name,
             instances,
-            ways: vec![Way { attachment, context, guard: None }],
+            ways: vec![Way {
+                attachment,
+                context,
+                guard: None,
+            }],
         }])
     }
 }

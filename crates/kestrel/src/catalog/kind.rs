@@ -53,7 +53,10 @@ pub const KINDS: &[&dyn EventKind] = &[
 
 /// The kind with this name or alias.
 pub fn find(name: &str) -> Option<&'static dyn EventKind> {
-    KINDS.iter().copied().find(|k| k.name() == name || k.aliases().contains(&name))
+    KINDS
+        .iter()
+        .copied()
+        .find(|k| k.name() == name || k.aliases().contains(&name))
 }
 
 /// How tracepoints are read.
@@ -98,7 +101,11 @@ pub enum Attachment {
     /// Functions by kprobe: one perf link each, or one multi link for all.
     Functions { at_return: bool },
     /// A function's trampoline (`fentry`, `fexit`); the id is that of the function.
-    Trampoline { function: String, id: TypeId, at_return: bool },
+    Trampoline {
+        function: String,
+        id: TypeId,
+        at_return: bool,
+    },
 }
 
 /// One event among those that share a program.
@@ -134,5 +141,9 @@ pub struct Resolved {
 
 /// The error for a specification that nothing matches, with near names.
 pub(crate) fn nothing_matches(what: &str, wanted: &str, near: Vec<String>) -> Error {
-    Error::NoSuchEvent { what: what.to_owned(), wanted: wanted.to_owned(), near }
+    Error::NoSuchEvent {
+        what: what.to_owned(),
+        wanted: wanted.to_owned(),
+        near,
+    }
 }

@@ -9,7 +9,7 @@ mod tracepoint;
 mod trampoline;
 
 pub use glob::Glob;
-pub use kind::{Attachment, Description, DescribedField, EventKind, Instance, KINDS, Resolved, Via, Way};
+pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, KINDS, Resolved, Via, Way};
 
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Kind};
@@ -34,7 +34,11 @@ const NEAR: usize = 3;
 impl Catalog {
     /// The catalog of a host.
     pub fn new(host: Host) -> Self {
-        Self { host, types: OnceCell::new(), functions: OnceCell::new() }
+        Self {
+            host,
+            types: OnceCell::new(),
+            functions: OnceCell::new(),
+        }
     }
 
     /// The host.
@@ -59,10 +63,13 @@ impl Catalog {
             let bytes = kestrel_kernel::btf::vmlinux(&self.host).map_err(|e| e.to_string())?;
             Btf::parse(bytes).map(Arc::new).map_err(|e| e.to_string())
         };
-        self.types.get_or_init(load).clone().map_err(|why| Error::Unsupported {
-            what: "types of kernel functions and structures".to_owned(),
-            why: format!("{why}; the kernel must be built with CONFIG_DEBUG_INFO_BTF"),
-        })
+        self.types
+            .get_or_init(load)
+            .clone()
+            .map_err(|why| Error::Unsupported {
+                what: "types of kernel functions and structures".to_owned(),
+                why: format!("{why}; the kernel must be built with CONFIG_DEBUG_INFO_BTF"),
+            })
     }
 
     /// Functions that probes can be put on, sorted, each name once.
@@ -72,7 +79,11 @@ impl Catalog {
     pub fn functions(&self) -> Result<&[String]> {
         let list = || {
             let tracefs = Tracefs::mount(&self.host)?;
-            let mut names: Vec<String> = tracefs.traceable_functions()?.into_iter().map(|f| f.name).collect();
+            let mut names: Vec<String> = tracefs
+                .traceable_functions()?
+                .into_iter()
+                .map(|f| f.name)
+                .collect();
             names.sort_unstable();
             names.dedup();
             Ok(names)
@@ -85,7 +96,9 @@ impl Catalog {
 
     /// Whether perf can put kprobes.
     pub fn has_kprobes(&self) -> bool {
-        self.host.path("/sys/bus/event_source/devices/kprobe/type").exists()
+        self.host
+            .path("/sys/bus/event_source/devices/kprobe/type")
+            .exists()
     }
 
     /// Whether BPF trampolines can be put on functions: the kernel lists what ftrace can hook.
@@ -96,7 +109,10 @@ impl Catalog {
     /// What generated code of a program kind may use on this kernel.
     pub fn features(&self, program: ProgramKind) -> Features {
         let kfunc = |name: &str| self.types().is_ok_and(|t| t.find(Kind::Func, name).is_some());
-        let perf = matches!(program, ProgramKind::Kprobe | ProgramKind::Kretprobe | ProgramKind::Tracepoint);
+        let perf = matches!(
+            program,
+            ProgramKind::Kprobe | ProgramKind::Kretprobe | ProgramKind::Tracepoint
+        );
         Features {
             preempt_disable: kfunc("bpf_preempt_disable"),
             attach_cookie: perf,
@@ -126,7 +142,10 @@ impl Catalog {
             return Vec::new();
         }
         let near = kestrel_compiler::lang::diag::nearest(wanted, all.iter().map(String::as_str));
-        near.into_iter().take(NEAR).map(|name| format!("{}:{name}", kind.name())).collect()
+        near.into_iter()
+            .take(NEAR)
+            .map(|name| format!("{}:{name}", kind.name()))
+            .collect()
     }
 
     /// Everything that an event specification stands for.
@@ -148,13 +167,23 @@ impl Catalog {
 
     /// `vfs_read` alone, or `kprob:vfs_read`: says which kinds there are, and which have such a name.
     fn unknown_kind(&self, spec: &EventSpec) -> Error {
-        let text = spec.parts.iter().map(|p| p.text.as_str()).collect::<Vec<_>>().join(":");
+        let text = spec
+            .parts
+            .iter()
+            .map(|p| p.text.as_str())
+            .collect::<Vec<_>>()
+            .join(":");
         let last = Glob::new(spec.parts.last().map_or("", |p| p.text.as_str()));
         let mut near = Vec::new();
         for kind in KINDS {
-            let patterns: Vec<Glob> =
-                if kind.parts() == 2 { vec![Glob::new("*"), last.clone()] } else { vec![last.clone()] };
-            let found = kind.names(self, &patterns, &mut |name| near.push(format!("{}:{name}", kind.name())));
+            let patterns: Vec<Glob> = if kind.parts() == 2 {
+                vec![Glob::new("*"), last.clone()]
+            } else {
+                vec![last.clone()]
+            };
+            let found = kind.names(self, &patterns, &mut |name| {
+                near.push(format!("{}:{name}", kind.name()))
+            });
             if found.is_err() || near.len() >= NEAR {
                 continue;
             }
@@ -166,9 +195,16 @@ impl Catalog {
 }
 
 fn with_kind(spec: &EventSpec, kind: &str) -> EventSpec {
-    let mut parts = vec![EventPart { text: kind.to_owned(), offset: None, span: spec.span }];
+    let mut parts = vec![EventPart {
+        text: kind.to_owned(),
+        offset: None,
+        span: spec.span,
+    }];
     parts.extend(spec.parts.iter().cloned());
-    EventSpec { parts, span: spec.span }
+    EventSpec {
+        parts,
+        span: spec.span,
+    }
 }
 
 impl Error {

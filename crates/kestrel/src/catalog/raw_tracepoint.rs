@@ -1,6 +1,6 @@
 //! Raw tracepoints: the arguments a tracepoint is called with, typed by BTF, before any entry is formatted.
 
-use super::kind::{self, Attachment, Description, DescribedField, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{self, Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
 use super::{Catalog, Glob};
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Kind, Parameter, TypeId};
@@ -33,7 +33,11 @@ pub(super) fn target(catalog: &Catalog, name: &str) -> Option<RawTarget> {
         .function(&format!("{NAMED}{name}"))
         .map(|f| {
             let named = |(i, p): (usize, Parameter<'_>)| {
-                let name = if p.name.is_empty() { format!("arg{i}") } else { p.name.to_owned() };
+                let name = if p.name.is_empty() {
+                    format!("arg{i}")
+                } else {
+                    p.name.to_owned()
+                };
                 (name, p.ty)
             };
             f.proto.parameters().skip(1).enumerate().map(named).collect()
@@ -47,7 +51,10 @@ pub(super) fn argument_fields(target: &RawTarget, recorded: bool, trusted: bool)
     let field = |(index, (name, ty)): (usize, &(String, TypeId))| EventField {
         name: name.clone(),
         ty: ValueType::Btf(*ty),
-        source: Source::Argument { index: index as u32, trusted },
+        source: Source::Argument {
+            index: index as u32,
+            trusted,
+        },
         recorded,
     };
     target.arguments.iter().enumerate().map(field).collect()
@@ -87,7 +94,10 @@ impl EventKind for RawTracepoint {
             name: name.clone(),
             ty: target.types.render(*ty),
         };
-        Ok(Description { fields: target.arguments.iter().map(field).collect(), returns: None })
+        Ok(Description {
+            fields: target.arguments.iter().map(field).collect(),
+            returns: None,
+        })
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
@@ -96,14 +106,20 @@ impl EventKind for RawTracepoint {
         };
         catalog.types()?;
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
-        Ok(names.iter().filter_map(|name| resolve_one(catalog, name)).collect())
+        Ok(names
+            .iter()
+            .filter_map(|name| resolve_one(catalog, name))
+            .collect())
     }
 }
 
 fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
     let target = target(catalog, name)?;
     let ways = [true, false].map(|direct| Way {
-        attachment: Attachment::TypedTracepoint { name: name.to_owned(), id: target.id },
+        attachment: Attachment::TypedTracepoint {
+            name: name.to_owned(),
+            id: target.id,
+        },
         context: Context {
             name: format!("rawtracepoint:{name}"),
             function: None,
@@ -123,7 +139,10 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
     });
     Some(Resolved {
         kind: "rawtracepoint",
-        instances: vec![Instance { name: format!("rawtracepoint:{name}"), symbol: None }],
+        instances: vec![Instance {
+            name: format!("rawtracepoint:{name}"),
+            symbol: None,
+        }],
         ways: ways.into(),
     })
 }

@@ -16,9 +16,17 @@ pub struct Trampoline {
 }
 
 /// A function's entry.
-pub const FENTRY: Trampoline = Trampoline { name: "fentry", aliases: &["f", "kfunc"], at_return: false };
+pub const FENTRY: Trampoline = Trampoline {
+    name: "fentry",
+    aliases: &["f", "kfunc"],
+    at_return: false,
+};
 /// A function's return.
-pub const FEXIT: Trampoline = Trampoline { name: "fexit", aliases: &["fr", "kretfunc"], at_return: true };
+pub const FEXIT: Trampoline = Trampoline {
+    name: "fexit",
+    aliases: &["fr", "kretfunc"],
+    at_return: true,
+};
 
 impl EventKind for Trampoline {
     fn name(&self) -> &'static str {
@@ -44,7 +52,9 @@ impl EventKind for Trampoline {
         }
         let functions = catalog.functions()?;
         if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
-            let known = functions.binary_search_by(|f| f.as_str().cmp(plain.text())).is_ok();
+            let known = functions
+                .binary_search_by(|f| f.as_str().cmp(plain.text()))
+                .is_ok();
             if known && types.function(plain.text()).is_some() {
                 found(plain.text());
             }
@@ -86,12 +96,19 @@ impl Trampoline {
             .map(|(index, (name, ty))| EventField {
                 name: name.clone(),
                 ty: ValueType::Btf(*ty),
-                source: Source::Argument { index: index as u32, trusted: true },
+                source: Source::Argument {
+                    index: index as u32,
+                    trusted: true,
+                },
                 recorded: !self.at_return,
             })
             .collect();
         let return_value = self.at_return.then(|| return_type(&types, &function)).flatten();
-        let program = if self.at_return { ProgramKind::Fexit } else { ProgramKind::Fentry };
+        let program = if self.at_return {
+            ProgramKind::Fexit
+        } else {
+            ProgramKind::Fentry
+        };
         let ways = [true, false].map(|direct| Way {
             attachment: Attachment::Trampoline {
                 function: name.to_owned(),
@@ -110,7 +127,10 @@ impl Trampoline {
                 return_value: return_value.map(|ty| EventField {
                     name: "retval".to_owned(),
                     ty: ValueType::Btf(ty),
-                    source: Source::Argument { index: all as u32, trusted: true },
+                    source: Source::Argument {
+                        index: all as u32,
+                        trusted: true,
+                    },
                     recorded: true,
                 }),
                 types: Some(types.clone()),
@@ -122,7 +142,10 @@ impl Trampoline {
         });
         Ok(Resolved {
             kind: self.name,
-            instances: vec![Instance { name: format!("{}:{name}", self.name), symbol: Some(name.to_owned()) }],
+            instances: vec![Instance {
+                name: format!("{}:{name}", self.name),
+                symbol: Some(name.to_owned()),
+            }],
             ways: ways.into(),
         })
     }

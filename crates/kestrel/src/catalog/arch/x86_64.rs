@@ -50,7 +50,10 @@ const RENAMED: &[(&str, &str)] = &[
 ];
 
 fn syscall(name: &str) -> Option<u32> {
-    let name = RENAMED.iter().find(|(traced, _)| *traced == name).map_or(name, |(_, abi)| abi);
+    let name = RENAMED
+        .iter()
+        .find(|(traced, _)| *traced == name)
+        .map_or(name, |(_, abi)| abi);
     let call = syscalls::x86_64::Sysno::from_str(name).ok()?;
     u32::try_from(call.id()).ok()
 }

@@ -6,26 +6,40 @@ use kestrel_trace::layout::{Base, Names};
 
 /// All fields of an entry. Those that a record cannot hold yet (dynamic arrays of numbers) are left out of it.
 pub(super) fn fields(format: &Format, user_pointers: bool) -> Vec<EventField> {
-    format.fields.iter().filter_map(|field| event_field(format, field, user_pointers)).collect()
+    format
+        .fields
+        .iter()
+        .filter_map(|field| event_field(format, field, user_pointers))
+        .collect()
 }
 
 fn event_field(format: &Format, field: &Field, user_pointers: bool) -> Option<EventField> {
     let ty = value_type(format, field, user_pointers)?;
     let source = match (&field.location, &ty) {
         (Location::DataLoc, ValueType::String) => Source::DataLocation { offset: field.offset },
-        (Location::Inline, ValueType::Text { .. } | ValueType::Array { .. }) => {
-            Source::ContextArray { offset: field.offset, bytes: field.size }
-        }
-        (Location::Inline, _) => Source::Context { offset: field.offset, size: u8::try_from(field.size).ok()? },
+        (Location::Inline, ValueType::Text { .. } | ValueType::Array { .. }) => Source::ContextArray {
+            offset: field.offset,
+            bytes: field.size,
+        },
+        (Location::Inline, _) => Source::Context {
+            offset: field.offset,
+            size: u8::try_from(field.size).ok()?,
+        },
         _ => return None,
     };
-    Some(EventField { name: field.name.clone(), ty, source, recorded: true })
+    Some(EventField {
+        name: field.name.clone(),
+        ty,
+        source,
+        recorded: true,
+    })
 }
 
 /// The type of a field: what the format file says, with the names and the base that its print format uses.
 pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) -> Option<ValueType> {
     let text = field.type_text.as_str();
-    let is_char = matches!(text, "char" | "const char" | "unsigned char" | "u8" | "__u8") && !text.contains('*');
+    let is_char =
+        matches!(text, "char" | "const char" | "unsigned char" | "u8" | "__u8") && !text.contains('*');
     if field.location != Location::Inline {
         return (matches!(text, "char" | "const char")).then_some(ValueType::String);
     }
@@ -37,10 +51,23 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
         if matches!(text, "char" | "const char") {
             return Some(ValueType::Text { size: field.size });
         }
-        let size = u8::try_from(field.size / count).ok().filter(|s| matches!(s, 1 | 2 | 4 | 8))?;
-        let base = if is_char { Base::Hexadecimal } else { base(format, field) };
-        let element = ValueType::Integer { size, signed: field.signed, base };
-        return Some(ValueType::Array { element: Box::new(element), count });
+        let size = u8::try_from(field.size / count)
+            .ok()
+            .filter(|s| matches!(s, 1 | 2 | 4 | 8))?;
+        let base = if is_char {
+            Base::Hexadecimal
+        } else {
+            base(format, field)
+        };
+        let element = ValueType::Integer {
+            size,
+            signed: field.signed,
+            base,
+        };
+        return Some(ValueType::Array {
+            element: Box::new(element),
+            count,
+        });
     }
     if text.ends_with('*') {
         let user = user_pointers;
@@ -53,21 +80,35 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
 }
 
 fn scalar(format: &Format, field: &Field) -> Option<ValueType> {
-    let size = u8::try_from(field.size).ok().filter(|s| matches!(s, 1 | 2 | 4 | 8))?;
+    let size = u8::try_from(field.size)
+        .ok()
+        .filter(|s| matches!(s, 1 | 2 | 4 | 8))?;
     if field.type_text == "bool" {
         return Some(ValueType::Bool);
     }
     if let Some(labels) = format.labels(&field.name) {
-        let names: Names = labels.rows.iter().map(|(v, n)| (v.cast_signed(), n.clone())).collect();
+        let names: Names = labels
+            .rows
+            .iter()
+            .map(|(v, n)| (v.cast_signed(), n.clone()))
+            .collect();
         return Some(match labels.kind {
-            LabelKind::Symbolic => ValueType::Enumeration { size, signed: field.signed, names },
+            LabelKind::Symbolic => ValueType::Enumeration {
+                size,
+                signed: field.signed,
+                names,
+            },
             LabelKind::Flags { .. } => ValueType::Flags { size, names },
         });
     }
     if size == 8 && printed_as(format, &field.name).is_some_and(|spec| spec.starts_with('p')) {
         return Some(ValueType::Pointer { user: false });
     }
-    Some(ValueType::Integer { size, signed: field.signed, base: base(format, field) })
+    Some(ValueType::Integer {
+        size,
+        signed: field.signed,
+        base: base(format, field),
+    })
 }
 
 fn base(format: &Format, field: &Field) -> Base {
@@ -131,9 +172,13 @@ fn conversions(pattern: &str) -> impl Iterator<Item = String> + '_ {
                 rest = after;
                 continue;
             }
-            let spec = rest.trim_start_matches(['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', '-', '+', '#', ' ', '.']);
+            let spec = rest.trim_start_matches([
+                '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', '-', '+', '#', ' ', '.',
+            ]);
             let end = spec.find(|c: char| !matches!(c, 'l' | 'h' | 'z' | 'L' | 'q'))?;
-            let letters = spec[end..].chars().take(if spec[end..].starts_with('p') { 2 } else { 1 });
+            let letters = spec[end..]
+                .chars()
+                .take(if spec[end..].starts_with('p') { 2 } else { 1 });
             let found: String = letters.filter(char::is_ascii_alphabetic).collect();
             rest = &spec[end..];
             return Some(found);
@@ -161,11 +206,29 @@ mod tests {
         let format = Format::parse(FORMAT).unwrap();
         let ty = |name: &str| value_type(&format, format.field(name).unwrap(), false).unwrap();
         assert_eq!(ty("comm"), ValueType::Text { size: 16 });
-        assert_eq!(ty("pid"), ValueType::Integer { size: 4, signed: true, base: Base::Decimal });
-        assert_eq!(ty("flags"), ValueType::Integer { size: 8, signed: false, base: Base::Hexadecimal });
+        assert_eq!(
+            ty("pid"),
+            ValueType::Integer {
+                size: 4,
+                signed: true,
+                base: Base::Decimal
+            }
+        );
+        assert_eq!(
+            ty("flags"),
+            ValueType::Integer {
+                size: 8,
+                signed: false,
+                base: Base::Hexadecimal
+            }
+        );
         assert_eq!(ty("name"), ValueType::String);
         assert!(matches!(ty("vec"), ValueType::Enumeration { names, .. } if names.len() == 2));
-        let element = Box::new(ValueType::Integer { size: 8, signed: false, base: Base::Hexadecimal });
+        let element = Box::new(ValueType::Integer {
+            size: 8,
+            signed: false,
+            base: Base::Hexadecimal,
+        });
         assert_eq!(ty("args"), ValueType::Array { element, count: 2 });
     }
 }

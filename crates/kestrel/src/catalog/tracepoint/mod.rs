@@ -5,7 +5,7 @@ mod raw;
 pub(crate) mod rules;
 mod syscall;
 
-use super::kind::{Attachment, Description, DescribedField, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
 use super::{Catalog, Glob};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
@@ -32,17 +32,25 @@ impl EventKind for Tracepoint {
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
         let (group, name) = (patterns.first(), patterns.get(1));
         if let (Some(group), Some(name)) = (group.filter(|g| g.is_plain()), name.filter(|n| n.is_plain())) {
-            if catalog.tracefs()?.path(&format!("events/{}/{}/format", group.text(), name.text())).exists() {
+            if catalog
+                .tracefs()?
+                .path(&format!("events/{}/{}/format", group.text(), name.text()))
+                .exists()
+            {
                 found(&format!("{}:{}", group.text(), name.text()));
             }
             return Ok(());
         }
         let mut events = catalog.tracefs()?.events()?;
         events.retain(|e| {
-            group.is_none_or(|g| g.matches(&e.group)) && name.is_none_or(|n| n.matches(&e.name)) && e.group != "ftrace"
+            group.is_none_or(|g| g.matches(&e.group))
+                && name.is_none_or(|n| n.matches(&e.name))
+                && e.group != "ftrace"
         });
         events.sort_by(|a, b| (&a.group, &a.name).cmp(&(&b.group, &b.name)));
-        events.iter().for_each(|e| found(&format!("{}:{}", e.group, e.name)));
+        events
+            .iter()
+            .for_each(|e| found(&format!("{}:{}", e.group, e.name)));
         Ok(())
     }
 
@@ -57,7 +65,10 @@ impl EventKind for Tracepoint {
                 None => f.type_text.clone(),
             },
         };
-        Ok(Description { fields: format.fields.iter().map(field).collect(), returns: None })
+        Ok(Description {
+            fields: format.fields.iter().map(field).collect(),
+            returns: None,
+        })
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>> {
@@ -92,12 +103,22 @@ fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Resolved> {
     if via != Via::Raw {
         ways.push(classic_way(catalog, group, name, &format));
     }
-    Ok(Resolved { kind: "tracepoint", instances: vec![Instance { name: full.to_owned(), symbol: None }], ways })
+    Ok(Resolved {
+        kind: "tracepoint",
+        instances: vec![Instance {
+            name: full.to_owned(),
+            symbol: None,
+        }],
+        ways,
+    })
 }
 
 fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> Way {
     Way {
-        attachment: Attachment::Tracepoint { group: group.to_owned(), name: name.to_owned() },
+        attachment: Attachment::Tracepoint {
+            group: group.to_owned(),
+            name: name.to_owned(),
+        },
         context: Context {
             name: format!("{group}:{name}"),
             function: None,

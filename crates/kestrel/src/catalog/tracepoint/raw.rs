@@ -15,7 +15,9 @@ pub(super) fn ways(catalog: &Catalog, name: &str, format: &Format, rule: &Rule) 
         let ty = value_type(format, field, false)?;
         Some((field.name.clone(), ty, (*expression).to_owned()))
     };
-    let Some(fields) = format.fields.iter().map(typed).collect::<Option<Vec<_>>>() else { return Vec::new() };
+    let Some(fields) = format.fields.iter().map(typed).collect::<Option<Vec<_>>>() else {
+        return Vec::new();
+    };
     from_expressions(catalog, name, rule.raw, fields, None)
 }
 
@@ -27,7 +29,9 @@ pub(super) fn from_expressions(
     fields: Vec<(String, ValueType, String)>,
     guard: Option<String>,
 ) -> Vec<Way> {
-    let Some(target) = raw_tracepoint::target(catalog, raw) else { return Vec::new() };
+    let Some(target) = raw_tracepoint::target(catalog, raw) else {
+        return Vec::new();
+    };
     // An operand may bear the name of a field (`state`): the field's expression then means the operand, so operands come first.
     let mut all = raw_tracepoint::argument_fields(&target, false, true);
     all.extend(fields.into_iter().map(|(name, ty, expression)| EventField {
@@ -37,7 +41,10 @@ pub(super) fn from_expressions(
         recorded: true,
     }));
     let way = |direct| Way {
-        attachment: Attachment::TypedTracepoint { name: raw.to_owned(), id: target.id },
+        attachment: Attachment::TypedTracepoint {
+            name: raw.to_owned(),
+            id: target.id,
+        },
         context: Context {
             name: name.to_owned(),
             function: None,

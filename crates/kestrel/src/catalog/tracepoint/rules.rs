@@ -33,15 +33,23 @@ const PREV_STATE: &str = "preempt ? 0x100 \
     : ((prev_state | prev->exit_state) & 0x2) != 0 ? 0x2 \
     : ((prev_state | prev->exit_state) & 0x1)";
 
-const WAKEUP: &[(&str, &str)] =
-    &[("comm", "p->comm"), ("pid", "p->pid"), ("prio", "p->prio"), ("target_cpu", TASK_CPU)];
+const WAKEUP: &[(&str, &str)] = &[
+    ("comm", "p->comm"),
+    ("pid", "p->pid"),
+    ("prio", "p->prio"),
+    ("target_cpu", TASK_CPU),
+];
 const TASK_CPU: &str = "p->thread_info.cpu";
 const TASK: &[(&str, &str)] = &[("comm", "p->comm"), ("pid", "p->pid"), ("prio", "p->prio")];
 const SOFTIRQ: &[(&str, &str)] = &[("vec", "vec_nr")];
 const HRTIMER: &[(&str, &str)] = &[("hrtimer", "hrtimer")];
 const TIMER: &[(&str, &str)] = &[("timer", "timer")];
 const CPU_STATE: &[(&str, &str)] = &[("state", "state"), ("cpu_id", "cpu_id")];
-const PAGE_FAULT: &[(&str, &str)] = &[("address", "address"), ("ip", "regs->ip"), ("error_code", "error_code")];
+const PAGE_FAULT: &[(&str, &str)] = &[
+    ("address", "address"),
+    ("ip", "regs->ip"),
+    ("error_code", "error_code"),
+];
 
 const RULES: &[Rule] = &[
     Rule {
@@ -57,9 +65,21 @@ const RULES: &[Rule] = &[
             ("next_prio", "next->prio"),
         ],
     },
-    Rule { event: "sched:sched_wakeup", raw: "sched_wakeup", fields: WAKEUP },
-    Rule { event: "sched:sched_wakeup_new", raw: "sched_wakeup_new", fields: WAKEUP },
-    Rule { event: "sched:sched_waking", raw: "sched_waking", fields: WAKEUP },
+    Rule {
+        event: "sched:sched_wakeup",
+        raw: "sched_wakeup",
+        fields: WAKEUP,
+    },
+    Rule {
+        event: "sched:sched_wakeup_new",
+        raw: "sched_wakeup_new",
+        fields: WAKEUP,
+    },
+    Rule {
+        event: "sched:sched_waking",
+        raw: "sched_waking",
+        fields: WAKEUP,
+    },
     Rule {
         event: "sched:sched_migrate_task",
         raw: "sched_migrate_task",
@@ -71,9 +91,21 @@ const RULES: &[Rule] = &[
             ("dest_cpu", "dest_cpu"),
         ],
     },
-    Rule { event: "sched:sched_process_free", raw: "sched_process_free", fields: TASK },
-    Rule { event: "sched:sched_process_exit", raw: "sched_process_exit", fields: TASK },
-    Rule { event: "sched:sched_wait_task", raw: "sched_wait_task", fields: TASK },
+    Rule {
+        event: "sched:sched_process_free",
+        raw: "sched_process_free",
+        fields: TASK,
+    },
+    Rule {
+        event: "sched:sched_process_exit",
+        raw: "sched_process_exit",
+        fields: TASK,
+    },
+    Rule {
+        event: "sched:sched_wait_task",
+        raw: "sched_wait_task",
+        fields: TASK,
+    },
     Rule {
         event: "sched:sched_stat_runtime",
         raw: "sched_stat_runtime",
@@ -84,19 +116,71 @@ const RULES: &[Rule] = &[
         raw: "irq_handler_entry",
         fields: &[("irq", "irq"), ("name", "kstr(action->name)")],
     },
-    Rule { event: "irq:irq_handler_exit", raw: "irq_handler_exit", fields: &[("irq", "irq"), ("ret", "ret")] },
-    Rule { event: "irq:softirq_entry", raw: "softirq_entry", fields: SOFTIRQ },
-    Rule { event: "irq:softirq_exit", raw: "softirq_exit", fields: SOFTIRQ },
-    Rule { event: "irq:softirq_raise", raw: "softirq_raise", fields: SOFTIRQ },
-    Rule { event: "timer:hrtimer_cancel", raw: "hrtimer_cancel", fields: HRTIMER },
-    Rule { event: "timer:hrtimer_expire_exit", raw: "hrtimer_expire_exit", fields: HRTIMER },
-    Rule { event: "timer:timer_cancel", raw: "timer_cancel", fields: TIMER },
-    Rule { event: "timer:timer_expire_exit", raw: "timer_expire_exit", fields: TIMER },
-    Rule { event: "timer:timer_init", raw: "timer_init", fields: TIMER },
-    Rule { event: "power:cpu_idle", raw: "cpu_idle", fields: CPU_STATE },
-    Rule { event: "power:cpu_frequency", raw: "cpu_frequency", fields: &[("state", "frequency"), ("cpu_id", "cpu_id")] },
-    Rule { event: "exceptions:page_fault_user", raw: "page_fault_user", fields: PAGE_FAULT },
-    Rule { event: "exceptions:page_fault_kernel", raw: "page_fault_kernel", fields: PAGE_FAULT },
+    Rule {
+        event: "irq:irq_handler_exit",
+        raw: "irq_handler_exit",
+        fields: &[("irq", "irq"), ("ret", "ret")],
+    },
+    Rule {
+        event: "irq:softirq_entry",
+        raw: "softirq_entry",
+        fields: SOFTIRQ,
+    },
+    Rule {
+        event: "irq:softirq_exit",
+        raw: "softirq_exit",
+        fields: SOFTIRQ,
+    },
+    Rule {
+        event: "irq:softirq_raise",
+        raw: "softirq_raise",
+        fields: SOFTIRQ,
+    },
+    Rule {
+        event: "timer:hrtimer_cancel",
+        raw: "hrtimer_cancel",
+        fields: HRTIMER,
+    },
+    Rule {
+        event: "timer:hrtimer_expire_exit",
+        raw: "hrtimer_expire_exit",
+        fields: HRTIMER,
+    },
+    Rule {
+        event: "timer:timer_cancel",
+        raw: "timer_cancel",
+        fields: TIMER,
+    },
+    Rule {
+        event: "timer:timer_expire_exit",
+        raw: "timer_expire_exit",
+        fields: TIMER,
+    },
+    Rule {
+        event: "timer:timer_init",
+        raw: "timer_init",
+        fields: TIMER,
+    },
+    Rule {
+        event: "power:cpu_idle",
+        raw: "cpu_idle",
+        fields: CPU_STATE,
+    },
+    Rule {
+        event: "power:cpu_frequency",
+        raw: "cpu_frequency",
+        fields: &[("state", "frequency"), ("cpu_id", "cpu_id")],
+    },
+    Rule {
+        event: "exceptions:page_fault_user",
+        raw: "page_fault_user",
+        fields: PAGE_FAULT,
+    },
+    Rule {
+        event: "exceptions:page_fault_kernel",
+        raw: "page_fault_kernel",
+        fields: PAGE_FAULT,
+    },
     Rule {
         event: "workqueue:workqueue_execute_start",
         raw: "workqueue_execute_start",
@@ -110,8 +194,20 @@ const RULES: &[Rule] = &[
     Rule {
         event: "kmem:kmem_cache_free",
         raw: "kmem_cache_free",
-        fields: &[("call_site", "call_site"), ("ptr", "ptr"), ("name", "kstr(s->name)")],
+        fields: &[
+            ("call_site", "call_site"),
+            ("ptr", "ptr"),
+            ("name", "kstr(s->name)"),
+        ],
     },
-    Rule { event: "kmem:kfree", raw: "kfree", fields: &[("call_site", "call_site"), ("ptr", "ptr")] },
-    Rule { event: "oom:mark_victim", raw: "mark_victim", fields: &[("pid", "task->pid")] },
+    Rule {
+        event: "kmem:kfree",
+        raw: "kfree",
+        fields: &[("call_site", "call_site"), ("ptr", "ptr")],
+    },
+    Rule {
+        event: "oom:mark_victim",
+        raw: "mark_victim",
+        fields: &[("pid", "task->pid")],
+    },
 ];
