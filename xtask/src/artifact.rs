@@ -2,7 +2,6 @@
 //! for them never disturb a developer's builds.
 
 use std::{
-    collections::BTreeMap,
     env,
     path::PathBuf,
     process::{Command, Stdio},
@@ -23,6 +22,15 @@ pub(crate) enum Profile {
     Release,
 }
 
+/// A program that cargo built.
+#[derive(Debug, Clone)]
+pub(crate) struct Executable {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    /// Whether it is a file of tests rather than a program.
+    pub(crate) test: bool,
+}
+
 /// A line of cargo's messages, as far as it interests here.
 #[derive(Deserialize)]
 struct Message {
@@ -34,20 +42,19 @@ struct Message {
 #[derive(Deserialize)]
 struct Target {
     name: String,
+    kind: Vec<String>,
 }
 
 /// The cargo that runs us.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(crate::workspace()).stdin(Stdio::null());
-    // Warnings are clippy's business; here they would be told at every run.
     cargo
 }
 
-/// Builds what the cargo arguments select, statically, and returns the executables by target name.
-pub(crate) fn build(profile: Profile, arguments: &[&str]) -> Result<BTreeMap<String, PathBuf>> {
+/// Builds what the cargo arguments select, statically, and returns the executables.
+fn build(profile: Profile, arguments: &[&str]) -> Result<Vec<Executable>> {
     let mut cargo = cargo();
-    // Warnings are clippy's business; here they would be told at every run.
     cargo
         .args(arguments)
         .args([
@@ -59,6 +66,7 @@ pub(crate) fn build(profile: Profile, arguments: &[&str]) -> Result<BTreeMap<Str
         .arg("--target-dir")
         .arg(crate::workspace().join("target/guest"))
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        // Warnings are clippy's business; here they would be told at every run.
         .env("RUSTFLAGS", "-C target-feature=+crt-static -A warnings");
     match profile {
         Profile::Release => cargo.arg("--release"),
@@ -74,39 +82,51 @@ pub(crate) fn build(profile: Profile, arguments: &[&str]) -> Result<BTreeMap<Str
         arguments.join(" "),
         output.status
     );
-    let mut executables = BTreeMap::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let Ok(message) = serde_json::from_str::<Message>(line) else {
-            continue;
-        };
-        if let ("compiler-artifact", Some(executable), Some(target)) =
-            (&*message.reason, message.executable, message.target)
-        {
-            executables.insert(target.name, executable);
-        }
-    }
-    Ok(executables)
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter_map(executable).collect())
 }
 
-/// The two programs that every guest has.
+fn executable(line: &str) -> Option<Executable> {
+    let message: Message = serde_json::from_str(line).ok()?;
+    let (path, target) = (message.executable?, message.target?);
+    let test = target.kind.iter().any(|kind| kind == "test");
+    (message.reason == "compiler-artifact").then_some(Executable {
+        name: target.name,
+        path,
+        test,
+    })
+}
+
+/// What every guest has: its first process, the product, and the programs that tests use.
 pub(crate) struct Base {
     pub(crate) init: PathBuf,
-    pub(crate) kestrel: PathBuf,
+    pub(crate) programs: Vec<Executable>,
 }
 
-/// Builds the first process and `kestrel`.
+/// The name under which the first process is built.
+const INIT: &str = "guest-init";
+
+/// Builds the first process, `kestrel` and the tests' programs.
 pub(crate) fn base(profile: Profile) -> Result<Base> {
-    let mut built = build(
+    let (init, programs) = build(
         profile,
         &["build", "-p", "kestrel-cli", "-p", "vm-tests", "--bins"],
+    )?
+    .into_iter()
+    .partition::<Vec<_>, _>(|built| built.name == INIT);
+    let init = init
+        .into_iter()
+        .next()
+        .with_context(|| format!("cargo built no {INIT}"))?
+        .path;
+    Ok(Base { init, programs })
+}
+
+/// Builds the files of guest tests.
+pub(crate) fn guest_tests() -> Result<Vec<Executable>> {
+    let built = build(
+        Profile::Quick,
+        &["test", "--no-run", "-p", "vm-tests", "--test", "*"],
     )?;
-    let mut take = |name: &str| {
-        built
-            .remove(name)
-            .with_context(|| format!("cargo built no {name}"))
-    };
-    Ok(Base {
-        init: take("guest-init")?,
-        kestrel: take("kestrel")?,
-    })
+    Ok(built.into_iter().filter(|built| built.test).collect())
 }

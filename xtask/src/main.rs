@@ -9,9 +9,16 @@ use std::{
 use clap::{Parser, Subcommand};
 
 mod artifact;
+mod bench;
+mod demo;
 mod guest;
+mod guest_tests;
 mod install;
+mod tally;
+mod test;
+mod tidy;
 mod vm;
+mod vm_test;
 
 /// The project's own chores.
 #[derive(Debug, Parser)]
@@ -28,11 +35,21 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Vm(vm::Options),
+    VmTest(vm_test::Options),
+    Test(test::Options),
+    Bench(bench::Options),
+    Demo(demo::Options),
+    Tidy(tidy::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Vm(options) => vm::run(&options),
+        Command::VmTest(options) => vm_test::run(&options),
+        Command::Test(options) => test::run(&options),
+        Command::Bench(options) => bench::run(&options),
+        Command::Demo(options) => demo::run(&options),
+        Command::Tidy(options) => tidy::run(&options),
     };
     result.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

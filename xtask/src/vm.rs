@@ -110,7 +110,9 @@ impl Options {
         let begun = Instant::now();
         let mut guest = stable.guest()?;
         let restored = begun.elapsed();
-        guest.copy(&base.kestrel, "/usr/bin/kestrel")?;
+        for program in &base.programs {
+            guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
+        }
         for file in &self.copy {
             let name = file
                 .file_name()

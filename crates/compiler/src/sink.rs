@@ -53,6 +53,10 @@ pub struct Refused(pub String);
 
 /// Keeps records.
 pub trait Sink {
+    /// Appends code that goes to `refused` when this event is not wanted now (the hook is masked, the process is not traced); it
+    /// runs first of all.
+    fn admit(&self, _b: &mut Builder, _refused: BlockId) {}
+
     /// Appends code that reserves room for a record of `size` bytes (a multiple of 8) of event `number`, and goes to
     /// `refused` when there is none, which the sink has counted by then.
     ///

@@ -4,5 +4,8 @@
 pub mod buffer;
 pub mod catalog;
 mod error;
+pub mod plan;
+pub mod record;
+pub mod session;
 
 pub use error::{Error, Result};

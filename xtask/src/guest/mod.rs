@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use vm_tests::protocol::{Reply, Request, Stream};
 
 use machine::{Engine, Happening, Hardware, Machine};
@@ -300,33 +300,6 @@ impl Guest {
             }
         }
     }
-}
-
-/// Runs a program in a guest whose clock counts instructions and returns what it printed.
-pub(crate) fn run_counted(
-    series: &str,
-    init: &Path,
-    files: &[(&Path, &str)],
-    argv: &[&str],
-) -> Result<String> {
-    let stable = Stable::prepare(&Wish::counted(series), init)?;
-    let mut guest = stable.guest()?;
-    for (from, to) in files {
-        guest.copy(from, to)?;
-    }
-    let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
-    let program = Program {
-        argv,
-        env: Vec::new(),
-        limit: Duration::from_secs(120),
-    };
-    let (ending, out) = guest.capture(&program)?;
-    ensure!(
-        ending == Ending::Exited(0),
-        "{:?} in guest {series}: {ending:?}",
-        program.argv
-    );
-    Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
 /// The part of a kernel log that tells of a crash, or its last lines.

@@ -25,6 +25,7 @@ const BASE: &[&str] = &[
     "bash",
     "coreutils",
     "dash",
+    "debianutils",
     "findutils",
     "grep",
     "hostname",

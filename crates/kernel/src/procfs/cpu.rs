@@ -61,12 +61,20 @@ impl CpuList {
 /// Far above what any kernel supports: keeps a damaged file from asking for gigabytes.
 const MOST_CPUS: u32 = 1 << 16;
 
-/// The CPUs that this kernel could ever have: what per-CPU maps are made for.
+/// The CPUs that this kernel could ever have: what per-CPU maps are made for. Always the running kernel's.
 ///
 /// # Errors
 /// [`Error::System`] or [`Error::Format`].
 pub fn possible_cpus() -> Result<CpuList> {
     CpuList::parse(&Host::default().read("/sys/devices/system/cpu/possible")?)
+}
+
+/// The CPUs that run.
+///
+/// # Errors
+/// [`Error::System`] or [`Error::Format`].
+pub fn online_cpus(host: &Host) -> Result<CpuList> {
+    CpuList::parse(&host.read("/sys/devices/system/cpu/online")?)
 }
 
 #[cfg(test)]

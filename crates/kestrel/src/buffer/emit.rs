@@ -20,7 +20,8 @@
 //! value left from the page's last use, *read before the swap*, off again, so that records of nested writers count whether they come before or after.
 
 use super::layout::{COUNTER, Geometry, Mode, offset};
-use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Helper, Operand, Vreg, Width};
+use kestrel_bpf::helper;
+use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vreg, Width};
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
 
@@ -61,12 +62,12 @@ impl RingSink {
 
     fn region(&self, b: &mut Builder, refused: BlockId) -> Vreg {
         let map = b.external(&self.map);
-        let cpu = b.helper(Helper::GET_SMP_PROCESSOR_ID, &[]);
+        let cpu = b.helper(helper::GET_SMP_PROCESSOR_ID, &[]);
         let key = b.slot(4, 4);
         let key = b.slot_address(key, 0);
         b.store(Width::B4, key, 0, cpu);
         let map = b.map_pointer(map);
-        let region = b.helper(Helper::MAP_LOOKUP_ELEM, &[map.into(), key.into()]);
+        let region = b.helper(helper::MAP_LOOKUP_ELEM, &[map.into(), key.into()]);
         b.branch_if(Condition::Equal, region, 0, refused);
         region
     }
@@ -97,7 +98,7 @@ impl RingSink {
 
     /// The time of this attempt, never before the newest reservation's: an NMI may read a clock that is being adjusted.
     fn time(&self, b: &mut Builder, region: Vreg, time: Vreg) {
-        let now = b.helper(Helper::KTIME_GET_NS, &[]);
+        let now = b.helper(helper::KTIME_GET_NS, &[]);
         b.assign(time, now);
         let last = b.load(Width::B8, region, offset::LAST_TIME as i16);
         let (back, on) = (b.cold_block(), b.block());

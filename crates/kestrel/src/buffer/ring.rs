@@ -7,6 +7,7 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_trace::info::Uuid;
 use kestrel_trace::packet::{self, CAPACITY, HEADER, MAGIC, PAGE, SEALED};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 const PAGE64: u64 = PAGE as u64;
@@ -72,7 +73,7 @@ impl Ring {
             &MapSpec::new(MapKind::ARRAY, &name, 4, region, entries).with_flags(sys::MAP_MMAPABLE),
         )?;
         let len = region as usize * entries as usize;
-        let mapping = map.map_memory(0, len, Access::ReadWrite)?;
+        let mapping = Mapping::new(map.as_fd(), 0, len, Access::ReadWrite)?;
         let cpus = (0..entries)
             .map(|cpu| CpuRing {
                 possible: spec.cpus.contains(&cpu),

@@ -6,7 +6,6 @@ use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
-use std::sync::Arc;
 
 /// `kprobe` or `kretprobe`.
 #[derive(Debug)]
@@ -32,10 +31,7 @@ pub const KRETPROBE: FunctionProbe = FunctionProbe {
 /// The parameters that registers carry, in order; stops at the first that does not fit one (a struct by value, a seventh).
 pub(super) fn parameters(types: &Btf, function: &Function<'_>) -> Vec<(String, TypeId)> {
     let fits = |ty: TypeId| {
-        let class = matches!(
-            types.resolved(ty),
-            Type::Int(_) | Type::Ptr(_) | Type::Enum(_) | Type::Enum64(_)
-        );
+        let class = matches!(types.resolved(ty), Type::Int(_) | Type::Ptr(_) | Type::Enum(_));
         class && types.size_of(ty).is_some_and(|size| size <= 8)
     };
     let named = |(i, name, ty): (usize, &str, TypeId)| {
@@ -142,7 +138,7 @@ fn registers(offsets: &[u32]) -> Vec<Source> {
         .collect()
 }
 
-fn entry_fields(types: &Arc<Btf>, function: &Function<'_>) -> Vec<EventField> {
+fn entry_fields(types: &Btf, function: &Function<'_>) -> Vec<EventField> {
     parameters(types, function)
         .into_iter()
         .zip(arch::current().arguments)
