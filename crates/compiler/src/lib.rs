@@ -7,6 +7,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod builtin;
 pub mod check;
 pub mod codegen;
 pub mod context;
