@@ -26,6 +26,10 @@ pub enum ProgramKind {
 
 /// Where a value of the event comes from.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
 pub enum Source {
     /// `size` bytes at `offset` of the context, an integer of that size.
     Context { offset: u32, size: u8 },
@@ -44,6 +48,10 @@ pub enum Source {
 
 /// A value's type as the catalog knows it.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
 pub enum ValueType {
     /// A type of the kernel's BTF.
     Btf(TypeId),

@@ -11,8 +11,8 @@ use kestrel::kernel::Host;
 use kestrel::kernel::process::{Held, Interrupt};
 use kestrel::live::Live;
 use kestrel::session::Session;
-use kestrel_trace::print::{Json, Style, Text};
-use kestrel_trace::process::{Learner, Processes};
+use kestrel_trace::print::{Json, Printer, Style, Text};
+use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -36,7 +36,11 @@ type Line = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
 pub fn run(options: &Options) -> Result<Exit, Failure> {
     let selection = &options.selection;
     let catalog = Catalog::new(Host::default());
-    let held = if selection.dry_run { None } else { selection::hold(selection)? };
+    let held = if selection.dry_run {
+        None
+    } else {
+        selection::hold(selection)?
+    };
     let request = selection::request(selection, held.as_ref(), Mode::Stream);
     let plan = selection::plan(selection, &request, &catalog)?;
     if selection.dry_run || selection.verbose {
@@ -60,11 +64,9 @@ fn printer(format: Format, live: &Live, catalog: &Catalog) -> Line {
         }
         Format::Text => {
             let mut text = Text::new(Style::default(), symbols, Processes::default());
-            let mut learner = Learner::default();
             let host = catalog.host().clone();
             Box::new(move |record, out| {
                 let processes = text.processes_mut();
-                learner.learn(record, processes);
                 if processes.name(record.tid, record.pid).is_none()
                     && let Ok(name) = kestrel::kernel::procfs::comm(&host, record.tid)
                 {
@@ -97,7 +99,11 @@ fn follow(
             line(record, &mut out);
             Ok(())
         };
-        let came = if last { live.stop(&mut show)? } else { live.poll(&mut show)? };
+        let came = if last {
+            live.stop(&mut show)?
+        } else {
+            live.poll(&mut show)?
+        };
         flush(&mut out)?;
         match live.take_lost() {
             0 => {}
@@ -114,7 +120,10 @@ fn follow(
         }
     }
     for missed in live.session().missed()? {
-        eprintln!("{} hits of {} were skipped by the kernel", missed.count, missed.event);
+        eprintln!(
+            "{} hits of {} were skipped by the kernel",
+            missed.count, missed.event
+        );
     }
     if status.is_none() {
         finish_child(child)?;
