@@ -6,6 +6,7 @@ use super::{METADATA, SIDE, metadata};
 use crate::error::{Error, Result};
 use crate::info::TraceInfo;
 use crate::process::Processes;
+use crate::report::{Options, Report};
 use crate::summary::Summary;
 use crate::symbol::Symbols;
 use std::fs::{self, File};
@@ -29,6 +30,19 @@ pub struct Trace {
     pub symbols: Symbols,
     /// Names of threads; empty if none were written.
     pub processes: Processes,
+}
+
+impl Trace {
+    /// Reads the trace to its end and answers the usual questions, and which values `field` takes, if one is named.
+    pub fn report(mut self, field: Option<String>) -> Result<Report> {
+        let options = Options {
+            processes: self.processes,
+            symbols: self.symbols,
+            summary: self.summary,
+            field,
+        };
+        Report::gather(&mut self.reader, options)
+    }
 }
 
 /// Creates a trace directory and its metadata. An existing directory must be empty, or, with `replace`, a trace, which is

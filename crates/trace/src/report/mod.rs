@@ -57,7 +57,7 @@ pub struct FieldValues {
     pub counts: Vec<Count>,
 }
 
-/// What to look at besides the records.
+/// What to look at besides the records; `Trace::report` fills it from a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Known names of threads.
