@@ -127,9 +127,17 @@ fn clear(path: &Path) -> io::Result<()> {
     }
     for name in [Summary::FILE, Symbols::FILE, Processes::FILE] {
         ignore_missing(fs::remove_file(path.join(SIDE).join(name)))?;
+        ignore_missing(fs::remove_file(path.join(SIDE).join(beside(name))))?;
     }
     ignore_missing(fs::remove_dir(path.join(SIDE)))?;
+    // What is beside was left by a recorder that was killed while it wrote.
+    ignore_missing(fs::remove_file(path.join(beside(METADATA))))?;
     fs::remove_file(path.join(METADATA))
+}
+
+/// The name of the file that becomes `leaf`.
+fn beside(leaf: &str) -> String {
+    format!(".{leaf}.new")
 }
 
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
@@ -166,7 +174,7 @@ impl Folder for Directory {
             fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
         }
         let leaf = name.rsplit('/').next().unwrap_or(name);
-        let beside = path.with_file_name(format!(".{leaf}.new"));
+        let beside = path.with_file_name(beside(leaf));
         let written = File::create(&beside)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&beside, &path));
