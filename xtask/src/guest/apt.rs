@@ -5,6 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -28,6 +29,9 @@ const KEYRINGS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.gpg",
     "/usr/share/keyrings/debian-archive-keyring.pgp",
 ];
+
+/// How long fetched indexes are good: one run of the chores asks several times.
+const FRESH: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy)]
 enum Archive {
