@@ -57,9 +57,19 @@ impl Apt {
         let root = cache.folder("apt")?;
         let apt = Self { root };
         apt.configure(mirror)?;
+        let marker = apt.root.join("updated");
+        let wanted = format!("{mirror:?}");
+        let age = fs::metadata(&marker)
+            .and_then(|file| file.modified())
+            .map(|at| at.elapsed().unwrap_or_default());
+        if age.is_ok_and(|age| age < FRESH) && fs::read_to_string(&marker).is_ok_and(|known| known == wanted)
+        {
+            return Ok(apt);
+        }
         eprintln!("guest: reading the package indexes of {}", mirror.main);
         apt.run("apt-get", &["-qq", "update"])
             .context("fetch the package indexes")?;
+        fs::write(&marker, wanted)?;
         Ok(apt)
     }
 
