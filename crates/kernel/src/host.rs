@@ -158,9 +158,9 @@ impl Host {
 const TRACEFS_PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const BPFFS_PLACE: &str = "/sys/fs/bpf";
 /// `BPF_FS_MAGIC` of `uapi/linux/magic.h`.
-const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+const BPF_FS_MAGIC: libc::__fsword_t = 0xcafe_4a11;
 
-fn has_magic(place: &Path, magic: i64) -> bool {
+fn has_magic(place: &Path, magic: libc::__fsword_t) -> bool {
     let Ok(path) = CString::new(place.as_os_str().as_bytes()) else {
         return false;
     };
@@ -168,7 +168,7 @@ fn has_magic(place: &Path, magic: i64) -> bool {
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path is NUL-terminated and `found` is a statfs structure of this process.
     let answer = unsafe { libc::statfs(path.as_ptr(), &mut found) };
-    answer == 0 && i64::from(found.f_type) == magic
+    answer == 0 && found.f_type == magic
 }
 
 #[cfg(test)]

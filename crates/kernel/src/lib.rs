@@ -7,11 +7,13 @@
 pub mod bpf;
 pub mod btf;
 pub mod error;
+pub mod feature;
 pub mod host;
 pub mod kallsyms;
 pub mod mmap;
 pub mod perf;
 pub mod privilege;
+pub mod process;
 pub mod procfs;
 pub mod tracefs;
 

@@ -307,8 +307,10 @@ pub enum Show {
 /// An address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointer {
-    /// What lies there.
+    /// What lies there, after `levels` more pointers.
     pub to: Pointee,
+    /// Pointers to pass before arriving: 0 for `T *`, 1 for `T **`.
+    pub levels: u8,
     /// Whose memory it is in.
     pub space: Space,
     /// Whether the verifier knows its BTF type, so that it may be read through directly.

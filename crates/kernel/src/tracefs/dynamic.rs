@@ -15,10 +15,18 @@ pub enum DynamicEvents {
 }
 
 impl DynamicEvents {
-    fn files(self) -> (&'static str, &'static str) {
+    /// The file with the definitions.
+    pub(crate) fn file(self) -> &'static str {
         match self {
-            Self::Kprobe => ("kprobe_events", "kprobe_profile"),
-            Self::Uprobe => ("uprobe_events", "uprobe_profile"),
+            Self::Kprobe => "kprobe_events",
+            Self::Uprobe => "uprobe_events",
+        }
+    }
+
+    fn profile(self) -> &'static str {
+        match self {
+            Self::Kprobe => "kprobe_profile",
+            Self::Uprobe => "uprobe_profile",
         }
     }
 }
@@ -41,7 +49,7 @@ impl Tracefs {
     /// # Errors
     /// [`Error::System`]: `EEXIST`, `ENOENT` for an unknown symbol or event, `EINVAL` (see `error_log` in tracefs), `EBUSY` while it is in use.
     pub fn define(&self, events: DynamicEvents, line: &str) -> Result<()> {
-        let path = self.path(events.files().0);
+        let path = self.path(events.file());
         let mut file = OpenOptions::new()
             .append(true)
             .open(&path)
@@ -56,7 +64,7 @@ impl Tracefs {
     /// # Errors
     /// [`Error::System`]: `ENOENT` on a kernel without such probes.
     pub fn definitions(&self, events: DynamicEvents) -> Result<Vec<String>> {
-        Ok(self.read(events.files().0)?.lines().map(str::to_owned).collect())
+        Ok(self.read(events.file())?.lines().map(str::to_owned).collect())
     }
 
     /// Hits and misses of each.
@@ -64,7 +72,7 @@ impl Tracefs {
     /// # Errors
     /// As [`Tracefs::definitions`].
     pub fn profile(&self, events: DynamicEvents) -> Result<Vec<ProbeProfile>> {
-        let text = self.read(events.files().1)?;
+        let text = self.read(events.profile())?;
         let row = |line: &str| {
             let mut words = line.split_ascii_whitespace();
             if events == DynamicEvents::Uprobe {

@@ -69,7 +69,7 @@ pub fn open(path: &Path) -> Result<Trace> {
         Err(e) => Err(Error::io("read", path.join(SIDE).join(name))(e)),
     };
     Ok(Trace {
-        reader: Reader::new(info, streams)?,
+        reader: Reader::new(info, streams),
         summary: side(Summary::FILE)?
             .map(|text| Summary::parse(&text))
             .transpose()?,

@@ -177,6 +177,39 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
+/// Follows the packets of one ring and tells what is missing between them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Continuity {
+    /// Sequence number and discarded count of the last packet.
+    last: Option<(u64, u64)>,
+}
+
+/// What is missing before a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    /// Packets overwritten before they were read.
+    pub packets: u64,
+    /// Events that a full buffer refused, between the last packet and the end of this one.
+    pub discarded: u64,
+}
+
+impl Continuity {
+    /// Goes on to `packet`. What was discarded before the first packet seen counts only if that is the ring's first: of
+    /// others nobody asked for what came before.
+    pub fn follow(&mut self, packet: &Packet<'_>) -> Gap {
+        let (sequence, discarded) = (packet.sequence, packet.discarded);
+        let (expected, before) = match self.last {
+            Some((last, discarded)) => (last.wrapping_add(1), discarded),
+            None => (sequence, if sequence == 0 { 0 } else { discarded }),
+        };
+        self.last = Some((sequence, discarded));
+        Gap {
+            packets: sequence.saturating_sub(expected),
+            discarded: discarded.saturating_sub(before),
+        }
+    }
+}
+
 /// What `seal` found in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sealed {

@@ -7,7 +7,7 @@ mod item;
 mod statement;
 mod type_name;
 
-use super::ast::{Probe, Script, Span, Spanned};
+use super::ast::{Expr, Probe, Script, Span, Spanned};
 use super::diag::Diagnostic;
 use super::lexer::{Kind, Lexer, Token, span};
 
@@ -32,6 +32,17 @@ pub fn parse_script(text: &str) -> (Script, Vec<Diagnostic>) {
     let mut parser = Parser::new(text);
     let script = parser.script();
     (script, parser.finish())
+}
+
+/// Parses one expression: the text of a field rule.
+pub fn parse_expression(text: &str) -> (Expr, Vec<Diagnostic>) {
+    let mut parser = Parser::new(text);
+    let everything = span(0, text.len());
+    let expr = parser
+        .expression()
+        .unwrap_or_else(|Lost| Parser::broken(everything));
+    parser.expect_end();
+    (expr, parser.finish())
 }
 
 /// A source text on its way to a tree.
