@@ -40,7 +40,11 @@ pub struct Failure {
 impl Failure {
     /// A failure with a message.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None, exit }
+        Self {
+            message: message.into(),
+            hint: None,
+            exit,
+        }
     }
 
     /// The same with a hint.
@@ -57,14 +61,19 @@ impl From<kestrel::Error> for Failure {
         match &error {
             kestrel::Error::Kernel(kernel) => of_kernel(kernel, message),
             kestrel::Error::Trace(trace) => of_trace(trace, message),
-            kestrel::Error::Program { source_text, diagnostics } => {
+            kestrel::Error::Program {
+                source_text,
+                diagnostics,
+            } => {
                 let text = crate::style::diagnostics(diagnostics, source_text);
                 Self::new(Exit::Usage, text)
             }
             kestrel::Error::NoSuchEvent { .. } => {
                 Self::new(Exit::Usage, message).hint("`kestrel list` shows the events of this kernel")
             }
-            kestrel::Error::Unsupported { .. } | kestrel::Error::Types(_) => Self::new(Exit::Feature, message),
+            kestrel::Error::Unsupported { .. } | kestrel::Error::Types(_) => {
+                Self::new(Exit::Feature, message)
+            }
             kestrel::Error::Compile { .. } => Self::new(Exit::Usage, message),
             kestrel::Error::Attach { log, .. } => {
                 let failure = Self::new(Exit::Feature, message);

@@ -69,8 +69,12 @@ fn size(text: &str) -> Result<u64, String> {
         "g" | "gb" | "gib" => 1 << 30,
         other => return Err(format!("`{other}` is not a unit; use K, M or G")),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("`{digits}` is not a whole number"))?;
-    let bytes = number.checked_mul(factor).filter(|b| (1..=kestrel::buffer::layout::MAX_BYTES).contains(b));
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("`{digits}` is not a whole number"))?;
+    let bytes = number
+        .checked_mul(factor)
+        .filter(|b| (1..=kestrel::buffer::layout::MAX_BYTES).contains(b));
     bytes.ok_or_else(|| "a ring holds 1 byte to 256M per CPU".to_owned())
 }
 
@@ -85,13 +89,17 @@ fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         other => return Err(format!("`{other}` is not a unit of time; use ms, s, m or h")),
     };
-    let number: f64 = digits.parse().map_err(|_| format!("`{digits}` is not a number"))?;
+    let number: f64 = digits
+        .parse()
+        .map_err(|_| format!("`{digits}` is not a number"))?;
     Duration::try_from_secs_f64(number * factor).map_err(|e| e.to_string())
 }
 
 /// A command held before its exec, if one was given.
 pub fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
-    let Some((program, arguments)) = selection.command.split_first() else { return Ok(None) };
+    let Some((program, arguments)) = selection.command.split_first() else {
+        return Ok(None);
+    };
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(Some(Held::start(command)?))

@@ -10,7 +10,9 @@ pub fn colour(terminal: bool) -> bool {
 
 /// Diagnostics as text for stderr, without the leading `error:` of other failures.
 pub fn diagnostics(all: &[Diagnostic], source: &str) -> String {
-    let style = Style { colour: colour(std::io::stderr().is_terminal()) };
+    let style = Style {
+        colour: colour(std::io::stderr().is_terminal()),
+    };
     render(all, "<event>", source, style).trim_end().to_owned()
 }
 
@@ -36,7 +38,11 @@ pub fn bytes(n: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 { format!("{n} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+    if unit == 0 {
+        format!("{n} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
 }
 
 #[cfg(test)]

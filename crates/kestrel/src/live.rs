@@ -29,7 +29,12 @@ impl Live {
     /// Watches a session; hooks stay masked until [`Live::start`].
     pub fn new(session: Session) -> Self {
         let table = EventTable::new(session.classes().iter().cloned());
-        Self { session, table, waiting: Vec::new(), lost: 0 }
+        Self {
+            session,
+            table,
+            waiting: Vec::new(),
+            lost: 0,
+        }
     }
 
     /// Lets events in.
@@ -105,7 +110,11 @@ fn keep(table: &EventTable, waiting: &mut Vec<Waiting>, page: &[u8], from: u32) 
     let mut at = HEADER;
     for record in packet.records(table).map_while(std::result::Result::ok) {
         if at >= from {
-            waiting.push(Waiting { time_ns: record.time_ns, cpu: record.cpu, bytes: record.bytes.to_vec() });
+            waiting.push(Waiting {
+                time_ns: record.time_ns,
+                cpu: record.cpu,
+                bytes: record.bytes.to_vec(),
+            });
         }
         at += record.bytes.len() as u32;
     }

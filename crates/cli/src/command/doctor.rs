@@ -37,7 +37,11 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
     for &feature in Feature::ALL {
         let support = features.check(feature);
         if NEEDED.contains(&feature) && !support.works() {
-            exit = if matches!(support, Support::Denied { .. }) { Exit::Privilege } else { Exit::Feature };
+            exit = if matches!(support, Support::Denied { .. }) {
+                Exit::Privilege
+            } else {
+                Exit::Feature
+            };
         }
         rows.push(Row {
             name: feature.name().to_owned(),
@@ -57,7 +61,10 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
         Format::Text => text(&rows, &mut out)?,
     }
     if exit != Exit::Done && options.format == Format::Text {
-        writeln!(out, "\nThis machine cannot be traced by Kestrel as it is: see the lines marked no above.")?;
+        writeln!(
+            out,
+            "\nThis machine cannot be traced by Kestrel as it is: see the lines marked no above."
+        )?;
     }
     Ok(exit)
 }
@@ -71,34 +78,69 @@ fn text(rows: &[Row], out: &mut impl Write) -> Result<(), Failure> {
             (false, true) => "\x1b[31m  no\x1b[0m",
             (false, false) => "  no",
         };
-        let purpose = if row.purpose.is_empty() { String::new() } else { format!(" — {}", row.purpose) };
+        let purpose = if row.purpose.is_empty() {
+            String::new()
+        } else {
+            format!(" — {}", row.purpose)
+        };
         writeln!(out, "{mark}  {:<16} {}{purpose}", row.name, row.says)?;
     }
     Ok(())
 }
 
 fn machine(host: &Host) -> Vec<Row> {
-    let row = |name: &str, good, says: String, purpose| Row { name: name.to_owned(), good, says, purpose };
+    let row = |name: &str, good, says: String, purpose| Row {
+        name: name.to_owned(),
+        good,
+        says,
+        purpose,
+    };
     let mut rows = Vec::new();
     let release = procfs::kernel_release(host).unwrap_or_else(|e| e.to_string());
-    rows.push(row("kernel", true, format!("{release} {}", std::env::consts::ARCH), ""));
+    rows.push(row(
+        "kernel",
+        true,
+        format!("{release} {}", std::env::consts::ARCH),
+        "",
+    ));
     match Privilege::read(host) {
         Ok(privilege) => {
             for need in kestrel::kernel::privilege::Need::ALL {
                 let missing = privilege.missing(*need);
-                let says = missing.as_ref().map_or_else(|| "granted".to_owned(), ToString::to_string);
+                let says = missing
+                    .as_ref()
+                    .map_or_else(|| "granted".to_owned(), ToString::to_string);
                 rows.push(row(&format!("may {need}"), missing.is_none(), says, ""));
             }
         }
         Err(error) => rows.push(row("privileges", false, error.to_string(), "")),
     }
     let lockdown = procfs::lockdown(host);
-    rows.push(row("lockdown", !lockdown.bars_reading(), lockdown.to_string(), ""));
+    rows.push(row(
+        "lockdown",
+        !lockdown.bars_reading(),
+        lockdown.to_string(),
+        "",
+    ));
     let tracefs = host.mount_tracefs();
-    let says = tracefs.as_ref().map_or_else(ToString::to_string, |p| p.display().to_string());
-    rows.push(row("tracefs", tracefs.is_ok(), says, "names and formats of tracepoints"));
+    let says = tracefs
+        .as_ref()
+        .map_or_else(ToString::to_string, |p| p.display().to_string());
+    rows.push(row(
+        "tracefs",
+        tracefs.is_ok(),
+        says,
+        "names and formats of tracepoints",
+    ));
     let types = btf::vmlinux(host);
-    let says = types.as_ref().map_or_else(ToString::to_string, |b| style::bytes(b.len() as u64));
-    rows.push(row("types (BTF)", types.is_ok(), says, "struct fields and parameters by name"));
+    let says = types
+        .as_ref()
+        .map_or_else(ToString::to_string, |b| style::bytes(b.len() as u64));
+    rows.push(row(
+        "types (BTF)",
+        types.is_ok(),
+        says,
+        "struct fields and parameters by name",
+    ));
     rows
 }

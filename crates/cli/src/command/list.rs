@@ -31,10 +31,19 @@ struct Wanted {
 pub fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
     let wanted: Vec<Wanted> = match options.patterns.as_slice() {
-        [] => vec![Wanted { kind: None, parts: Vec::new() }],
+        [] => vec![Wanted {
+            kind: None,
+            parts: Vec::new(),
+        }],
         patterns => patterns.iter().map(|p| wanted(p)).collect(),
     };
-    let mut lister = Lister { catalog: &catalog, options, out: Vec::with_capacity(1 << 17), lines: 0, problems: Vec::new() };
+    let mut lister = Lister {
+        catalog: &catalog,
+        options,
+        out: Vec::with_capacity(1 << 17),
+        lines: 0,
+        problems: Vec::new(),
+    };
     for pattern in &wanted {
         lister.pattern(pattern)?;
     }
@@ -45,7 +54,10 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
     if lister.lines > 0 {
         return Ok(Exit::Done);
     }
-    Err(Failure::new(Exit::Failed, format!("nothing matches {}", options.patterns.join(" "))))
+    Err(Failure::new(
+        Exit::Failed,
+        format!("nothing matches {}", options.patterns.join(" ")),
+    ))
 }
 
 fn wanted(text: &str) -> Wanted {
@@ -54,7 +66,10 @@ fn wanted(text: &str) -> Wanted {
     if kind.is_some() {
         parts.remove(0);
     }
-    Wanted { kind, parts: parts.into_iter().map(Glob::new).collect() }
+    Wanted {
+        kind,
+        parts: parts.into_iter().map(Glob::new).collect(),
+    }
 }
 
 struct Lister<'a> {
@@ -72,7 +87,9 @@ impl Lister<'_> {
                 Some(only) => only.name() == kind.name(),
                 None => kind.listed(),
             };
-            let Some(parts) = patterns(*kind, wanted).filter(|_| chosen) else { continue };
+            let Some(parts) = patterns(*kind, wanted).filter(|_| chosen) else {
+                continue;
+            };
             let mut names = Vec::new();
             let result = kind.names(self.catalog, &parts, &mut |name| names.push(name.to_owned()));
             if let Err(error) = result {
@@ -99,11 +116,17 @@ impl Lister<'_> {
                 }
             }
         }
-        if self.out.len() > 1 << 16 { self.flush() } else { Ok(()) }
+        if self.out.len() > 1 << 16 {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     fn fields(&mut self, kind: &dyn EventKind, name: &str) -> Result<(), Failure> {
-        let Ok(description) = kind.describe(self.catalog, name) else { return Ok(()) };
+        let Ok(description) = kind.describe(self.catalog, name) else {
+            return Ok(());
+        };
         for field in &description.fields {
             writeln!(self.out, "    {} {}", field.ty, field.name)?;
         }
@@ -119,7 +142,9 @@ impl Lister<'_> {
             && let Ok(description) = kind.describe(self.catalog, name)
         {
             let fields = description.fields.iter();
-            object["fields"] = fields.map(|f| serde_json::json!({ "name": f.name, "type": f.ty })).collect();
+            object["fields"] = fields
+                .map(|f| serde_json::json!({ "name": f.name, "type": f.ty }))
+                .collect();
             if let Some(returns) = description.returns {
                 object["returns"] = returns.into();
             }

@@ -30,7 +30,13 @@ const CHUNK: usize = 1 << 16;
 pub fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
     let mut json = Json::new(trace.symbols.clone());
-    let mut text = Text::new(Style { nanoseconds: options.ns }, trace.symbols, trace.processes);
+    let mut text = Text::new(
+        Style {
+            nanoseconds: options.ns,
+        },
+        trace.symbols,
+        trace.processes,
+    );
     let mut stdout = std::io::stdout().lock();
     let mut out = Vec::with_capacity(CHUNK * 2);
     let mut records = 0u64;
@@ -47,7 +53,10 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
     }
     stdout.write_all(&out)?;
     stdout.flush()?;
-    let lost = trace.summary.as_ref().map_or(0, kestrel_trace::summary::Summary::lost);
+    let lost = trace
+        .summary
+        .as_ref()
+        .map_or(0, kestrel_trace::summary::Summary::lost);
     tell(&trace.reader.losses(), lost);
     Ok(if records == 0 { Exit::Failed } else { Exit::Done })
 }

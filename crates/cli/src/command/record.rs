@@ -37,8 +37,16 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let selection = &options.selection;
     let catalog = Catalog::new(Host::default());
-    let held = if selection.dry_run { None } else { selection::hold(selection)? };
-    let mode = if options.overwrite { Mode::Overwrite } else { Mode::Stream };
+    let held = if selection.dry_run {
+        None
+    } else {
+        selection::hold(selection)?
+    };
+    let mode = if options.overwrite {
+        Mode::Overwrite
+    } else {
+        Mode::Stream
+    };
     let request = selection::request(selection, held.as_ref(), mode);
     let plan = selection::plan(selection, &request, &catalog)?;
     if selection.dry_run || selection.verbose {
@@ -51,7 +59,10 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
     let session = Session::start(&plan, &catalog, &command_line())?;
     if selection.verbose {
         let programs = session.programs();
-        eprintln!("attached {programs} programs {:.1} ms after the start", begun.elapsed().as_secs_f64() * 1e3);
+        eprintln!(
+            "attached {programs} programs {:.1} ms after the start",
+            begun.elapsed().as_secs_f64() * 1e3
+        );
     }
     let mut recorder = Recorder::create(session, &options.output, true)?;
     recorder.start();

@@ -51,10 +51,16 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
             writeln!(stdout, "\nThe trace lies in {}", options.trace.display())?;
         }
     }
-    Ok(if report.records == 0 { Exit::Failed } else { Exit::Done })
+    Ok(if report.records == 0 {
+        Exit::Failed
+    } else {
+        Exit::Done
+    })
 }
 
 fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    columns.or_else(|| terminal_size::terminal_size().map(|(w, _)| usize::from(w.0))).unwrap_or(WIDTH)
+    columns
+        .or_else(|| terminal_size::terminal_size().map(|(w, _)| usize::from(w.0)))
+        .unwrap_or(WIDTH)
 }

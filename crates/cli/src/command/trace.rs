@@ -36,7 +36,11 @@ type Line = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
 pub fn run(options: &Options) -> Result<Exit, Failure> {
     let selection = &options.selection;
     let catalog = Catalog::new(Host::default());
-    let held = if selection.dry_run { None } else { selection::hold(selection)? };
+    let held = if selection.dry_run {
+        None
+    } else {
+        selection::hold(selection)?
+    };
     let request = selection::request(selection, held.as_ref(), Mode::Stream);
     let plan = selection::plan(selection, &request, &catalog)?;
     if selection.dry_run || selection.verbose {
@@ -97,7 +101,11 @@ fn follow(
             line(record, &mut out);
             Ok(())
         };
-        let came = if last { live.stop(&mut show)? } else { live.poll(&mut show)? };
+        let came = if last {
+            live.stop(&mut show)?
+        } else {
+            live.poll(&mut show)?
+        };
         flush(&mut out)?;
         match live.take_lost() {
             0 => {}
@@ -114,7 +122,10 @@ fn follow(
         }
     }
     for missed in live.session().missed()? {
-        eprintln!("{} hits of {} were skipped by the kernel", missed.count, missed.event);
+        eprintln!(
+            "{} hits of {} were skipped by the kernel",
+            missed.count, missed.event
+        );
     }
     if status.is_none() {
         finish_child(child)?;

@@ -18,7 +18,11 @@ pub fn show(plan: &Plan, code: bool) -> Result<String> {
         Mode::Stream => "stream: the newest record is refused and counted when the ring is full",
         Mode::Overwrite => "overwrite: the oldest page goes when the ring is full",
     };
-    let _ = writeln!(out, "buffer {BUFFER}: {} KiB per CPU, {mode}", geometry.data() >> 10);
+    let _ = writeln!(
+        out,
+        "buffer {BUFFER}: {} KiB per CPU, {mode}",
+        geometry.data() >> 10
+    );
     let whose = match plan.target {
         Target::All => "all processes".to_owned(),
         Target::Process(pid) => format!("process {pid}"),
@@ -32,10 +36,16 @@ pub fn show(plan: &Plan, code: bool) -> Result<String> {
 }
 
 fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<()> {
-    let Some(way) = hook.ways.first() else { return Ok(()) };
+    let Some(way) = hook.ways.first() else {
+        return Ok(());
+    };
     let names: Vec<&str> = hook.instances.iter().take(3).map(|i| i.name.as_str()).collect();
     let more = hook.instances.len().saturating_sub(names.len());
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
     let _ = writeln!(out, "\n{}{more}", names.join(", "));
     let _ = writeln!(out, "  attach: {}", attachment(way));
     for other in hook.ways.iter().skip(1) {
@@ -60,14 +70,26 @@ fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<(
 }
 
 fn attachment(way: &PlannedWay) -> String {
-    let reads = if way.context.direct_loads { "reading directly" } else { "reading by bpf_probe_read_kernel" };
+    let reads = if way.context.direct_loads {
+        "reading directly"
+    } else {
+        "reading by bpf_probe_read_kernel"
+    };
     match &way.attachment {
         Attachment::Tracepoint { group, name } => format!("tracepoint {group}:{name}, the formatted entry"),
         Attachment::RawTracepoint { name } => format!("raw tracepoint {name}"),
         Attachment::TypedTracepoint { name, .. } => format!("raw tracepoint {name}, typed, {reads}"),
         Attachment::Functions { at_return: false } => "kprobe".to_owned(),
         Attachment::Functions { at_return: true } => "kretprobe".to_owned(),
-        Attachment::Trampoline { function, at_return: false, .. } => format!("fentry {function}, {reads}"),
-        Attachment::Trampoline { function, at_return: true, .. } => format!("fexit {function}, {reads}"),
+        Attachment::Trampoline {
+            function,
+            at_return: false,
+            ..
+        } => format!("fentry {function}, {reads}"),
+        Attachment::Trampoline {
+            function,
+            at_return: true,
+            ..
+        } => format!("fexit {function}, {reads}"),
     }
 }
