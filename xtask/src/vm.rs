@@ -56,6 +56,9 @@ pub(crate) struct Options {
     /// Build kestrel as shipped instead of quickly.
     #[arg(long)]
     release: bool,
+    /// Do not build kestrel; the guest has none.
+    #[arg(long)]
+    bare: bool,
     /// Say how long each step took.
     #[arg(long, short)]
     verbose: bool,
@@ -74,11 +77,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !options.with.is_empty() {
         install::ensure(install::IMAGES)?;
     }
-    let base = artifact::base(if options.release {
+    let profile = if options.release {
         Profile::Release
     } else {
         Profile::Quick
-    })?;
+    };
+    let base = if options.bare {
+        artifact::bare(profile)?
+    } else {
+        artifact::base(profile)?
+    };
     let series = if options.kernel == "all" {
         kernel::ALL
     } else {
