@@ -210,7 +210,8 @@ impl Lower<'_> {
     }
 
     fn stage_string(&mut self, address: &Expr, space: Space, max: u32) -> Result<Staged, Error> {
-        let (slot, result) = self.read_string(address, space, max)?;
+        let slot = self.b.slot(max + 1, 8);
+        let result = self.read_string(slot, address, space, max)?;
         let length = self.b.sub(result, 1);
         Ok(self.bounded(slot, length, max, !0))
     }
