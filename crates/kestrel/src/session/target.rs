@@ -79,11 +79,7 @@ pub(super) struct Follower {
 
 /// The three programs that follow a command whose process is `pid`.
 pub(super) fn followers(types: &Btf, pid: u32) -> Result<Vec<Follower>> {
-<<<<<<< HEAD
     let make = |tracepoint, b: Builder| -> Result<Follower> {
-=======
-    let make = |tracepoint, b: Builder| {
->>>>>>> back
         let code = codegen::generate(&b.finish()).map_err(|e| Error::Compile {
             event: tracepoint_name(tracepoint),
             why: e.to_string(),
