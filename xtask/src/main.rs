@@ -1,3 +1,67 @@
-//! The project's own chores: guests, tests, benchmarks, demo, tidy.
+//! The project's own chores: guests, tests, benchmarks, demo, tidy. One file per command; this one only lists them.
+#![forbid(unsafe_code)]
 
-fn main() {}
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand};
+
+mod artifact;
+mod bench;
+mod demo;
+mod guest;
+mod guest_tests;
+mod install;
+mod tally;
+mod test;
+mod tidy;
+mod vm;
+mod vm_test;
+
+/// The project's own chores.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    disable_help_subcommand = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Vm(vm::Options),
+    VmTest(vm_test::Options),
+    Test(test::Options),
+    Bench(bench::Options),
+    Demo(demo::Options),
+    Tidy(tidy::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Vm(options) => vm::run(&options),
+        Command::VmTest(options) => vm_test::run(&options),
+        Command::Test(options) => test::run(&options),
+        Command::Bench(options) => bench::run(&options),
+        Command::Demo(options) => demo::run(&options),
+        Command::Tidy(options) => tidy::run(&options),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("xtask: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The repository's root: where this program was compiled, unless cargo says otherwise.
+fn workspace() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    package
+        .parent()
+        .map_or_else(|| package.clone(), Path::to_path_buf)
+}

@@ -64,7 +64,7 @@ pub struct Assembler {
 
 /// Where the distance to a label goes.
 #[derive(Clone, Copy, Debug)]
-enum Fixup {
+pub(crate) enum Fixup {
     Offset,
     Immediate,
 }
@@ -353,13 +353,13 @@ impl Assembler {
         self
     }
 
-    fn relocate(&mut self, target: Target) -> &mut Self {
+    pub(crate) fn relocate(&mut self, target: Target) -> &mut Self {
         let insn = self.here();
         self.code.relocations.push(Relocation { insn, target });
         self
     }
 
-    fn refer(&mut self, label: Label, fixup: Fixup) -> &mut Self {
+    pub(crate) fn refer(&mut self, label: Label, fixup: Fixup) -> &mut Self {
         self.fixups.push((self.here(), label, fixup));
         self
     }

@@ -29,4 +29,7 @@ pub enum Error {
     /// Bytes that are not BTF.
     #[error("reading BTF: {what} (byte {offset})")]
     Btf { what: &'static str, offset: usize },
+    /// A line that is not of the text form.
+    #[error("reading BPF text, line {line}: {what}")]
+    Text { line: usize, what: String },
 }

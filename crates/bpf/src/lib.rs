@@ -7,6 +7,8 @@ pub mod code;
 mod error;
 pub mod helper;
 pub mod insn;
+pub mod interp;
 pub mod isa;
+pub mod text;
 
 pub use error::Error;

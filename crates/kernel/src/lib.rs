@@ -3,3 +3,19 @@
     unsafe_code,
     reason = "system calls and memory maps live here and nowhere else; each block says why it is sound"
 )]
+
+pub mod bpf;
+pub mod btf;
+pub mod error;
+pub mod feature;
+pub mod host;
+pub mod kallsyms;
+pub mod mmap;
+pub mod perf;
+pub mod privilege;
+pub mod process;
+pub mod procfs;
+pub mod tracefs;
+
+pub use error::{Errno, Error, Result};
+pub use host::Host;

@@ -33,6 +33,7 @@ pub enum Space {
 pub type Names = Arc<[(i64, String)]>;
 
 /// The type of a field as it lies in the record.
+#[allow(missing_docs, reason = "sizes and counts speak for themselves")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldType {
     /// An integer of 1, 2, 4 or 8 bytes.
@@ -56,6 +57,7 @@ pub enum FieldType {
 }
 
 /// Where a field lies; offsets count from the start of the record (its header).
+#[allow(missing_docs, reason = "the variants say what each offset is")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// At a constant offset.
@@ -101,10 +103,15 @@ impl FieldType {
             Self::Text { size } => (*size, 1),
             Self::Array { element, count } => {
                 let (size, align) = element.fixed_shape();
-                (size * count, align)
+                (size.saturating_mul(*count), align)
             }
             Self::String { .. } | Self::Stack { .. } => (2, 2),
         }
+    }
+
+    /// Bytes in the fixed part (2, the count, for a variable field).
+    pub fn fixed_size(&self) -> u32 {
+        self.fixed_shape().0
     }
 
     /// Most bytes the field takes in the tail.

@@ -25,13 +25,19 @@ pub const SEALED: u32 = 8;
 /// First word of each packet (CTF 1.8).
 pub const MAGIC: u32 = 0xc1fc_1fc1;
 
+/// The stream id of pages that hold metadata text instead of events, so that a memory image explains itself. Such a page
+/// has magic, uuid, stream id, content size (bits, header included), packet size, its number (from 0) as sequence number and
+/// the trace's cpu and buffer fields 0; [`offset::METADATA_PAGES`] stands in place of the discarded count. Text begins at [`HEADER`].
+/// Its committed word is that of a whole page without events.
+pub const METADATA_STREAM: u32 = u32::MAX;
+
 /// Byte offsets within a page.
 pub mod offset {
     /// `u32`, [`super::MAGIC`].
     pub const MAGIC: u32 = 0;
     /// 16 bytes, the trace's uuid.
     pub const UUID: u32 = 4;
-    /// `u32`, always 0: there is one stream class.
+    /// `u32`: 0, the one stream class, or [`super::METADATA_STREAM`] in pages of metadata.
     pub const STREAM: u32 = 20;
     /// `u64`, ns.
     pub const TIMESTAMP_BEGIN: u32 = 24;
@@ -45,6 +51,8 @@ pub mod offset {
     pub const SEQUENCE: u32 = 56;
     /// `u64`, events discarded in this ring up to the end of this packet.
     pub const DISCARDED: u32 = 64;
+    /// `u64`, in pages of metadata: how many there are of them.
+    pub const METADATA_PAGES: u32 = 64;
     /// `u32`.
     pub const CPU: u32 = 72;
     /// `u32`, the buffer's number within its session.

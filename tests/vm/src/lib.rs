@@ -1,1 +1,133 @@
-//! Tests that run inside guests of the kernel matrix; `cargo xtask test` builds and sends them.
+//! Tests that run inside guests of the kernel matrix: the words that guest tests share, and the messages between guest
+//! and host; `cargo xtask test` builds and sends them.
+//!
+//! A guest test is an ordinary `#[test]` in `tests/vm/tests/*.rs`. It runs as root in a clone that may have seen other
+//! tests of its file before: it cleans up what it makes. `kestrel` and the programs in `src/bin` are on the PATH.
+//! A test that has nothing to say on a kernel says so with [`skip`].
+#![forbid(unsafe_code)]
+
+use std::{
+    fs,
+    process::{Command, Output},
+};
+
+pub mod protocol;
+
+/// Where tracefs is mounted in a guest.
+pub const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// Where bpffs is mounted in a guest.
+pub const BPFFS: &str = "/sys/fs/bpf";
+
+/// What a program left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Exit status; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Run {
+    /// The standard output of a program that must have succeeded.
+    ///
+    /// # Panics
+    /// With everything the program said, when it did not exit with 0.
+    #[must_use]
+    pub fn success(self) -> String {
+        assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.out, self.err);
+        self.out
+    }
+}
+
+/// Runs a program to its end.
+///
+/// # Panics
+/// When it cannot be started.
+#[must_use]
+pub fn run(program: &str, arguments: &[&str]) -> Run {
+    match Command::new(program).args(arguments).output() {
+        Ok(Output {
+            status,
+            stdout,
+            stderr,
+        }) => Run {
+            code: status.code(),
+            out: String::from_utf8_lossy(&stdout).into_owned(),
+            err: String::from_utf8_lossy(&stderr).into_owned(),
+        },
+        Err(error) => panic!("run {program}: {error}"),
+    }
+}
+
+/// Runs the product.
+///
+/// # Panics
+/// When it cannot be started.
+#[must_use]
+pub fn kestrel(arguments: &[&str]) -> Run {
+    run("kestrel", arguments)
+}
+
+/// Runs a line in the guest's shell.
+///
+/// # Panics
+/// When it cannot be started.
+#[must_use]
+pub fn shell(line: &str) -> Run {
+    run("sh", &["-c", line])
+}
+
+/// What `uname -r` says.
+///
+/// # Panics
+/// Without /proc.
+#[must_use]
+pub fn release() -> String {
+    match fs::read_to_string("/proc/sys/kernel/osrelease") {
+        Ok(text) => text.trim().to_owned(),
+        Err(error) => panic!("read the kernel's release: {error}"),
+    }
+}
+
+/// The first two numbers of the release, as in `(6, 12)`.
+///
+/// # Panics
+/// When the release does not start with two numbers.
+#[must_use]
+pub fn version() -> (u32, u32) {
+    let release = release();
+    let mut numbers = release.split(['.', '-']).map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+        _ => panic!("a kernel release that starts with two numbers: {release}"),
+    }
+}
+
+/// Says visibly that a test has nothing to say here; use as `return skip("…")`.
+pub fn skip(reason: &str) {
+    println!("skipped: {reason}");
+}
+
+/// Makes exactly `count` getppid system calls.
+pub fn getppid_calls(count: u64) {
+    for _ in 0..count {
+        // rustix goes to the kernel each time; nothing is cached on the way.
+        std::hint::black_box(rustix::process::getppid());
+    }
+}
+
+/// Makes exactly `count` read system calls of one byte each, from /dev/zero.
+///
+/// # Errors
+/// When /dev/zero cannot be opened or read.
+pub fn read_calls(count: u64) -> std::io::Result<()> {
+    let zero = fs::File::open("/dev/zero")?;
+    let mut byte = [0; 1];
+    for _ in 0..count {
+        rustix::io::read(&zero, &mut byte)?;
+    }
+    Ok(())
+}

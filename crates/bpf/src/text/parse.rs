@@ -1,0 +1,254 @@
+//! From text to instructions.
+
+use super::{Piece, pieces};
+use crate::Error;
+use crate::asm::{Assembler, Fixup, Label};
+use crate::code::{Code, MapRef, SourceRange, Target};
+use crate::helper::Helper;
+use crate::insn::Insn;
+use crate::isa::{Imm64, Meaning, Row, TABLE};
+use std::collections::HashMap;
+
+/// Reads what [`super::listing`] writes; maps may be named as in `maps` or numbered.
+///
+/// A line may begin with its number (`12: exit`), as in the verifier's log. Errors name the line, counted from 1.
+pub fn parse(text: &str, maps: &[&str]) -> Result<Code, Error> {
+    let mut parser = Parser {
+        asm: Assembler::new(),
+        labels: HashMap::new(),
+        maps,
+    };
+    for (number, line) in text.lines().enumerate() {
+        parser.line(line).map_err(|what| Error::Text {
+            line: number + 1,
+            what,
+        })?;
+    }
+    parser.asm.finish()
+}
+
+struct Parser<'a> {
+    asm: Assembler,
+    labels: HashMap<String, Label>,
+    maps: &'a [&'a str],
+}
+
+/// What the operands of a line said.
+#[derive(Default)]
+struct Operands<'a> {
+    dst: Option<u8>,
+    src: Option<u8>,
+    off: i16,
+    imm: i32,
+    high: i32,
+    label: Option<(&'a str, Fixup)>,
+    target: Option<Target>,
+}
+
+impl Parser<'_> {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let line = line.split(';').next().unwrap_or("");
+        let mut words = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some((first, rest)) = words.split_once(':')
+            && !first.contains([' ', '['])
+        {
+            if first.parse::<usize>().is_err() {
+                let label = self.label(first);
+                self.asm.bind(label);
+            }
+            words = rest.trim_start().to_owned();
+        }
+        if words.is_empty() {
+            return Ok(());
+        }
+        if let Some(range) = words.strip_prefix('@') {
+            let (start, end) = range
+                .split_once("..")
+                .ok_or("a source range is written @START..END")?;
+            let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a number"));
+            self.asm.at(SourceRange {
+                start: number(start)?,
+                end: number(end)?,
+            });
+            return Ok(());
+        }
+        if let Some(raw) = words.strip_prefix(".insn ") {
+            self.asm
+                .raw(raw_insn(raw).ok_or("a raw instruction is written .insn CODE DST SRC OFF IMM")?);
+            return Ok(());
+        }
+        let found = TABLE
+            .iter()
+            .find_map(|row| Some((row, match_row(row, &words, self.maps)?)));
+        let (row, operands) = found.ok_or_else(|| format!("{words:?} is not an instruction"))?;
+        self.emit(row, operands);
+        Ok(())
+    }
+
+    fn emit(&mut self, row: &Row, operands: Operands<'_>) {
+        if let Some((name, fixup)) = operands.label {
+            let label = self.label(name);
+            self.asm.refer(label, fixup);
+        }
+        if let Some(target) = operands.target {
+            self.asm.relocate(target);
+        }
+        let (dst, src) = (operands.dst.unwrap_or(0), operands.src.unwrap_or(0));
+        self.asm.raw(row.encode(dst, src, operands.off, operands.imm));
+        if row.slots() == 2 {
+            self.asm.raw(Insn {
+                imm: operands.high,
+                ..Insn::default()
+            });
+        }
+    }
+
+    fn label(&mut self, name: &str) -> Label {
+        if let Some(label) = self.labels.get(name) {
+            return *label;
+        }
+        let label = self.asm.label();
+        self.labels.insert(name.to_owned(), label);
+        label
+    }
+}
+
+fn raw_insn(text: &str) -> Option<Insn> {
+    let numbers: Vec<i64> = text.split(' ').map(number).collect::<Option<_>>()?;
+    let [code, dst, src, off, imm] = numbers[..] else {
+        return None;
+    };
+    Some(Insn {
+        code: code.try_into().ok()?,
+        dst: u8::try_from(dst).ok().filter(|r| *r < 16)?,
+        src: u8::try_from(src).ok().filter(|r| *r < 16)?,
+        off: off.try_into().ok()?,
+        imm: imm.try_into().ok()?,
+    })
+}
+
+/// A decimal or hexadecimal number with an optional sign; up to 64 bits.
+fn number(text: &str) -> Option<i64> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if digits.starts_with(['+', '-']) {
+        return None;
+    }
+    let value = match digits.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok()?,
+        None => digits.parse::<u64>().ok()?,
+    };
+    if negative {
+        0_i64.checked_sub_unsigned(value)
+    } else {
+        Some(value as i64)
+    }
+}
+
+/// A 32-bit immediate: `-1` and `0xffffffff` are the same.
+fn immediate(text: &str) -> Option<i32> {
+    let value = number(text)?;
+    i32::try_from(value)
+        .ok()
+        .or_else(|| u32::try_from(value).ok().map(|v| v as i32))
+}
+
+/// The operands of `line` if it is an instance of the row.
+fn match_row<'a>(row: &Row, line: &'a str, maps: &[&str]) -> Option<Operands<'a>> {
+    let mut operands = Operands::default();
+    let mut rest = line;
+    let mut list = pieces(row.text).peekable();
+    while let Some(piece) = list.next() {
+        match piece {
+            Piece::Literal(literal) => rest = rest.strip_prefix(literal)?,
+            Piece::Operand(letter) => {
+                let end = match list.peek() {
+                    Some(Piece::Literal(literal)) => rest.find(literal)?,
+                    _ => rest.len(),
+                };
+                let (word, after) = rest.split_at(end);
+                operand(letter, word, row, maps, &mut operands)?;
+                rest = after;
+            }
+        }
+    }
+    rest.is_empty().then_some(operands)
+}
+
+fn operand<'a>(letter: char, word: &'a str, row: &Row, maps: &[&str], to: &mut Operands<'a>) -> Option<()> {
+    match letter {
+        'd' => to.dst = same(to.dst, register(word, 'r')?)?,
+        'D' => to.dst = same(to.dst, register(word, 'w')?)?,
+        's' => to.src = same(to.src, register(word, 'r')?)?,
+        'S' => to.src = same(to.src, register(word, 'w')?)?,
+        'o' => {
+            to.off = number(word)
+                .filter(|_| word.starts_with(['+', '-']))?
+                .try_into()
+                .ok()?
+        }
+        'j' => match distance(word) {
+            Some(distance) => to.off = distance.try_into().ok()?,
+            None => to.label = Some((name(word)?, Fixup::Offset)),
+        },
+        'J' => match distance(word) {
+            Some(distance) => to.imm = distance.try_into().ok()?,
+            None => to.label = Some((name(word)?, Fixup::Immediate)),
+        },
+        'l' => {
+            let value = number(word)?;
+            (to.imm, to.high) = (value as i32, (value >> 32) as i32);
+        }
+        'v' => to.high = number(word).and_then(|v| u32::try_from(v).ok())? as i32,
+        'm' => match word.strip_prefix("fd ") {
+            Some(fd) => to.imm = immediate(fd)?,
+            None => to.target = Some(map_target(row, word, maps)?),
+        },
+        'h' => {
+            to.imm = match word.strip_prefix('#') {
+                Some(number) => number.parse::<u32>().ok()? as i32,
+                None => Helper::by_name(word)?.0 as i32,
+            }
+        }
+        'k' => match word.strip_prefix('#') {
+            Some(number) => to.imm = immediate(number)?,
+            None => to.target = Some(Target::Kfunc(name(word)?.to_owned())),
+        },
+        _ => to.imm = immediate(word)?,
+    }
+    Some(())
+}
+
+/// An operand written twice must be the same both times.
+fn same(before: Option<u8>, now: u8) -> Option<Option<u8>> {
+    (before.is_none() || before == Some(now)).then_some(Some(now))
+}
+
+fn register(word: &str, prefix: char) -> Option<u8> {
+    let digits = word.strip_prefix(prefix)?;
+    let number = digits.parse::<u8>().ok().filter(|n| *n <= 10)?;
+    (digits == number.to_string()).then_some(number)
+}
+
+fn distance(word: &str) -> Option<i64> {
+    number(word.strip_prefix("pc")?)
+}
+
+fn name(word: &str) -> Option<&str> {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    (!word.is_empty() && !word.starts_with(|c: char| c.is_ascii_digit()) && word.chars().all(good))
+        .then_some(word)
+}
+
+fn map_target(row: &Row, word: &str, maps: &[&str]) -> Option<Target> {
+    let number = match maps.iter().position(|name| *name == word) {
+        Some(at) => at as u32,
+        None => word.parse().ok()?,
+    };
+    Some(match row.meaning {
+        Meaning::Load64(Imm64::MapValue) => Target::MapValue(MapRef(number)),
+        _ => Target::Map(MapRef(number)),
+    })
+}

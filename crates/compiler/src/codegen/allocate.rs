@@ -1,0 +1,375 @@
+//! Gives each virtual register a place: in the order in which their lives begin, with hints so that copies and moves to arguments vanish.
+//!
+//! First without any reserve; only where some register must live in memory again with two (three, where there is a
+//! compare-and-exchange) registers kept free to carry such values. Cheap values (constants, addresses of maps and frame
+//! objects) are made again at each use rather than stored.
+
+use super::live::{Live, Range, arguments};
+use crate::ir::{BlockId, Function, Op, Vreg};
+use kestrel_bpf::isa::Reg;
+
+/// Where a virtual register lives, all of its life.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Location {
+    /// Never occurs.
+    Nowhere,
+    /// In a machine register.
+    Reg(Reg),
+    /// In the spill slot of this number.
+    Spill(u32),
+    /// Nowhere: this operation makes it again wherever it is read.
+    Again(Op),
+}
+
+/// The places of all registers.
+pub(crate) struct Allocation {
+    /// By virtual register.
+    pub(crate) places: Vec<Location>,
+    /// Number of spill slots of 8 bytes.
+    pub(crate) spills: u32,
+}
+
+/// Free to carry a value between memory and an operation, where anything is spilled at all.
+pub(crate) const CARRIERS: [Reg; 3] = [Reg::R0, Reg::R5, Reg::R4];
+
+/// A set of machine registers, a bit each.
+type Mask = u16;
+
+fn bit(reg: Reg) -> Mask {
+    1 << reg.number()
+}
+
+/// Registers 0 to 5, which every call loses.
+const LOST: Mask = 0x3f;
+/// All that can be given away: 0 to 9.
+const ALL: Mask = 0x3ff;
+/// Registers that calls leave alone come last, so that short-lived values do not occupy them.
+const PREFERENCE: [Reg; 10] = [
+    Reg::R0,
+    Reg::R5,
+    Reg::R4,
+    Reg::R3,
+    Reg::R2,
+    Reg::R1,
+    Reg::R6,
+    Reg::R7,
+    Reg::R8,
+    Reg::R9,
+];
+
+/// Finds a place for every register.
+pub(crate) fn allocate(function: &Function, live: &Live) -> Allocation {
+    let problem = Problem::of(function, live);
+    let free = problem.scan(ALL);
+    if free.spilled.is_empty() {
+        return problem.finish(free);
+    }
+    let carriers = if problem.has_exchange { 3 } else { 2 };
+    let reserved: Mask = CARRIERS[..carriers].iter().map(|r| bit(*r)).sum();
+    problem.finish(problem.scan(ALL & !reserved))
+}
+
+/// What is known before scanning.
+struct Problem<'a> {
+    live: &'a Live,
+    /// Positions at which registers are lost, ascending.
+    losses: Vec<(u32, Mask)>,
+    /// By register: where it would like to be.
+    hints: Vec<Hint>,
+    /// By register: the operation that makes it again, if it is cheap and always the same.
+    again: Vec<Option<Op>>,
+    /// By register: read only where an address in the frame or a fresh load of a map costs nothing extra.
+    free: Vec<bool>,
+    has_exchange: bool,
+}
+
+/// Where a register would like to be.
+#[derive(Clone, Default)]
+struct Hint {
+    /// In one of these, most wanted first.
+    regs: Vec<Reg>,
+    /// Where one of these is.
+    like: Vec<Vreg>,
+}
+
+/// How much a register is worth to a value: whether it must be stored otherwise, then reads and writes per length.
+type Worth = (bool, u64);
+
+/// One scan's result.
+struct Scan {
+    regs: Vec<Option<Reg>>,
+    /// By machine register: whom it was given to.
+    tenants: [Vec<Vreg>; 10],
+    spilled: Vec<Vreg>,
+}
+
+impl Scan {
+    fn move_in(&mut self, v: Vreg, reg: Reg) {
+        self.regs[v.0 as usize] = Some(reg);
+        self.tenants[reg as usize].push(v);
+    }
+}
+
+impl<'a> Problem<'a> {
+    fn of(function: &Function, live: &'a Live) -> Self {
+        let n = function.vregs as usize;
+        let mut problem = Self {
+            live,
+            losses: Vec::new(),
+            hints: vec![Hint::default(); n],
+            again: vec![None; n],
+            free: vec![true; n],
+            has_exchange: false,
+        };
+        let mut definitions = vec![0u32; n];
+        if let Some(context) = function.context {
+            problem.hints[context.0 as usize].regs.push(Reg::R1);
+            definitions[context.0 as usize] = 1;
+        }
+        for (id, first) in live.order.iter().zip(&live.first) {
+            problem.look_at(function, *id, *first, &mut definitions);
+        }
+        for (v, count) in definitions.iter().enumerate() {
+            if *count != 1 {
+                problem.again[v] = None;
+            }
+            problem.free[v] &= matches!(
+                problem.again[v],
+                Some(Op::SlotAddress { .. } | Op::Map { .. } | Op::MapValue { .. })
+            );
+        }
+        problem
+    }
+
+    fn look_at(&mut self, function: &Function, id: BlockId, first: u32, definitions: &mut [u32]) {
+        let block = function.block(id);
+        for (n, inst) in (first..).zip(&block.insts) {
+            let op = &inst.op;
+            if let Some(dst) = op.def() {
+                let dst = dst.0 as usize;
+                definitions[dst] += 1;
+                if matches!(
+                    op,
+                    Op::Const { .. } | Op::SlotAddress { .. } | Op::Map { .. } | Op::MapValue { .. }
+                ) {
+                    self.again[dst] = Some(op.clone());
+                }
+            }
+            self.hint(op);
+            self.note_uses(op);
+            if op.is_call() {
+                self.losses.push((n * 4 + 1, LOST));
+            } else if matches!(op, Op::CompareExchange { .. }) {
+                self.losses.push((n * 4 + 1, bit(Reg::R0)));
+                self.has_exchange = true;
+            }
+        }
+        for v in block.end.iter().flat_map(crate::ir::End::uses) {
+            self.free[v.0 as usize] = false;
+        }
+    }
+
+    fn hint(&mut self, op: &Op) {
+        for (arg, reg) in arguments(op)
+            .iter()
+            .zip([Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5])
+        {
+            if let Some(v) = arg.vreg() {
+                self.hints[v.0 as usize].regs.push(reg);
+            }
+        }
+        let mut alike = |a: Vreg, b: Vreg| {
+            self.hints[a.0 as usize].like.push(b);
+            self.hints[b.0 as usize].like.push(a);
+        };
+        match op {
+            Op::Copy { dst, src } | Op::Extend { dst, src, .. } | Op::SwapBytes { dst, src, .. } => {
+                alike(*dst, *src)
+            }
+            Op::Alu { dst, left, .. } => alike(*dst, *left),
+            Op::Atomic {
+                old: Some(dst),
+                value,
+                ..
+            } => alike(*dst, *value),
+            Op::CompareExchange { dst, expected, .. } => {
+                self.hints[dst.0 as usize].regs.push(Reg::R0);
+                self.hints[expected.0 as usize].regs.push(Reg::R0);
+            }
+            _ if op.is_call() => {
+                if let Some(dst) = op.def() {
+                    self.hints[dst.0 as usize].regs.push(Reg::R0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// An address in the frame serves as a base as it is, and any cheap value as an argument.
+    fn note_uses(&mut self, op: &Op) {
+        let in_frame = |again: &Option<Op>| matches!(again, Some(Op::SlotAddress { .. }));
+        match op {
+            Op::Helper { .. } | Op::Kfunc { .. } => {}
+            Op::Load { base, .. } => {
+                let base = base.0 as usize;
+                self.free[base] &= in_frame(&self.again[base]);
+            }
+            Op::Store { base, value, .. } => {
+                if let Some(v) = value.vreg() {
+                    self.free[v.0 as usize] = false;
+                }
+                let base = base.0 as usize;
+                self.free[base] &= in_frame(&self.again[base]);
+            }
+            other => other
+                .uses()
+                .into_iter()
+                .for_each(|v| self.free[v.0 as usize] = false),
+        }
+    }
+
+    /// Registers lost while the value is needed.
+    fn lost_during(&self, v: Vreg) -> Mask {
+        let stretches = &self.live.stretches[v.0 as usize];
+        stretches
+            .iter()
+            .fold(0, |mask, range| mask | self.lost_in(*range))
+    }
+
+    /// Registers lost somewhere strictly inside the range.
+    fn lost_in(&self, range: Range) -> Mask {
+        let from = self.losses.partition_point(|(at, _)| *at <= range.start);
+        self.losses[from..]
+            .iter()
+            .take_while(|(at, _)| *at < range.end)
+            .fold(0, |mask, (_, lost)| mask | lost)
+    }
+
+    /// Gives each virtual register one of `available`, or spills the least wanted ones in the way.
+    fn scan(&self, available: Mask) -> Scan {
+        let n = self.hints.len();
+        let mut scan = Scan {
+            regs: vec![None; n],
+            tenants: std::array::from_fn(|_| Vec::new()),
+            spilled: Vec::new(),
+        };
+        let mut todo: Vec<(Range, Vreg)> = (0..n as u32)
+            .filter(|v| !self.free[*v as usize])
+            .filter_map(|v| self.live.ranges[v as usize].map(|range| (range, Vreg(v))))
+            .collect();
+        todo.sort_by_key(|(range, v)| (range.start, v.0));
+        for (_, v) in todo {
+            self.settle(&mut scan, v, available & !self.lost_during(v));
+        }
+        scan
+    }
+
+    fn settle(&self, scan: &mut Scan, v: Vreg, allowed: Mask) {
+        let candidates: Vec<Reg> = self
+            .wishes(scan, v)
+            .filter(|reg| allowed & bit(*reg) != 0)
+            .collect();
+        let in_the_way = |scan: &Scan, reg: Reg| -> Vec<Vreg> {
+            let tenants = scan.tenants[reg as usize].iter().copied();
+            tenants.filter(|w| self.collide(v, *w)).collect()
+        };
+        let mut best: Option<(Worth, Reg)> = None;
+        for reg in candidates {
+            let price = in_the_way(scan, reg).into_iter().map(|w| self.worth(w)).max();
+            match (price, best) {
+                (None, _) => return scan.move_in(v, reg),
+                (Some(price), None) => best = Some((price, reg)),
+                (Some(price), Some((least, _))) if price < least => best = Some((price, reg)),
+                _ => {}
+            }
+        }
+        match best {
+            Some((price, reg)) if price < self.worth(v) => {
+                for loser in in_the_way(scan, reg) {
+                    scan.regs[loser.0 as usize] = None;
+                    scan.tenants[reg as usize].retain(|w| *w != loser);
+                    scan.spilled.push(loser);
+                }
+                scan.move_in(v, reg);
+            }
+            _ => scan.spilled.push(v),
+        }
+    }
+
+    /// Whether both are needed at the same time.
+    fn collide(&self, v: Vreg, w: Vreg) -> bool {
+        let (v, w) = (
+            &self.live.stretches[v.0 as usize],
+            &self.live.stretches[w.0 as usize],
+        );
+        v.iter().any(|a| w.iter().any(|b| a.overlaps(*b)))
+    }
+
+    /// How much a register is worth to it: reads and writes per length; nothing for what is cheap to make again.
+    fn worth(&self, v: Vreg) -> Worth {
+        let stretches = &self.live.stretches[v.0 as usize];
+        let length: u32 = stretches.iter().map(|s| s.end - s.start + 1).sum();
+        let weight = u64::from(self.live.weights[v.0 as usize]);
+        (
+            self.again[v.0 as usize].is_none(),
+            (weight << 20) / u64::from(length.max(1)),
+        )
+    }
+
+    /// All registers, the most wanted ones first.
+    fn wishes(&self, scan: &Scan, v: Vreg) -> impl Iterator<Item = Reg> {
+        let hint = &self.hints[v.0 as usize];
+        let alike: Vec<Reg> = hint
+            .like
+            .iter()
+            .filter_map(|other| scan.regs[other.0 as usize])
+            .collect();
+        let second_hand = hint
+            .like
+            .iter()
+            .flat_map(|other| &self.hints[other.0 as usize].regs);
+        alike
+            .into_iter()
+            .chain(hint.regs.iter().copied())
+            .chain(second_hand.copied())
+            .chain(PREFERENCE)
+    }
+
+    fn finish(&self, scan: Scan) -> Allocation {
+        let mut places: Vec<Location> = scan
+            .regs
+            .iter()
+            .map(|reg| reg.map_or(Location::Nowhere, Location::Reg))
+            .collect();
+        let mut slots: Vec<u32> = Vec::new();
+        let mut spilled: Vec<(Range, Vreg)> = Vec::new();
+        for (at, place) in places.iter_mut().enumerate() {
+            match (&self.again[at], *place == Location::Nowhere) {
+                (Some(op), true) => *place = Location::Again(op.clone()),
+                _ => continue,
+            }
+        }
+        for v in scan.spilled {
+            if let (Some(range), Location::Nowhere) = (self.live.ranges[v.0 as usize], &places[v.0 as usize])
+            {
+                spilled.push((range, v));
+            }
+        }
+        spilled.sort_by_key(|(range, v)| (range.start, v.0));
+        for (range, v) in spilled {
+            let slot = slots
+                .iter()
+                .position(|end| *end < range.start)
+                .unwrap_or_else(|| {
+                    slots.push(0);
+                    slots.len() - 1
+                });
+            slots[slot] = range.end;
+            places[v.0 as usize] = Location::Spill(slot as u32);
+        }
+        Allocation {
+            places,
+            spills: slots.len() as u32,
+        }
+    }
+}

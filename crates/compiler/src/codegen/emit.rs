@@ -1,0 +1,484 @@
+//! Intermediate code with places for its registers becomes instructions; no choices are left but the order of moves.
+
+use super::allocate::{Allocation, CARRIERS, Location};
+use super::frame::Frame;
+use super::live::{Live, arguments};
+use super::moves;
+use crate::ir::{AluOp, AtomicOp, Bits, BlockId, Condition, End, Function, Op, Operand, Vreg, Width};
+use kestrel_bpf::asm::{Assembler, Label};
+use kestrel_bpf::code::Code;
+use kestrel_bpf::isa::{Alu, Atomic, Cond, Order, Reg, Size, Width as Machine};
+
+const ARGUMENTS: [Reg; 5] = [Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5];
+/// Carries what lives in memory to and from an operation: its result or first operand, its second, its third.
+const FIRST: Reg = CARRIERS[0];
+const SECOND: Reg = CARRIERS[1];
+const THIRD: Reg = CARRIERS[2];
+
+/// Emits all blocks in the order that the positions were counted in.
+pub(crate) fn emit(
+    function: &Function,
+    live: &Live,
+    allocation: &Allocation,
+    frame: &Frame,
+) -> Result<Code, kestrel_bpf::Error> {
+    let mut asm = Assembler::new();
+    let labels = function.ids().map(|_| asm.label()).collect();
+    let mut emitter = Emitter {
+        asm,
+        labels,
+        allocation,
+        frame,
+    };
+    emitter.entry(function);
+    for (at, id) in live.order.iter().enumerate() {
+        let block = function.block(*id);
+        let label = emitter.label(*id);
+        emitter.asm.bind(label);
+        for inst in &block.insts {
+            emitter.asm.at(inst.span);
+            emitter.op(&inst.op);
+        }
+        emitter.asm.at(block.end_span);
+        if let Some(end) = &block.end {
+            emitter.end(end, live.order.get(at + 1).copied());
+        }
+    }
+    emitter.asm.finish()
+}
+
+struct Emitter<'a> {
+    asm: Assembler,
+    labels: Vec<Label>,
+    allocation: &'a Allocation,
+    frame: &'a Frame,
+}
+
+impl Emitter<'_> {
+    fn label(&self, id: BlockId) -> Label {
+        self.labels[id.0 as usize]
+    }
+
+    fn place(&self, v: Vreg) -> &Location {
+        &self.allocation.places[v.0 as usize]
+    }
+
+    /// The context is in register 1 at the entry.
+    fn entry(&mut self, function: &Function) {
+        if let Some(context) = function.context {
+            self.write_back(context, Reg::R1);
+        }
+    }
+
+    /// Brings a value into this very register.
+    fn bring(&mut self, to: Reg, v: Vreg) {
+        match self.place(v).clone() {
+            Location::Reg(from) if from == to => {}
+            Location::Reg(from) => {
+                self.asm.mov(to, from);
+            }
+            Location::Spill(slot) => {
+                self.asm.load(Size::DW, to, Reg::R10, Frame::spill(slot));
+            }
+            Location::Again(op) => self.make_again(to, &op),
+            Location::Nowhere => debug_assert!(false, "{v} is read but lives nowhere"),
+        }
+    }
+
+    fn make_again(&mut self, to: Reg, op: &Op) {
+        match op {
+            Op::Const { value, .. } => self.asm.constant(to, value.cast_unsigned()),
+            Op::SlotAddress { slot, offset, .. } => {
+                let at = self.frame.object(*slot, *offset);
+                self.asm.mov(to, Reg::R10).add(to, at)
+            }
+            Op::Map { map, .. } => self.asm.map(to, *map),
+            Op::MapValue { map, offset, .. } => self.asm.map_value(to, *map, *offset),
+            other => {
+                debug_assert!(false, "cannot make again: {other}");
+                &mut self.asm
+            }
+        };
+    }
+
+    /// The register a value is in, after it was brought into `carrier` if it was in none.
+    fn read(&mut self, v: Vreg, carrier: Reg) -> Reg {
+        if let Location::Reg(reg) = *self.place(v) {
+            return reg;
+        }
+        self.bring(carrier, v);
+        carrier
+    }
+
+    fn read_operand(&mut self, operand: Operand, carrier: Reg) -> kestrel_bpf::asm::Operand {
+        match operand {
+            Operand::Reg(v) => self.read(v, carrier).into(),
+            // The `legal` pass left only numbers that fit.
+            Operand::Imm(n) => (n as i32).into(),
+        }
+    }
+
+    /// Register and offset of an access; addresses in the frame need no register.
+    fn reach(&mut self, base: Vreg, offset: i16) -> (Reg, i32) {
+        let offset = i32::from(offset);
+        if let Location::Again(Op::SlotAddress {
+            slot, offset: within, ..
+        }) = self.place(base)
+        {
+            return (Reg::R10, self.frame.object(*slot, *within) + offset);
+        }
+        (self.read(base, SECOND), offset)
+    }
+
+    /// The register to compute a result in; [`Emitter::write_back`] must follow.
+    fn target(&self, dst: Vreg) -> Reg {
+        match self.place(dst) {
+            Location::Reg(reg) => *reg,
+            _ => FIRST,
+        }
+    }
+
+    fn write_back(&mut self, dst: Vreg, from: Reg) {
+        match *self.place(dst) {
+            Location::Reg(to) if to != from => {
+                self.asm.mov(to, from);
+            }
+            Location::Spill(slot) => {
+                self.asm.store(Size::DW, Reg::R10, Frame::spill(slot), from);
+            }
+            _ => {}
+        }
+    }
+
+    fn op(&mut self, op: &Op) {
+        match op {
+            Op::Const { dst, .. }
+            | Op::SlotAddress { dst, .. }
+            | Op::Map { dst, .. }
+            | Op::MapValue { dst, .. } => {
+                if !matches!(self.place(*dst), Location::Again(_)) {
+                    let to = self.target(*dst);
+                    self.make_again(to, op);
+                    self.write_back(*dst, to);
+                }
+            }
+            Op::Copy { dst, src } => {
+                let from = self.read(*src, FIRST);
+                self.write_back(*dst, from);
+            }
+            Op::Alu {
+                op,
+                bits,
+                dst,
+                left,
+                right,
+            } => self.alu(*op, *bits, *dst, *left, *right),
+            Op::Compare {
+                condition,
+                bits,
+                dst,
+                left,
+                right,
+            } => self.compare(*condition, *bits, *dst, *left, *right),
+            Op::Extend {
+                dst,
+                src,
+                width,
+                signed,
+            } => self.extend(*dst, *src, *width, *signed),
+            Op::SwapBytes { dst, src, width } => {
+                let to = self.target(*dst);
+                self.bring(to, *src);
+                if *width == Width::B1 {
+                    self.asm.and(to, 0xff);
+                } else {
+                    self.asm.endian(Order::Big, width.bytes() as u8 * 8, to);
+                }
+                self.write_back(*dst, to);
+            }
+            Op::Load {
+                dst,
+                width,
+                signed,
+                base,
+                offset,
+            } => {
+                let (base, offset) = self.reach(*base, *offset);
+                let to = self.target(*dst);
+                self.asm.load(size(*width), to, base, offset);
+                self.extend_in_place(to, *width, *signed, true);
+                self.write_back(*dst, to);
+            }
+            Op::Store {
+                width,
+                base,
+                offset,
+                value,
+            } => {
+                let (base, offset) = self.reach(*base, *offset);
+                let value = self.read_operand(*value, FIRST);
+                self.asm.store(size(*width), base, offset, value);
+            }
+            Op::Atomic {
+                op,
+                width,
+                base,
+                offset,
+                value,
+                old,
+            } => self.atomic(*op, *width, (*base, *offset), *value, *old),
+            Op::CompareExchange {
+                dst,
+                width,
+                base,
+                offset,
+                expected,
+                new,
+            } => {
+                let (base, offset) = self.reach(*base, *offset);
+                let new = self.read(*new, THIRD);
+                self.bring(Reg::R0, *expected);
+                self.asm.atomic(Atomic::Cmpxchg, size(*width), base, offset, new);
+                self.write_back(*dst, Reg::R0);
+            }
+            Op::Helper { dst, helper, .. } => {
+                self.arguments(op);
+                self.asm.call(*helper);
+                dst.iter().for_each(|dst| self.write_back(*dst, Reg::R0));
+            }
+            Op::Kfunc { dst, name, .. } => {
+                self.arguments(op);
+                self.asm.kfunc(name.as_str());
+                dst.iter().for_each(|dst| self.write_back(*dst, Reg::R0));
+            }
+        }
+    }
+
+    fn alu(&mut self, op: AluOp, bits: Bits, dst: Vreg, left: Vreg, right: Operand) {
+        let to = self.target(dst);
+        let right = self.read_operand(right, SECOND);
+        let in_the_way = right == to.into() && *self.place(left) != Location::Reg(to);
+        let right = if in_the_way {
+            debug_assert!(op.commutes(), "the allocator keeps these apart");
+            self.read(left, FIRST).into()
+        } else {
+            self.bring(to, left);
+            right
+        };
+        self.asm.alu(alu(op), machine(bits), to, right);
+        self.write_back(dst, to);
+    }
+
+    /// 1, and 0 unless the condition jumps over it.
+    fn compare(&mut self, condition: Condition, bits: Bits, dst: Vreg, left: Vreg, right: Operand) {
+        let left = self.read(left, FIRST);
+        let right = self.read_operand(right, SECOND);
+        let spilled = match self.place(dst) {
+            Location::Spill(slot) => Some(Frame::spill(*slot)),
+            _ => None,
+        };
+        let to = self.target(dst);
+        let set = |asm: &mut Assembler, value: i32| {
+            match spilled {
+                Some(at) => asm.store(Size::DW, Reg::R10, at, value),
+                None => asm.mov(to, value),
+            };
+        };
+        let done = self.asm.label();
+        set(&mut self.asm, 1);
+        self.asm.branch(cond(condition), machine(bits), left, right, done);
+        set(&mut self.asm, 0);
+        self.asm.bind(done);
+    }
+
+    fn extend(&mut self, dst: Vreg, src: Vreg, width: Width, signed: bool) {
+        let to = self.target(dst);
+        if width == Width::B4 && !signed {
+            let from = self.read(src, FIRST);
+            self.asm.mov32(to, from);
+        } else {
+            self.bring(to, src);
+            self.extend_in_place(to, width, signed, false);
+        }
+        self.write_back(dst, to);
+    }
+
+    /// Extends the low bytes of a register; a load has put zeros above them already. (Sign-extending moves and loads exist
+    /// from Linux 6.6 on only.)
+    fn extend_in_place(&mut self, reg: Reg, width: Width, signed: bool, zeros: bool) {
+        let unused = 64 - width.bytes().cast_signed() * 8;
+        match (signed, width) {
+            (_, Width::B8) => {}
+            (true, _) => {
+                self.asm
+                    .lsh(reg, unused)
+                    .alu(Alu::Arsh, Machine::W64, reg, unused);
+            }
+            (false, _) if zeros => {}
+            (false, Width::B4) => {
+                self.asm.mov32(reg, reg);
+            }
+            (false, Width::B1) => {
+                self.asm.and(reg, 0xff);
+            }
+            (false, Width::B2) => {
+                self.asm.and(reg, 0xffff);
+            }
+        }
+    }
+
+    fn atomic(
+        &mut self,
+        op: AtomicOp,
+        width: Width,
+        (base, offset): (Vreg, i16),
+        value: Vreg,
+        old: Option<Vreg>,
+    ) {
+        let (base, offset) = self.reach(base, offset);
+        let Some(dst) = old else {
+            let value = self.read(value, FIRST);
+            self.asm.atomic(plain(op), size(width), base, offset, value);
+            return;
+        };
+        let to = self.target(dst);
+        self.bring(to, value);
+        self.asm.atomic(fetching(op), size(width), base, offset, to);
+        self.write_back(dst, to);
+    }
+
+    /// Puts the arguments of a call into registers 1 to 5: first what moves between registers, then the rest.
+    fn arguments(&mut self, op: &Op) {
+        let mut between = Vec::new();
+        let mut rest = Vec::new();
+        for (arg, to) in arguments(op).iter().zip(ARGUMENTS) {
+            match arg {
+                Operand::Reg(v) => match *self.place(*v) {
+                    Location::Reg(from) => between.push((to, from)),
+                    _ => rest.push((to, *arg)),
+                },
+                Operand::Imm(_) => rest.push((to, *arg)),
+            }
+        }
+        for (to, from) in moves::sequence(between, Reg::R0) {
+            self.asm.mov(to, from);
+        }
+        for (to, arg) in rest {
+            match arg {
+                Operand::Reg(v) => self.bring(to, v),
+                Operand::Imm(n) => {
+                    self.asm.constant(to, n.cast_unsigned());
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, end: &End, next: Option<BlockId>) {
+        match *end {
+            End::Jump(to) => self.jump(to, next),
+            End::Exit(value) => {
+                match value {
+                    Operand::Reg(v) => self.bring(Reg::R0, v),
+                    Operand::Imm(n) => {
+                        self.asm.constant(Reg::R0, n.cast_unsigned());
+                    }
+                }
+                self.asm.exit();
+            }
+            End::Branch {
+                condition,
+                bits,
+                left,
+                right,
+                then,
+                otherwise,
+            } => {
+                let left = self.read(left, FIRST);
+                let right = self.read_operand(right, SECOND);
+                let (condition, then, otherwise) = match condition.negated() {
+                    Some(negated) if next == Some(then) => (negated, otherwise, then),
+                    _ => (condition, then, otherwise),
+                };
+                let label = self.label(then);
+                self.asm
+                    .branch(cond(condition), machine(bits), left, right, label);
+                self.jump(otherwise, next);
+            }
+        }
+    }
+
+    fn jump(&mut self, to: BlockId, next: Option<BlockId>) {
+        if next != Some(to) {
+            let label = self.label(to);
+            self.asm.jump(label);
+        }
+    }
+}
+
+fn size(width: Width) -> Size {
+    match width {
+        Width::B1 => Size::B,
+        Width::B2 => Size::H,
+        Width::B4 => Size::W,
+        Width::B8 => Size::DW,
+    }
+}
+
+fn machine(bits: Bits) -> Machine {
+    match bits {
+        Bits::B32 => Machine::W32,
+        Bits::B64 => Machine::W64,
+    }
+}
+
+fn alu(op: AluOp) -> Alu {
+    match op {
+        AluOp::Add => Alu::Add,
+        AluOp::Sub => Alu::Sub,
+        AluOp::Mul => Alu::Mul,
+        AluOp::Div => Alu::Div,
+        AluOp::Mod => Alu::Mod,
+        AluOp::And => Alu::And,
+        AluOp::Or => Alu::Or,
+        AluOp::Xor => Alu::Xor,
+        AluOp::ShiftLeft => Alu::Lsh,
+        AluOp::ShiftRight => Alu::Rsh,
+        AluOp::ShiftRightSigned => Alu::Arsh,
+    }
+}
+
+fn cond(condition: Condition) -> Cond {
+    match condition {
+        Condition::Equal => Cond::Eq,
+        Condition::NotEqual => Cond::Ne,
+        Condition::Less => Cond::Lt,
+        Condition::LessEqual => Cond::Le,
+        Condition::Greater => Cond::Gt,
+        Condition::GreaterEqual => Cond::Ge,
+        Condition::SignedLess => Cond::Slt,
+        Condition::SignedLessEqual => Cond::Sle,
+        Condition::SignedGreater => Cond::Sgt,
+        Condition::SignedGreaterEqual => Cond::Sge,
+        Condition::AnyBit => Cond::Set,
+    }
+}
+
+fn plain(op: AtomicOp) -> Atomic {
+    match op {
+        AtomicOp::Add => Atomic::Add,
+        AtomicOp::And => Atomic::And,
+        AtomicOp::Or => Atomic::Or,
+        AtomicOp::Xor => Atomic::Xor,
+        AtomicOp::Exchange => Atomic::Xchg,
+    }
+}
+
+fn fetching(op: AtomicOp) -> Atomic {
+    match op {
+        AtomicOp::Add => Atomic::FetchAdd,
+        AtomicOp::And => Atomic::FetchAnd,
+        AtomicOp::Or => Atomic::FetchOr,
+        AtomicOp::Xor => Atomic::FetchXor,
+        AtomicOp::Exchange => Atomic::Xchg,
+    }
+}

@@ -1,0 +1,248 @@
+//! Which registers are needed where: an order of blocks, positions in it, and the stretches of each register's life.
+//!
+//! Instructions are numbered in order, ends of blocks included; number 0 is the entry. Instruction `n` reads at position `4n`,
+//! loses registers at `4n + 1` and writes at `4n + 2`; a *late* read at `4n + 2` keeps an operand apart from the result.
+
+use crate::ir::{BlockId, End, Function, Op, Operand, Vreg};
+
+/// From the first position to the last one, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Range {
+    /// Whether the position is in it.
+    pub(crate) fn covers(self, position: u32) -> bool {
+        self.start <= position && position <= self.end
+    }
+
+    /// Whether they have a position in common.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.start <= other.end && other.start <= self.end
+    }
+
+    /// The smallest range that covers both.
+    pub(crate) fn union(self, other: Self) -> Self {
+        Self {
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+        }
+    }
+}
+
+/// Positions and intervals of a function.
+pub(crate) struct Live {
+    /// Reachable blocks in the order of their code; cold ones last.
+    pub(crate) order: Vec<BlockId>,
+    /// Number of the first instruction of each block, in that order.
+    pub(crate) first: Vec<u32>,
+    /// By register: where its value is needed, stretch by stretch; at other places its register is free for others.
+    pub(crate) stretches: Vec<Vec<Range>>,
+    /// By register: from the first stretch to the last one; `None` for those that never occur.
+    pub(crate) ranges: Vec<Option<Range>>,
+    /// Reads and writes, more for those in loops, by register.
+    pub(crate) weights: Vec<u32>,
+    /// What each loop covers.
+    pub(crate) loops: Vec<Range>,
+}
+
+/// A set of registers.
+#[derive(Clone, PartialEq, Eq)]
+struct Set(Vec<u64>);
+
+impl Set {
+    fn new(n: u32) -> Self {
+        Self(vec![0; n.div_ceil(64) as usize])
+    }
+
+    fn insert(&mut self, v: Vreg) {
+        self.0[v.0 as usize / 64] |= 1 << (v.0 % 64);
+    }
+
+    fn remove(&mut self, v: Vreg) {
+        self.0[v.0 as usize / 64] &= !(1 << (v.0 % 64));
+    }
+
+    fn contains(&self, v: Vreg) -> bool {
+        self.0[v.0 as usize / 64] >> (v.0 % 64) & 1 == 1
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        for (to, from) in self.0.iter_mut().zip(&other.0) {
+            *to |= from;
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Vreg> + '_ {
+        self.0.iter().enumerate().flat_map(|(word, bits)| {
+            (0..64)
+                .filter(move |bit| bits >> bit & 1 == 1)
+                .map(move |bit| Vreg(word as u32 * 64 + bit))
+        })
+    }
+}
+
+impl Live {
+    /// Analyses the reachable blocks.
+    pub(crate) fn of(function: &Function) -> Self {
+        let order = code_order(function);
+        let mut first = Vec::with_capacity(order.len());
+        let mut next = 1;
+        for id in &order {
+            first.push(next);
+            next += function.block(*id).insts.len() as u32 + 1;
+        }
+        let mut live = Self {
+            loops: loops(function, &order, &first),
+            stretches: vec![Vec::new(); function.vregs as usize],
+            ranges: Vec::new(),
+            weights: vec![0; function.vregs as usize],
+            order,
+            first,
+        };
+        live.find_stretches(function);
+        live.ranges = live
+            .stretches
+            .iter()
+            .map(|s| s.iter().copied().reduce(Range::union))
+            .collect();
+        live
+    }
+
+    fn find_stretches(&mut self, function: &Function) {
+        let (ins, outs) = flow(function, &self.order);
+        if let Some(context) = function.context {
+            let end = if ins[0].contains(context) { 4 } else { 2 };
+            self.stretches[context.0 as usize].push(Range { start: 2, end });
+        }
+        // Where the stretch that a register is in ends, going backwards; 0 outside of one.
+        let mut ends = vec![0; function.vregs as usize];
+        for (at, id) in self.order.clone().into_iter().enumerate() {
+            let block = function.block(id);
+            let (from, end) = (self.first[at], self.first[at] + block.insts.len() as u32);
+            let weight = if self.loops.iter().any(|l| l.covers(from * 4)) {
+                8
+            } else {
+                1
+            };
+            for v in outs[at].iter() {
+                ends[v.0 as usize] = end * 4 + 3;
+            }
+            for v in block.end.iter().flat_map(End::uses) {
+                self.read(&mut ends, v, end * 4, weight);
+            }
+            for (n, inst) in (from..).zip(&block.insts).collect::<Vec<_>>().into_iter().rev() {
+                if let Some(v) = inst.op.def() {
+                    self.written(&mut ends, v, n * 4 + 2, weight);
+                }
+                for v in late_uses(&inst.op) {
+                    self.read(&mut ends, v, n * 4 + 2, 0);
+                }
+                for v in inst.op.uses() {
+                    self.read(&mut ends, v, n * 4, weight);
+                }
+            }
+            for (v, end) in ends.iter_mut().enumerate() {
+                let end = std::mem::take(end);
+                if end != 0 {
+                    self.stretches[v].push(Range { start: from * 4, end });
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, ends: &mut [u32], v: Vreg, position: u32, weight: u32) {
+        let end = &mut ends[v.0 as usize];
+        if *end == 0 {
+            *end = position;
+        }
+        self.weights[v.0 as usize] += weight;
+    }
+
+    fn written(&mut self, ends: &mut [u32], v: Vreg, position: u32, weight: u32) {
+        let end = std::mem::take(&mut ends[v.0 as usize]).max(position);
+        self.stretches[v.0 as usize].push(Range { start: position, end });
+        self.weights[v.0 as usize] += weight;
+    }
+}
+
+/// Reverse postorder with cold blocks moved to the end.
+fn code_order(function: &Function) -> Vec<BlockId> {
+    let (cold, mut order): (Vec<_>, Vec<_>) = function
+        .order()
+        .into_iter()
+        .partition(|id| function.block(*id).cold && id.0 != 0);
+    order.extend(cold);
+    order
+}
+
+/// Registers needed at the start and at the end of each block.
+fn flow(function: &Function, order: &[BlockId]) -> (Vec<Set>, Vec<Set>) {
+    let place: std::collections::HashMap<BlockId, usize> =
+        order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+    let mut ins = vec![Set::new(function.vregs); order.len()];
+    let mut outs = ins.clone();
+    loop {
+        let mut changed = false;
+        for (at, id) in order.iter().enumerate().rev() {
+            let block = function.block(*id);
+            let mut set = Set::new(function.vregs);
+            for target in block.end.iter().flat_map(End::targets) {
+                set.add_all(&ins[place[&target]]);
+            }
+            outs[at].clone_from(&set);
+            block.end.iter().flat_map(End::uses).for_each(|v| set.insert(v));
+            for inst in block.insts.iter().rev() {
+                if let Some(v) = inst.op.def() {
+                    set.remove(v);
+                }
+                inst.op.uses().into_iter().for_each(|v| set.insert(v));
+            }
+            changed |= set != ins[at];
+            ins[at] = set;
+        }
+        if !changed {
+            return (ins, outs);
+        }
+    }
+}
+
+/// What each jump backwards (in code order) spans.
+fn loops(function: &Function, order: &[BlockId], first: &[u32]) -> Vec<Range> {
+    let mut loops = Vec::new();
+    for (from, id) in order.iter().enumerate() {
+        for target in function.block(*id).end.iter().flat_map(End::targets) {
+            if let Some(to) = order[..=from].iter().position(|b| *b == target) {
+                let end = first[from] + function.block(*id).insts.len() as u32;
+                loops.push(Range {
+                    start: first[to] * 4,
+                    end: end * 4 + 3,
+                });
+            }
+        }
+    }
+    loops
+}
+
+/// Operands that must stay apart from the result, or outlast what the operation does to registers.
+fn late_uses(op: &Op) -> Vec<Vreg> {
+    match op {
+        Op::Alu { op, right, .. } if !op.commutes() => right.vreg().into_iter().collect(),
+        Op::Compare { left, right, .. } => right.vreg().into_iter().chain([*left]).collect(),
+        Op::CompareExchange { base, new, .. } => vec![*base, *new],
+        Op::Atomic {
+            base, old: Some(_), ..
+        } => vec![*base],
+        _ => Vec::new(),
+    }
+}
+
+/// Arguments of a call.
+pub(crate) fn arguments(op: &Op) -> &[Operand] {
+    match op {
+        Op::Helper { args, .. } | Op::Kfunc { args, .. } => args,
+        _ => &[],
+    }
+}

@@ -1,0 +1,96 @@
+//! The door to whoever keeps records: generated code asks a sink for room and hands it back; buffers themselves are unknown here.
+
+use crate::ir::{BlockId, Builder, Operand, Vreg};
+
+/// Number of the event class in the record's header.
+pub type Number = Operand;
+
+/// How long a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// So many bytes, a multiple of 8.
+    Constant(u32),
+    /// `value` bytes at run time: a multiple of 8, at most `max` (also a multiple of 8), which the verifier knows from a mask or
+    /// a comparison on `value`.
+    #[allow(missing_docs, reason = "the variant says what they are")]
+    Variable { value: Vreg, max: u32 },
+}
+
+impl Size {
+    /// Most bytes it can be.
+    pub fn max(self) -> u32 {
+        match self {
+            Self::Constant(size) => size,
+            Self::Variable { max, .. } => max,
+        }
+    }
+
+    /// As an operand of arithmetic.
+    pub fn operand(self) -> Operand {
+        match self {
+            Self::Constant(size) => size.into(),
+            Self::Variable { value, .. } => value.into(),
+        }
+    }
+}
+
+/// Room for one record, between [`Sink::reserve`] and [`Sink::commit`].
+#[derive(Clone, Debug)]
+pub struct Reservation {
+    /// Address of the record. The verifier lets stores reach [`Size::max`] bytes, and probe reads whatever else the sink
+    /// promises beyond ([`Sink::slack`]).
+    pub record: Vreg,
+    /// What the sink itself needs to commit; the same registers come back.
+    pub kept: Vec<Vreg>,
+    /// The size that was asked for.
+    pub size: Size,
+}
+
+/// A sink could not make its code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the buffer cannot serve this program: {0}")]
+pub struct Refused(pub String);
+
+/// Keeps records.
+pub trait Sink {
+    /// Appends code that goes to `refused` when this event is not wanted now (the hook is masked, the process is not traced); it
+    /// runs first of all.
+    fn admit(&self, _b: &mut Builder, _refused: BlockId) {}
+
+    /// Appends code that reserves room for a record of `size` bytes (a multiple of 8) of event `number`, and goes to
+    /// `refused` when there is none, which the sink has counted by then.
+    ///
+    /// The header (id and time, 8 bytes) is the sink's; the caller fills everything from offset 8 on.
+    ///
+    /// # Errors
+    /// When no record of this size can ever be kept.
+    fn reserve(
+        &self,
+        b: &mut Builder,
+        number: Number,
+        size: Size,
+        refused: BlockId,
+    ) -> Result<Reservation, Refused>;
+
+    /// Appends code that makes the record whole for readers.
+    fn commit(&self, b: &mut Builder, reservation: Reservation);
+
+    /// Appends code that gives the time (of `bpf_ktime_get_ns`) at which the session started.
+    ///
+    /// # Errors
+    /// When there is no such thing, which is the default.
+    fn start_time(&self, _b: &mut Builder) -> Result<Vreg, Refused> {
+        Err(Refused("it has no start time".to_owned()))
+    }
+
+    /// Bytes that may be written beyond the end of any record without harm as the verifier sees it: what lets a copy of
+    /// bounded, variable length go straight into the record.
+    fn slack(&self) -> u32 {
+        0
+    }
+
+    /// Whether the code between reserve and commit should run with preemption off where the event allows preemption.
+    fn wants_preemption_off(&self) -> bool {
+        false
+    }
+}

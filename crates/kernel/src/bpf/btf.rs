@@ -1,0 +1,36 @@
+//! Handing types (BTF) to the kernel, as some maps and all programs of objects want it; reading types is kestrel-bpf's.
+
+use super::sys::{self, Command};
+use crate::error::{Error, Result};
+use bytemuck::Zeroable;
+use std::os::fd::OwnedFd;
+
+/// Loads a BTF blob (`BPF_BTF_LOAD`).
+///
+/// # Errors
+/// [`Error::Load`] with the kernel's log.
+pub fn load_btf(blob: &[u8]) -> Result<OwnedFd> {
+    let mut argument = sys::BtfLoad {
+        btf: blob.as_ptr() as u64,
+        btf_size: blob.len() as u32,
+        ..Zeroable::zeroed()
+    };
+    // SAFETY: the blob is `btf_size` bytes, and the command answers with a new descriptor.
+    let errno = match unsafe { sys::call_for_fd(Command::BtfLoad, &mut argument) } {
+        Ok(fd) => return Ok(fd),
+        Err(errno) => errno,
+    };
+    let mut log = vec![0u8; 1 << 20];
+    argument.log_buf = log.as_mut_ptr() as u64;
+    argument.log_size = log.len() as u32;
+    argument.log_level = 1;
+    // SAFETY: as above, and the log has `log_size` bytes to write to.
+    match unsafe { sys::call_for_fd(Command::BtfLoad, &mut argument) } {
+        Ok(fd) => Ok(fd),
+        Err(_) => Err(Error::Load {
+            program: "types (BTF)".to_owned(),
+            errno,
+            log: sys::text(&log),
+        }),
+    }
+}

@@ -1,0 +1,17 @@
+//! bpf(2) as owned values: maps, programs, links, pins, ids; not how instructions are made, not which programs to attach where.
+
+mod btf;
+mod id;
+mod link;
+mod map;
+mod pin;
+mod program;
+pub mod sys;
+
+pub use btf::load_btf;
+pub use id::{Stats, btf_ids, enable_stats, link_ids, map_ids, program_ids};
+pub use link::{KprobeMulti, KprobeTargets, Link, LinkDetail, LinkInfo, UprobeMulti};
+pub use map::{Map, MapBtf, MapInfo, MapSpec, ValueCheck};
+pub use pin::{Pinned, pin, pinned, unpin};
+pub use program::{Program, ProgramBtf, ProgramInfo, ProgramKind, ProgramSpec, TestRun, TestRunResult};
+pub use sys::{AttachType, LinkType, MapKind, ProgramType};

@@ -1,0 +1,250 @@
+//! What can go wrong when talking to the kernel: what was attempted, on what, its answer, a hint; not how to print it.
+
+use std::fmt;
+use std::io;
+
+/// The result of everything in this crate that asks the kernel for something.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error number of the kernel (`errno(3)`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// The error number that the last system call of this thread left behind.
+    pub fn last() -> Self {
+        io::Error::last_os_error().into()
+    }
+
+    /// The symbolic name, for the numbers that the interfaces used here answer with.
+    pub fn name(self) -> Option<&'static str> {
+        NAMES
+            .iter()
+            .find(|(number, _)| *number == self.0)
+            .map(|(_, name)| *name)
+    }
+
+    /// Whether the kernel refused for lack of privilege.
+    pub fn is_permission(self) -> bool {
+        matches!(self.0, libc::EPERM | libc::EACCES)
+    }
+}
+
+/// A table: the error numbers of bpf(2), perf_event_open(2) and the file systems, with their names.
+const NAMES: &[(i32, &str)] = &[
+    (libc::EPERM, "EPERM"),
+    (libc::ENOENT, "ENOENT"),
+    (libc::ESRCH, "ESRCH"),
+    (libc::EINTR, "EINTR"),
+    (libc::EIO, "EIO"),
+    (libc::ENXIO, "ENXIO"),
+    (libc::E2BIG, "E2BIG"),
+    (libc::EBADF, "EBADF"),
+    (libc::EAGAIN, "EAGAIN"),
+    (libc::ENOMEM, "ENOMEM"),
+    (libc::EACCES, "EACCES"),
+    (libc::EFAULT, "EFAULT"),
+    (libc::EBUSY, "EBUSY"),
+    (libc::EEXIST, "EEXIST"),
+    (libc::ENODEV, "ENODEV"),
+    (libc::ENOTDIR, "ENOTDIR"),
+    (libc::EISDIR, "EISDIR"),
+    (libc::EINVAL, "EINVAL"),
+    (libc::ENFILE, "ENFILE"),
+    (libc::EMFILE, "EMFILE"),
+    (libc::EFBIG, "EFBIG"),
+    (libc::ENOSPC, "ENOSPC"),
+    (libc::EROFS, "EROFS"),
+    (libc::EPIPE, "EPIPE"),
+    (libc::ERANGE, "ERANGE"),
+    (libc::ENAMETOOLONG, "ENAMETOOLONG"),
+    (libc::ENOSYS, "ENOSYS"),
+    (libc::ELOOP, "ELOOP"),
+    (libc::EILSEQ, "EILSEQ"),
+    (libc::EOPNOTSUPP, "EOPNOTSUPP"),
+    (libc::EADDRNOTAVAIL, "EADDRNOTAVAIL"),
+    (524, "ENOTSUPP"),
+];
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = if self.0 == 524 {
+            "operation is not supported".to_owned()
+        } else {
+            let text = io::Error::from_raw_os_error(self.0).to_string();
+            text.split(" (os error").next().unwrap_or_default().to_owned()
+        };
+        match self.name() {
+            Some(name) => write!(f, "{name} ({text})"),
+            None => write!(f, "error {} ({text})", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "Errno({} {name})", self.0),
+            None => write!(f, "Errno({})", self.0),
+        }
+    }
+}
+
+impl From<io::Error> for Errno {
+    /// The number inside, or `EIO` for an error that is not the kernel's (such as invalid UTF-8).
+    fn from(error: io::Error) -> Self {
+        Self(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+/// Why something asked of the kernel did not happen.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernel answered with an error number.
+    #[error("cannot {action} {subject}: {errno}")]
+    System {
+        /// What was attempted, a verb phrase: "create the map".
+        action: &'static str,
+        /// On what: a name, a path.
+        subject: String,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// The kernel refused to load a program.
+    #[error("the kernel refused the program {program}: {errno}{}", last_line(.log))]
+    Load {
+        /// The program's name.
+        program: String,
+        /// The kernel's answer.
+        errno: Errno,
+        /// What the verifier wrote; empty when the refusal came before it ran.
+        log: String,
+    },
+    /// A program refers to something that cannot be filled in on this kernel.
+    #[error("the program {program} refers to {what}")]
+    Unresolved {
+        /// The program's name.
+        program: String,
+        /// What it refers to and why this cannot be resolved.
+        what: String,
+    },
+    /// Something the kernel (or a file standing for it) says could not be understood.
+    #[error("cannot understand {subject}: {why}")]
+    Format {
+        /// What was read.
+        subject: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The caller asked for something that makes no sense; no system call was made.
+    #[error("{subject}: {why}")]
+    Argument {
+        /// What was asked for.
+        subject: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// This machine does not offer it.
+    #[error("{what} is not available: {why}")]
+    Unavailable {
+        /// What was looked for.
+        what: &'static str,
+        /// Where, and what would have to be there.
+        why: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn system(action: &'static str, subject: impl Into<String>, errno: impl Into<Errno>) -> Self {
+        Self::System {
+            action,
+            subject: subject.into(),
+            errno: errno.into(),
+        }
+    }
+
+    /// The kernel's answer, where there was one.
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::System { errno, .. } | Self::Load { errno, .. } => Some(*errno),
+            _ => None,
+        }
+    }
+
+    /// The verifier's log, where there is one.
+    pub fn verifier_log(&self) -> Option<&str> {
+        match self {
+            Self::Load { log, .. } if !log.is_empty() => Some(log),
+            _ => None,
+        }
+    }
+
+    /// What the user could do about it, where that follows from the error alone.
+    pub fn hint(&self) -> Option<&'static str> {
+        let errno = self.errno()?.0;
+        let refused_by_verifier = self.verifier_log().is_some();
+        match errno {
+            libc::EPERM | libc::EACCES if !refused_by_verifier => Some(
+                "run as root, or with CAP_BPF and CAP_PERFMON; a lockdown or a sandbox can refuse this too",
+            ),
+            libc::EMFILE => Some("too many open files: raise the limit (`ulimit -n`)"),
+            libc::ENOMEM => Some("not enough memory for it: ask for less or free some"),
+            libc::ENOSYS => Some("this kernel was built without this system call"),
+            libc::E2BIG => {
+                Some("too large for this kernel, or it uses an option that only newer kernels know")
+            }
+            libc::ENOSPC => Some("no space left: free some, or write elsewhere"),
+            _ => None,
+        }
+    }
+}
+
+/// The verifier's last words: the line before its statistics says what was wrong.
+fn last_line(log: &str) -> String {
+    let mut lines = log.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+    match lines.find(|line| !line.starts_with("processed ") && !line.starts_with("verification time ")) {
+        Some(line) => format!(": {line}"),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_was_attempted_and_the_answer() {
+        let error = Error::system("create the map", "ring", Errno(libc::EPERM));
+        assert_eq!(
+            error.to_string(),
+            "cannot create the map ring: EPERM (Operation not permitted)"
+        );
+        assert!(error.hint().is_some());
+    }
+
+    #[test]
+    fn load_error_quotes_the_verifiers_reason_not_its_statistics() {
+        let log = "0: (95) exit\nR0 !read_ok\nprocessed 1 insns (limit 1000000)\n".to_owned();
+        let error = Error::Load {
+            program: "p".into(),
+            errno: Errno(libc::EACCES),
+            log,
+        };
+        assert_eq!(
+            error.to_string(),
+            "the kernel refused the program p: EACCES (Permission denied): R0 !read_ok"
+        );
+        assert_eq!(
+            error.hint(),
+            None,
+            "a verifier's refusal is not a matter of privilege"
+        );
+    }
+
+    #[test]
+    fn unknown_numbers_still_print() {
+        assert!(Errno(4000).to_string().starts_with("error 4000"));
+        assert!(Errno(524).to_string().starts_with("ENOTSUPP"));
+    }
+}

@@ -1,0 +1,273 @@
+//! The kernel's symbols (/proc/kallsyms): addresses to names and back; not which of them can be probed.
+
+use crate::error::Result;
+use crate::host::Host;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// A symbol of the kernel or a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol<'a> {
+    /// Where it begins; 0 if addresses are hidden.
+    pub address: u64,
+    /// Its name; not unique.
+    pub name: &'a str,
+    /// The module it belongs to: without brackets; `bpf` for BPF programs.
+    pub module: Option<&'a str>,
+    /// nm(1)'s letter: `T` and `t` are functions (global, local), `W` and `w` weak ones, `D`, `d`, `B`, `b`, `R`, `r` data, `A` absolute.
+    pub letter: char,
+}
+
+impl Symbol<'_> {
+    /// Whether it stands in code.
+    pub fn is_text(&self) -> bool {
+        is_text(self.letter as u8)
+    }
+}
+
+fn is_text(letter: u8) -> bool {
+    matches!(letter, b'T' | b't' | b'W' | b'w')
+}
+
+/// All symbols, as they were when read: modules and BPF programs come and go.
+#[derive(Debug)]
+pub struct Kallsyms {
+    text: String,
+    /// By address; symbols of one address in the kernel's order.
+    rows: Vec<Row>,
+    /// Names of modules; a row's module is an index + 1.
+    modules: Vec<String>,
+    restricted: bool,
+    by_name: OnceLock<Vec<u32>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    address: u64,
+    name: u32,
+    length: u16,
+    module: u16,
+    letter: u8,
+}
+
+impl Kallsyms {
+    /// Reads the symbols of a host.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`] if the file cannot be read.
+    pub fn read(host: &Host) -> Result<Self> {
+        Ok(Self::parse(host.read("/proc/kallsyms")?))
+    }
+
+    /// Takes the text of a kallsyms file. Lines that are not symbols are passed over.
+    pub fn parse(text: String) -> Self {
+        let bytes = text.as_bytes();
+        let mut rows = Vec::with_capacity(bytes.len() / 40);
+        let mut modules: Vec<String> = Vec::new();
+        let mut known: HashMap<&str, u16> = HashMap::new();
+        let mut start = 0;
+        while start < bytes.len() {
+            let end = memchr::memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |length| start + length);
+            if let Some((mut row, module)) = line(&text, start, end) {
+                if let Some(module) = module {
+                    row.module = *known.entry(module).or_insert_with(|| {
+                        modules.push(module.to_owned());
+                        modules.len() as u16
+                    });
+                }
+                rows.push(row);
+            }
+            start = end + 1;
+        }
+        let restricted = rows.iter().all(|row| row.address == 0);
+        // Stable, and nearly sorted already: the kernel's part is in order.
+        rows.sort_by_key(|row| row.address);
+        Self {
+            text,
+            rows,
+            modules,
+            restricted,
+            by_name: OnceLock::new(),
+        }
+    }
+
+    /// How many symbols there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Whether the kernel hides all addresses from this process (`kernel.kptr_restrict`, or no CAP_SYSLOG): names can be found, addresses not.
+    pub fn is_restricted(&self) -> bool {
+        self.restricted
+    }
+
+    fn symbol(&self, row: &Row) -> Symbol<'_> {
+        Symbol {
+            address: row.address,
+            name: self.name(row),
+            module: self
+                .modules
+                .get((row.module as usize).wrapping_sub(1))
+                .map(String::as_str),
+            letter: row.letter as char,
+        }
+    }
+
+    fn name(&self, row: &Row) -> &str {
+        let start = row.name as usize;
+        self.text
+            .get(start..start + row.length as usize)
+            .unwrap_or_default()
+    }
+
+    /// All symbols by address.
+    pub fn iter(&self) -> impl Iterator<Item = Symbol<'_>> {
+        self.rows.iter().map(|row| self.symbol(row))
+    }
+
+    /// All symbols in code, by address.
+    pub fn functions(&self) -> impl Iterator<Item = Symbol<'_>> {
+        self.rows
+            .iter()
+            .filter(|row| is_text(row.letter))
+            .map(|row| self.symbol(row))
+    }
+
+    /// The symbol that an address lies in, and how far inside. Among several of one address the first in code. `None` for an address
+    /// outside of the kernel's and its modules' symbols (kallsyms does not say where one ends, so a gap of 1 MiB counts as outside), and
+    /// always if addresses are hidden.
+    pub fn at(&self, address: u64) -> Option<(Symbol<'_>, u64)> {
+        if self.restricted || address == 0 {
+            return None;
+        }
+        let after = self.rows.partition_point(|row| row.address <= address);
+        let last = self.rows.get(after.checked_sub(1)?)?;
+        let first = self.rows.partition_point(|row| row.address < last.address);
+        let same = &self.rows[first..after];
+        let row = same.iter().find(|row| is_text(row.letter)).unwrap_or(last);
+        let offset = address - row.address;
+        (offset < FARTHEST && row.address != 0).then(|| (self.symbol(row), offset))
+    }
+
+    /// All symbols of that name, by address. A suffix of the compiler (`.isra.0`, `.cold`) is part of the name.
+    pub fn named<'a>(&'a self, name: &str) -> impl Iterator<Item = Symbol<'a>> + use<'a> {
+        let order = self.by_name.get_or_init(|| {
+            let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
+            order.sort_by_key(|index| self.name(&self.rows[*index as usize]));
+            order
+        });
+        let name_at = |index: &u32| self.name(&self.rows[*index as usize]);
+        let first = order.partition_point(|index| name_at(index) < name);
+        let count = order[first..].partition_point(|index| name_at(index) == name);
+        order[first..first + count]
+            .iter()
+            .map(|index| self.symbol(&self.rows[*index as usize]))
+    }
+}
+
+const FARTHEST: u64 = 1 << 20;
+
+/// One line of the text: `address letter name`, perhaps a tab and `[module]`.
+fn line(text: &str, start: usize, end: usize) -> Option<(Row, Option<&str>)> {
+    let line = text.as_bytes().get(start..end)?;
+    let digits = memchr::memchr(b' ', line)?;
+    let mut address = 0u64;
+    for digit in &line[..digits] {
+        address = address << 4 | u64::from((*digit as char).to_digit(16)?);
+    }
+    let letter = *line.get(digits + 1)?;
+    let name = digits + 3;
+    let rest = line.get(name..)?;
+    let length = rest
+        .iter()
+        .position(|byte| matches!(byte, b'\t' | b' '))
+        .unwrap_or(rest.len());
+    let row = Row {
+        address,
+        name: u32::try_from(start + name).ok()?,
+        length: u16::try_from(length).ok().filter(|length| *length > 0)?,
+        module: 0,
+        letter,
+    };
+    let behind = text.get(start + name + length..end)?.trim();
+    let module = behind
+        .strip_prefix('[')
+        .and_then(|module| module.strip_suffix(']'));
+    Some((row, module))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "ffffffff81000000 T _stext
+ffffffff81000000 T _text
+ffffffff81000040 t local_one
+ffffffff81000100 T vfs_read
+ffffffff81000200 D some_data
+ffffffffc0001000 t local_one\t[ext4]
+ffffffffc0000000 t first [ext4]
+junk
+";
+
+    #[test]
+    fn addresses_to_names() {
+        let symbols = Kallsyms::parse(TEXT.to_owned());
+        assert_eq!(symbols.len(), 7);
+        let at = |address| {
+            symbols
+                .at(address)
+                .map(|(symbol, offset)| (symbol.name, symbol.module, offset))
+        };
+        assert_eq!(at(0xffff_ffff_8100_0104), Some(("vfs_read", None, 4)));
+        assert_eq!(at(0xffff_ffff_8100_0000), Some(("_stext", None, 0)));
+        assert_eq!(at(0xffff_ffff_8100_003f), Some(("_stext", None, 0x3f)));
+        assert_eq!(at(0xffff_ffff_c000_1001), Some(("local_one", Some("ext4"), 1)));
+        assert_eq!(at(0xffff_ffff_c000_0000), Some(("first", Some("ext4"), 0)));
+        assert_eq!(at(0xffff_ffff_8000_0000), None);
+        assert_eq!(at(0xffff_ffff_f000_0000), None, "far behind everything");
+        assert_eq!(at(0), None);
+    }
+
+    #[test]
+    fn names_to_all_their_addresses() {
+        let symbols = Kallsyms::parse(TEXT.to_owned());
+        let found: Vec<_> = symbols.named("local_one").map(|symbol| symbol.address).collect();
+        assert_eq!(found, [0xffff_ffff_8100_0040, 0xffff_ffff_c000_1000]);
+        assert_eq!(symbols.named("local").count(), 0);
+        assert_eq!(symbols.named("zzz").count(), 0);
+        assert_eq!(symbols.functions().count(), 6);
+    }
+
+    #[test]
+    fn hidden_addresses_are_a_state_not_an_answer() {
+        let symbols = Kallsyms::parse("0000000000000000 T a\n0000000000000000 t b\n".to_owned());
+        assert!(symbols.is_restricted());
+        assert_eq!(symbols.at(0), None);
+        assert_eq!(symbols.named("b").count(), 1);
+    }
+
+    #[test]
+    fn the_symbols_of_this_kernel_find_themselves() {
+        let Ok(symbols) = Kallsyms::read(&Host::default()) else {
+            return println!("skipped: no /proc/kallsyms");
+        };
+        if symbols.is_restricted() {
+            return println!("skipped: addresses are hidden");
+        }
+        let functions = symbols
+            .functions()
+            .filter(|symbol| symbol.address != 0)
+            .step_by(97);
+        for function in functions {
+            let (found, offset) = symbols.at(function.address).unwrap();
+            assert_eq!((found.address, offset), (function.address, 0));
+            assert!(symbols.named(function.name).any(|other| other == function));
+        }
+    }
+}

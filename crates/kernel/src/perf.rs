@@ -1,0 +1,334 @@
+//! perf_event_open(2) as far as BPF programs are hung on its events: tracepoints, kprobes, uprobes, software counters; no sampling buffers.
+
+use crate::bpf::Program;
+use crate::error::{Errno, Error, Result};
+use crate::host::Host;
+use bytemuck::{Pod, Zeroable};
+use std::ffi::CString;
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Whose events are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Everybody's. A BPF program on a tracepoint, kprobe or uprobe runs on every CPU although perf asks for one.
+    All,
+    /// One thread's, on every CPU.
+    Thread(u32),
+    /// Everybody's on one CPU: for counters and clocks.
+    Cpu(u32),
+}
+
+impl Target {
+    /// The `pid` and `cpu` arguments.
+    fn numbers(self) -> (i32, i32) {
+        match self {
+            Self::All => (-1, 0),
+            Self::Thread(thread) => (thread as i32, -1),
+            Self::Cpu(cpu) => (-1, cpu as i32),
+        }
+    }
+}
+
+/// Where a kprobe goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// A symbol and an offset in bytes. `module:symbol` picks a module's.
+    Symbol(&'a str, u64),
+    /// An address.
+    Address(u64),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Symbol(symbol, 0) => f.write_str(symbol),
+            Self::Symbol(symbol, offset) => write!(f, "{symbol}+{offset:#x}"),
+            Self::Address(address) => write!(f, "{address:#x}"),
+        }
+    }
+}
+
+/// Every event, or one in so many, or so many a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// One overflow (and run of the program) per so many events.
+    Period(u64),
+    /// The kernel aims at so many overflows per second.
+    Frequency(u64),
+}
+
+/// `enum perf_sw_ids`: counters that the kernel keeps itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the kernel's own names")]
+#[repr(u64)]
+pub enum Software {
+    CpuClock = 0,
+    TaskClock = 1,
+    PageFaults = 2,
+    ContextSwitches = 3,
+    CpuMigrations = 4,
+    MinorFaults = 5,
+    MajorFaults = 6,
+    AlignmentFaults = 7,
+    EmulationFaults = 8,
+    Dummy = 9,
+    BpfOutput = 10,
+    CgroupSwitches = 11,
+}
+
+/// `struct perf_event_attr` up to version 7 (120 bytes; the kernel takes shorter and zero-tailed longer ones).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup: u32,
+    breakpoint: u32,
+    config1: u64,
+    config2: u64,
+    branch_sample_type: u64,
+    sample_regs_user: u64,
+    sample_stack_user: u32,
+    clockid: i32,
+    sample_regs_intr: u64,
+    aux_watermark: u32,
+    sample_max_stack: u16,
+    reserved: u16,
+    aux_sample_size: u32,
+    reserved2: u32,
+}
+const _: () = assert!(size_of::<Attributes>() == 120);
+
+const TYPE_SOFTWARE: u32 = 1;
+const TYPE_TRACEPOINT: u32 = 2;
+/// `PERF_FLAG_FD_CLOEXEC`.
+const FLAG_CLOEXEC: u64 = 8;
+/// Bits of `flags`.
+const DISABLED: u64 = 1 << 0;
+const FREQUENCY: u64 = 1 << 10;
+
+const IOC_ENABLE: u64 = 0x2400;
+const IOC_DISABLE: u64 = 0x2401;
+const IOC_SET_BPF: u64 = 0x4004_2408;
+
+/// An open perf event. While a link holds it, it stays attached; closing the last user of a tracepoint or kprobe event waits for RCU
+/// (some 50 ms).
+#[derive(Debug)]
+pub struct PerfEvent {
+    fd: OwnedFd,
+    what: String,
+}
+
+impl AsFd for PerfEvent {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl fmt::Display for PerfEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl PerfEvent {
+    /// A tracepoint, or a dynamic event of tracefs, by the number in its `id` file. `what` is its name for messages.
+    ///
+    /// # Errors
+    /// [`Error::System`]: `ENOENT` for an unknown number, `EACCES` without privilege.
+    pub fn tracepoint(id: u64, what: &str, target: Target) -> Result<Self> {
+        let attributes = Attributes {
+            kind: TYPE_TRACEPOINT,
+            config: id,
+            sample_period: 1,
+            ..Zeroable::zeroed()
+        };
+        open(attributes, target, format!("tracepoint {what}"))
+    }
+
+    /// A kprobe, or a kretprobe, that lives as long as this event.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the kernel has no kprobes; [`Error::System`]: `ENOENT` for an unknown symbol, `EINVAL` or `EILSEQ`
+    /// for a place that is not the start of an instruction or may not be probed, `EADDRNOTAVAIL` for an ambiguous symbol.
+    pub fn kprobe(host: &Host, place: Place<'_>, at_return: bool, target: Target) -> Result<Self> {
+        let unit = ProbeUnit::read(host, "kprobe", "kprobes")?;
+        let what = format!("{} {place}", if at_return { "kretprobe" } else { "kprobe" });
+        let (symbol, offset) = match place {
+            Place::Symbol(symbol, offset) => (text(symbol)?, offset),
+            Place::Address(address) => (CString::default(), address),
+        };
+        let named = !symbol.is_empty();
+        let attributes = Attributes {
+            kind: unit.kind,
+            config: if at_return { unit.at_return } else { 0 },
+            config1: if named { symbol.as_ptr() as u64 } else { 0 },
+            config2: offset,
+            ..Zeroable::zeroed()
+        };
+        open(attributes, target, what) // `symbol` lives until here
+    }
+
+    /// A uprobe, or a uretprobe, at an offset in a file (not an address in memory).
+    ///
+    /// # Errors
+    /// As [`PerfEvent::kprobe`].
+    pub fn uprobe(host: &Host, path: &str, offset: u64, at_return: bool, target: Target) -> Result<Self> {
+        let unit = ProbeUnit::read(host, "uprobe", "uprobes")?;
+        let what = format!(
+            "{} {path}+{offset:#x}",
+            if at_return { "uretprobe" } else { "uprobe" }
+        );
+        let file = text(path)?;
+        let attributes = Attributes {
+            kind: unit.kind,
+            config: if at_return { unit.at_return } else { 0 },
+            config1: file.as_ptr() as u64,
+            config2: offset,
+            ..Zeroable::zeroed()
+        };
+        open(attributes, target, what)
+    }
+
+    /// A counter or clock that the kernel keeps itself.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn software(counter: Software, rate: Rate, target: Target) -> Result<Self> {
+        let (period, flags) = match rate {
+            Rate::Period(period) => (period, 0),
+            Rate::Frequency(frequency) => (frequency, FREQUENCY),
+        };
+        let attributes = Attributes {
+            kind: TYPE_SOFTWARE,
+            config: counter as u64,
+            sample_period: period,
+            flags: flags | DISABLED,
+            ..Zeroable::zeroed()
+        };
+        open(attributes, target, format!("{counter:?}"))
+    }
+
+    /// Lets the event count. Tracepoint and probe events are open enabled.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn enable(&self) -> Result<()> {
+        self.ioctl("enable", IOC_ENABLE, 0)
+    }
+
+    /// Stops it. This does *not* stop a BPF program on a tracepoint, which runs before perf looks at its events.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn disable(&self) -> Result<()> {
+        self.ioctl("disable", IOC_DISABLE, 0)
+    }
+
+    /// Hangs a program on the event until it is closed, the way of kernels before 5.15 (no cookie, no link).
+    ///
+    /// # Errors
+    /// [`Error::System`]: `EEXIST` if it has one.
+    pub fn set_program(&self, program: &Program) -> Result<()> {
+        self.ioctl(
+            "attach a program to",
+            IOC_SET_BPF,
+            program.as_fd().as_raw_fd() as libc::c_ulong,
+        )?;
+        self.enable()
+    }
+
+    /// What the event has counted.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn count(&self) -> Result<u64> {
+        let mut bytes = [0u8; 8];
+        // SAFETY: the buffer has the 8 bytes that are asked for.
+        let got = unsafe { libc::read(self.fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
+        if got == 8 {
+            return Ok(u64::from_ne_bytes(bytes));
+        }
+        let errno = if got < 0 { Errno::last() } else { Errno(libc::EIO) };
+        Err(Error::system("read the count of", self.what.as_str(), errno))
+    }
+
+    fn ioctl(&self, action: &'static str, request: u64, argument: libc::c_ulong) -> Result<()> {
+        // SAFETY: these requests take a number, not an address.
+        let answer = unsafe { libc::ioctl(self.fd.as_raw_fd(), request as libc::Ioctl, argument) };
+        if answer < 0 {
+            Err(Error::system(action, self.what.as_str(), Errno::last()))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// The numbers of the kernel's dynamic perf units, which sysfs tells.
+struct ProbeUnit {
+    kind: u32,
+    /// The bit of `config` that asks for the return.
+    at_return: u64,
+}
+
+impl ProbeUnit {
+    fn read(host: &Host, unit: &str, what: &'static str) -> Result<Self> {
+        let place = format!("/sys/bus/event_source/devices/{unit}");
+        let kind = host
+            .read_number(format!("{place}/type"))
+            .map_err(|_| Error::Unavailable {
+                what,
+                why: format!("this kernel has no {}/type", host.path(&place).display()),
+            })?;
+        let format = host.read(format!("{place}/format/retprobe"))?;
+        let bit: u32 = format
+            .trim()
+            .trim_start_matches("config:")
+            .parse()
+            .map_err(|_| Error::Format {
+                subject: format!("{place}/format/retprobe"),
+                why: format!("`{}` is not a bit of config", format.trim()),
+            })?;
+        Ok(Self {
+            kind,
+            at_return: 1u64.checked_shl(bit).unwrap_or(0),
+        })
+    }
+}
+
+fn text(text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::Argument {
+        subject: text.to_owned(),
+        why: "a name cannot contain a zero byte".to_owned(),
+    })
+}
+
+/// Addresses in `attributes` are this module's own, of strings that outlive the call.
+fn open(mut attributes: Attributes, target: Target, what: String) -> Result<PerfEvent> {
+    attributes.size = size_of::<Attributes>() as u32;
+    let (pid, cpu) = target.numbers();
+    // SAFETY: the structure has the size it says, and the only addresses in it are of NUL-terminated strings of the callers, alive during
+    // the call.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(&attributes),
+            pid,
+            cpu,
+            -1,
+            FLAG_CLOEXEC,
+        )
+    };
+    if fd < 0 {
+        return Err(Error::system("open the perf event of", what, Errno::last()));
+    }
+    // SAFETY: the kernel has just opened this descriptor for us and nobody else knows it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    Ok(PerfEvent { fd, what })
+}

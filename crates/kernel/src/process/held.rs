@@ -1,0 +1,204 @@
+//! A command that exists, with its process id, but waits before its exec: so that tracing can begin with the exec itself.
+//!
+//! `Command::spawn` returns only after the child's exec, so it runs on a thread of its own. In the child, between fork and exec, a hook tells its
+//! process id through one pipe and waits for the release on another; if the parent goes away meanwhile, the wait ends with "broken" and the
+//! command never runs.
+
+use crate::error::{Errno, Error, Result};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::thread::JoinHandle;
+
+/// A command waiting to be released. Dropped, it goes without having run.
+#[derive(Debug)]
+pub struct Held {
+    pid: u32,
+    program: String,
+    release: Option<OwnedFd>,
+    starter: Option<JoinHandle<io::Result<Child>>>,
+}
+
+impl Held {
+    /// Forks for `command` and waits until its process is there.
+    ///
+    /// # Errors
+    /// [`Error::System`] if there can be no process. That a program does not exist shows only at [`Held::release`].
+    pub fn start(mut command: Command) -> Result<Self> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let failed = |errno: Errno| Error::system("start", program.clone(), errno);
+        let (told, tell) = pipe().map_err(failed)?;
+        let (wait, release) = pipe().map_err(failed)?;
+        // Descriptors are borrowed as numbers: the child works on its own copies, and the hook runs while all four are open there.
+        let numbers = [
+            told.as_raw_fd(),
+            tell.as_raw_fd(),
+            wait.as_raw_fd(),
+            release.as_raw_fd(),
+        ];
+        // SAFETY: `hold` only makes system calls that are safe after a fork of a threaded process (getpid, write, close, read).
+        unsafe { command.pre_exec(move || hold(numbers)) };
+        let starter = std::thread::Builder::new()
+            .name("starter".to_owned())
+            .spawn(move || {
+                let child = command.spawn();
+                // The parent's copies of the child's ends: `tell` so that a fork that failed ends the wait for the process id.
+                drop((tell, wait));
+                child
+            })
+            .map_err(|error| failed(error.into()))?;
+        let mut held = Self {
+            pid: 0,
+            program,
+            release: Some(release),
+            starter: Some(starter),
+        };
+        let mut pid = [0; 4];
+        match read(told.as_raw_fd(), &mut pid) {
+            Ok(4) => {
+                held.pid = u32::from_ne_bytes(pid);
+                Ok(held)
+            }
+            _ => match held.join() {
+                Ok(_) => Err(Error::system("start", held.program.clone(), Errno(libc::EIO))),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// The process, which is also its first thread: the same before and after the exec.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Lets it go on to its exec.
+    ///
+    /// # Errors
+    /// [`Error::System`] if the exec fails: `ENOENT`, `EACCES`.
+    pub fn release(mut self) -> Result<Child> {
+        if let Some(release) = self.release.take() {
+            write(release.as_raw_fd(), &[1])
+                .map_err(|errno| Error::system("release", self.program.clone(), errno))?;
+        }
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<Child> {
+        let failed = |errno: Errno| Error::system("run", self.program.clone(), errno);
+        match self.starter.take().map(JoinHandle::join) {
+            Some(Ok(child)) => child.map_err(|error| failed(error.into())),
+            _ => Err(failed(Errno(libc::ECHILD))),
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Not released: the child reads the end of the pipe and gives up; `spawn` reaps it.
+        drop(self.release.take());
+        if let Some(starter) = self.starter.take() {
+            let _never_ran = starter.join();
+        }
+    }
+}
+
+/// What the child does between fork and exec.
+fn hold([told, tell, wait, release]: [RawFd; 4]) -> io::Result<()> {
+    // SAFETY: system calls without memory of ours; `told` and `release` are the child's copies of what only the parent uses. Its copy of
+    // `release` must go, or the end of the parent would not end the wait.
+    let pid = unsafe {
+        libc::close(told);
+        libc::close(release);
+        libc::getpid()
+    };
+    let raw = |errno: Errno| io::Error::from_raw_os_error(errno.0);
+    write(tell, &pid.to_ne_bytes()).map_err(raw)?;
+    match read(wait, &mut [0]) {
+        Ok(1) => Ok(()),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::ECANCELED)),
+        Err(errno) => Err(raw(errno)),
+    }
+}
+
+fn pipe() -> std::result::Result<(OwnedFd, OwnedFd), Errno> {
+    let mut ends = [0; 2];
+    // SAFETY: room for the two descriptors that the kernel writes.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
+        return Err(Errno::last());
+    }
+    // SAFETY: the kernel has just opened both for us.
+    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
+}
+
+/// read(2), again after a signal; no allocation.
+fn read(fd: RawFd, to: &mut [u8]) -> std::result::Result<usize, Errno> {
+    loop {
+        // SAFETY: the buffer has the length that is given.
+        let got = unsafe { libc::read(fd, to.as_mut_ptr().cast(), to.len()) };
+        match (got, Errno::last()) {
+            (0.., _) => return Ok(got as usize),
+            (_, Errno(libc::EINTR)) => {}
+            (_, errno) => return Err(errno),
+        }
+    }
+}
+
+/// write(2) of a few bytes, again after a signal; no allocation.
+fn write(fd: RawFd, from: &[u8]) -> std::result::Result<(), Errno> {
+    loop {
+        // SAFETY: the buffer has the length that is given.
+        let put = unsafe { libc::write(fd, from.as_ptr().cast(), from.len()) };
+        match (put, Errno::last()) {
+            (0.., _) => return Ok(()),
+            (_, Errno(libc::EINTR)) => {}
+            (_, errno) => return Err(errno),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Host;
+    use crate::procfs;
+    use std::process::Stdio;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]).stdout(Stdio::piped());
+        command
+    }
+
+    #[test]
+    fn the_command_runs_only_after_its_release_under_the_same_pid() {
+        let held = Held::start(shell("echo $$")).unwrap();
+        let (host, pid) = (Host::default(), held.pid());
+        let before = procfs::executable(&host, pid).unwrap();
+        assert_eq!(before, std::env::current_exe().unwrap(), "still before its exec");
+        let output = held.release().unwrap().wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), pid.to_string());
+    }
+
+    #[test]
+    fn a_command_never_released_never_runs() {
+        let directory = tempfile::tempdir().unwrap();
+        let witness = directory.path().join("ran");
+        let held = Held::start(shell(&format!("touch {}", witness.display()))).unwrap();
+        let pid = held.pid();
+        drop(held);
+        assert!(!witness.exists());
+        assert!(
+            procfs::comm(&Host::default(), pid).is_err(),
+            "the process is gone and reaped"
+        );
+    }
+
+    #[test]
+    fn a_missing_program_shows_at_its_release() {
+        let held = Held::start(Command::new("/no/such/program")).unwrap();
+        let error = held.release().unwrap_err();
+        assert_eq!(error.errno(), Some(Errno(libc::ENOENT)));
+        assert!(error.to_string().contains("/no/such/program"));
+    }
+}

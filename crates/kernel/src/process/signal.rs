@@ -1,0 +1,99 @@
+//! Signals: the wish to stop as a flag to look at, and sending signals on; no handler runs code of ours.
+
+use crate::error::{Errno, Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The wish to stop: `SIGINT` (Ctrl-C), `SIGTERM` or `SIGHUP` arrived. A second one ends the process at once.
+#[derive(Clone, Debug)]
+pub struct Interrupt {
+    flag: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// From now on those signals set the flag instead of ending the process.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn install() -> Result<Self> {
+        let flag = Arc::new(AtomicBool::new(false));
+        let failed = |error| Error::system("watch for", "signals", error);
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            // The order matters: the first signal finds the flag unset and sets it; the second finds it set.
+            let code = 128 + signal;
+            signal_hook::flag::register_conditional_shutdown(signal, code, flag.clone()).map_err(failed)?;
+            signal_hook::flag::register(signal, flag.clone()).map_err(failed)?;
+        }
+        Ok(Self { flag })
+    }
+
+    /// Whether one has arrived. Sleeps and reads are not cut short (`SA_RESTART`): look at it from a loop.
+    pub fn requested(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+    }
+
+    /// Asks to stop, as a signal would.
+    pub fn request(&self) {
+        self.flag.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A signal to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "signal(7)'s own names")]
+pub enum Signal {
+    Interrupt = libc::SIGINT as isize,
+    Terminate = libc::SIGTERM as isize,
+    Kill = libc::SIGKILL as isize,
+}
+
+/// Sends a signal to one process.
+///
+/// # Errors
+/// [`Error::System`]: `ESRCH` if it has gone; [`Error::Argument`] for 0, which would mean the whole group.
+pub fn send(pid: u32, signal: Signal) -> Result<()> {
+    let Some(target) = i32::try_from(pid).ok().filter(|pid| *pid > 0) else {
+        return Err(Error::Argument {
+            subject: format!("process {pid}"),
+            why: "there is no such number".into(),
+        });
+    };
+    // SAFETY: a system call without memory of ours.
+    if unsafe { libc::kill(target, signal as i32) } == 0 {
+        return Ok(());
+    }
+    Err(Error::system(
+        "send a signal to process",
+        pid.to_string(),
+        Errno::last(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    #[test]
+    fn the_first_signal_sets_the_flag() {
+        let interrupt = Interrupt::install().unwrap();
+        assert!(!interrupt.requested());
+        send(std::process::id(), Signal::Terminate).unwrap();
+        // Delivered to any thread of this process, at the latest when one next leaves the kernel.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while !interrupt.requested() && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert!(interrupt.requested());
+    }
+
+    #[test]
+    fn signals_reach_a_child_and_never_the_group() {
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        send(child.id(), Signal::Interrupt).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
+        assert!(send(0, Signal::Kill).is_err());
+        assert!(send(u32::MAX, Signal::Kill).is_err());
+    }
+}

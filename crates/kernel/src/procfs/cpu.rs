@@ -1,0 +1,99 @@
+//! Lists of processors as the kernel writes them (`0-3,8`), and which there are.
+
+use crate::error::{Error, Result};
+use crate::host::Host;
+
+/// A set of CPU numbers, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuList(Vec<u32>);
+
+impl CpuList {
+    /// Reads the kernel's list format: numbers and ranges separated by commas; empty means none.
+    ///
+    /// # Errors
+    /// [`Error::Format`].
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = || Error::Format {
+            subject: "a CPU list".to_owned(),
+            why: format!("`{}`", text.trim()),
+        };
+        let mut cpus = Vec::new();
+        for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let first: u32 = first.parse().map_err(|_| wrong())?;
+            let last: u32 = last.parse().map_err(|_| wrong())?;
+            if last < first || last > MOST_CPUS {
+                return Err(wrong());
+            }
+            cpus.extend(first..=last);
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        Ok(Self(cpus))
+    }
+
+    /// The numbers, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `cpu` is among them.
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.0.binary_search(&cpu).is_ok()
+    }
+
+    /// One more than the highest number: how long an array indexed by CPU must be, gaps included.
+    pub fn len_with_gaps(&self) -> usize {
+        self.0.last().map_or(0, |cpu| *cpu as usize + 1)
+    }
+}
+
+/// Far above what any kernel supports: keeps a damaged file from asking for gigabytes.
+const MOST_CPUS: u32 = 1 << 16;
+
+/// The CPUs that this kernel could ever have: what per-CPU maps are made for. Always the running kernel's.
+///
+/// # Errors
+/// [`Error::System`] or [`Error::Format`].
+pub fn possible_cpus() -> Result<CpuList> {
+    CpuList::parse(&Host::default().read("/sys/devices/system/cpu/possible")?)
+}
+
+/// The CPUs that run.
+///
+/// # Errors
+/// [`Error::System`] or [`Error::Format`].
+pub fn online_cpus(host: &Host) -> Result<CpuList> {
+    CpuList::parse(&host.read("/sys/devices/system/cpu/online")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_ranges_and_gaps() {
+        let list = CpuList::parse("0-3,8\n").unwrap();
+        assert_eq!(list.iter().collect::<Vec<_>>(), [0, 1, 2, 3, 8]);
+        assert_eq!((list.len(), list.len_with_gaps()), (5, 9));
+        assert!(list.contains(8) && !list.contains(7));
+        assert!(CpuList::parse("\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn refuses_what_the_kernel_does_not_write() {
+        for text in ["x", "3-1", "0-", "-", "0-4294967295", "1,,x"] {
+            assert!(CpuList::parse(text).is_err(), "{text}");
+        }
+    }
+}

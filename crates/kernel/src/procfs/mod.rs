@@ -1,0 +1,14 @@
+//! What /proc and its like say about processors, time, processes and the machine; not symbols (`kallsyms`), not privilege.
+
+mod clock;
+mod cpu;
+mod machine;
+mod task;
+
+pub use clock::{ClockPair, boottime, monotonic};
+pub use cpu::{CpuList, online_cpus, possible_cpus};
+pub use machine::{
+    KernelConfig, Lockdown, boot_id, bpf_stats_enabled, config, hostname, kernel_release, kernel_version,
+    lockdown, perf_event_paranoid, total_memory,
+};
+pub use task::{Mapped, Permissions, comm, command_line, executable, maps, parent, processes, threads};

@@ -1,0 +1,256 @@
+//! The ring's writer: the code that a hook runs to reserve room for a record and to commit it, as intermediate code.
+//!
+//! ```text
+//!              position, time, page of position
+//!                       │
+//!          record fits in the page?
+//!         yes │                 │ no (rare)
+//!             │        stream mode: next page read already? ── no ──► count as refused
+//!             │                 │ yes
+//!      cas position     cas position to the next page
+//!             │         seal the page just left: end time, content size, unused rest
+//!             │         open the next one: begin time, sequence number
+//!             └────────┬────────┘
+//!                 header, then the caller's fields, then committed += length
+//! ```
+//!
+//! Interrupts and NMIs on the same CPU run this code between any two of its instructions. Whoever wins the compare-and-swap owns
+//! the bytes it moved over; losing it means that somebody nested came first, and a new time is taken, so times never run
+//! backwards within a ring. A page's committed word only grows (see `kestrel_trace::packet`): its owner takes the
+//! value left from the page's last use, *read before the swap*, off again, so that records of nested writers count whether they come before or after.
+
+use super::layout::{COUNTER, Geometry, Mode, offset};
+use kestrel_bpf::helper;
+use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vreg, Width};
+use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
+use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
+
+/// How often a reservation starts again because somebody nested came first, before it counts as refused.
+const TRIES: i64 = 8;
+
+/// Name by which programs refer to a buffer's map.
+pub fn map_name(buffer: &str) -> String {
+    format!("ring:{buffer}")
+}
+
+/// Writes records into one buffer.
+#[derive(Clone, Debug)]
+pub struct RingSink {
+    /// The buffer's map, as programs name it.
+    pub map: String,
+    /// The buffer's shape.
+    pub geometry: Geometry,
+}
+
+/// Registers that the parts of a reservation share.
+struct Attempt {
+    region: Vreg,
+    old: Vreg,
+    time: Vreg,
+    page_start: Vreg,
+    used: Vreg,
+    begin: Vreg,
+    again: BlockId,
+    full: BlockId,
+    done: BlockId,
+}
+
+impl RingSink {
+    fn position_mask(&self) -> i64 {
+        i64::from(self.geometry.data() - 1)
+    }
+
+    fn region(&self, b: &mut Builder, refused: BlockId) -> Vreg {
+        let map = b.external(&self.map);
+        let cpu = b.helper(helper::GET_SMP_PROCESSOR_ID, &[]);
+        let key = b.slot(4, 4);
+        let key = b.slot_address(key, 0);
+        b.store(Width::B4, key, 0, cpu);
+        let map = b.map_pointer(map);
+        let region = b.helper(helper::MAP_LOOKUP_ELEM, &[map.into(), key.into()]);
+        b.branch_if(Condition::Equal, region, 0, refused);
+        region
+    }
+
+    /// Address of the page that holds a position.
+    fn page(&self, b: &mut Builder, region: Vreg, position: Vreg) -> Vreg {
+        let within = b.and(position, self.position_mask() & !i64::from(PAGE - 1));
+        let page = b.add(region, within);
+        b.add(page, self.geometry.control())
+    }
+
+    /// Adds one to a counter of an event number: 0 recorded, 8 refused.
+    fn count(&self, b: &mut Builder, region: Vreg, number: Number, which: u32) {
+        let base = offset::COUNTERS + which;
+        match number {
+            Operand::Imm(n) => {
+                let at = b.add(region, i64::from(base) + n * i64::from(COUNTER));
+                b.atomic_add(Width::B8, at, 0, 1);
+            }
+            Operand::Reg(n) => {
+                let at = b.alu(AluOp::Mul, Bits::B64, n, COUNTER);
+                let at = b.add(region, at);
+                let at = b.add(at, base);
+                b.atomic_add(Width::B8, at, 0, 1);
+            }
+        }
+    }
+
+    /// The time of this attempt, never before the newest reservation's: an NMI may read a clock that is being adjusted.
+    fn time(&self, b: &mut Builder, region: Vreg, time: Vreg) {
+        let now = b.helper(helper::KTIME_GET_NS, &[]);
+        b.assign(time, now);
+        let last = b.load(Width::B8, region, offset::LAST_TIME as i16);
+        let (back, on) = (b.cold_block(), b.block());
+        b.branch(Condition::Less, time, last, back, on);
+        b.switch_to(back);
+        b.assign(time, last);
+        b.jump(on);
+        b.switch_to(on);
+    }
+
+    fn swap(&self, b: &mut Builder, a: &Attempt, end: Vreg) {
+        let seen = b.compare_exchange(Width::B8, a.region, offset::POSITION as i16, a.old, end);
+        b.branch_if(Condition::NotEqual, seen, a.old, a.again);
+    }
+
+    fn next_page(&self, b: &mut Builder, a: &Attempt, size: Size) {
+        let next = b.add(a.page_start, PAGE);
+        if self.geometry.mode == Mode::Stream {
+            let consumed = b.load(Width::B8, a.region, offset::CONSUMED as i16);
+            let filled = b.sub(next, consumed);
+            let most = self.geometry.data() - PAGE;
+            b.branch_if(Condition::Greater, filled, most, a.full);
+        }
+        let new = self.page(b, a.region, next);
+        let stale = b.load(Width::B8, new, packet::offset::COMMITTED as i16);
+        let begin = b.add(next, HEADER);
+        let end = b.add(begin, size.operand());
+        self.swap(b, a, end);
+        b.assign(a.begin, begin);
+        self.seal(b, a);
+        b.store(Width::B8, new, packet::offset::TIMESTAMP_BEGIN as i16, a.time);
+        let sequence = b.shift_right(next, i64::from(PAGE.trailing_zeros()));
+        b.store(Width::B8, new, packet::offset::SEQUENCE as i16, sequence);
+        let zero = b.constant(0);
+        let less = b.sub(zero, stale);
+        b.atomic_add(Width::B8, new, packet::offset::COMMITTED as i16, less);
+        b.jump(a.done);
+    }
+
+    fn seal(&self, b: &mut Builder, a: &Attempt) {
+        let left = self.page(b, a.region, a.page_start);
+        b.store(Width::B8, left, packet::offset::TIMESTAMP_END as i16, a.time);
+        let bits = b.shift_left(a.used, 3);
+        b.store(Width::B8, left, packet::offset::CONTENT_SIZE as i16, bits);
+        let discarded = b.load(Width::B8, a.region, offset::DISCARDED as i16);
+        b.store(Width::B8, left, packet::offset::DISCARDED as i16, discarded);
+        let rest = b.constant(i64::from(PAGE + SEALED));
+        let rest = b.sub(rest, a.used);
+        b.atomic_add(Width::B8, left, packet::offset::COMMITTED as i16, rest);
+    }
+}
+
+impl Sink for RingSink {
+    fn reserve(
+        &self,
+        b: &mut Builder,
+        number: Number,
+        size: Size,
+        refused: BlockId,
+    ) -> Result<Reservation, Refused> {
+        if size.max() > CAPACITY {
+            return Err(Refused(format!(
+                "it may take {} bytes, and one page of the ring holds {CAPACITY}",
+                size.max()
+            )));
+        }
+        let region = self.region(b, refused);
+        if let Operand::Reg(n) = number {
+            b.branch_if(Condition::GreaterEqual, n, self.geometry.events, refused);
+        }
+        let tries = b.constant(0);
+        let start = b.block();
+        b.jump(start);
+        b.switch_to(start);
+        let time = b.vreg();
+        let old = b.load(Width::B8, region, offset::POSITION as i16);
+        self.time(b, region, time);
+        let last = b.sub(old, 1);
+        let page_start = b.and(last, -i64::from(PAGE));
+        let used = b.sub(old, page_start);
+        let total = b.add(used, size.operand());
+        let begin = b.vreg();
+        let a = Attempt {
+            region,
+            old,
+            time,
+            page_start,
+            used,
+            begin,
+            again: b.cold_block(),
+            full: b.cold_block(),
+            done: b.block(),
+        };
+        let (cross, fits) = (b.cold_block(), b.block());
+        b.branch(Condition::Greater, total, PAGE, cross, fits);
+        b.switch_to(fits);
+        let end = b.add(old, size.operand());
+        self.swap(b, &a, end);
+        b.assign(begin, old);
+        b.jump(a.done);
+
+        b.switch_to(cross);
+        self.next_page(b, &a, size);
+
+        b.switch_to(a.again);
+        let once_more = b.add(tries, 1);
+        b.assign(tries, once_more);
+        b.branch(Condition::Less, tries, TRIES, start, a.full);
+
+        b.switch_to(a.full);
+        b.atomic_add(Width::B8, region, offset::DISCARDED as i16, 1);
+        self.count(b, region, number, 8);
+        b.jump(refused);
+
+        b.switch_to(a.done);
+        b.store(Width::B8, region, offset::LAST_TIME as i16, time);
+        let within = b.and(begin, self.position_mask() & !7);
+        let record = b.add(region, within);
+        let record = b.add(record, self.geometry.control());
+        let page = self.page(b, region, begin);
+        let header = b.shift_left(time, 16);
+        let header = b.or(header, number);
+        b.store(Width::B8, record, 0, header);
+        if self.geometry.mode == Mode::Overwrite {
+            self.count(b, region, number, 0);
+        }
+        Ok(Reservation {
+            record,
+            kept: vec![page],
+            size,
+        })
+    }
+
+    fn commit(&self, b: &mut Builder, reservation: Reservation) {
+        let Some(&page) = reservation.kept.first() else {
+            return;
+        };
+        let add = match reservation.size {
+            Size::Constant(size) => Operand::Imm(i64::from(size) | 1 << 32),
+            Size::Variable { value, .. } => {
+                let one = b.constant(1 << 32);
+                b.or(one, value).into()
+            }
+        };
+        b.atomic_add(Width::B8, page, packet::offset::COMMITTED as i16, add);
+    }
+
+    fn slack(&self) -> u32 {
+        PAGE
+    }
+
+    fn wants_preemption_off(&self) -> bool {
+        self.geometry.mode == Mode::Overwrite
+    }
+}

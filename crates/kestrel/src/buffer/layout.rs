@@ -1,0 +1,111 @@
+//! The byte shape of a buffer in kernel memory; its writer (`emit`) and its reader stand beside it.
+//!
+//! A buffer is one array map with an entry per possible CPU. Each entry is a *region*, page-aligned and mapped whole:
+//!
+//! ```text
+//! control      0  position u64      next byte to write, counted since the buffer began; never wraps
+//!              8  last time u64     ns, of the newest reservation
+//!             16  discarded u64     records refused since the buffer began
+//!             64  consumed u64      stream mode: everything before it has been read (page-aligned)
+//!            128  per event number n:  recorded u64, refused u64  at 128 + 16 n
+//! data         a power of two of pages; the page of position p is p / 4096 modulo their number
+//! slack        one page that is never used: the verifier sees data offset + record length, not the page boundary
+//! ```
+
+use kestrel_trace::packet::PAGE;
+
+/// Byte offsets in the control pages.
+pub mod offset {
+    /// `u64`: next byte to write.
+    pub const POSITION: u32 = 0;
+    /// `u64`, ns: time of the newest reservation.
+    pub const LAST_TIME: u32 = 8;
+    /// `u64`: records refused.
+    pub const DISCARDED: u32 = 16;
+    /// `u64`: everything before it has been read.
+    pub const CONSUMED: u32 = 64;
+    /// First of the counters per event number.
+    pub const COUNTERS: u32 = 128;
+}
+
+/// Bytes of counters per event number: recorded, refused.
+pub const COUNTER: u32 = 16;
+
+/// What happens when a ring is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The newest record is refused and counted; a reader drains the ring.
+    Stream,
+    /// The oldest page is overwritten: a flight recorder.
+    Overwrite,
+}
+
+/// The geometry of one buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Full-ring behaviour.
+    pub mode: Mode,
+    /// Pages of data per CPU: a power of two.
+    pub pages: u32,
+    /// One more than the highest event number.
+    pub events: u32,
+}
+
+/// The largest ring of one CPU: an array map's value and its slack stay below the verifier's 512 MiB limit of variable offsets.
+pub const MAX_BYTES: u64 = 256 << 20;
+
+impl Geometry {
+    /// A geometry with at least `bytes` per CPU: rounded up to a power of two of pages, at least four.
+    pub fn new(mode: Mode, bytes: u64, events: u32) -> Self {
+        let bytes = bytes.clamp(4 * u64::from(PAGE), MAX_BYTES);
+        let pages = bytes.div_ceil(u64::from(PAGE)).next_power_of_two() as u32;
+        Self { mode, pages, events }
+    }
+
+    /// Bytes of control pages: where the data begins.
+    pub fn control(&self) -> u32 {
+        (offset::COUNTERS + COUNTER * self.events).next_multiple_of(PAGE)
+    }
+
+    /// Bytes of data.
+    pub fn data(&self) -> u32 {
+        self.pages * PAGE
+    }
+
+    /// Bytes of a region: the map's value size.
+    pub fn region(&self) -> u32 {
+        self.control() + self.data() + PAGE
+    }
+
+    /// Offset in the region of the counters of an event number.
+    pub fn counter(&self, event: u16) -> u32 {
+        offset::COUNTERS + COUNTER * u32::from(event)
+    }
+
+    /// Offset in the region of the page that holds position `position`.
+    pub fn page(&self, position: u64) -> u32 {
+        self.control() + (position & u64::from(self.data() - 1)) as u32 / PAGE * PAGE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_are_pages_and_hold_every_counter() {
+        for events in [1, 8, 1000, 4096] {
+            let g = Geometry::new(Mode::Stream, 100_000, events);
+            assert_eq!(g.pages, 32);
+            assert_eq!(g.region() % PAGE, 0);
+            assert!(g.counter(events as u16 - 1) + COUNTER <= g.control());
+        }
+    }
+
+    #[test]
+    fn positions_come_round() {
+        let g = Geometry::new(Mode::Overwrite, 16384, 2);
+        assert_eq!(g.page(0), g.control());
+        assert_eq!(g.page(4096 * 5 + 100), g.control() + 4096);
+    }
+}

@@ -1,0 +1,227 @@
+//! Kernel functions by kprobe: their entries (`kprobe`) and their returns (`kretprobe`), typed by BTF where it knows them.
+
+use super::kind::{self, Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+use super::{Catalog, Glob, arch};
+use crate::error::{Error, Result};
+use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
+use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
+use kestrel_compiler::lang::ast::EventSpec;
+
+/// `kprobe` or `kretprobe`.
+#[derive(Debug)]
+pub struct FunctionProbe {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    at_return: bool,
+}
+
+/// A function's entry.
+pub const KPROBE: FunctionProbe = FunctionProbe {
+    name: "kprobe",
+    aliases: &["k"],
+    at_return: false,
+};
+/// A function's return.
+pub const KRETPROBE: FunctionProbe = FunctionProbe {
+    name: "kretprobe",
+    aliases: &["kr"],
+    at_return: true,
+};
+
+/// The parameters that registers carry, in order; stops at the first that does not fit one (a struct by value, a seventh).
+pub(super) fn parameters(types: &Btf, function: &Function<'_>) -> Vec<(String, TypeId)> {
+    let fits = |ty: TypeId| {
+        let class = matches!(types.resolved(ty), Type::Int(_) | Type::Ptr(_) | Type::Enum(_));
+        class && types.size_of(ty).is_some_and(|size| size <= 8)
+    };
+    let named = |(i, name, ty): (usize, &str, TypeId)| {
+        (
+            if name.is_empty() {
+                format!("arg{i}")
+            } else {
+                name.to_owned()
+            },
+            ty,
+        )
+    };
+    function
+        .proto
+        .parameters()
+        .enumerate()
+        .map(|(i, p)| (i, p.name, p.ty))
+        .take_while(|(_, _, ty)| fits(*ty))
+        .map(named)
+        .collect()
+}
+
+/// The return value's type, where a register carries it.
+pub(super) fn return_type(types: &Btf, function: &Function<'_>) -> Option<TypeId> {
+    let ret = function.proto.ret;
+    (ret != TypeId::VOID && types.size_of(ret).is_some_and(|size| size <= 8)).then_some(ret)
+}
+
+/// Parameters and return type for people.
+pub(super) fn describe(catalog: &Catalog, name: &str, at_return: bool) -> Result<Description> {
+    let types = catalog.types()?;
+    let function = types
+        .function(name)
+        .ok_or_else(|| kind::nothing_matches("function with types", name, Vec::new()))?;
+    let fields = function
+        .proto
+        .parameters()
+        .map(|p| DescribedField {
+            name: p.name.to_owned(),
+            ty: types.render(p.ty),
+        })
+        .collect();
+    let returns = at_return.then(|| types.render(function.proto.ret));
+    Ok(Description { fields, returns })
+}
+
+impl FunctionProbe {
+    fn context(&self, catalog: &Catalog, symbol: Option<&str>) -> Context {
+        let arch = arch::current();
+        let types = catalog.types().ok();
+        let program = if self.at_return {
+            ProgramKind::Kretprobe
+        } else {
+            ProgramKind::Kprobe
+        };
+        let known = symbol
+            .zip(types.as_deref())
+            .and_then(|(s, t)| t.function(s).map(|f| (f, t)));
+        let fields = match &known {
+            Some((function, types)) if !self.at_return => entry_fields(types, function),
+            _ => Vec::new(),
+        };
+        Context {
+            name: format!("{}:{}", self.name, symbol.unwrap_or("*")),
+            function: symbol.map(str::to_owned),
+            program,
+            number: EventNumber::Constant(0),
+            fields,
+            arguments: if self.at_return {
+                Vec::new()
+            } else {
+                registers(arch.arguments)
+            },
+            return_value: self.at_return.then(|| EventField {
+                name: "retval".to_owned(),
+                ty: known
+                    .and_then(|(f, t)| return_type(t, &f))
+                    .map_or_else(untyped, ValueType::Btf),
+                source: Source::Register {
+                    offset: arch.return_value,
+                },
+                recorded: true,
+            }),
+            features: catalog.features(program),
+            types,
+            direct_loads: false,
+            preemptible: false,
+        }
+    }
+}
+
+fn untyped() -> ValueType {
+    ValueType::Integer {
+        size: 8,
+        signed: true,
+        base: kestrel_trace::layout::Base::Decimal,
+    }
+}
+
+fn registers(offsets: &[u32]) -> Vec<Source> {
+    offsets
+        .iter()
+        .map(|&offset| Source::Register { offset })
+        .collect()
+}
+
+fn entry_fields(types: &Btf, function: &Function<'_>) -> Vec<EventField> {
+    parameters(types, function)
+        .into_iter()
+        .zip(arch::current().arguments)
+        .map(|((name, ty), &offset)| EventField {
+            name,
+            ty: ValueType::Btf(ty),
+            source: Source::Register { offset },
+            recorded: true,
+        })
+        .collect()
+}
+
+impl EventKind for FunctionProbe {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        self.aliases
+    }
+
+    fn listed(&self) -> bool {
+        !self.at_return
+    }
+
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
+        if !catalog.has_kprobes() {
+            return Ok(());
+        }
+        let functions = catalog.functions()?;
+        let wanted = functions
+            .iter()
+            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)));
+        wanted.for_each(|name| found(name));
+        Ok(())
+    }
+
+    fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description> {
+        describe(catalog, name, self.at_return)
+    }
+
+    fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
+        let [part] = &spec.parts[1..] else {
+            return Err(Error::wrong_shape(spec, &format!("{}:FUNCTION", self.name)));
+        };
+        if part.offset.is_some() {
+            return Err(Error::Unsupported {
+                what: format!("{}:{}+offset", self.name, part.text),
+                why: "probes inside a function are not available in this version; name the function alone"
+                    .to_owned(),
+            });
+        }
+        if !catalog.has_kprobes() {
+            return Err(Error::Unsupported {
+                what: format!("{}:{}", self.name, part.text),
+                why: "this kernel has no kprobes (CONFIG_KPROBES, CONFIG_KPROBE_EVENTS)".to_owned(),
+            });
+        }
+        let names = catalog.expand(self, &[Glob::new(&part.text)])?;
+        let single = (names.len() == 1).then(|| names[0].clone());
+        let context = self.context(catalog, single.as_deref());
+        let instances = names
+            .into_iter()
+            .map(|symbol| Instance {
+                name: format!("{}:{symbol}", self.name),
+                symbol: Some(symbol),
+            })
+            .collect();
+        let attachment = Attachment::Functions {
+            at_return: self.at_return,
+        };
+        Ok(vec![Resolved {
+            kind: self.name,
+            instances,
+            ways: vec![Way {
+                attachment,
+                context,
+                guard: None,
+            }],
+        }])
+    }
+}

@@ -1,0 +1,149 @@
+//! What every kind of event answers; one file per kind beside this, one row each in [`KINDS`].
+
+use super::{Catalog, Glob};
+use crate::error::{Error, Result};
+use kestrel_bpf::btf::TypeId;
+use kestrel_compiler::context::Context;
+use kestrel_compiler::lang::ast::EventSpec;
+
+/// A kind of event: where its names come from and how one is turned into something to attach to.
+pub trait EventKind: Sync {
+    /// Canonical name, as in `kprobe:vfs_read`.
+    fn name(&self) -> &'static str;
+
+    /// Other spellings: `k`.
+    fn aliases(&self) -> &'static [&'static str];
+
+    /// Whether `list` shows it without being asked for it by name.
+    fn listed(&self) -> bool {
+        true
+    }
+
+    /// Parts of a name after the kind: 1 for functions, 2 for `group:event`.
+    fn parts(&self) -> usize;
+
+    /// Calls `found` with every event's name (without the kind) that matches; the patterns are one per part.
+    ///
+    /// # Errors
+    /// When the kernel does not say what there is.
+    fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()>;
+
+    /// The fields of one event, typed, for people.
+    ///
+    /// # Errors
+    /// When the event does not exist or its types are not known.
+    fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description>;
+
+    /// Everything that an event specification stands for, ready to be compiled: alternatives first to last.
+    ///
+    /// # Errors
+    /// When nothing matches, or this kernel cannot do it.
+    fn resolve(&self, catalog: &Catalog, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>>;
+}
+
+/// All kinds, in the order in which they are listed and tried.
+pub const KINDS: &[&dyn EventKind] = &[
+    &super::tracepoint::Tracepoint,
+    &super::raw_tracepoint::RawTracepoint,
+    &super::function::KPROBE,
+    &super::function::KRETPROBE,
+    &super::trampoline::FENTRY,
+    &super::trampoline::FEXIT,
+];
+
+/// The kind with this name or alias.
+pub fn find(name: &str) -> Option<&'static dyn EventKind> {
+    KINDS
+        .iter()
+        .copied()
+        .find(|k| k.name() == name || k.aliases().contains(&name))
+}
+
+/// How tracepoints are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Via {
+    /// Raw where a rule says how, else the formatted entry.
+    #[default]
+    Auto,
+    /// Raw arguments only.
+    Raw,
+    /// The formatted entry only.
+    Classic,
+}
+
+/// One field for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedField {
+    /// Its name.
+    pub name: String,
+    /// Its type as C writes it.
+    pub ty: String,
+}
+
+/// One event for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// Fields or parameters.
+    pub fields: Vec<DescribedField>,
+    /// What it returns, for return events.
+    pub returns: Option<String>,
+}
+
+/// What a hook is attached to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// A tracepoint's perf event, by `group` and `name`: the program sees the formatted entry.
+    Tracepoint { group: String, name: String },
+    /// A raw tracepoint by name.
+    RawTracepoint { name: String },
+    /// A raw tracepoint with typed arguments; the id is that of `btf_trace_<name>`.
+    TypedTracepoint { name: String, id: TypeId },
+    /// Functions by kprobe: one perf link each, or one multi link for all.
+    Functions { at_return: bool },
+    /// A function's trampoline (`fentry`, `fexit`); the id is that of the function.
+    Trampoline {
+        function: String,
+        id: TypeId,
+        at_return: bool,
+    },
+}
+
+/// One event among those that share a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// As people name it: `kprobe:vfs_read`, `sched:sched_switch`.
+    pub name: String,
+    /// The function, for function events.
+    pub symbol: Option<String>,
+}
+
+/// One way to see one event (or a set of functions): enough to compile a handler and attach it.
+#[derive(Clone)]
+pub struct Way {
+    /// What to attach to.
+    pub attachment: Attachment,
+    /// What the compiler is told; its number is set by the plan.
+    pub context: Context,
+    /// An expression that must hold before the user's predicate (the system call's number).
+    pub guard: Option<String>,
+}
+
+/// One event, or a set of functions that one program serves.
+#[derive(Clone)]
+pub struct Resolved {
+    /// The kind's canonical name.
+    pub kind: &'static str,
+    /// At least one.
+    pub instances: Vec<Instance>,
+    /// Ways to see it, best first; the next is taken when the kernel or the checker refuses one.
+    pub ways: Vec<Way>,
+}
+
+/// The error for a specification that nothing matches, with near names.
+pub(crate) fn nothing_matches(what: &str, wanted: &str, near: Vec<String>) -> Error {
+    Error::NoSuchEvent {
+        what: what.to_owned(),
+        wanted: wanted.to_owned(),
+        near,
+    }
+}

@@ -1,0 +1,219 @@
+//! What this kernel can tell: event kinds, their names, fields and the ways to attach to them; nothing here attaches anything.
+
+pub mod arch;
+mod function;
+mod glob;
+pub mod kind;
+mod raw_tracepoint;
+mod tracepoint;
+mod trampoline;
+
+pub use glob::Glob;
+pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, KINDS, Resolved, Via, Way};
+
+use crate::error::{Error, Result};
+use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_compiler::context::{Features, ProgramKind};
+use kestrel_compiler::lang::ast::{EventPart, EventSpec};
+use kestrel_kernel::Host;
+use kestrel_kernel::tracefs::Tracefs;
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+/// One kernel's events; what is costly to know is found when first asked for.
+#[derive(Debug)]
+pub struct Catalog {
+    host: Host,
+    types: OnceCell<std::result::Result<Arc<Btf>, String>>,
+    functions: OnceCell<std::result::Result<Vec<String>, kestrel_kernel::Error>>,
+}
+
+/// Names close to a mistyped one are looked for among at most so many.
+const NEAR: usize = 3;
+
+impl Catalog {
+    /// The catalog of a host.
+    pub fn new(host: Host) -> Self {
+        Self {
+            host,
+            types: OnceCell::new(),
+            functions: OnceCell::new(),
+        }
+    }
+
+    /// The host.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// tracefs, mounted if it was not.
+    ///
+    /// # Errors
+    /// When it cannot be mounted.
+    pub fn tracefs(&self) -> Result<Tracefs> {
+        Ok(Tracefs::mount(&self.host)?)
+    }
+
+    /// The kernel's types.
+    ///
+    /// # Errors
+    /// When the kernel publishes none, or they cannot be read.
+    pub fn types(&self) -> Result<Arc<Btf>> {
+        let load = || {
+            let bytes = kestrel_kernel::btf::vmlinux(&self.host).map_err(|e| e.to_string())?;
+            Btf::parse(bytes).map(Arc::new).map_err(|e| e.to_string())
+        };
+        self.types
+            .get_or_init(load)
+            .clone()
+            .map_err(|why| Error::Unsupported {
+                what: "types of kernel functions and structures".to_owned(),
+                why: format!("{why}; the kernel must be built with CONFIG_DEBUG_INFO_BTF"),
+            })
+    }
+
+    /// Functions that probes can be put on, sorted, each name once.
+    ///
+    /// # Errors
+    /// When the kernel does not list them.
+    pub fn functions(&self) -> Result<&[String]> {
+        let list = || {
+            let tracefs = Tracefs::mount(&self.host)?;
+            let mut names: Vec<String> = tracefs
+                .traceable_functions()?
+                .into_iter()
+                .map(|f| f.name)
+                .collect();
+            names.sort_unstable();
+            names.dedup();
+            Ok(names)
+        };
+        match self.functions.get_or_init(list) {
+            Ok(names) => Ok(names),
+            Err(error) => Err(error.clone().into()),
+        }
+    }
+
+    /// Whether perf can put kprobes.
+    pub fn has_kprobes(&self) -> bool {
+        self.host
+            .path("/sys/bus/event_source/devices/kprobe/type")
+            .exists()
+    }
+
+    /// Whether BPF trampolines can be put on functions: the kernel lists what ftrace can hook.
+    pub fn has_trampolines(&self) -> bool {
+        self.functions().is_ok()
+    }
+
+    /// What generated code of a program kind may use on this kernel.
+    pub fn features(&self, program: ProgramKind) -> Features {
+        let kfunc = |name: &str| self.types().is_ok_and(|t| t.find(Kind::Func, name).is_some());
+        let perf = matches!(
+            program,
+            ProgramKind::Kprobe | ProgramKind::Kretprobe | ProgramKind::Tracepoint
+        );
+        Features {
+            preempt_disable: kfunc("bpf_preempt_disable"),
+            attach_cookie: perf,
+            func_ip: matches!(program, ProgramKind::Kprobe | ProgramKind::Kretprobe),
+            current_task_btf: true,
+            probe_read_kernel: true,
+        }
+    }
+
+    /// Names of a kind that match; when there is none, an error with near names.
+    pub(crate) fn expand(&self, kind: &dyn EventKind, patterns: &[Glob]) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        kind.names(self, patterns, &mut |name| names.push(name.to_owned()))?;
+        if !names.is_empty() {
+            return Ok(names);
+        }
+        let wanted: Vec<&str> = patterns.iter().map(Glob::text).collect();
+        let wanted = wanted.join(":");
+        let near = self.near(kind, &wanted);
+        Err(kind::nothing_matches(kind.name(), &wanted, near))
+    }
+
+    fn near(&self, kind: &dyn EventKind, wanted: &str) -> Vec<String> {
+        let mut all = Vec::new();
+        let listed = kind.names(self, &[], &mut |name| all.push(name.to_owned()));
+        if listed.is_err() {
+            return Vec::new();
+        }
+        let near = kestrel_compiler::lang::diag::nearest(wanted, all.iter().map(String::as_str));
+        near.into_iter()
+            .take(NEAR)
+            .map(|name| format!("{}:{name}", kind.name()))
+            .collect()
+    }
+
+    /// Everything that an event specification stands for.
+    ///
+    /// # Errors
+    /// When the kind is unknown, nothing matches, or this kernel cannot do it.
+    pub fn resolve(&self, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>> {
+        let Some(first) = spec.parts.first() else {
+            return Err(Error::wrong_shape(spec, "KIND:NAME"));
+        };
+        if let Some(kind) = kind::find(&first.text) {
+            return kind.resolve(self, spec, via);
+        }
+        match spec.parts.len() {
+            2 => tracepoint::Tracepoint.resolve(self, &with_kind(spec, "tracepoint"), via),
+            _ => Err(self.unknown_kind(spec)),
+        }
+    }
+
+    /// `vfs_read` alone, or `kprob:vfs_read`: says which kinds there are, and which have such a name.
+    fn unknown_kind(&self, spec: &EventSpec) -> Error {
+        let text = spec
+            .parts
+            .iter()
+            .map(|p| p.text.as_str())
+            .collect::<Vec<_>>()
+            .join(":");
+        let last = Glob::new(spec.parts.last().map_or("", |p| p.text.as_str()));
+        let mut near = Vec::new();
+        for kind in KINDS {
+            let patterns: Vec<Glob> = if kind.parts() == 2 {
+                vec![Glob::new("*"), last.clone()]
+            } else {
+                vec![last.clone()]
+            };
+            let found = kind.names(self, &patterns, &mut |name| {
+                near.push(format!("{}:{name}", kind.name()))
+            });
+            if found.is_err() || near.len() >= NEAR {
+                continue;
+            }
+        }
+        near.truncate(NEAR);
+        let kinds: Vec<&str> = KINDS.iter().map(|k| k.name()).collect();
+        kind::nothing_matches(&format!("event (kinds: {})", kinds.join(", ")), &text, near)
+    }
+}
+
+fn with_kind(spec: &EventSpec, kind: &str) -> EventSpec {
+    let mut parts = vec![EventPart {
+        text: kind.to_owned(),
+        offset: None,
+        span: spec.span,
+    }];
+    parts.extend(spec.parts.iter().cloned());
+    EventSpec {
+        parts,
+        span: spec.span,
+    }
+}
+
+impl Error {
+    /// An event specification with the wrong number of parts.
+    pub(crate) fn wrong_shape(spec: &EventSpec, shape: &str) -> Self {
+        let text: Vec<&str> = spec.parts.iter().map(|p| p.text.as_str()).collect();
+        Self::Unsupported {
+            what: format!("the event `{}`", text.join(":")),
+            why: format!("it should read {shape}"),
+        }
+    }
+}

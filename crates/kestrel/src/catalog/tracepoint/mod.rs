@@ -1,0 +1,137 @@
+//! Tracepoints of tracefs: named `group:event`, read raw where a rule says how and the classic way otherwise.
+
+mod classic;
+mod raw;
+pub(crate) mod rules;
+mod syscall;
+
+use super::kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+use super::{Catalog, Glob};
+use crate::error::{Error, Result};
+use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
+use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_kernel::tracefs::Format;
+
+/// The kind.
+#[derive(Debug)]
+pub struct Tracepoint;
+
+impl EventKind for Tracepoint {
+    fn name(&self) -> &'static str {
+        "tracepoint"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["t", "tp"]
+    }
+
+    fn parts(&self) -> usize {
+        2
+    }
+
+    fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
+        let (group, name) = (patterns.first(), patterns.get(1));
+        if let (Some(group), Some(name)) = (group.filter(|g| g.is_plain()), name.filter(|n| n.is_plain())) {
+            if catalog
+                .tracefs()?
+                .path(&format!("events/{}/{}/format", group.text(), name.text()))
+                .exists()
+            {
+                found(&format!("{}:{}", group.text(), name.text()));
+            }
+            return Ok(());
+        }
+        let mut events = catalog.tracefs()?.events()?;
+        events.retain(|e| {
+            group.is_none_or(|g| g.matches(&e.group))
+                && name.is_none_or(|n| n.matches(&e.name))
+                && e.group != "ftrace"
+        });
+        events.sort_by(|a, b| (&a.group, &a.name).cmp(&(&b.group, &b.name)));
+        events
+            .iter()
+            .for_each(|e| found(&format!("{}:{}", e.group, e.name)));
+        Ok(())
+    }
+
+    fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description> {
+        let (group, event) = split(name);
+        let format = catalog.tracefs()?.format(group, event)?;
+        let field = |f: &kestrel_kernel::tracefs::Field| DescribedField {
+            name: f.name.clone(),
+            ty: match f.array_len {
+                Some(n) => format!("{}[{n}]", f.type_text),
+                None if f.is_array() => format!("{}[]", f.type_text),
+                None => f.type_text.clone(),
+            },
+        };
+        Ok(Description {
+            fields: format.fields.iter().map(field).collect(),
+            returns: None,
+        })
+    }
+
+    fn resolve(&self, catalog: &Catalog, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>> {
+        let [group, name] = &spec.parts[1..] else {
+            return Err(Error::wrong_shape(spec, "tracepoint:GROUP:EVENT"));
+        };
+        let names = catalog.expand(self, &[Glob::new(&group.text), Glob::new(&name.text)])?;
+        names.iter().map(|name| resolve_one(catalog, name, via)).collect()
+    }
+}
+
+fn split(name: &str) -> (&str, &str) {
+    name.split_once(':').unwrap_or((name, ""))
+}
+
+fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Resolved> {
+    let (group, name) = split(full);
+    let format = catalog.tracefs()?.format(group, name)?;
+    let mut ways = Vec::new();
+    if via != Via::Classic {
+        ways = match rules::find(full) {
+            Some(rule) => raw::ways(catalog, full, &format, rule),
+            None => syscall::ways(catalog, group, name, &format),
+        };
+    }
+    if via == Via::Raw && ways.is_empty() {
+        return Err(Error::Unsupported {
+            what: format!("reading {full} raw"),
+            why: "there is no rule for its fields on this kernel; leave out --via".to_owned(),
+        });
+    }
+    if via != Via::Raw {
+        ways.push(classic_way(catalog, group, name, &format));
+    }
+    Ok(Resolved {
+        kind: "tracepoint",
+        instances: vec![Instance {
+            name: full.to_owned(),
+            symbol: None,
+        }],
+        ways,
+    })
+}
+
+fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> Way {
+    Way {
+        attachment: Attachment::Tracepoint {
+            group: group.to_owned(),
+            name: name.to_owned(),
+        },
+        context: Context {
+            name: format!("{group}:{name}"),
+            function: None,
+            program: ProgramKind::Tracepoint,
+            number: EventNumber::Constant(0),
+            fields: classic::fields(format, group == "syscalls"),
+            arguments: Vec::new(),
+            return_value: None,
+            types: catalog.types().ok(),
+            features: catalog.features(ProgramKind::Tracepoint),
+            direct_loads: true,
+            preemptible: false,
+        },
+        guard: None,
+    }
+}

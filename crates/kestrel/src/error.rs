@@ -1,0 +1,92 @@
+//! What can go wrong in live tracing: what was attempted, on what, why not, what to do.
+
+use kestrel_compiler::lang::diag::Diagnostic;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why tracing did not happen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernel refused something.
+    #[error(transparent)]
+    Kernel(#[from] kestrel_kernel::Error),
+    /// Reading or writing a trace failed.
+    #[error(transparent)]
+    Trace(#[from] kestrel_trace::Error),
+    /// BTF could not be read.
+    #[error("cannot read the kernel's types (BTF): {0}")]
+    Types(#[from] kestrel_bpf::Error),
+    /// An event specification matches nothing.
+    #[error("there is no {what} `{wanted}` on this kernel{}", near_text(.near))]
+    NoSuchEvent {
+        /// The kind, for people: `tracepoint`, `traceable function`.
+        what: String,
+        /// As typed.
+        wanted: String,
+        /// Names that come close.
+        near: Vec<String>,
+    },
+    /// The text of an event or handler is wrong.
+    #[error("{} in `{source_text}`", count(.diagnostics.len()))]
+    Program {
+        /// The text.
+        source_text: String,
+        /// What is wrong with it, with places in the text.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// This kernel cannot do it.
+    #[error("{what}: {why}")]
+    Unsupported {
+        /// What was asked for.
+        what: String,
+        /// Why this kernel cannot.
+        why: String,
+    },
+    /// The verifier refused a program, or attaching failed, on every way tried.
+    #[error("cannot attach to {event}: {why}")]
+    Attach {
+        /// The event.
+        event: String,
+        /// What the kernel said, the last way first.
+        why: String,
+        /// The verifier's log, if it spoke.
+        log: Option<String>,
+        /// The kernel's error number, if there was one.
+        errno: Option<i32>,
+    },
+    /// A generated program could not be made.
+    #[error("cannot compile the handler of {event}: {why}")]
+    Compile {
+        /// The event.
+        event: String,
+        /// Why not.
+        why: String,
+    },
+    /// Input or output outside the kernel failed.
+    #[error("cannot {action} {subject}: {error}")]
+    Io {
+        /// What was attempted.
+        action: &'static str,
+        /// On what.
+        subject: String,
+        /// The system's answer.
+        error: std::io::Error,
+    },
+}
+
+fn near_text(near: &[String]) -> String {
+    if near.is_empty() {
+        return String::new();
+    }
+    format!("; did you mean {}?", near.join(", "))
+}
+
+fn count(n: usize) -> String {
+    if n == 1 {
+        "an error".to_owned()
+    } else {
+        format!("{n} errors")
+    }
+}

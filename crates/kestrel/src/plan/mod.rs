@@ -1,0 +1,267 @@
+//! What a session will do, before it does anything: events resolved, handlers checked, numbers given out; pure but for asking the catalog.
+
+mod show;
+
+pub use show::show;
+
+use crate::buffer::emit::{RingSink, map_name};
+use crate::buffer::layout::{Geometry, Mode};
+use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via, Way};
+use crate::error::{Error, Result};
+use crate::session::gate::GatedSink;
+use crate::session::target::Target;
+use kestrel_compiler::check::{check, tree::CheckedProbe};
+use kestrel_compiler::compile::{Program, compile};
+use kestrel_compiler::context::{Context, EventNumber};
+use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};
+use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
+use kestrel_compiler::lang::parse_events;
+use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::layout::Layout;
+
+/// What a user asks for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Texts of `-e`: events, an optional predicate, an optional block.
+    pub events: Vec<String>,
+    /// Whose events.
+    pub target: Target,
+    /// Add the kernel's call stack to records of events without a block.
+    pub kernel_stack: bool,
+    /// Add the process's call stack to records of events without a block.
+    pub user_stack: bool,
+    /// What happens when the buffer is full.
+    pub mode: Mode,
+    /// Bytes of buffer per CPU.
+    pub buffer_bytes: u64,
+    /// How tracepoints are read.
+    pub via: Via,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            events: Vec::new(),
+            target: Target::All,
+            kernel_stack: false,
+            user_stack: false,
+            mode: Mode::Stream,
+            buffer_bytes: 4 << 20,
+            via: Via::Auto,
+        }
+    }
+}
+
+/// One program to attach, with its alternatives.
+#[derive(Clone)]
+pub struct Hook {
+    /// The text it comes from.
+    pub source: String,
+    /// The event kind's canonical name.
+    pub kind: &'static str,
+    /// Events that the program serves.
+    pub instances: Vec<Instance>,
+    /// The number of the first instance's first record; each instance has `records` of them.
+    pub first: u16,
+    /// Kinds of record that the handler writes.
+    pub records: u16,
+    /// Ways to see it, best first.
+    pub ways: Vec<PlannedWay>,
+}
+
+/// One way, with the handler checked for it.
+#[derive(Clone)]
+pub struct PlannedWay {
+    /// What to attach to.
+    pub attachment: Attachment,
+    /// What the compiler is told.
+    pub context: Context,
+    /// The handler.
+    pub handler: CheckedProbe,
+}
+
+/// All of it.
+pub struct Plan {
+    /// Programs.
+    pub hooks: Vec<Hook>,
+    /// Whose events.
+    pub target: Target,
+    /// The buffer's shape.
+    pub geometry: Geometry,
+    /// Remarks about the texts that do not stand in the way.
+    pub warnings: Vec<(String, Diagnostic)>,
+}
+
+/// The one buffer of a nameless table.
+pub const BUFFER: &str = "main";
+
+/// Makes a plan.
+///
+/// # Errors
+/// The first text that is wrong, names nothing, or asks for what this kernel cannot do.
+pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
+    let mut hooks = Vec::new();
+    let mut warnings = Vec::new();
+    for text in &request.events {
+        plan_text(request, catalog, text, &mut hooks, &mut warnings)?;
+    }
+    let mut next = 1u32;
+    for hook in &mut hooks {
+        let numbers = hook.instances.len() as u32 * u32::from(hook.records.max(1));
+        hook.first = u16::try_from(next).map_err(|_| too_many())?;
+        next += numbers;
+    }
+    if next > u32::from(u16::MAX) {
+        return Err(too_many());
+    }
+    Ok(Plan {
+        hooks,
+        target: request.target,
+        geometry: Geometry::new(request.mode, request.buffer_bytes, next),
+        warnings,
+    })
+}
+
+fn too_many() -> Error {
+    Error::Unsupported {
+        what: "the events together".to_owned(),
+        why: "a trace has room for 65,535 kinds of record; narrow the patterns".to_owned(),
+    }
+}
+
+fn plan_text(
+    request: &Request,
+    catalog: &Catalog,
+    text: &str,
+    hooks: &mut Vec<Hook>,
+    warnings: &mut Vec<(String, Diagnostic)>,
+) -> Result<()> {
+    let (mut probe, diagnostics) = parse_events(text);
+    let wrong = |diagnostics| Error::Program { source_text: text.to_owned(), diagnostics };
+    if has_errors(&diagnostics) {
+        return Err(wrong(diagnostics));
+    }
+    warnings.extend(diagnostics.into_iter().map(|d| (text.to_owned(), d)));
+    complete(&mut probe, request);
+    for spec in probe.events.clone() {
+        for resolved in catalog.resolve(&spec, request.via)? {
+            if hooks.iter().any(|h: &Hook| h.source == text && h.instances == resolved.instances) {
+                continue;
+            }
+            let (hook, remarks) = check_ways(text, &probe, resolved).map_err(wrong)?;
+            for remark in remarks {
+                if !warnings.iter().any(|(t, d)| t == text && *d == remark) {
+                    warnings.push((text.to_owned(), remark));
+                }
+            }
+            hooks.push(hook);
+        }
+    }
+    Ok(())
+}
+
+/// Adds what options ask for to what was written: stacks to the default record, the process to the predicate.
+fn complete(probe: &mut Probe, request: &Request) {
+    if probe.block.is_none() && (request.kernel_stack || request.user_stack) {
+        let stacks = [(request.kernel_stack, "kstack"), (request.user_stack, "ustack")];
+        let stacks: Vec<&str> = stacks.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| *name).collect();
+        let text = format!("a:b {{ record(args, {}) }}", stacks.join(", "));
+        probe.block = parse_events(&text).0.block;
+    }
+    if let Target::Process(pid) = request.target {
+        guard(probe, &format!("pid == {pid}"));
+    }
+}
+
+/// Puts a condition before the predicate.
+fn guard(probe: &mut Probe, condition: &str) {
+    let Some(first) = parse_events(&format!("a:b /{condition}/")).0.predicate else { return };
+    probe.predicate = Some(match probe.predicate.take() {
+        None => first,
+        Some(second) => Expr {
+            span: second.span,
+            kind: ExprKind::Binary { op: BinaryOp::And, left: Box::new(first), right: Box::new(second) },
+        },
+    });
+}
+
+/// Checks the handler against each way; those that do not fit are left out as long as one does.
+fn check_ways(
+    text: &str,
+    probe: &Probe,
+    resolved: Resolved,
+) -> std::result::Result<(Hook, Vec<Diagnostic>), Vec<Diagnostic>> {
+    let mut ways = Vec::new();
+    let mut refused = Vec::new();
+    let mut remarks = Vec::new();
+    for Way { attachment, context, guard: condition } in resolved.ways {
+        let mut probe = probe.clone();
+        if let Some(condition) = condition {
+            guard(&mut probe, &condition);
+        }
+        let (handler, diagnostics) = check(&probe, &context, true);
+        match handler {
+            Some(handler) => {
+                remarks = diagnostics;
+                ways.push(PlannedWay { attachment, context, handler });
+            }
+            None => refused = diagnostics,
+        }
+    }
+    let Some(first) = ways.first() else { return Err(refused) };
+    let records = layouts(&first.handler).len() as u16;
+    let hook = Hook {
+        source: text.to_owned(),
+        kind: resolved.kind,
+        instances: resolved.instances,
+        first: 0,
+        records,
+        ways,
+    };
+    Ok((hook, remarks))
+}
+
+/// The layouts of a handler's records, in source order.
+fn layouts(handler: &CheckedProbe) -> Vec<Layout> {
+    handler.records().map(|record| record.layout.clone()).collect()
+}
+
+impl Hook {
+    /// The event classes that this hook writes when attached in this way.
+    pub fn classes(&self, way: &PlannedWay) -> Vec<EventClass> {
+        let layouts = layouts(&way.handler);
+        let mut id = self.first;
+        let mut classes = Vec::new();
+        for instance in &self.instances {
+            for layout in &layouts {
+                classes.push(EventClass {
+                    id: EventId(id),
+                    name: instance.name.clone(),
+                    kind: self.kind.to_owned(),
+                    layout: layout.clone(),
+                });
+                id += 1;
+            }
+        }
+        classes
+    }
+
+    /// The number of an instance's first record, which is its attach cookie.
+    pub fn number(&self, instance: usize) -> u16 {
+        self.first + instance as u16 * self.records.max(1)
+    }
+
+    /// Compiles the handler for a way.
+    ///
+    /// # Errors
+    /// When a record is too large for a page, or needs more stack than BPF has.
+    pub fn compile(&self, way: &PlannedWay, plan: &Plan) -> Result<Program> {
+        let mut context = way.context.clone();
+        context.number =
+            if self.instances.len() > 1 { EventNumber::Cookie } else { EventNumber::Constant(self.first) };
+        let ring = RingSink { map: map_name(BUFFER), geometry: plan.geometry };
+        let sink = GatedSink { ring, followed: matches!(plan.target, Target::Command(_)) };
+        compile(&way.handler, &context, &sink)
+            .map_err(|e| Error::Compile { event: context.name.clone(), why: e.to_string() })
+    }
+}

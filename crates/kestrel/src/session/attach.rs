@@ -1,0 +1,130 @@
+//! Attaching one hook: which program kind each attachment wants, one link or many; what is attached is dropped with its links.
+
+use crate::catalog::{Attachment, Catalog, Instance};
+use crate::error::Result;
+use crate::plan::{Hook, PlannedWay};
+use kestrel_kernel::bpf::{AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, Map, Program, ProgramKind};
+use kestrel_kernel::perf::{PerfEvent, Place, Target};
+use std::collections::HashMap;
+
+/// What keeps a program attached.
+#[derive(Debug)]
+pub(super) struct Links(Vec<Link>);
+
+/// Loads the compiled handler as a program of a kind.
+pub(super) type Load<'a> = dyn Fn(ProgramKind) -> Result<(Program, Vec<Map>)> + 'a;
+
+impl Links {
+    pub(super) fn raw_tracepoint(program: &Program, tracepoint: &str) -> Result<Self> {
+        Ok(Self(vec![Link::raw_tracepoint(program, tracepoint, 0)?]))
+    }
+
+    /// Hits that the kernel dropped before they reached the program, where it counts them per link.
+    pub(super) fn missed(&self) -> Result<u64> {
+        let mut sum = 0;
+        for link in &self.0 {
+            sum += match link.info()?.detail {
+                LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. } => missed,
+                _ => 0,
+            };
+        }
+        Ok(sum)
+    }
+}
+
+/// Loads and attaches.
+pub(super) fn attach(
+    hook: &Hook,
+    way: &PlannedWay,
+    catalog: &Catalog,
+    load: &Load<'_>,
+) -> Result<(Program, Vec<Map>, Links)> {
+    match &way.attachment {
+        Attachment::Tracepoint { group, name } => {
+            let (program, maps) = load(ProgramKind::Tracepoint)?;
+            let id = catalog.tracefs()?.event_id(group, name)?;
+            let event = PerfEvent::tracepoint(id, &format!("{group}:{name}"), Target::All)?;
+            let link = Link::perf_event(&program, &event, 0)?;
+            Ok((program, maps, Links(vec![link])))
+        }
+        Attachment::RawTracepoint { name } => {
+            let (program, maps) = load(ProgramKind::RawTracepoint)?;
+            let links = Links::raw_tracepoint(&program, name)?;
+            Ok((program, maps, links))
+        }
+        Attachment::TypedTracepoint { id, .. } => {
+            tracing(load, ProgramKind::TypedTracepoint(*id), AttachType::TRACE_RAW_TP)
+        }
+        Attachment::Trampoline { id, at_return: false, .. } => {
+            tracing(load, ProgramKind::FunctionEntry(*id), AttachType::TRACE_FENTRY)
+        }
+        Attachment::Trampoline { id, at_return: true, .. } => {
+            tracing(load, ProgramKind::FunctionExit(*id), AttachType::TRACE_FEXIT)
+        }
+        Attachment::Functions { at_return } => functions(hook, *at_return, catalog, load),
+    }
+}
+
+fn tracing(load: &Load<'_>, kind: ProgramKind, attach: AttachType) -> Result<(Program, Vec<Map>, Links)> {
+    let (program, maps) = load(kind)?;
+    let link = Link::tracing(&program, attach, 0)?;
+    Ok((program, maps, Links(vec![link])))
+}
+
+fn functions(
+    hook: &Hook,
+    at_return: bool,
+    catalog: &Catalog,
+    load: &Load<'_>,
+) -> Result<(Program, Vec<Map>, Links)> {
+    if hook.instances.len() > 1 {
+        match many(hook, at_return, catalog, load) {
+            Ok(attached) => return Ok(attached),
+            Err(error) if !lacks_multi(&error) => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let (program, maps) = load(ProgramKind::Kprobe)?;
+    let mut links = Vec::with_capacity(hook.instances.len());
+    for (index, instance) in hook.instances.iter().enumerate() {
+        let place = Place::Symbol(symbol(instance), 0);
+        let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)?;
+        links.push(Link::perf_event(&program, &event, u64::from(hook.number(index)))?);
+    }
+    Ok((program, maps, Links(links)))
+}
+
+fn symbol(instance: &Instance) -> &str {
+    instance.symbol.as_deref().unwrap_or(&instance.name)
+}
+
+/// Whether the kernel has no multi links (no FPROBE, or older than 5.18), so that functions are to be attached one by one.
+fn lacks_multi(error: &crate::Error) -> bool {
+    let crate::Error::Kernel(error) = error else { return false };
+    error.errno().is_some_and(|e| matches!(e.name(), Some("EOPNOTSUPP" | "EINVAL" | "ENOTSUPP")))
+}
+
+fn many(
+    hook: &Hook,
+    at_return: bool,
+    catalog: &Catalog,
+    load: &Load<'_>,
+) -> Result<(Program, Vec<Map>, Links)> {
+    let (program, maps) = load(ProgramKind::KprobeMulti)?;
+    let cookies: Vec<u64> = (0..hook.instances.len()).map(|i| u64::from(hook.number(i))).collect();
+    let link = match catalog.tracefs()?.traceable_functions_with_addresses() {
+        Ok(functions) => {
+            let wanted: HashMap<&str, u64> = hook.instances.iter().map(symbol).zip(cookies).collect();
+            let found = functions.iter().filter_map(|f| Some((f.address?, *wanted.get(f.name.as_str())?)));
+            let (addresses, cookies): (Vec<u64>, Vec<u64>) = found.unzip();
+            let targets = KprobeTargets::Addresses(&addresses);
+            Link::kprobe_multi(&program, &KprobeMulti { targets, cookies: &cookies, at_return, session: false })?
+        }
+        Err(_) => {
+            let symbols: Vec<&str> = hook.instances.iter().map(symbol).collect();
+            let targets = KprobeTargets::Symbols(&symbols);
+            Link::kprobe_multi(&program, &KprobeMulti { targets, cookies: &cookies, at_return, session: false })?
+        }
+    };
+    Ok((program, maps, Links(vec![link])))
+}

@@ -1,0 +1,273 @@
+//! A session: tables, buffers and attached programs under one name. Makes what a plan says, switches it on and off, takes it down.
+
+pub mod control;
+pub mod gate;
+mod attach;
+pub mod target;
+
+use crate::buffer::emit::map_name;
+use crate::buffer::ring::{Ring, RingSpec};
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::plan::{BUFFER, Hook, Plan, PlannedWay};
+use attach::Links;
+use control::Control;
+use kestrel_bpf::btf::{Btf, Kind, TypeId};
+use kestrel_compiler::ir::MapUse;
+use kestrel_kernel::Host;
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
+use kestrel_kernel::procfs::{self, possible_cpus};
+use kestrel_trace::event::EventClass;
+use kestrel_trace::info::{BufferInfo, BufferMode, TraceInfo, Uuid};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use target::Target;
+
+/// Events on their way into a buffer.
+#[derive(Debug)]
+pub struct Session {
+    control: Control,
+    /// The buffer.
+    ring: Ring,
+    targets: Option<Map>,
+    hooks: Vec<Attached>,
+    followers: Vec<Attached>,
+    classes: Vec<EventClass>,
+    info: TraceInfo,
+}
+
+/// A loaded program and what it is attached to.
+#[derive(Debug)]
+struct Attached {
+    event: String,
+    program: Program,
+    /// Maps of its own live as long as it does.
+    _maps: Vec<Map>,
+    links: Links,
+}
+
+/// Events that a program did not see because it was running already on that CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// The program's event.
+    pub event: String,
+    /// How many.
+    pub count: u64,
+}
+
+impl Session {
+    /// Makes buffers, loads and attaches everything; hooks return at once until [`Session::activate`].
+    ///
+    /// # Errors
+    /// The first thing that could not be made; nothing stays attached.
+    pub fn start(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
+        let now = procfs::monotonic();
+        let uuid = new_uuid()?;
+        let cpus: Vec<u32> = possible_cpus()?.iter().collect();
+        let ring = Ring::create(&RingSpec { name: BUFFER, number: 0, geometry: plan.geometry, uuid, cpus: &cpus, now })?;
+        let control = Control::create(uuid, now)?;
+        let targets = matches!(plan.target, Target::Command(_)).then(target::create_map).transpose()?;
+        let info = trace_info(catalog.host(), &ring, uuid, command);
+        let mut session =
+            Self { control, ring, targets, hooks: Vec::new(), followers: Vec::new(), classes: Vec::new(), info };
+        for hook in &plan.hooks {
+            let (attached, classes) = session.attach(plan, hook, catalog)?;
+            session.hooks.push(attached);
+            session.classes.extend(classes);
+        }
+        session.info.events.clone_from(&session.classes);
+        if let Target::Command(pid) = plan.target {
+            session.follow(catalog, pid)?;
+        }
+        Ok(session)
+    }
+
+    /// Tries the ways of a hook in turn.
+    fn attach(&self, plan: &Plan, hook: &Hook, catalog: &Catalog) -> Result<(Attached, Vec<EventClass>)> {
+        let mut last = None;
+        for way in &hook.ways {
+            match self.attach_way(plan, hook, way, catalog) {
+                Ok(attached) => return Ok((attached, hook.classes(way))),
+                Err(error) if is_final(&error) => return Err(error),
+                Err(error) => last = Some(error),
+            }
+        }
+        let event = hook.instances.first().map_or_else(String::new, |i| i.name.clone());
+        Err(last.unwrap_or(Error::Compile { event, why: "no way to see it was found".to_owned() }))
+    }
+
+    fn attach_way(&self, plan: &Plan, hook: &Hook, way: &PlannedWay, catalog: &Catalog) -> Result<Attached> {
+        let compiled = hook.compile(way, plan)?;
+        let event = hook.instances.first().map_or_else(String::new, |i| i.name.clone());
+        let types = catalog.types().ok();
+        let load = |kind: ProgramKind| self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref());
+        let (program, maps, links) = attach::attach(hook, way, catalog, &load)?;
+        Ok(Attached { event, program, _maps: maps, links })
+    }
+
+    fn load(
+        &self,
+        event: &str,
+        kind: ProgramKind,
+        code: &kestrel_bpf::code::Code,
+        uses: &[MapUse],
+        types: Option<&Arc<Btf>>,
+    ) -> Result<(Program, Vec<Map>)> {
+        let own = uses.iter().map(private_map).collect::<Result<Vec<_>>>()?;
+        let fds = uses.iter().zip(&own).map(|(used, own)| self.map_fd(used, own.as_ref()));
+        let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
+        let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
+        let name = program_name(event);
+        let program = Program::load(&ProgramSpec::new(&name, kind, code, &fds).with_kfunc(&kfunc))?;
+        drop(fds);
+        Ok((program, own.into_iter().flatten().collect()))
+    }
+
+    fn map_fd<'a>(&'a self, used: &MapUse, own: Option<&'a Map>) -> Result<BorrowedFd<'a>> {
+        let name = match (used, own) {
+            (MapUse::Private(_), Some(map)) => return Ok(map.as_fd()),
+            (MapUse::Private(spec), None) => &spec.name,
+            (MapUse::External(name), _) => name,
+        };
+        if *name == map_name(BUFFER) {
+            return Ok(self.ring.map().as_fd());
+        }
+        match (name.as_str(), &self.targets) {
+            (control::MAP, _) => Ok(self.control.map().as_fd()),
+            (target::MAP, Some(map)) => Ok(map.as_fd()),
+            _ => Err(Error::Compile { event: name.clone(), why: "it names a map that the session does not have".to_owned() }),
+        }
+    }
+
+    fn follow(&mut self, catalog: &Catalog, pid: u32) -> Result<()> {
+        let types = catalog.types()?;
+        for follower in target::followers(&types, pid)? {
+            let event = follower.tracepoint.to_owned();
+            let code = &follower.code;
+            let (program, maps) =
+                self.load(&event, ProgramKind::RawTracepoint, &code.code, &code.maps, Some(&types))?;
+            let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
+            self.followers.push(Attached { event, program, _maps: maps, links });
+        }
+        Ok(())
+    }
+
+    /// Lets the hooks work, all at once, from their next event on.
+    pub fn activate(&self) {
+        self.control.activate(1);
+    }
+
+    /// Masks all hooks at once; nothing is detached yet.
+    pub fn deactivate(&self) {
+        self.control.activate(0);
+    }
+
+    /// Detaches everything. Masked hooks cost next to nothing meanwhile.
+    pub fn detach(&mut self) {
+        self.hooks.clear();
+        self.followers.clear();
+    }
+
+    /// The buffer.
+    pub fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// The buffer, to be read.
+    pub fn ring_mut(&mut self) -> &mut Ring {
+        &mut self.ring
+    }
+
+    /// The trace that the buffer's packets belong to.
+    pub fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    /// The kinds of record that can come.
+    pub fn classes(&self) -> &[EventClass] {
+        &self.classes
+    }
+
+    /// Programs attached, followers of the command left out.
+    pub fn programs(&self) -> usize {
+        self.hooks.len()
+    }
+
+    /// What programs did not see because they (or one sharing their guard) were running already on that CPU.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn missed(&self) -> Result<Vec<Missed>> {
+        let mut all = Vec::new();
+        for hook in self.hooks.iter().chain(&self.followers) {
+            let count = hook.program.info()?.recursion_misses + hook.links.missed()?;
+            if count > 0 {
+                all.push(Missed { event: hook.event.clone(), count });
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Whether trying the next way is pointless: the refusal is not about the program.
+fn is_final(error: &Error) -> bool {
+    match error {
+        Error::Kernel(kestrel_kernel::Error::Load { errno, log, .. }) => errno.is_permission() && log.is_empty(),
+        _ => false,
+    }
+}
+
+fn private_map(used: &MapUse) -> Result<Option<Map>> {
+    let MapUse::Private(spec) = used else { return Ok(None) };
+    let kind = match spec.kind {
+        kestrel_compiler::ir::MapKind::Array => MapKind::ARRAY,
+        kestrel_compiler::ir::MapKind::PerCpuArray => MapKind::PERCPU_ARRAY,
+        kestrel_compiler::ir::MapKind::Hash => MapKind::HASH,
+        kestrel_compiler::ir::MapKind::PerCpuHash => MapKind::PERCPU_HASH,
+        kestrel_compiler::ir::MapKind::LruHash => MapKind::LRU_HASH,
+        kestrel_compiler::ir::MapKind::ProgramArray => MapKind::PROG_ARRAY,
+        kestrel_compiler::ir::MapKind::StackTrace => MapKind::STACK_TRACE,
+    };
+    let spec = MapSpec::new(kind, &spec.name, spec.key, spec.value, spec.entries).with_flags(spec.flags);
+    Ok(Some(Map::create(&spec)?))
+}
+
+/// As bpftool shows it: the last part of the event's name, as much as fits.
+fn program_name(event: &str) -> String {
+    format!("k_{}", event.rsplit(':').next().unwrap_or(event))
+}
+
+fn new_uuid() -> Result<Uuid> {
+    let mut bytes = [0; 16];
+    let read = || std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes);
+    let mut read = read;
+    read().map_err(|error| Error::Io { action: "read", subject: "/dev/urandom".to_owned(), error })?;
+    // Version 4, variant 1 (RFC 9562).
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Ok(Uuid(bytes))
+}
+
+fn trace_info(host: &Host, ring: &Ring, uuid: Uuid, command: &str) -> TraceInfo {
+    let geometry = ring.geometry();
+    let mode = match geometry.mode {
+        crate::buffer::layout::Mode::Stream => BufferMode::Discard,
+        crate::buffer::layout::Mode::Overwrite => BufferMode::Overwrite,
+    };
+    TraceInfo {
+        uuid,
+        clock: procfs::clock_offset(),
+        hostname: procfs::hostname(host).unwrap_or_default(),
+        kernel_release: procfs::kernel_release(host).unwrap_or_default(),
+        machine: std::env::consts::ARCH.to_owned(),
+        tracer_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command.to_owned(),
+        buffers: vec![BufferInfo {
+            number: 0,
+            name: ring.name().to_owned(),
+            mode,
+            bytes_per_cpu: u64::from(geometry.data()),
+        }],
+        events: Vec::new(),
+    }
+}

@@ -1,0 +1,18 @@
+//! A name with a number: the row of most answers.
+
+use serde::Serialize;
+
+/// How often something was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// What: an event's name, `comm-pid`, `CPU 3`, a value.
+    pub name: String,
+    /// How many records.
+    pub count: u64,
+}
+
+/// Rows with the largest first; of equal ones the order stays.
+pub(super) fn largest_first(mut counts: Vec<Count>) -> Vec<Count> {
+    counts.sort_by_key(|row| std::cmp::Reverse(row.count));
+    counts
+}

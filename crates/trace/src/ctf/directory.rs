@@ -1,0 +1,172 @@
+//! A trace's directory on disk: the one place of this crate that touches files.
+
+use super::read::Reader;
+use super::write::{Folder, StreamFile, Writer};
+use super::{METADATA, SIDE, metadata};
+use crate::error::{Error, Result};
+use crate::info::TraceInfo;
+use crate::process::Processes;
+use crate::summary::Summary;
+use crate::symbol::Symbols;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Where a trace is written.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+}
+
+/// A trace opened for reading.
+#[derive(Debug)]
+pub struct Trace {
+    /// Its records.
+    pub reader: Reader<File>,
+    /// What its recorder counted, if that was written.
+    pub summary: Option<Summary>,
+    /// The kernel's names of addresses; empty if none were written.
+    pub symbols: Symbols,
+    /// Names of threads; empty if none were written.
+    pub processes: Processes,
+}
+
+/// Creates a trace directory and its metadata. An existing directory must be empty, or, with `replace`, a trace, which is
+/// removed (only files that a trace consists of).
+pub fn create(path: &Path, info: TraceInfo, replace: bool) -> Result<Writer<Directory>> {
+    if replace && path.join(METADATA).is_file() {
+        clear(path).map_err(Error::io("remove the old trace in", path))?;
+    }
+    fs::create_dir_all(path).map_err(Error::io("create directory", path))?;
+    let mut entries = fs::read_dir(path).map_err(Error::io("read directory", path))?;
+    if entries.next().is_some() {
+        return Err(Error::Occupied { path: path.into() });
+    }
+    Writer::create(Directory { path: path.into() }, info)
+}
+
+/// Opens a trace directory.
+pub fn open(path: &Path) -> Result<Trace> {
+    let text = match fs::read(path.join(METADATA)) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound && path.is_dir() => {
+            return Err(Error::NoMetadata { path: path.into() });
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+            return Err(Error::NoMetadata { path: path.into() });
+        }
+        Err(e) => return Err(Error::io("open trace", path)(e)),
+    };
+    let info = metadata::parse(&text)?;
+    let mut streams = Vec::new();
+    for name in stream_names(path).map_err(Error::io("read directory", path))? {
+        let file = File::open(path.join(&name)).map_err(Error::io("open", path.join(&name)))?;
+        streams.push((name, file));
+    }
+    let side = |name: &str| match fs::read(path.join(SIDE).join(name)) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("read", path.join(SIDE).join(name))(e)),
+    };
+    Ok(Trace {
+        reader: Reader::new(info, streams),
+        summary: side(Summary::FILE)?
+            .map(|text| Summary::parse(&text))
+            .transpose()?,
+        symbols: side(Symbols::FILE)?
+            .map(|text| Symbols::parse(&text))
+            .transpose()?
+            .unwrap_or_default(),
+        processes: side(Processes::FILE)?
+            .map(|text| Processes::parse(&text))
+            .transpose()?
+            .unwrap_or_default(),
+    })
+}
+
+/// The visible files beside the metadata, in order of name and number.
+fn stream_names(path: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if let Ok(name) = entry.file_name().into_string()
+            && !name.starts_with('.')
+            && name != METADATA
+            && entry.file_type()?.is_file()
+        {
+            names.push(name);
+        }
+    }
+    names.sort_by_cached_key(|name| match name.rsplit_once('_') {
+        Some((buffer, cpu)) => (buffer.to_owned(), cpu.parse::<u32>().unwrap_or(u32::MAX)),
+        None => (name.clone(), 0),
+    });
+    Ok(names)
+}
+
+/// Removes a trace's files; what else lies there stays and makes the directory occupied.
+fn clear(path: &Path) -> io::Result<()> {
+    for name in stream_names(path)? {
+        if is_stream_name(&name) {
+            fs::remove_file(path.join(name))?;
+        }
+    }
+    for name in [Summary::FILE, Symbols::FILE, Processes::FILE] {
+        ignore_missing(fs::remove_file(path.join(SIDE).join(name)))?;
+    }
+    ignore_missing(fs::remove_dir(path.join(SIDE)))?;
+    fs::remove_file(path.join(METADATA))
+}
+
+fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn is_stream_name(name: &str) -> bool {
+    let number = name.rsplit_once('_').map(|(_, cpu)| cpu);
+    number.is_some_and(|cpu| !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+impl Directory {
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Folder for Directory {
+    type File = File;
+
+    fn create(&mut self, name: &str) -> Result<File> {
+        let path = self.path.join(name);
+        File::create(&path).map_err(Error::io("create", path))
+    }
+
+    /// Writes beside, then renames: readers see the old or the new bytes, never a part.
+    fn replace(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.path.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
+        }
+        let leaf = name.rsplit('/').next().unwrap_or(name);
+        let beside = path.with_file_name(format!(".{leaf}.new"));
+        let written = File::create(&beside)
+            .and_then(|mut file| file.write_all(bytes))
+            .and_then(|()| fs::rename(&beside, &path));
+        written.map_err(|e| {
+            // The disk may be full: leave nothing half written behind. That this can fail too changes nothing.
+            _ = fs::remove_file(&beside);
+            Error::io("write", path)(e)
+        })
+    }
+}
+
+impl StreamFile for File {
+    fn truncate(&mut self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)?;
+        io::Seek::seek(self, io::SeekFrom::Start(bytes)).map(|_| ())
+    }
+}

@@ -1,0 +1,177 @@
+//! The `env` strings that carry what TSDL cannot: `KIND FIELD FIELD:hint …`, the fields in reading order; not their places.
+//!
+//! ```text
+//! bool   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   string(256)
+//! ```
+//! A hint on an array is about its elements. Bytes outside a small set are written `%xx`; an empty word is `%`.
+
+use crate::layout::{FieldType, Names, Space};
+
+/// What is to be known about one field beyond TSDL.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Hint {
+    Bool,
+    Pointer {
+        symbolic: bool,
+    },
+    Flags(Names),
+    /// Where TSDL cannot hold the names: there are none, or one is out of the integer's range.
+    Enumeration(Names),
+    Stack {
+        space: Space,
+        max: u32,
+    },
+    String {
+        max: u32,
+    },
+}
+
+impl Hint {
+    /// The hint that `ty` needs, if any.
+    pub(super) fn of(ty: &FieldType) -> Option<Self> {
+        Some(match ty {
+            FieldType::Bool => Self::Bool,
+            FieldType::Pointer { symbolic } => Self::Pointer { symbolic: *symbolic },
+            FieldType::Flags { names, .. } => Self::Flags(names.clone()),
+            FieldType::Enumeration { size, signed, names } if !expressible(*size, *signed, names) => {
+                Self::Enumeration(names.clone())
+            }
+            FieldType::Stack { space, max } => Self::Stack {
+                space: *space,
+                max: *max,
+            },
+            FieldType::String { max } => Self::String { max: *max },
+            FieldType::Array { element, .. } => return Self::of(element),
+            _ => return None,
+        })
+    }
+
+    pub(super) fn is_variable(&self) -> bool {
+        matches!(self, Self::Stack { .. } | Self::String { .. })
+    }
+
+    /// `:hint`, appended to a field's name.
+    pub(super) fn write(&self, out: &mut String) {
+        match self {
+            Self::Bool => out.push_str(":bool"),
+            Self::Pointer { symbolic: true } => out.push_str(":symbol"),
+            Self::Pointer { symbolic: false } => out.push_str(":pointer"),
+            Self::Flags(names) => write_names(":flags", names, out),
+            Self::Enumeration(names) => write_names(":enum", names, out),
+            Self::Stack {
+                space: Space::Kernel,
+                max,
+            } => out.push_str(&format!(":kstack({max})")),
+            Self::Stack {
+                space: Space::User,
+                max,
+            } => out.push_str(&format!(":ustack({max})")),
+            Self::String { max } => out.push_str(&format!(":string({max})")),
+        }
+    }
+
+    /// Reads what `write` wrote, without the colon.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (word, argument) = match text.split_once('(') {
+            Some((word, rest)) => (word, rest.strip_suffix(')')?),
+            None => (text, ""),
+        };
+        Some(match word {
+            "bool" => Self::Bool,
+            "symbol" => Self::Pointer { symbolic: true },
+            "pointer" => Self::Pointer { symbolic: false },
+            "flags" => Self::Flags(parse_names(argument)?),
+            "enum" => Self::Enumeration(parse_names(argument)?),
+            "kstack" => Self::Stack {
+                space: Space::Kernel,
+                max: argument.parse().ok()?,
+            },
+            "ustack" => Self::Stack {
+                space: Space::User,
+                max: argument.parse().ok()?,
+            },
+            "string" => Self::String {
+                max: argument.parse().ok()?,
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// Whether TSDL can hold an enumeration's names: there is at least one and each value fits.
+pub(super) fn expressible(size: u8, signed: bool, names: &Names) -> bool {
+    let bits = u32::from(size) * 8;
+    let fits = |value: i64| match (signed, bits) {
+        (_, 64) => true,
+        (true, _) => (-(1_i64 << (bits - 1))..1_i64 << (bits - 1)).contains(&value),
+        (false, _) => (0..1_i64 << bits).contains(&value),
+    };
+    !names.is_empty() && names.iter().all(|(value, _)| fits(*value))
+}
+
+fn write_names(word: &str, names: &Names, out: &mut String) {
+    out.push_str(word);
+    out.push('(');
+    for (i, (value, name)) in names.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        out.push_str(&format!("{value}="));
+        encode(name, out);
+    }
+    out.push(')');
+}
+
+fn parse_names(text: &str) -> Option<Names> {
+    let mut names = Vec::new();
+    for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+        let (value, name) = pair.split_once('=')?;
+        names.push((value.parse().ok()?, decode(name)?));
+    }
+    Some(names.into())
+}
+
+/// Appends a word in which only a small set of characters stands for itself.
+pub(super) fn encode(word: &str, out: &mut String) {
+    if word.is_empty() {
+        out.push('%');
+    }
+    for byte in word.bytes() {
+        match byte {
+            b'a'..=b'z'
+            | b'A'..=b'Z'
+            | b'0'..=b'9'
+            | b'_'
+            | b'-'
+            | b'+'
+            | b'.'
+            | b'/'
+            | b'|'
+            | b'<'
+            | b'>' => {
+                out.push(char::from(byte));
+            }
+            _ => out.push_str(&format!("%{byte:02x}")),
+        }
+    }
+}
+
+/// Reads what `encode` wrote.
+pub(super) fn decode(word: &str) -> Option<String> {
+    if word == "%" {
+        return Some(String::new());
+    }
+    let mut bytes = Vec::new();
+    let mut rest = word.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        if first == b'%' {
+            let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &tail[2..];
+        } else {
+            bytes.push(first);
+            rest = tail;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}

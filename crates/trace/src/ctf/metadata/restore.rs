@@ -1,0 +1,309 @@
+//! From a tree of TSDL to the `TraceInfo` that it was written from, refusing what other tracers wrote with a clear word.
+
+use super::hint::{Hint, decode};
+use super::tree::{Block, Entry, Integer, Length, Type, blocks};
+use super::{CONTEXT, END, FORMAT, HEADER, identifiers, length_name};
+use crate::error::{Error, Result};
+use crate::event::{EventClass, EventId};
+use crate::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
+use crate::layout::{Base, FieldType, Layout};
+
+/// Reads metadata text that Kestrel wrote.
+///
+/// Errors name the line. Text of other tracers is refused, also where it is sound CTF.
+pub fn parse(text: &str) -> Result<TraceInfo> {
+    let blocks = blocks(text)?;
+    let one = |name: &str| match blocks.iter().find(|block| block.name == name) {
+        Some(block) => Ok(block),
+        None => Err(Error::Metadata {
+            line: 1,
+            why: format!("there is no {name} block"),
+        }),
+    };
+    let env = one("env")?;
+    check_tracer(env)?;
+    let trace = one("trace")?;
+    trace.shape("packet.header", HEADER)?;
+    one("stream")?.shape("packet.context", CONTEXT)?;
+    let Some(uuid) = Uuid::parse(trace.text("uuid")?) else {
+        return trace.fail("the uuid is none");
+    };
+    let text = |key| env.text(key).map(str::to_owned);
+    Ok(TraceInfo {
+        uuid,
+        clock: clock(one("clock")?)?,
+        hostname: text("hostname")?,
+        kernel_release: text("kernel_release")?,
+        machine: text("machine")?,
+        tracer_version: text("tracer_version")?,
+        command: text("command")?,
+        buffers: buffers(env)?,
+        events: blocks
+            .iter()
+            .filter(|block| block.name == "event")
+            .map(|block| event(block, env))
+            .collect::<Result<_>>()?,
+    })
+}
+
+impl Block {
+    fn fail<T>(&self, why: impl Into<String>) -> Result<T> {
+        Err(Error::Metadata {
+            line: self.line,
+            why: why.into(),
+        })
+    }
+
+    fn text(&self, key: &str) -> Result<&str> {
+        match self.entries.get(key) {
+            Some(Entry::Text(text)) => Ok(text),
+            _ => self.fail(format!("{} has no text {key}", self.name)),
+        }
+    }
+
+    fn number<N: TryFrom<i128>>(&self, key: &str) -> Result<N> {
+        let number = match self.entries.get(key) {
+            Some(Entry::Number(number)) => N::try_from(*number).ok(),
+            _ => None,
+        };
+        match number {
+            Some(number) => Ok(number),
+            None => self.fail(format!("{} has no number {key}", self.name)),
+        }
+    }
+
+    fn fields(&self, key: &str) -> Result<&[(String, Type)]> {
+        match self.entries.get(key) {
+            Some(Entry::Type(Type::Struct(fields))) => Ok(fields),
+            _ => self.fail(format!("{} has no struct {key}", self.name)),
+        }
+    }
+
+    /// Checks that a struct is laid out as the pages are.
+    fn shape(&self, key: &str, shape: &[(&str, u32)]) -> Result<()> {
+        let fields = self.fields(key)?;
+        let same = fields.len() == shape.len()
+            && fields.iter().zip(shape).all(|((name, ty), (expected, bits))| {
+                name == expected && width(ty) == Some(u64::from(*bits))
+            });
+        if same {
+            Ok(())
+        } else {
+            self.fail(format!("{key} is not laid out as Kestrel's packets are"))
+        }
+    }
+}
+
+fn width(ty: &Type) -> Option<u64> {
+    match ty {
+        Type::Integer(integer) => Some(integer.bits),
+        Type::Array(element, Length::Constant(count)) => width(element)?.checked_mul(u64::from(*count)),
+        _ => None,
+    }
+}
+
+fn check_tracer(env: &Block) -> Result<()> {
+    let tracer = env.text("tracer_name").unwrap_or("another tracer");
+    if tracer != "kestrel" {
+        return env.fail(format!(
+            "it was written by {tracer}, not by Kestrel; babeltrace2 reads any CTF trace"
+        ));
+    }
+    let format: u64 = env.number("trace_format")?;
+    if format != FORMAT {
+        return env.fail(format!(
+            "trace format {format} is not known to this version, which reads format {FORMAT}"
+        ));
+    }
+    Ok(())
+}
+
+fn clock(block: &Block) -> Result<ClockOffset> {
+    let frequency: u64 = block.number("freq")?;
+    if frequency != 1_000_000_000 {
+        return block.fail("the clock does not count ns");
+    }
+    Ok(ClockOffset {
+        seconds: block.number("offset_s")?,
+        nanoseconds: block.number("offset")?,
+    })
+}
+
+fn buffers(env: &Block) -> Result<Vec<BufferInfo>> {
+    let mut all = Vec::new();
+    for (key, entry) in &env.entries {
+        let (Some(number), Entry::Text(text)) = (key.strip_prefix("buffer_"), entry) else {
+            continue;
+        };
+        match buffer(number, text) {
+            Some(buffer) => all.push(buffer),
+            None => return env.fail(format!("{key} does not describe a buffer")),
+        }
+    }
+    all.sort_by_key(|buffer| buffer.number);
+    Ok(all)
+}
+
+fn buffer(number: &str, text: &str) -> Option<BufferInfo> {
+    let mut words = text.split(' ');
+    let buffer = BufferInfo {
+        number: number.parse().ok()?,
+        name: decode(words.next()?)?,
+        mode: match words.next()? {
+            "overwrite" => BufferMode::Overwrite,
+            "discard" => BufferMode::Discard,
+            _ => return None,
+        },
+        bytes_per_cpu: words.next()?.parse().ok()?,
+    };
+    words.next().is_none().then_some(buffer)
+}
+
+fn event(block: &Block, env: &Block) -> Result<EventClass> {
+    let id: u16 = block.number("id")?;
+    let name = block.text("name")?.to_owned();
+    let Ok(hints) = env.text(&format!("event_{id}")) else {
+        return block.fail(format!("env says nothing about event {id}, {name}"));
+    };
+    let Some((kind, fields)) = reading_order(hints) else {
+        return block.fail(format!(
+            "env's words about event {id}, {name}, are not understood"
+        ));
+    };
+    let declared = block.fields("fields")?;
+    let names = identifiers(
+        fields
+            .iter()
+            .map(|(name, hint)| (name.as_str(), hint.as_ref().is_some_and(Hint::is_variable))),
+    );
+    let mut typed = Vec::new();
+    for ((field, hint), identifier) in fields.into_iter().zip(&names) {
+        let found = declared
+            .iter()
+            .find(|(declared, _)| declared.strip_prefix('_') == Some(identifier));
+        match found.and_then(|(_, ty)| field_type(ty, hint.as_ref())) {
+            Some(ty) => typed.push((field, ty)),
+            None => {
+                return block.fail(format!(
+                    "field {field} of event {name} is not as Kestrel writes it"
+                ));
+            }
+        }
+    }
+    let layout = Layout::new(typed);
+    if !same_order(&layout, &names, declared) {
+        return block.fail(format!(
+            "the fields of event {name} do not lie as Kestrel lays them out"
+        ));
+    }
+    Ok(EventClass {
+        id: EventId(id),
+        name,
+        kind,
+        layout,
+    })
+}
+
+/// A field's name and hint.
+type Hinted = (String, Option<Hint>);
+
+/// The kind, and the fields in reading order.
+fn reading_order(text: &str) -> Option<(String, Vec<Hinted>)> {
+    let mut words = text.split(' ');
+    let kind = decode(words.next()?)?;
+    let fields = words.map(|word| match word.split_once(':') {
+        Some((name, hint)) => Some((decode(name)?, Some(Hint::parse(hint)?))),
+        None => Some((decode(word)?, None)),
+    });
+    Some((kind, fields.collect::<Option<_>>()?))
+}
+
+fn field_type(ty: &Type, hint: Option<&Hint>) -> Option<FieldType> {
+    Some(match (ty, hint) {
+        (Type::Array(_, Length::Field(_)), Some(Hint::Stack { space, max })) => FieldType::Stack {
+            space: *space,
+            max: *max,
+        },
+        (Type::Array(_, Length::Field(_)), Some(Hint::String { max })) => FieldType::String { max: *max },
+        (Type::Array(element, Length::Constant(size)), None) if is_text(element) => {
+            FieldType::Text { size: *size }
+        }
+        (Type::Array(element, Length::Constant(count)), _) => FieldType::Array {
+            element: Box::new(field_type(element, hint)?),
+            count: *count,
+        },
+        (Type::Enumeration(integer, names), None) => FieldType::Enumeration {
+            size: size(integer)?,
+            signed: integer.signed,
+            names: names.as_slice().into(),
+        },
+        (Type::Integer(integer), _) => number(integer, hint)?,
+        _ => return None,
+    })
+}
+
+fn number(integer: &Integer, hint: Option<&Hint>) -> Option<FieldType> {
+    let size = size(integer)?;
+    Some(match hint {
+        None => FieldType::Integer {
+            size,
+            signed: integer.signed,
+            base: match integer.base {
+                10 => Base::Decimal,
+                16 => Base::Hexadecimal,
+                8 => Base::Octal,
+                _ => return None,
+            },
+        },
+        Some(Hint::Bool) if size == 1 => FieldType::Bool,
+        Some(Hint::Pointer { symbolic }) if size == 8 => FieldType::Pointer { symbolic: *symbolic },
+        Some(Hint::Flags(names)) => FieldType::Flags {
+            size,
+            names: names.clone(),
+        },
+        Some(Hint::Enumeration(names)) => FieldType::Enumeration {
+            size,
+            signed: integer.signed,
+            names: names.clone(),
+        },
+        _ => return None,
+    })
+}
+
+fn size(integer: &Integer) -> Option<u8> {
+    matches!(integer.bits, 8 | 16 | 32 | 64).then_some((integer.bits / 8) as u8)
+}
+
+fn is_text(ty: &Type) -> bool {
+    matches!(
+        ty,
+        Type::Integer(Integer {
+            bits: 8,
+            text: true,
+            ..
+        })
+    )
+}
+
+/// Whether the declared fields stand in the order in which `layout` lays them out: fixed part, then tail.
+fn same_order(layout: &Layout, names: &[String], declared: &[(String, Type)]) -> bool {
+    let mut fixed: Vec<_> = layout.fields().iter().zip(names).collect();
+    fixed.sort_by_key(|(field, _)| field.offset());
+    let fixed = fixed.into_iter().map(|(field, name)| {
+        if field.ty.is_variable() {
+            format!("_{}", length_name(name))
+        } else {
+            format!("_{name}")
+        }
+    });
+    let tail = layout.tail().filter_map(|wanted| {
+        let mut both = layout.fields().iter().zip(names);
+        both.find(|(field, _)| std::ptr::eq(*field, wanted))
+            .map(|(_, name)| format!("_{name}"))
+    });
+    let declared = declared
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| name.strip_prefix('_') != Some(END));
+    fixed.chain(tail).eq(declared)
+}

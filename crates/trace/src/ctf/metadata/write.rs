@@ -1,0 +1,299 @@
+//! From a `TraceInfo` to TSDL text; reading it back is `restore`'s work.
+
+use super::hint::{self, Hint, encode};
+use super::{CONTEXT, END, FORMAT, HEADER, identifiers, length_name};
+use crate::error::{Error, Result};
+use crate::event::EventClass;
+use crate::info::{BufferMode, TraceInfo};
+use crate::layout::{Base, Field, FieldType, Layout};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// The metadata of a trace as TSDL text, which begins with `/* CTF 1.8 */`.
+///
+/// Fails where a layout holds what CTF has no words for (an integer of 3 bytes, an array of strings), or where two events
+/// have one number.
+pub fn text(info: &TraceInfo) -> Result<String> {
+    let mut events = String::new();
+    let mut aliases = BTreeSet::new();
+    let mut numbers = BTreeSet::new();
+    for event in &info.events {
+        if !numbers.insert(event.id) {
+            let both = format!(
+                "two events have number {}, one of them is {}",
+                event.id.0, event.name
+            );
+            return Err(Error::Contradiction(both));
+        }
+        write_event(event, &mut events, &mut aliases)?;
+    }
+    let mut out = String::from("/* CTF 1.8 */\n\n");
+    write_integers(&aliases, &mut out);
+    write_trace(info, &mut out);
+    write_env(info, &mut out);
+    write_stream(info, &mut out);
+    out.push_str(&events);
+    Ok(out)
+}
+
+/// An integer type as an alias: bytes, signedness, base.
+type Alias = (u8, bool, u8);
+
+fn alias_name((size, signed, base): Alias) -> String {
+    let sign = if signed { "" } else { "u" };
+    let base = match base {
+        16 => "_hex",
+        8 => "_oct",
+        _ => "",
+    };
+    format!("{sign}int{}{base}_t", u32::from(size) * 8)
+}
+
+fn write_integers(used: &BTreeSet<Alias>, out: &mut String) {
+    let always = [1, 2, 4, 8].map(|size| (size, false, 10));
+    let all: BTreeSet<Alias> = used.iter().copied().chain(always).collect();
+    for alias in all {
+        let (size, signed, base) = alias;
+        let bits = u32::from(size) * 8;
+        _ = writeln!(
+            out,
+            "typealias integer {{ size = {bits}; align = {bits}; signed = {signed}; base = {base}; }} := {};",
+            alias_name(alias)
+        );
+    }
+    out.push_str(
+        "typealias integer { size = 64; align = 64; signed = false; base = 16; } := addr_t;\n\
+         typealias integer { size = 8; align = 8; signed = false; encoding = UTF8; } := char_t;\n\n",
+    );
+}
+
+fn write_trace(info: &TraceInfo, out: &mut String) {
+    _ = writeln!(
+        out,
+        "trace {{\n    major = 1;\n    minor = 8;\n    uuid = \"{}\";\n    byte_order = le;",
+        info.uuid
+    );
+    out.push_str("    packet.header := struct {\n");
+    for (name, bits) in HEADER {
+        match bits {
+            128 => _ = writeln!(out, "        uint8_t {name}[16];"),
+            _ => _ = writeln!(out, "        uint{bits}_t {name};"),
+        }
+    }
+    out.push_str("    };\n};\n\n");
+}
+
+fn write_env(info: &TraceInfo, out: &mut String) {
+    out.push_str(
+        "env {\n    domain = \"kernel\";\n    sysname = \"Linux\";\n    tracer_name = \"kestrel\";\n",
+    );
+    for (key, value) in [
+        ("tracer_version", &info.tracer_version),
+        ("hostname", &info.hostname),
+        ("kernel_release", &info.kernel_release),
+        ("machine", &info.machine),
+        ("command", &info.command),
+    ] {
+        _ = writeln!(out, "    {key} = {};", quoted(value));
+    }
+    _ = writeln!(out, "    trace_format = {FORMAT};");
+    for buffer in &info.buffers {
+        let mode = match buffer.mode {
+            BufferMode::Overwrite => "overwrite",
+            BufferMode::Discard => "discard",
+        };
+        let mut text = String::new();
+        encode(&buffer.name, &mut text);
+        _ = writeln!(
+            out,
+            "    buffer_{} = \"{text} {mode} {}\";",
+            buffer.number, buffer.bytes_per_cpu
+        );
+    }
+    for event in &info.events {
+        _ = writeln!(out, "    event_{} = {};", event.id.0, quoted(&hints(event)));
+    }
+    out.push_str("};\n\n");
+}
+
+fn hints(event: &EventClass) -> String {
+    let mut text = String::new();
+    encode(&event.kind, &mut text);
+    for field in event.layout.fields() {
+        text.push(' ');
+        encode(&field.name, &mut text);
+        if let Some(hint) = Hint::of(&field.ty) {
+            hint.write(&mut text);
+        }
+    }
+    text
+}
+
+fn write_stream(info: &TraceInfo, out: &mut String) {
+    let clock = info.clock;
+    _ = writeln!(
+        out,
+        "clock {{\n    name = monotonic;\n    description = \"CLOCK_MONOTONIC\";\n    freq = 1000000000;\n    \
+         offset_s = {};\n    offset = {};\n}};\n",
+        clock.seconds, clock.nanoseconds
+    );
+    for (bits, align) in [(48, 8), (64, 64)] {
+        _ = writeln!(
+            out,
+            "typealias integer {{ size = {bits}; align = {align}; signed = false; map = clock.monotonic.value; }} := time{bits}_t;"
+        );
+    }
+    out.push_str("\nstream {\n    id = 0;\n    packet.context := struct {\n");
+    for (name, bits) in CONTEXT {
+        let ty = if name.starts_with("timestamp") {
+            "time"
+        } else {
+            "uint"
+        };
+        _ = writeln!(out, "        {ty}{bits}_t {name};");
+    }
+    out.push_str(
+        "    };\n    event.header := struct {\n        uint16_t id;\n        time48_t timestamp;\n    } align(64);\n    \
+         event.context := struct {\n        uint32_t _pid;\n        uint32_t _tid;\n    };\n};\n",
+    );
+}
+
+fn write_event(event: &EventClass, out: &mut String, aliases: &mut BTreeSet<Alias>) -> Result<()> {
+    _ = write!(
+        out,
+        "\nevent {{\n    name = {};\n    id = {};\n    stream_id = 0;\n    fields := struct {{\n",
+        quoted(&event.name),
+        event.id.0
+    );
+    let layout = &event.layout;
+    let names = identifiers(
+        layout
+            .fields()
+            .iter()
+            .map(|f| (f.name.as_str(), f.ty.is_variable())),
+    );
+    let named: Vec<(&Field, &String)> = layout.fields().iter().zip(&names).collect();
+    let mut line = |text: &str| _ = writeln!(out, "        {text};");
+    for (field, name) in in_memory_order(&named) {
+        if field.ty.is_variable() {
+            line(&format!("uint16_t _{}", length_name(name)));
+        } else {
+            line(&declaration(event, field, name, aliases)?);
+        }
+    }
+    for tail in layout.tail() {
+        let name = named
+            .iter()
+            .find(|(field, _)| std::ptr::eq(*field, tail))
+            .map_or("", |(_, name)| name);
+        let ty = if matches!(tail.ty, FieldType::Stack { .. }) {
+            "addr_t"
+        } else {
+            "char_t"
+        };
+        line(&format!("{ty} _{name}[_{}]", length_name(name)));
+    }
+    if needs_end(layout) {
+        line(&format!("struct {{ }} align(64) _{END}"));
+    }
+    out.push_str("    };\n};\n");
+    Ok(())
+}
+
+fn in_memory_order<'a>(named: &[(&'a Field, &'a String)]) -> Vec<(&'a Field, &'a String)> {
+    let mut all = named.to_vec();
+    all.sort_by_key(|(field, _)| field.offset());
+    all
+}
+
+/// Whether the last field may leave the record's length unaligned. A reader would take the padding before the end of the
+/// content for one more event (babeltrace2 2.0.4 does), so the fields must be said to reach over it.
+fn needs_end(layout: &Layout) -> bool {
+    layout.constant_size() != Some(layout.fixed_end())
+}
+
+/// `type _name[count]`.
+fn declaration(
+    event: &EventClass,
+    field: &Field,
+    name: &str,
+    aliases: &mut BTreeSet<Alias>,
+) -> Result<String> {
+    let fail = |why| Error::Inexpressible {
+        event: event.name.clone(),
+        field: field.name.clone(),
+        why,
+    };
+    let mut counts = String::new();
+    let mut ty = &field.ty;
+    while let FieldType::Array { element, count } = ty {
+        _ = write!(counts, "[{count}]");
+        ty = element;
+    }
+    let mut integer = |size: u8, signed: bool, base: u8| match size {
+        1 | 2 | 4 | 8 => {
+            aliases.insert((size, signed, base));
+            Ok(alias_name((size, signed, base)))
+        }
+        _ => Err(fail("is an integer whose size is not 1, 2, 4 or 8 bytes")),
+    };
+    let text = match ty {
+        FieldType::Integer { size, signed, base } => integer(*size, *signed, number_of(*base))?,
+        FieldType::Bool => integer(1, false, 10)?,
+        FieldType::Pointer { .. } => "addr_t".into(),
+        FieldType::Flags { size, .. } => integer(*size, false, 16)?,
+        FieldType::Enumeration { size, signed, names } => {
+            let container = integer(*size, *signed, 10)?;
+            if hint::expressible(*size, *signed, names) {
+                enumeration(&container, *signed, names)
+            } else {
+                container
+            }
+        }
+        FieldType::Text { size } => {
+            _ = write!(counts, "[{size}]");
+            "char_t".into()
+        }
+        FieldType::Array { .. } | FieldType::String { .. } | FieldType::Stack { .. } => {
+            return Err(fail("is an array of elements of variable length"));
+        }
+    };
+    Ok(format!("{text} _{name}{counts}"))
+}
+
+fn number_of(base: Base) -> u8 {
+    match base {
+        Base::Decimal => 10,
+        Base::Hexadecimal => 16,
+        Base::Octal => 8,
+    }
+}
+
+fn enumeration(container: &str, signed: bool, names: &[(i64, String)]) -> String {
+    let mut out = format!("enum : {container} {{ ");
+    for (i, (value, name)) in names.iter().enumerate() {
+        let comma = if i > 0 { ", " } else { "" };
+        let name = quoted(name);
+        if signed {
+            _ = write!(out, "{comma}{name} = {value}");
+        } else {
+            _ = write!(out, "{comma}{name} = {}", *value as u64);
+        }
+    }
+    out + " }"
+}
+
+/// A TSDL string literal.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            c if (c as u32) < 0x20 || c == '\x7f' => _ = write!(out, "\\{:03o}", c as u32),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

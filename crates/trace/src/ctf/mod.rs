@@ -1,0 +1,14 @@
+//! Common Trace Format 1.8, both ways: metadata text, packets, and the directory that holds them; only `directory` touches files.
+
+pub mod directory;
+pub mod metadata;
+pub mod packet;
+pub mod pages;
+pub mod read;
+pub mod write;
+
+/// Name of the file that holds the metadata text.
+pub const METADATA: &str = "metadata";
+
+/// The folder within a trace for what CTF cannot hold; readers of CTF skip hidden entries.
+pub const SIDE: &str = ".kestrel";

@@ -1,0 +1,245 @@
+//! Reads a trace: streams merged by time, packet by packet in constant memory, losses counted, cuts survived and named.
+
+use super::packet::{Continuity, NotAPacket, Packet, Page, State};
+use crate::decode::{EventTable, Extent};
+use crate::error::{Error, Result};
+use crate::info::TraceInfo;
+use crate::packet::{HEADER, PAGE};
+use crate::record::Record;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, BufReader, Read};
+
+/// What is not in a trace though it happened, as far as its packets tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// Events that a full buffer refused.
+    pub discarded: u64,
+    /// Packets missing between others: overwritten before they were read.
+    pub packets_missing: u64,
+    /// Packets that could not be read to their end.
+    pub packets_damaged: u64,
+    /// What was wrong, in words, for each stream where something was (the first of each stream).
+    pub notes: Vec<String>,
+}
+
+impl Losses {
+    /// Whether nothing is missing.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The records of a trace in order of time; of equal times, that of the earlier stream comes first.
+#[derive(Debug)]
+pub struct Reader<R> {
+    info: TraceInfo,
+    events: EventTable,
+    streams: Vec<Stream<R>>,
+    /// The next times of all streams but the current.
+    order: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The stream of the record handed out last.
+    current: Option<usize>,
+    started: bool,
+}
+
+#[derive(Debug)]
+struct Stream<R> {
+    name: String,
+    input: BufReader<R>,
+    page: Box<Page>,
+    cpu: u32,
+    /// The records of the page that were not handed out: these bytes of it.
+    at: usize,
+    end: usize,
+    /// The record at `at`.
+    next: Option<Extent>,
+    previous_ns: u64,
+    continuity: Continuity,
+    packets: u64,
+    losses: Losses,
+}
+
+/// Bytes read at once from each stream: 16 packets; 512 CPUs take 32 MiB.
+const CHUNK: usize = 16 * PAGE as usize;
+
+impl<R: Read> Reader<R> {
+    /// Reads `streams`, each with its name for messages.
+    pub fn new(info: TraceInfo, streams: Vec<(String, R)>) -> Self {
+        Self {
+            events: EventTable::new(info.events.iter().cloned()),
+            streams: streams
+                .into_iter()
+                .map(|(name, input)| Stream::new(name, input))
+                .collect(),
+            order: BinaryHeap::new(),
+            current: None,
+            started: false,
+            info,
+        }
+    }
+
+    /// What the trace says about itself.
+    pub fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    /// The next record in time.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "the record borrows the reader, which an iterator's cannot"
+    )]
+    pub fn next(&mut self) -> Result<Option<Record<'_>>> {
+        self.advance()?;
+        let Some(current) = self.current else {
+            return Ok(None);
+        };
+        let stream = &self.streams[current];
+        Ok(stream.next.and_then(|extent| {
+            self.events
+                .at(extent, &stream.page[stream.at..stream.end], stream.cpu)
+        }))
+    }
+
+    /// Makes the stream of the next record the current one.
+    fn advance(&mut self) -> Result<()> {
+        if !self.started {
+            self.started = true;
+            for (index, stream) in self.streams.iter_mut().enumerate() {
+                if let Some(time) = stream.advance(&self.events, &self.info)? {
+                    self.order.push(Reverse((time, index)));
+                }
+            }
+        } else if let Some(current) = self.current
+            && let Some(time) = self.streams[current].advance(&self.events, &self.info)?
+        {
+            match self.order.peek() {
+                Some(Reverse(other)) if *other < (time, current) => self.order.push(Reverse((time, current))),
+                _ => return Ok(()),
+            }
+        }
+        self.current = self.order.pop().map(|Reverse((_, index))| index);
+        Ok(())
+    }
+
+    /// Packets read so far.
+    pub fn packets(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.packets).sum()
+    }
+
+    /// What is missing from what was read so far: from the whole trace, after its last record.
+    pub fn losses(&self) -> Losses {
+        let mut all = Losses::default();
+        for stream in &self.streams {
+            all.discarded += stream.losses.discarded;
+            all.packets_missing += stream.losses.packets_missing;
+            all.packets_damaged += stream.losses.packets_damaged;
+            all.notes.extend(stream.losses.notes.iter().cloned());
+        }
+        all
+    }
+}
+
+impl<R: Read> Stream<R> {
+    fn new(name: String, input: R) -> Self {
+        Self {
+            name,
+            input: BufReader::with_capacity(CHUNK, input),
+            page: Box::new([0; PAGE as usize]),
+            cpu: 0,
+            at: 0,
+            end: 0,
+            next: None,
+            previous_ns: 0,
+            continuity: Continuity::default(),
+            packets: 0,
+            losses: Losses::default(),
+        }
+    }
+
+    /// Steps over the record at hand to the next one, in the next page if need be; gives its time.
+    fn advance(&mut self, events: &EventTable, info: &TraceInfo) -> Result<Option<u64>> {
+        if let Some(extent) = self.next.take() {
+            self.at += extent.size;
+            self.previous_ns = extent.time_ns;
+        }
+        loop {
+            if self.at < self.end {
+                match events.extent(&self.page[self.at..self.end], self.previous_ns) {
+                    Ok(extent) => {
+                        self.next = Some(extent);
+                        return Ok(Some(extent.time_ns));
+                    }
+                    Err(damage) => {
+                        let at = self.at;
+                        self.damaged(&format!("{damage} at byte {at}"));
+                        self.at = self.end;
+                    }
+                }
+            } else if !self.load(info)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads the next page; false at the end of the file.
+    fn load(&mut self, info: &TraceInfo) -> Result<bool> {
+        let read =
+            fill(&mut self.input, self.page.as_mut_slice()).map_err(Error::io("read stream", &self.name))?;
+        (self.at, self.end) = (0, 0);
+        if read == 0 {
+            return Ok(false);
+        }
+        self.packets += 1;
+        if read < self.page.len() {
+            self.damaged(&format!("only {read} bytes of it are there, the file was cut"));
+            return Ok(false);
+        }
+        match Packet::parse(self.page.as_slice()) {
+            Ok(packet) if packet.uuid != info.uuid => {
+                let why = format!("it belongs to trace {}", packet.uuid);
+                self.damaged(&why);
+            }
+            Ok(packet) => {
+                let gap = self.continuity.follow(&packet);
+                (self.cpu, self.previous_ns) = (packet.cpu, packet.begin_ns);
+                self.at = HEADER as usize;
+                self.end = self.at + packet.content().len();
+                let unsealed = packet.state != State::Whole;
+                self.losses.packets_missing += gap.packets;
+                self.losses.discarded += gap.discarded;
+                if unsealed {
+                    self.damaged("its writers never left it; what they committed is read");
+                }
+            }
+            Err(why @ NotAPacket::Magic) if self.page.iter().all(|byte| *byte == 0) => {
+                self.damaged(&format!("{why}: it is all zeros"));
+            }
+            Err(why) => self.damaged(&why.to_string()),
+        }
+        Ok(true)
+    }
+
+    fn damaged(&mut self, why: &str) {
+        self.losses.packets_damaged += 1;
+        if self.losses.notes.is_empty() {
+            let note = format!("{}: packet {}: {why}", self.name, self.packets - 1);
+            self.losses.notes.push(note);
+        }
+    }
+}
+
+/// Reads until `bytes` are full or the input ends; gives how many were read.
+fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match input.read(&mut bytes[done..]) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,188 @@
+//! Writes a trace: runs of whole pages appended to one stream per buffer and CPU, metadata, side data; the files themselves are a `Folder`'s.
+
+use super::packet::Packet;
+use super::{METADATA, SIDE, metadata};
+use crate::error::{Error, Result};
+use crate::event::EventClass;
+use crate::info::TraceInfo;
+use crate::packet::PAGE;
+use crate::process::Processes;
+use crate::summary::Summary;
+use crate::symbol::Symbols;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// Where a trace's files go.
+pub trait Folder {
+    /// A stream.
+    type File: StreamFile;
+    /// A new, empty file.
+    fn create(&mut self, name: &str) -> Result<Self::File>;
+    /// Gives a file new contents at one blow; a folder in its name is created.
+    fn replace(&mut self, name: &str, bytes: &[u8]) -> Result<()>;
+}
+
+/// A file that can be cut back to whole packets.
+pub trait StreamFile: Write {
+    /// Cuts the file to `bytes`; the next write appends there.
+    fn truncate(&mut self, bytes: u64) -> io::Result<()>;
+}
+
+/// Writes one trace.
+///
+/// The directory is a readable trace from the first moment: metadata is there before the first packet, and a failed write
+/// leaves whole packets only.
+#[derive(Debug)]
+pub struct Writer<F: Folder> {
+    folder: F,
+    info: TraceInfo,
+    streams: BTreeMap<(u32, u32), Stream<F::File>>,
+}
+
+#[derive(Debug)]
+struct Stream<W> {
+    name: String,
+    file: W,
+    bytes: u64,
+}
+
+/// How much was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Files with packets.
+    pub streams: usize,
+    /// Packets in them.
+    pub packets: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+}
+
+impl<F: Folder> Writer<F> {
+    /// Begins a trace in an empty folder: writes its metadata.
+    pub fn create(folder: F, info: TraceInfo) -> Result<Self> {
+        for buffer in &info.buffers {
+            let sound = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            if buffer.name.is_empty() || !buffer.name.chars().all(sound) {
+                return Err(Error::Contradiction(format!(
+                    "{:?} cannot be a buffer's name, since its streams are named after it",
+                    buffer.name
+                )));
+            }
+        }
+        let mut writer = Self {
+            folder,
+            info,
+            streams: BTreeMap::new(),
+        };
+        writer.write_metadata()?;
+        Ok(writer)
+    }
+
+    fn write_metadata(&mut self) -> Result<()> {
+        let text = metadata::text(&self.info)?;
+        self.folder.replace(METADATA, text.as_bytes())
+    }
+
+    /// What the trace says about itself.
+    pub fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &F {
+        &self.folder
+    }
+
+    /// Adds event classes; the metadata is written anew.
+    pub fn add_events(&mut self, events: impl IntoIterator<Item = EventClass>) -> Result<()> {
+        self.info.events.extend(events);
+        self.write_metadata()
+    }
+
+    /// Appends whole packets, in order, to the stream of that buffer and CPU, with as few writes as the system allows.
+    ///
+    /// `pages` is a multiple of the page size long and holds sealed packets (see `packet::seal`). If the disk is full, the file is cut
+    /// back to whole packets and the error says how many stayed.
+    pub fn append(&mut self, buffer: u32, cpu: u32, pages: &[u8]) -> Result<()> {
+        if !pages.len().is_multiple_of(PAGE as usize) {
+            return Err(Error::Fraction { bytes: pages.len() });
+        }
+        if pages.is_empty() {
+            return Ok(());
+        }
+        debug_assert!(
+            pages
+                .chunks_exact(PAGE as usize)
+                .all(|page| Packet::parse(page).is_ok())
+        );
+        self.stream(buffer, cpu)?.append(pages)
+    }
+
+    fn stream(&mut self, buffer: u32, cpu: u32) -> Result<&mut Stream<F::File>> {
+        use std::collections::btree_map::Entry;
+        match self.streams.entry((buffer, cpu)) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => {
+                let Some(info) = self.info.buffer(buffer) else {
+                    return Err(Error::UnknownBuffer(buffer));
+                };
+                let name = format!("{}_{cpu}", info.name);
+                let file = self.folder.create(&name)?;
+                Ok(entry.insert(Stream { name, file, bytes: 0 }))
+            }
+        }
+    }
+
+    /// How much was written so far.
+    pub fn written(&self) -> Written {
+        let bytes = self.streams.values().map(|stream| stream.bytes).sum();
+        Written {
+            streams: self.streams.len(),
+            packets: bytes / u64::from(PAGE),
+            bytes,
+        }
+    }
+
+    /// Writes what CTF cannot hold, beside the streams.
+    pub fn finish(mut self, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Result<Written> {
+        for (name, text) in [
+            (Summary::FILE, summary.to_text()),
+            (Symbols::FILE, symbols.to_text()),
+            (Processes::FILE, processes.to_text()),
+        ] {
+            self.folder.replace(&format!("{SIDE}/{name}"), text.as_bytes())?;
+        }
+        Ok(self.written())
+    }
+}
+
+impl<W: StreamFile> Stream<W> {
+    fn append(&mut self, pages: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < pages.len() {
+            match self.file.write(&pages[done..]) {
+                Ok(0) => return self.cut(pages.len(), done, io::ErrorKind::WriteZero.into()),
+                Ok(bytes) => done += bytes,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return self.cut(pages.len(), done, e),
+            }
+        }
+        self.bytes += done as u64;
+        Ok(())
+    }
+
+    /// After `done` of `wanted` bytes: keeps whole packets.
+    fn cut(&mut self, wanted: usize, done: usize, source: io::Error) -> Result<()> {
+        let page = PAGE as usize;
+        let whole = done / page * page;
+        self.bytes += whole as u64;
+        // Should this fail as well, readers will find the cut packet and say so.
+        _ = self.file.truncate(self.bytes);
+        Err(Error::Append {
+            stream: self.name.clone(),
+            kept: self.bytes / u64::from(PAGE),
+            lost: ((wanted - whole) / page) as u64,
+            source,
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! What can go wrong with a trace, in one enum: what was attempted, on what, and what the system said.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The result of this crate's fallible functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a trace could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each case and field is")]
+pub enum Error {
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("{} exists and is not an empty directory", path.display())]
+    Occupied { path: PathBuf },
+    #[error("{} is not a trace directory: it has no metadata file", path.display())]
+    NoMetadata { path: PathBuf },
+    #[error("cannot read {what}: {why}")]
+    Side { what: String, why: String },
+    #[error("cannot understand the trace's metadata, line {line}: {why}")]
+    Metadata { line: u32, why: String },
+    #[error("cannot describe event {event} in CTF: field {field} {why}")]
+    Inexpressible {
+        event: String,
+        field: String,
+        why: &'static str,
+    },
+    #[error("cannot describe the trace in CTF: {0}")]
+    Contradiction(String),
+    #[error("cannot append {bytes} bytes to a trace: not a whole number of pages")]
+    Fraction { bytes: usize },
+    #[error("buffer {0} is not one of the trace's")]
+    UnknownBuffer(u32),
+    /// The file was cut back to whole packets; the trace can be read up to there.
+    #[error(
+        "cannot append to {stream}: {source}; {kept} whole packets were kept in this file, {lost} were not written"
+    )]
+    Append {
+        stream: String,
+        kept: u64,
+        lost: u64,
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Closure for `map_err`: `action` failed on `path`.
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { action, path, source }
+    }
+
+    /// The system's error number, if the system said so: `ENOSPC` for a full disk.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Io { source, .. } | Self::Append { source, .. } => source.raw_os_error(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What a trace says about itself: identity, clock, origin, buffers, events; all of it survives a round trip through CTF metadata.
+
+use crate::event::EventClass;
+
+/// A trace's identity: 16 bytes, the same in its metadata and in each packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Uuid(pub [u8; 16]);
+
+/// `CLOCK_REALTIME` at the moment when `CLOCK_MONOTONIC` was 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockOffset {
+    /// Whole seconds since 1970.
+    pub seconds: u64,
+    /// And ns, below 1,000,000,000.
+    pub nanoseconds: u32,
+}
+
+/// What happens when a buffer is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferMode {
+    /// The oldest packet is overwritten (flight recorder).
+    Overwrite,
+    /// The newest event is refused and counted.
+    Discard,
+}
+
+/// A set of per-CPU rings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferInfo {
+    /// Its number in packets.
+    pub number: u32,
+    /// Its name, and that of its streams: letters, digits, `-` and `_`.
+    pub name: String,
+    /// What happens when it is full.
+    pub mode: BufferMode,
+    /// Bytes of each ring.
+    pub bytes_per_cpu: u64,
+}
+
+/// All that the metadata of a trace holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceInfo {
+    /// Its identity.
+    pub uuid: Uuid,
+    /// From its clock to wall-clock time.
+    pub clock: ClockOffset,
+    /// The traced machine's name.
+    pub hostname: String,
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// `uname -m`.
+    pub machine: String,
+    /// Kestrel's version.
+    pub tracer_version: String,
+    /// The command that recorded it, as typed.
+    pub command: String,
+    /// Its buffers.
+    pub buffers: Vec<BufferInfo>,
+    /// Its events.
+    pub events: Vec<EventClass>,
+}
+
+impl TraceInfo {
+    /// The buffer of that number.
+    pub fn buffer(&self, number: u32) -> Option<&BufferInfo> {
+        self.buffers.iter().find(|buffer| buffer.number == number)
+    }
+}
+
+impl std::fmt::Display for Uuid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, byte) in self.0.iter().enumerate() {
+            let dash = if matches!(i, 4 | 6 | 8 | 10) { "-" } else { "" };
+            write!(f, "{dash}{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Uuid {
+    /// Reads what `Display` writes; dashes may be left out.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+        let mut bytes = [0; 16];
+        if digits.len() != 32 {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let high = char::from(pair[0]).to_digit(16)?;
+            let low = char::from(pair[1]).to_digit(16)?;
+            *byte = (high * 16 + low) as u8;
+        }
+        Some(Self(bytes))
+    }
+}

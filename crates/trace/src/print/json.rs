@@ -1,0 +1,170 @@
+//! One record as one JSON object on one line, written without a tree of values in between.
+
+use super::{Printer, decimal, flag_names, hexadecimal, symbol};
+use crate::event::EventClass;
+use crate::layout::Space;
+use crate::record::Record;
+use crate::symbol::Symbols;
+use crate::value::{Value, name_of};
+
+/// Prints records as JSON: `{"time":…,"cpu":…,"pid":…,"tid":…,"event":"…","fields":{…}}`.
+///
+/// `time` is ns of `CLOCK_MONOTONIC`. Integers are numbers whatever their base; pointers, stack frames and flags are strings as people read
+/// them; a named value of an enumeration is its name, another a number; truth values are `true` and `false`.
+#[derive(Clone, Debug)]
+pub struct Json {
+    symbols: Symbols,
+    /// By event number.
+    keys: Vec<Option<Keys>>,
+}
+
+/// The parts of an event's lines that are always the same.
+#[derive(Clone, Debug)]
+struct Keys {
+    name: String,
+    /// `,"event":"…","fields":{`
+    head: Vec<u8>,
+    /// `"prev_comm":`, with the comma before it.
+    fields: Vec<Vec<u8>>,
+}
+
+impl Json {
+    /// A printer that knows these symbols of the kernel.
+    pub fn new(symbols: Symbols) -> Self {
+        Self {
+            symbols,
+            keys: Vec::new(),
+        }
+    }
+}
+
+impl Printer for Json {
+    fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        let id = usize::from(record.event.id.0);
+        if self.keys.len() <= id {
+            self.keys.resize(id + 1, None);
+        }
+        let known = matches!(&self.keys[id], Some(keys) if keys.name == record.event.name);
+        if !known {
+            self.keys[id] = Some(Keys::of(record.event));
+        }
+        let Some(keys) = &self.keys[id] else { return };
+        out.extend_from_slice(b"{\"time\":");
+        decimal(record.time_ns, out);
+        out.extend_from_slice(b",\"cpu\":");
+        decimal(record.cpu, out);
+        out.extend_from_slice(b",\"pid\":");
+        decimal(record.pid, out);
+        out.extend_from_slice(b",\"tid\":");
+        decimal(record.tid, out);
+        out.extend_from_slice(&keys.head);
+        for ((_, value), key) in record.fields().zip(&keys.fields) {
+            out.extend_from_slice(key);
+            json(value, &self.symbols, out);
+        }
+        out.extend_from_slice(b"}}\n");
+    }
+}
+
+impl Keys {
+    fn of(event: &EventClass) -> Self {
+        let mut head = b",\"event\":".to_vec();
+        string(event.name.as_bytes(), &mut head);
+        head.extend_from_slice(b",\"fields\":{");
+        let key = |(i, field): (usize, &crate::layout::Field)| {
+            let mut key = if i > 0 { b",".to_vec() } else { Vec::new() };
+            string(field.name.as_bytes(), &mut key);
+            key.push(b':');
+            key
+        };
+        Self {
+            name: event.name.clone(),
+            head,
+            fields: event.layout.fields().iter().enumerate().map(key).collect(),
+        }
+    }
+}
+
+fn json(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+    match value {
+        Value::Signed { value, .. } => decimal(value, out),
+        Value::Unsigned { value, .. } => decimal(value, out),
+        Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+        Value::Pointer { address, symbolic } => quoted(out, |out| match symbolic {
+            true => symbol(address, symbols, out),
+            false => hexadecimal(address, out),
+        }),
+        Value::Enumeration { value, signed, names } => match name_of(value, names) {
+            Some(name) => string(name.as_bytes(), out),
+            None if signed => decimal(value, out),
+            None => decimal(value as u64, out),
+        },
+        Value::Flags { bits, names } => {
+            let mut text = Vec::new();
+            flag_names(bits, names, &mut text);
+            string(&text, out);
+        }
+        Value::Text(bytes) => string(bytes, out),
+        Value::Array(elements) => list(elements.iter(), out, |value, out| json(value, symbols, out)),
+        Value::Stack(frames) => list(frames.iter(), out, |frame, out| {
+            quoted(out, |out| match frames.space {
+                Space::Kernel => symbol(frame, symbols, out),
+                Space::User => hexadecimal(frame, out),
+            });
+        }),
+        Value::Missing => out.extend_from_slice(b"null"),
+    }
+}
+
+fn list<T>(items: impl Iterator<Item = T>, out: &mut Vec<u8>, mut each: impl FnMut(T, &mut Vec<u8>)) {
+    out.push(b'[');
+    for (i, item) in items.enumerate() {
+        super::separate(i, b",", out);
+        each(item, out);
+    }
+    out.push(b']');
+}
+
+/// A string of text that hardly ever needs escapes: hexadecimal numbers and names of symbols.
+fn quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    out.push(b'"');
+    let start = out.len();
+    write(out);
+    if out[start..].iter().all(plain) {
+        out.push(b'"');
+    } else {
+        let text = out.split_off(start);
+        out.pop();
+        string(&text, out);
+    }
+}
+
+/// Whether a byte stands for itself in a JSON string.
+fn plain(byte: &u8) -> bool {
+    (0x20..0x7f).contains(byte) && *byte != b'"' && *byte != b'\\'
+}
+
+/// A JSON string; bytes that are not UTF-8 become U+FFFD.
+fn string(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    if bytes.iter().all(plain) {
+        out.extend_from_slice(bytes);
+    } else {
+        for c in String::from_utf8_lossy(bytes).chars() {
+            escaped(c, out);
+        }
+    }
+    out.push(b'"');
+}
+
+fn escaped(c: char, out: &mut Vec<u8>) {
+    match c {
+        '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
+        '\n' => out.extend_from_slice(b"\\n"),
+        '\t' => out.extend_from_slice(b"\\t"),
+        c if (c as u32) < 0x20 || c == '\x7f' => {
+            out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes())
+        }
+        c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+    }
+}

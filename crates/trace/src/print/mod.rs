@@ -1,0 +1,181 @@
+//! Records as lines: text for people, JSON for programs. Values look alike wherever text is shown; tables are `report`'s matter.
+
+mod json;
+mod text;
+
+pub use json::Json;
+pub use text::Text;
+
+use crate::ctf::read::Reader;
+use crate::error::{Error, Result};
+use crate::layout::{Base, Names};
+use crate::record::Record;
+use crate::symbol::Symbols;
+use crate::value::{Value, flags, name_of};
+use std::io::{Read, Write};
+
+/// How lines of text look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Times with 9 decimals instead of 6.
+    pub nanoseconds: bool,
+}
+
+/// A way to print records as lines.
+pub trait Printer {
+    /// Appends the line, or lines, of one record.
+    fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>);
+}
+
+/// Bytes of lines that are written at once.
+const CHUNK: usize = 64 * 1024;
+
+/// Prints all that is left in `reader`; gives the number of records. `name` stands for `out` in errors.
+pub fn all<R: Read>(
+    reader: &mut Reader<R>,
+    printer: &mut dyn Printer,
+    out: &mut dyn Write,
+    name: &str,
+) -> Result<u64> {
+    let mut lines = Vec::with_capacity(CHUNK * 2);
+    let mut records = 0;
+    while let Some(record) = reader.next()? {
+        printer.line(&record, &mut lines);
+        records += 1;
+        if lines.len() >= CHUNK {
+            out.write_all(&lines).map_err(Error::io("write to", name))?;
+            lines.clear();
+        }
+    }
+    let written = out.write_all(&lines).and_then(|()| out.flush());
+    written.map_err(Error::io("write to", name))?;
+    Ok(records)
+}
+
+/// Appends a value as text people read; a stack as its frames with `<-` between them.
+pub fn value(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+    match value {
+        Value::Signed {
+            value,
+            base: Base::Decimal,
+            ..
+        } => decimal(value, out),
+        // In other bases people mean the bits.
+        Value::Signed { value, base, size } => {
+            let bits = u32::from(size.clamp(1, 8)) * 8;
+            unsigned(value as u64 & (u64::MAX >> (64 - bits)), base, out);
+        }
+        Value::Unsigned { value, base, .. } => unsigned(value, base, out),
+        Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+        Value::Pointer {
+            address,
+            symbolic: true,
+        } => symbol(address, symbols, out),
+        Value::Pointer { address, .. } => hexadecimal(address, out),
+        Value::Enumeration { value, signed, names } => enumeration(value, signed, names, out),
+        Value::Flags { bits, names } => flag_names(bits, names, out),
+        Value::Text(bytes) => text_bytes(bytes, out),
+        Value::Array(elements) => {
+            out.push(b'[');
+            for (i, element) in elements.iter().enumerate() {
+                separate(i, b", ", out);
+                self::value(element, symbols, out);
+            }
+            out.push(b']');
+        }
+        Value::Stack(frames) => {
+            for (i, frame) in frames.iter().enumerate() {
+                separate(i, b" <- ", out);
+                symbol(frame, symbols, out);
+            }
+        }
+        Value::Missing => out.extend_from_slice(b"<missing>"),
+    }
+}
+
+fn separate(index: usize, separator: &[u8], out: &mut Vec<u8>) {
+    if index > 0 {
+        out.extend_from_slice(separator);
+    }
+}
+
+/// Text with control characters as `\xNN`, so that a line stays a line and a terminal stays calm.
+fn text_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c.is_control() {
+                out.extend_from_slice(format!("\\x{:02x}", c as u32).as_bytes());
+            } else {
+                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+        for byte in chunk.invalid() {
+            out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
+        }
+    }
+}
+
+fn decimal(value: impl itoa::Integer, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+fn unsigned(value: u64, base: Base, out: &mut Vec<u8>) {
+    match base {
+        Base::Decimal => decimal(value, out),
+        Base::Hexadecimal => hexadecimal(value, out),
+        Base::Octal => {
+            out.push(b'0');
+            if value != 0 {
+                out.extend_from_slice(format!("{value:o}").as_bytes());
+            }
+        }
+    }
+}
+
+fn hexadecimal(value: u64, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.extend_from_slice(b"0x");
+    let digits = (64 - (value | 1).leading_zeros()).div_ceil(4);
+    for digit in (0..digits).rev() {
+        out.push(DIGITS[(value >> (digit * 4)) as usize & 15]);
+    }
+}
+
+/// `symbol+0x10 [module]`, or the address where no symbol is known.
+fn symbol(address: u64, symbols: &Symbols, out: &mut Vec<u8>) {
+    let Some(it) = symbols.resolve(address) else {
+        return hexadecimal(address, out);
+    };
+    out.extend_from_slice(it.name.as_bytes());
+    out.push(b'+');
+    hexadecimal(it.offset, out);
+    if let Some(module) = it.module {
+        out.extend_from_slice(b" [");
+        out.extend_from_slice(module.as_bytes());
+        out.push(b']');
+    }
+}
+
+fn enumeration(value: i64, signed: bool, names: &Names, out: &mut Vec<u8>) {
+    match name_of(value, names) {
+        Some(name) => out.extend_from_slice(name.as_bytes()),
+        None if signed => decimal(value, out),
+        None => decimal(value as u64, out),
+    }
+}
+
+fn flag_names(bits: u64, names: &Names, out: &mut Vec<u8>) {
+    let start = out.len();
+    let rest = flags(bits, names, |name| {
+        if out.len() > start {
+            out.push(b'|');
+        }
+        out.extend_from_slice(name.as_bytes());
+    });
+    if rest != 0 || out.len() == start {
+        if out.len() > start {
+            out.push(b'|');
+        }
+        hexadecimal(rest, out);
+    }
+}

@@ -1,0 +1,116 @@
+//! One record as one line, like trace_pipe and `perf script`, stacks beneath it.
+
+use super::{Printer, Style, decimal, symbol, value};
+use crate::process::{Learner, Processes};
+use crate::record::Record;
+use crate::symbol::Symbols;
+use crate::value::Value;
+
+/// Prints records as text; learns names of threads from the records that pass.
+///
+/// ```text
+///             bash-1977    [000] 17284.993652: sched:sched_waking: comm=cat pid=1978 prio=120
+///                 ffffffff81000010 try_to_wake_up+0x10
+/// ```
+#[derive(Clone, Debug)]
+pub struct Text {
+    style: Style,
+    symbols: Symbols,
+    processes: Processes,
+    learner: Learner,
+}
+
+impl Printer for Text {
+    fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        self.learner.learn(record, &mut self.processes);
+        self.head(record, out);
+        let mut stacks = false;
+        for (field, it) in record.fields() {
+            if matches!(it, Value::Stack(_)) {
+                stacks = true;
+                continue;
+            }
+            out.push(b' ');
+            out.extend_from_slice(field.name.as_bytes());
+            out.push(b'=');
+            value(it, &self.symbols, out);
+        }
+        out.push(b'\n');
+        if stacks {
+            self.stacks(record, out);
+        }
+    }
+}
+
+impl Text {
+    /// A printer that knows these symbols of the kernel and these names of threads.
+    pub fn new(style: Style, symbols: Symbols, processes: Processes) -> Self {
+        Self {
+            style,
+            symbols,
+            processes,
+            learner: Learner::default(),
+        }
+    }
+
+    /// `comm-tid [cpu] time: event:`, in columns.
+    fn head(&self, record: &Record<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        let name = self.processes.name(record.tid, record.pid).unwrap_or("<...>");
+        pad_left(16usize.saturating_sub(name.chars().count()), out);
+        super::text_bytes(name.as_bytes(), out);
+        out.push(b'-');
+        decimal(record.tid, out);
+        pad_left(
+            (start + 24 + name.len() - name.chars().count()).saturating_sub(out.len()),
+            out,
+        );
+        out.extend_from_slice(b" [");
+        padded(u64::from(record.cpu), 3, b'0', out);
+        out.extend_from_slice(b"] ");
+        padded(record.time_ns / 1_000_000_000, 6, b' ', out);
+        out.push(b'.');
+        let ns = record.time_ns % 1_000_000_000;
+        if self.style.nanoseconds {
+            padded(ns, 9, b'0', out);
+        } else {
+            padded(ns / 1000, 6, b'0', out);
+        }
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(record.event.name.as_bytes());
+        out.push(b':');
+    }
+
+    fn stacks(&self, record: &Record<'_>, out: &mut Vec<u8>) {
+        for (field, it) in record.fields() {
+            let Value::Stack(frames) = it else { continue };
+            if frames.is_empty() {
+                pad_left(16, out);
+                out.extend_from_slice(field.name.as_bytes());
+                out.extend_from_slice(b" is empty\n");
+            }
+            for frame in frames.iter() {
+                pad_left(16, out);
+                out.extend_from_slice(format!("{frame:016x} ").as_bytes());
+                if frames.space == crate::layout::Space::Kernel {
+                    symbol(frame, &self.symbols, out);
+                } else {
+                    out.extend_from_slice(b"[user]");
+                }
+                out.push(b'\n');
+            }
+        }
+    }
+}
+
+fn pad_left(blanks: usize, out: &mut Vec<u8>) {
+    out.resize(out.len() + blanks, b' ');
+}
+
+/// A number in at least `width` digits.
+fn padded(value: u64, width: usize, fill: u8, out: &mut Vec<u8>) {
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(value).as_bytes();
+    out.resize(out.len() + width.saturating_sub(digits.len()), fill);
+    out.extend_from_slice(digits);
+}

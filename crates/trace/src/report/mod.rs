@@ -1,0 +1,136 @@
+//! All the usual questions about a trace answered in one pass, as data and as text.
+
+mod text;
+
+pub use text::text;
+
+use crate::analyze::{Count, Cpus, Events, Histogram, Threads, Timeline, Values};
+use crate::ctf::read::{Losses, Reader};
+use crate::error::Result;
+use crate::process::Processes;
+use crate::summary::{EventCount, Summary};
+use crate::symbol::Symbols;
+use serde::Serialize;
+use std::io::Read;
+
+/// A trace at a glance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The machine that was traced.
+    pub hostname: String,
+    /// Its kernel.
+    pub kernel_release: String,
+    /// The command that recorded it.
+    pub command: String,
+    /// Time of the first record in wall-clock time, ns since 1970.
+    pub begins_ns: u64,
+    /// From the first to the last record, ns.
+    pub span_ns: u64,
+    /// Records.
+    pub records: u64,
+    /// Packets they came in.
+    pub packets: u64,
+    /// By event, largest first.
+    pub events: Vec<Count>,
+    /// By process, largest first.
+    pub processes: Vec<Count>,
+    /// By CPU.
+    pub cpus: Vec<Count>,
+    /// By time.
+    pub timeline: Histogram,
+    /// By the value of a field, where one was asked for.
+    pub values: Option<FieldValues>,
+    /// What is missing, as the packets tell.
+    pub losses: Losses,
+    /// What is missing, as the recorder counted by event and CPU; `None` if it left no summary.
+    pub counted: Option<Vec<EventCount>>,
+    /// What the recorder wants to be known.
+    pub notes: Vec<String>,
+}
+
+/// Values of one field.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FieldValues {
+    /// The field's name.
+    pub field: String,
+    /// Largest first.
+    pub counts: Vec<Count>,
+}
+
+/// What to look at besides the records.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Known names of threads.
+    pub processes: Processes,
+    /// Known symbols of the kernel.
+    pub symbols: Symbols,
+    /// What the recorder counted.
+    pub summary: Option<Summary>,
+    /// Count the values of this field too.
+    pub field: Option<String>,
+}
+
+impl Report {
+    /// Reads a trace to its end.
+    pub fn gather<R: Read>(reader: &mut Reader<R>, options: Options) -> Result<Self> {
+        let mut events = Events::default();
+        let mut threads = Threads::new(options.processes);
+        let mut cpus = Cpus::default();
+        let mut timeline = Timeline::default();
+        let mut values = options
+            .field
+            .as_ref()
+            .map(|field| Values::new(field, options.symbols));
+        let mut records = 0;
+        while let Some(record) = reader.next()? {
+            records += 1;
+            events.add(&record);
+            threads.add(&record);
+            cpus.add(&record);
+            timeline.add(&record);
+            if let Some(values) = &mut values {
+                values.add(&record);
+            }
+        }
+        let timeline = timeline.finish();
+        let info = reader.info();
+        let offset = info.clock.seconds.saturating_mul(1_000_000_000);
+        Ok(Self {
+            hostname: info.hostname.clone(),
+            kernel_release: info.kernel_release.clone(),
+            command: info.command.clone(),
+            begins_ns: offset
+                .saturating_add(u64::from(info.clock.nanoseconds))
+                .saturating_add(timeline.begin_ns),
+            span_ns: timeline.end_ns - timeline.begin_ns,
+            records,
+            packets: reader.packets(),
+            events: events.finish(),
+            processes: threads.finish(),
+            cpus: cpus.finish(),
+            timeline,
+            values: options.field.zip(values).map(|(field, values)| FieldValues {
+                field,
+                counts: values.finish(),
+            }),
+            losses: reader.losses(),
+            notes: options
+                .summary
+                .as_ref()
+                .map(|summary| summary.notes.clone())
+                .unwrap_or_default(),
+            counted: options.summary.map(|summary| summary.events),
+        })
+    }
+
+    /// Events that the recorder or, lacking its word, the packets say were refused.
+    pub fn lost(&self) -> u64 {
+        let counted = self.counted.iter().flatten().map(|count| count.lost).sum();
+        self.losses.discarded.max(counted)
+    }
+
+    /// Events that the recorder says were overwritten by newer ones.
+    pub fn overwritten(&self) -> u64 {
+        self.counted.iter().flatten().map(|count| count.overwritten).sum()
+    }
+}

@@ -1,0 +1,255 @@
+//! Names of addresses: a sorted table, `symbol+0x10`, and its file; where a kernel's symbols come from is not known here.
+
+use crate::error::{Error, Result};
+use crate::layout::Space;
+use crate::record::Record;
+use crate::value::Value;
+use std::collections::HashSet;
+
+/// Symbols of one address space, by address.
+#[derive(Clone, Debug, Default)]
+pub struct Symbols {
+    entries: Vec<Entry>,
+    /// All names, one behind the other.
+    names: String,
+    modules: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    address: u64,
+    size: u64,
+    name: (u32, u32),
+    /// 1 + index in `modules`, or 0.
+    module: u32,
+}
+
+/// An address with its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolved<'a> {
+    /// The symbol that the address lies in.
+    pub name: &'a str,
+    /// Bytes from its start.
+    pub offset: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The module that it belongs to, if any.
+    pub module: Option<&'a str>,
+}
+
+/// Equal tables name every address alike, however their names are kept.
+impl PartialEq for Symbols {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |(a, b): (&Entry, &Entry)| {
+            a.address == b.address && self.resolved(a, a.address) == other.resolved(b, b.address)
+        };
+        self.len() == other.len() && self.entries.iter().zip(&other.entries).all(same)
+    }
+}
+
+/// Bytes that a symbol without a size takes at most: up to the next symbol, but not over a hole in the address space.
+const REACH: u64 = 1 << 20;
+
+impl Symbols {
+    /// Its file within a trace's side folder: lines `ADDRESS SIZE NAME [MODULE]`, numbers in hexadecimal.
+    pub const FILE: &'static str = "symbols";
+
+    /// A table of symbols in any order: address, size (0: up to the next), name, module. Of several at one address the first counts.
+    pub fn new<'a>(symbols: impl IntoIterator<Item = (u64, u64, &'a str, Option<&'a str>)>) -> Self {
+        let mut table = Self::default();
+        for (address, size, name, module) in symbols {
+            let start = table.names.len() as u32;
+            table.names.push_str(name);
+            let module = module.map_or(0, |module| table.module(module));
+            table.entries.push(Entry {
+                address,
+                size,
+                name: (start, table.names.len() as u32),
+                module,
+            });
+        }
+        table.entries.sort_by_key(|entry| entry.address);
+        table.fill_sizes();
+        table
+    }
+
+    fn module(&mut self, name: &str) -> u32 {
+        // Symbols of a module mostly stand together: look from the end.
+        if let Some(index) = self.modules.iter().rposition(|module| module == name) {
+            return index as u32 + 1;
+        }
+        self.modules.push(name.to_owned());
+        self.modules.len() as u32
+    }
+
+    fn fill_sizes(&mut self) {
+        let mut next = None;
+        let mut boundary = None;
+        for entry in self.entries.iter_mut().rev() {
+            if next != Some(entry.address) {
+                (boundary, next) = (next, Some(entry.address));
+            }
+            if entry.size == 0 {
+                entry.size = boundary.map_or(REACH, |next| next - entry.address).min(REACH);
+            }
+        }
+    }
+
+    /// How many symbols there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The symbol in which `address` lies.
+    pub fn resolve(&self, address: u64) -> Option<Resolved<'_>> {
+        self.find(address).map(|entry| self.resolved(entry, address))
+    }
+
+    fn find(&self, address: u64) -> Option<&Entry> {
+        let after = self.entries.partition_point(|entry| entry.address <= address);
+        let nearest = self.entries.get(after.checked_sub(1)?)?.address;
+        let first = self.entries.partition_point(|entry| entry.address < nearest);
+        let entry = self.entries.get(first)?;
+        (address - entry.address < entry.size).then_some(entry)
+    }
+
+    fn resolved(&self, entry: &Entry, address: u64) -> Resolved<'_> {
+        Resolved {
+            name: self
+                .names
+                .get(entry.name.0 as usize..entry.name.1 as usize)
+                .unwrap_or_default(),
+            offset: address - entry.address,
+            size: entry.size,
+            module: (entry.module as usize)
+                .checked_sub(1)
+                .and_then(|index| self.modules.get(index))
+                .map(String::as_str),
+        }
+    }
+
+    /// Only the symbols in which one of `addresses` lies.
+    pub fn subset(&self, addresses: impl IntoIterator<Item = u64>) -> Self {
+        let mut used: Vec<&Entry> = addresses
+            .into_iter()
+            .filter_map(|address| self.find(address))
+            .collect();
+        used.sort_by_key(|entry| entry.address);
+        used.dedup_by_key(|entry| entry.address);
+        Self::new(used.into_iter().map(|entry| {
+            let it = self.resolved(entry, entry.address);
+            (entry.address, it.size, it.name, it.module)
+        }))
+    }
+
+    /// The text of its file.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for entry in &self.entries {
+            let it = self.resolved(entry, entry.address);
+            let module = it.module.map(|module| format!(" [{module}]")).unwrap_or_default();
+            text.push_str(&format!(
+                "{:016x} {:x} {}{module}\n",
+                entry.address, it.size, it.name
+            ));
+        }
+        text
+    }
+
+    /// Reads what `to_text` wrote.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut symbols = Vec::new();
+        for line in text.lines() {
+            let Some(symbol) = parse_line(line) else {
+                return Err(Error::Side {
+                    what: "the trace's symbols".into(),
+                    why: format!("{line:?} is not an address, a size and a name"),
+                });
+            };
+            symbols.push(symbol);
+        }
+        Ok(Self::new(symbols))
+    }
+}
+
+fn parse_line(line: &str) -> Option<(u64, u64, &str, Option<&str>)> {
+    let mut words = line.splitn(3, ' ');
+    let address = u64::from_str_radix(words.next()?, 16).ok()?;
+    let size = u64::from_str_radix(words.next()?, 16).ok()?;
+    let name = words.next()?;
+    Some(
+        match name.strip_suffix(']').and_then(|name| name.rsplit_once(" [")) {
+            Some((name, module)) => (address, size, name, Some(module)),
+            None => (address, size, name, None),
+        },
+    )
+}
+
+/// Adds the kernel addresses of `record` that are shown by name: frames of kernel stacks, and symbolic pointers.
+pub fn addresses(record: &Record<'_>, all: &mut HashSet<u64>) {
+    for (_, value) in record.fields() {
+        addresses_of(value, all);
+    }
+}
+
+fn addresses_of(value: Value<'_>, all: &mut HashSet<u64>) {
+    match value {
+        Value::Pointer {
+            address,
+            symbolic: true,
+        } => {
+            all.insert(address);
+        }
+        Value::Stack(frames) if frames.space == Space::Kernel => all.extend(frames.iter()),
+        Value::Array(elements) => elements.iter().for_each(|value| addresses_of(value, all)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Symbols {
+        Symbols::new([
+            (0x3000, 0, "last", Some("ext4")),
+            (0x1000, 0x20, "sized", None),
+            (0x2000, 0, "first_alias", None),
+            (0x2000, 0, "second_alias", None),
+        ])
+    }
+
+    fn show(symbols: &Symbols, address: u64) -> Option<String> {
+        symbols
+            .resolve(address)
+            .map(|it| format!("{}+{:#x}/{:#x}", it.name, it.offset, it.size))
+    }
+
+    #[test]
+    fn addresses_get_the_name_of_the_symbol_they_lie_in() {
+        let table = table();
+        assert_eq!(show(&table, 0xfff), None);
+        assert_eq!(show(&table, 0x101f).as_deref(), Some("sized+0x1f/0x20"));
+        assert_eq!(show(&table, 0x1020), None);
+        assert_eq!(show(&table, 0x2fff).as_deref(), Some("first_alias+0xfff/0x1000"));
+        assert_eq!(table.resolve(0x3001).unwrap().module, Some("ext4"));
+        assert_eq!(show(&table, u64::MAX), None);
+    }
+
+    #[test]
+    fn the_file_brings_the_table_back_and_a_subset_keeps_sizes() {
+        let table = table();
+        assert_eq!(Symbols::parse(&table.to_text()).unwrap(), table);
+        let subset = table.subset([0x2010, 0x3000, 0x2020, 0x10]);
+        assert_eq!(
+            subset.to_text(),
+            "0000000000002000 1000 first_alias\n0000000000003000 100000 last [ext4]\n"
+        );
+        assert!(Symbols::parse("zz 1 name").is_err());
+    }
+}

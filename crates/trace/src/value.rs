@@ -1,0 +1,261 @@
+//! One field's value, borrowed from the record's bytes and the layout's names; how it looks in text is decided in `print`.
+
+use crate::layout::{Base, FieldType, Names, Space};
+
+/// A decoded value.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the fields speak for themselves")]
+pub enum Value<'a> {
+    Signed {
+        value: i64,
+        base: Base,
+        size: u8,
+    },
+    Unsigned {
+        value: u64,
+        base: Base,
+        size: u8,
+    },
+    Bool(bool),
+    Pointer {
+        address: u64,
+        symbolic: bool,
+    },
+    Enumeration {
+        value: i64,
+        signed: bool,
+        names: &'a Names,
+    },
+    Flags {
+        bits: u64,
+        names: &'a Names,
+    },
+    /// Text up to its first NUL; usually, not surely, UTF-8.
+    Text(&'a [u8]),
+    Array(Elements<'a>),
+    Stack(Frames<'a>),
+    /// The record was too short to hold the field.
+    Missing,
+}
+
+/// The elements of an array.
+#[derive(Clone, Copy, Debug)]
+pub struct Elements<'a> {
+    ty: &'a FieldType,
+    bytes: &'a [u8],
+}
+
+/// The return addresses of a stack, innermost first.
+#[derive(Clone, Copy, Debug)]
+pub struct Frames<'a> {
+    /// Whose addresses they are.
+    pub space: Space,
+    bytes: &'a [u8],
+}
+
+impl<'a> Value<'a> {
+    /// Reads a value of a fixed type from the start of `bytes`; of a variable type, from exactly `bytes`.
+    pub fn read(ty: &'a FieldType, bytes: &'a [u8]) -> Self {
+        Self::try_read(ty, bytes).unwrap_or(Self::Missing)
+    }
+
+    fn try_read(ty: &'a FieldType, bytes: &'a [u8]) -> Option<Self> {
+        Some(match ty {
+            &FieldType::Integer { size, signed, base } => {
+                let value = unsigned(bytes, size)?;
+                if signed {
+                    Self::Signed {
+                        value: extend(value, size),
+                        base,
+                        size,
+                    }
+                } else {
+                    Self::Unsigned { value, base, size }
+                }
+            }
+            FieldType::Bool => Self::Bool(*bytes.first()? != 0),
+            &FieldType::Pointer { symbolic } => Self::Pointer {
+                address: unsigned(bytes, 8)?,
+                symbolic,
+            },
+            FieldType::Enumeration { size, signed, names } => {
+                let value = unsigned(bytes, *size)?;
+                let value = if *signed {
+                    extend(value, *size)
+                } else {
+                    value as i64
+                };
+                Self::Enumeration {
+                    value,
+                    signed: *signed,
+                    names,
+                }
+            }
+            FieldType::Flags { size, names } => Self::Flags {
+                bits: unsigned(bytes, *size)?,
+                names,
+            },
+            &FieldType::Text { size } => Self::Text(until_nul(bytes.get(..size as usize)?)),
+            FieldType::Array { element, count } => {
+                let size = (element.fixed_size() as usize).checked_mul(*count as usize)?;
+                Self::Array(Elements {
+                    ty: element,
+                    bytes: bytes.get(..size)?,
+                })
+            }
+            FieldType::String { .. } => Self::Text(until_nul(bytes)),
+            &FieldType::Stack { space, .. } => Self::Stack(Frames { space, bytes }),
+        })
+    }
+
+    /// The value as an integer, where it is one.
+    pub fn as_i64(&self) -> Option<i64> {
+        match *self {
+            Self::Signed { value, .. } | Self::Enumeration { value, .. } => Some(value),
+            Self::Unsigned { value, .. } => Some(value as i64),
+            Self::Pointer { address, .. } => Some(address as i64),
+            Self::Flags { bits, .. } => Some(bits as i64),
+            Self::Bool(value) => Some(i64::from(value)),
+            _ => None,
+        }
+    }
+
+    /// The value's bits as an unsigned integer, where it is an integer.
+    pub fn as_u64(&self) -> Option<u64> {
+        self.as_i64().map(|value| value as u64)
+    }
+
+    /// The value as text, where it is text; bytes that are not UTF-8 are replaced.
+    pub fn as_text(&self) -> Option<std::borrow::Cow<'a, str>> {
+        match *self {
+            Self::Text(bytes) => Some(String::from_utf8_lossy(bytes)),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Elements<'a> {
+    /// The elements in order.
+    pub fn iter(self) -> impl Iterator<Item = Value<'a>> {
+        let size = (self.ty.fixed_size() as usize).max(1);
+        self.bytes
+            .chunks_exact(size)
+            .map(move |bytes| Value::read(self.ty, bytes))
+    }
+}
+
+impl<'a> Frames<'a> {
+    /// Addresses, innermost first.
+    pub fn iter(self) -> impl Iterator<Item = u64> + 'a {
+        self.bytes
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|frame| u64::from_le_bytes(*frame))
+    }
+
+    /// Whether the stack holds no address.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.len() < 8
+    }
+}
+
+/// The name of `value` among `names`.
+pub fn name_of(value: i64, names: &Names) -> Option<&str> {
+    names
+        .iter()
+        .find(|(number, _)| *number == value)
+        .map(|(_, name)| name.as_str())
+}
+
+/// Calls `each` with the name of every named bit (or group of bits) of `bits`; gives back the bits without a name.
+/// A name for 0 stands only for 0.
+pub fn flags<'a>(bits: u64, names: &'a Names, mut each: impl FnMut(&'a str)) -> u64 {
+    if bits == 0 {
+        if let Some(name) = name_of(0, names) {
+            each(name);
+        }
+        return 0;
+    }
+    let mut rest = bits;
+    for (mask, name) in names.iter() {
+        let mask = *mask as u64;
+        if mask != 0 && rest & mask == mask {
+            each(name);
+            rest &= !mask;
+        }
+    }
+    rest
+}
+
+fn unsigned(bytes: &[u8], size: u8) -> Option<u64> {
+    Some(match size {
+        1 => u64::from(*bytes.first()?),
+        2 => u64::from(u16::from_le_bytes(*bytes.first_chunk()?)),
+        4 => u64::from(u32::from_le_bytes(*bytes.first_chunk()?)),
+        8 => u64::from_le_bytes(*bytes.first_chunk()?),
+        _ => return None,
+    })
+}
+
+fn extend(value: u64, size: u8) -> i64 {
+    match size {
+        1 => i64::from(value as i8),
+        2 => i64::from(value as i16),
+        4 => i64::from(value as i32),
+        _ => value as i64,
+    }
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|byte| *byte == 0);
+    &bytes[..end.unwrap_or(bytes.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_keep_their_sign() {
+        let ty = FieldType::Integer {
+            size: 2,
+            signed: true,
+            base: Base::Decimal,
+        };
+        assert_eq!(Value::read(&ty, &[0xfe, 0xff]).as_i64(), Some(-2));
+        assert!(matches!(Value::read(&ty, &[0xfe]), Value::Missing));
+    }
+
+    #[test]
+    fn flags_are_taken_once_and_the_rest_is_given_back() {
+        let names: Names = vec![
+            (3, "RW".into()),
+            (1, "R".into()),
+            (4, "X".into()),
+            (0, "NONE".into()),
+        ]
+        .into();
+        let mut seen = Vec::new();
+        assert_eq!(flags(0x17, &names, |name| seen.push(name)), 0x10);
+        assert_eq!(seen, ["RW", "X"]);
+        seen.clear();
+        assert_eq!(flags(0, &names, |name| seen.push(name)), 0);
+        assert_eq!(seen, ["NONE"]);
+    }
+
+    #[test]
+    fn text_ends_at_its_nul() {
+        let ty = FieldType::Text { size: 4 };
+        assert_eq!(Value::read(&ty, b"ab\0cd").as_text().unwrap(), "ab");
+        let array = FieldType::Array {
+            element: Box::new(ty),
+            count: 2,
+        };
+        let Value::Array(elements) = Value::read(&array, b"ab\0\0cdef") else {
+            panic!("not an array")
+        };
+        let texts: Vec<_> = elements.iter().filter_map(|v| v.as_text()).collect();
+        assert_eq!(texts, ["ab", "cdef"]);
+    }
+}

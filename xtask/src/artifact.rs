@@ -1,0 +1,132 @@
+//! What goes into guests: statically linked programs, built by cargo in a target folder of their own so that the flags
+//! for them never disturb a developer's builds.
+
+use std::{
+    env,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+/// Named explicitly, so that `crt-static` does not reach build scripts and procedural macros.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// How programs are compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// Soon there, light to send.
+    Quick,
+    /// As shipped.
+    Release,
+}
+
+/// A program that cargo built.
+#[derive(Debug, Clone)]
+pub(crate) struct Executable {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    /// Whether it is a file of tests rather than a program.
+    pub(crate) test: bool,
+}
+
+/// A line of cargo's messages, as far as it interests here.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    executable: Option<PathBuf>,
+    target: Option<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+/// The cargo that runs us.
+pub(crate) fn cargo() -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(crate::workspace()).stdin(Stdio::null());
+    cargo
+}
+
+/// Builds what the cargo arguments select, statically, and returns the executables.
+fn build(profile: Profile, arguments: &[&str]) -> Result<Vec<Executable>> {
+    let mut cargo = cargo();
+    cargo
+        .args(arguments)
+        .args([
+            "--quiet",
+            "--target",
+            TARGET,
+            "--message-format=json-render-diagnostics",
+        ])
+        .arg("--target-dir")
+        .arg(crate::workspace().join("target/guest"))
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        // Warnings are clippy's business; here they would be told at every run.
+        .env("RUSTFLAGS", "-C target-feature=+crt-static -A warnings");
+    match profile {
+        Profile::Release => cargo.arg("--release"),
+        Profile::Quick => cargo
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_PROFILE_DEV_STRIP", "debuginfo")
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),
+    };
+    let output = cargo.stderr(Stdio::inherit()).output().context("run cargo")?;
+    ensure!(
+        output.status.success(),
+        "cargo {}: {}",
+        arguments.join(" "),
+        output.status
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter_map(executable).collect())
+}
+
+fn executable(line: &str) -> Option<Executable> {
+    let message: Message = serde_json::from_str(line).ok()?;
+    let (path, target) = (message.executable?, message.target?);
+    let test = target.kind.iter().any(|kind| kind == "test");
+    (message.reason == "compiler-artifact").then_some(Executable {
+        name: target.name,
+        path,
+        test,
+    })
+}
+
+/// What every guest has: its first process, the product, and the programs that tests use.
+pub(crate) struct Base {
+    pub(crate) init: PathBuf,
+    pub(crate) programs: Vec<Executable>,
+}
+
+/// The name under which the first process is built.
+const INIT: &str = "guest-init";
+
+/// Builds the first process, `kestrel` and the tests' programs.
+pub(crate) fn base(profile: Profile) -> Result<Base> {
+    let (init, programs) = build(
+        profile,
+        &["build", "-p", "kestrel-cli", "-p", "vm-tests", "--bins"],
+    )?
+    .into_iter()
+    .partition::<Vec<_>, _>(|built| built.name == INIT);
+    let init = init
+        .into_iter()
+        .next()
+        .with_context(|| format!("cargo built no {INIT}"))?
+        .path;
+    Ok(Base { init, programs })
+}
+
+/// Builds the files of guest tests.
+pub(crate) fn guest_tests() -> Result<Vec<Executable>> {
+    let built = build(
+        Profile::Quick,
+        &["test", "--no-run", "-p", "vm-tests", "--test", "*"],
+    )?;
+    Ok(built.into_iter().filter(|built| built.test).collect())
+}

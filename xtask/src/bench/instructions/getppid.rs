@@ -1,0 +1,10 @@
+//! The base that the other rows are read against: a system call that does next to nothing, with nothing attached.
+
+use super::Row;
+
+pub(super) const ROW: Row = Row {
+    name: "getppid",
+    about: "bare system call",
+    over: None,
+    line: "instructions getppid",
+};

@@ -1,0 +1,250 @@
+//! `cargo xtask bench instructions`: exact costs, in instructions, measured in a guest whose clock counts them, and
+//! compared with the file of what they were. Caches, interrupts between CPUs and locks cost nothing here: for those,
+//! measure time.
+
+use std::{collections::BTreeMap, fs, path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use crate::{
+    artifact::{self, Base, Profile},
+    guest::{Ending, Program, Stable, Wish},
+    install,
+    tally::Tally,
+};
+
+mod getppid;
+mod tracefs_kprobe;
+
+/// The kernel series in which costs are counted.
+const SERIES: &str = "6.12";
+
+/// The largest difference to the file that passes.
+const TOLERANCE: f64 = 0.01;
+
+/// One cost: a shell line in a fresh guest whose last word on standard output is the number.
+struct Row {
+    name: &'static str,
+    about: &'static str,
+    /// The row whose cost is taken off in the printed table.
+    over: Option<&'static str>,
+    line: &'static str,
+}
+
+/// Everything measured, in the order in which it is printed.
+const ROWS: &[Row] = &[getppid::ROW, tracefs_kprobe::ROW];
+
+/// Count instructions per event, exactly.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Write what was measured to the file that later runs are compared with.
+    #[arg(long)]
+    bless: bool,
+}
+
+/// What was measured, or what the file says was.
+#[derive(Debug, PartialEq, Eq)]
+struct Costs {
+    release: String,
+    rows: BTreeMap<String, u64>,
+}
+
+/// Measures, prints, compares.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    install::ensure(install::GUESTS)?;
+    let costs = measure(&artifact::base(Profile::Release)?)?;
+    costs.print();
+    if options.bless {
+        fs::write(file(), costs.text()).with_context(|| format!("write {}", file().display()))?;
+        println!("written to {}", file().display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let tally = costs.judge()?;
+    println!("{tally}");
+    Ok(if tally.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// The comparison as a part of `cargo xtask test`.
+pub(crate) fn check() -> Result<Tally> {
+    let costs = measure(&artifact::base(Profile::Release)?)?;
+    costs.print();
+    costs.judge()
+}
+
+fn file() -> PathBuf {
+    crate::workspace().join("tests/vm/instructions.tsv")
+}
+
+/// Each row in a guest of its own: what one leaves behind must not be counted in the next.
+fn measure(base: &Base) -> Result<Costs> {
+    let stable = Stable::prepare(&Wish::counted(SERIES), &base.init)?;
+    let mut rows = BTreeMap::new();
+    for row in ROWS {
+        let mut guest = stable.guest()?;
+        for program in &base.programs {
+            guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
+        }
+        let argv = ["sh", "-c", row.line].map(str::to_owned).to_vec();
+        let (ending, out) = guest.capture(&Program {
+            argv,
+            env: Vec::new(),
+            limit: Duration::from_secs(60),
+        })?;
+        ensure!(
+            ending == Ending::Exited(0),
+            "bench {}: {ending:?} in guest {SERIES}",
+            row.name
+        );
+        let out = String::from_utf8_lossy(&out).into_owned();
+        let cost = out.split_whitespace().last().and_then(|word| word.parse().ok());
+        rows.insert(
+            row.name.to_owned(),
+            cost.with_context(|| format!("bench {}: a number in {out:?}", row.name))?,
+        );
+    }
+    Ok(Costs {
+        release: stable.release().to_owned(),
+        rows,
+    })
+}
+
+impl Costs {
+    fn stored() -> Result<Self> {
+        let text = fs::read_to_string(file()).with_context(|| format!("read {}", file().display()))?;
+        Self::parse(&text).with_context(|| format!("{}: make it anew with --bless", file().display()))
+    }
+
+    /// A comment line with the kernel's release, then name, tab, instructions.
+    fn parse(text: &str) -> Option<Self> {
+        let (first, rest) = text.split_once('\n')?;
+        let row = |line: &str| {
+            let (name, cost) = line.split_once('\t')?;
+            Some((name.to_owned(), cost.trim().parse().ok()?))
+        };
+        let rows: Option<_> = rest.lines().map(row).collect();
+        Some(Self {
+            release: first.strip_prefix("# instructions per call on ")?.to_owned(),
+            rows: rows?,
+        })
+    }
+
+    fn text(&self) -> String {
+        let rows: String = self
+            .rows
+            .iter()
+            .map(|(name, cost)| format!("{name}\t{cost}\n"))
+            .collect();
+        format!("# instructions per call on {}\n{rows}", self.release)
+    }
+
+    fn print(&self) {
+        println!("instructions per call, kernel {}", self.release);
+        for row in ROWS {
+            let cost = self.rows.get(row.name).copied().unwrap_or_default();
+            let base = row.over.and_then(|over| self.rows.get(over)).copied();
+            let over = base
+                .map(|base| format!("{:+}", cost.cast_signed() - base.cast_signed()))
+                .unwrap_or_default();
+            println!("{:<20} {cost:>8} {over:>8}  {}", row.name, row.about);
+        }
+    }
+
+    /// Compares with the file and tells what does not hold.
+    fn judge(&self) -> Result<Tally> {
+        let (tally, told) = self.compare(&Self::stored()?);
+        told.iter().for_each(|sentence| println!("{sentence}"));
+        Ok(tally)
+    }
+
+    /// One verdict per row. Another kernel than the file's has other costs: that is said and not judged.
+    fn compare(&self, stored: &Self) -> (Tally, Vec<String>) {
+        if stored.release != self.release {
+            let told = format!(
+                "skipped: the stored costs are of kernel {}, these of {}: look at them, then --bless",
+                stored.release, self.release
+            );
+            return (
+                Tally {
+                    skipped: self.rows.len() as u64,
+                    ..Tally::default()
+                },
+                vec![told],
+            );
+        }
+        let (mut tally, mut told) = (Tally::default(), Vec::new());
+        for (name, cost) in &self.rows {
+            let close = |old: &u64| old.abs_diff(*cost) as f64 <= *old as f64 * TOLERANCE;
+            let holds = stored.rows.get(name).is_some_and(close);
+            if !holds {
+                told.push(format!(
+                    "bench {name}: {cost} instructions, stored {:?}",
+                    stored.rows.get(name)
+                ));
+            }
+            tally = tally + Tally::one(holds);
+        }
+        (tally, told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs(release: &str, rows: &[(&str, u64)]) -> Costs {
+        let rows = rows
+            .iter()
+            .map(|(name, cost)| ((*name).to_owned(), *cost))
+            .collect();
+        Costs {
+            release: release.to_owned(),
+            rows,
+        }
+    }
+
+    #[test]
+    fn the_file_is_read_as_it_was_written() {
+        let costs = costs("6.12.1-x", &[("a", 1), ("b", 200)]);
+        assert_eq!(Costs::parse(&costs.text()), Some(costs));
+        assert_eq!(Costs::parse("a\t1\n"), None);
+    }
+
+    #[test]
+    fn one_per_cent_passes_and_more_does_not() {
+        let old = costs("k", &[("a", 1000), ("b", 1000), ("c", 1000)]);
+        let new = costs("k", &[("a", 1010), ("b", 1011), ("c", 989), ("unknown", 1)]);
+        assert_eq!(
+            new.compare(&old),
+            Tally {
+                passed: 1,
+                failed: 3,
+                skipped: 0
+            }
+        );
+        assert_eq!(
+            costs("other", &[("a", 1)]).compare(&old),
+            Tally {
+                passed: 0,
+                failed: 0,
+                skipped: 1
+            }
+        );
+    }
+
+    #[test]
+    fn every_row_is_read_against_one_that_is_there() {
+        for row in ROWS {
+            assert!(
+                row.over
+                    .is_none_or(|over| ROWS.iter().any(|other| other.name == over)),
+                "{}",
+                row.name
+            );
+        }
+    }
+}

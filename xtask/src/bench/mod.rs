@@ -1,0 +1,27 @@
+//! `cargo xtask bench`: what tracing costs, one file per way of measuring it.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+pub(crate) mod instructions;
+
+/// Measure what tracing costs.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Instructions(instructions::Options),
+}
+
+/// Runs the measurement asked for.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    match &options.what {
+        What::Instructions(options) => instructions::run(options),
+    }
+}

@@ -1,0 +1,306 @@
+//! Kernels by series: the newest Debian package whose file is really there, unpacked into the cache; nothing is installed.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    apt::Apt,
+    cache::{Cache, write_whole},
+    mirror::Mirror,
+    module, vmlinux,
+};
+
+/// The kernels that the whole test suite runs on.
+pub(crate) const MATRIX: &[&str] = &["6.1", "6.12", "6.18", "7.2"];
+
+/// The matrix and the old kernel that gets a clear word.
+pub(crate) const ALL: &[&str] = &["5.10", "6.1", "6.12", "6.18", "7.2"];
+
+/// The kernel used when none is named.
+pub(crate) const DEFAULT: &str = "6.12";
+
+/// How long an answer to "which is the newest?" is good.
+const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How many versions of a series are tried before giving up: indexes name files that are gone.
+const ATTEMPTS: usize = 12;
+
+/// A kernel in the cache.
+#[derive(Debug, Clone)]
+pub(crate) struct Kernel {
+    /// What the user asked for, as in `6.12`.
+    pub(crate) series: String,
+    /// What `uname -r` says.
+    pub(crate) release: String,
+    folder: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Resolved {
+    release: String,
+}
+
+/// A package that may hold the kernel, and the one that holds its modules when they are apart.
+#[derive(Debug, PartialEq, Eq)]
+struct Candidate {
+    release: String,
+    image: String,
+    modules: Option<String>,
+}
+
+impl Kernel {
+    /// The newest kernel of a series, from the cache if the answer there is fresh or nothing newer can be reached.
+    pub(crate) fn obtain(cache: &Cache, series: &str, mirror: Option<&str>) -> Result<Self> {
+        ensure!(is_series(series), "kernel {series:?}: a series looks like 6.12");
+        let kernels = cache.folder("kernel")?;
+        let answer = kernels.join(format!("{series}.json"));
+        let _lock = cache.lock("kernel")?;
+        let known = Self::known(&kernels, &answer, series);
+        if let Some((kernel, true)) = &known {
+            return Ok(kernel.clone());
+        }
+        match Self::fetch(cache, &kernels, series, mirror) {
+            Ok(kernel) => {
+                write_whole(
+                    &answer,
+                    &serde_json::to_vec(&Resolved {
+                        release: kernel.release.clone(),
+                    })?,
+                )?;
+                Ok(kernel)
+            }
+            Err(error) => match known {
+                Some((kernel, _)) => {
+                    eprintln!("guest: {error:#}; staying with {} from the cache", kernel.release);
+                    Ok(kernel)
+                }
+                None => Err(error),
+            },
+        }
+    }
+
+    /// The ELF file to boot, without KASLR and without decompression.
+    pub(crate) fn vmlinux(&self) -> PathBuf {
+        self.folder.join("vmlinux")
+    }
+
+    /// The file as Debian ships it.
+    pub(crate) fn vmlinuz(&self) -> PathBuf {
+        self.folder.join("vmlinuz")
+    }
+
+    /// Names and ELF bytes of the modules that a guest needs, dependencies first.
+    pub(crate) fn modules(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        let folder = self.folder.join("modules");
+        let order = fs::read_to_string(folder.join("order"))
+            .with_context(|| format!("read the modules of {}", self.release))?;
+        let read = |name: &str| Ok((name.to_owned(), fs::read(folder.join(name))?));
+        order.lines().map(read).collect()
+    }
+
+    /// The kernel that the cache names for a series, and whether that answer is fresh.
+    fn known(kernels: &Path, answer: &Path, series: &str) -> Option<(Self, bool)> {
+        let resolved: Resolved = serde_json::from_slice(&fs::read(answer).ok()?).ok()?;
+        let folder = kernels.join(&resolved.release);
+        let age = SystemTime::now()
+            .duration_since(fs::metadata(answer).ok()?.modified().ok()?)
+            .unwrap_or_default();
+        let kernel = Self {
+            series: series.to_owned(),
+            release: resolved.release,
+            folder,
+        };
+        kernel.folder.exists().then_some((kernel, age < FRESH))
+    }
+
+    fn fetch(cache: &Cache, kernels: &Path, series: &str, mirror: Option<&str>) -> Result<Self> {
+        let mirror = match mirror {
+            Some(base) => Mirror::at(base),
+            None => Mirror::of_this_machine()?,
+        };
+        let apt = Apt::open(cache, &mirror)?;
+        let mut names = apt.names(&format!("linux-image-{series}."))?;
+        for prefix in ["linux-binary-", "linux-binary-unsigned-", "linux-modules-"] {
+            names.extend(apt.names(&format!("{prefix}{series}."))?);
+        }
+        let mut failures = Vec::new();
+        for candidate in candidates(series, &names).into_iter().take(ATTEMPTS) {
+            let folder = kernels.join(&candidate.release);
+            if !folder.exists() {
+                if let Err(error) = unpack(&apt, kernels, &candidate, &folder) {
+                    failures.push(format!("{}: {error:#}", candidate.image));
+                    continue;
+                }
+                eprintln!(
+                    "guest: kernel {series} is {} (package {})",
+                    candidate.release, candidate.image
+                );
+            }
+            return Ok(Self {
+                series: series.to_owned(),
+                release: candidate.release,
+                folder,
+            });
+        }
+        if failures.is_empty() {
+            bail!("kernel {series}: no package of that series in the indexes");
+        }
+        bail!(
+            "kernel {series}: none of these could be had:\n  {}",
+            failures.join("\n  ")
+        )
+    }
+}
+
+fn is_series(text: &str) -> bool {
+    let number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    text.split_once('.')
+        .is_some_and(|(major, minor)| number(major) && number(minor))
+}
+
+/// The packages that may hold a kernel of the series, newest first, the signed before the unsigned of a version.
+fn candidates(series: &str, names: &[String]) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for name in names {
+        let apart = name
+            .strip_prefix("linux-binary-unsigned-")
+            .or_else(|| name.strip_prefix("linux-binary-"));
+        let Some(version) = apart.or_else(|| name.strip_prefix("linux-image-")) else {
+            continue;
+        };
+        let Some(version) = version
+            .strip_suffix("-unsigned")
+            .unwrap_or(version)
+            .strip_suffix("-cloud-amd64")
+        else {
+            continue;
+        };
+        if !version
+            .strip_prefix(series)
+            .is_some_and(|rest| rest.starts_with('.'))
+        {
+            continue;
+        }
+        let release = format!("{version}-cloud-amd64");
+        let modules = Some(format!("linux-modules-{release}")).filter(|modules| names.contains(modules));
+        if apart.is_none() && modules.is_some() {
+            continue; // Where modules are apart, linux-image is an empty package that only depends on the others.
+        }
+        found.push(Candidate {
+            release,
+            image: name.clone(),
+            modules,
+        });
+    }
+    found.sort_by_key(|candidate| {
+        (
+            std::cmp::Reverse(numbers(&candidate.release)),
+            candidate.image.contains("unsigned"),
+        )
+    });
+    found
+}
+
+/// The numbers in a version, which is how versions of one series compare.
+fn numbers(version: &str) -> Vec<u64> {
+    let version = version.strip_suffix("-cloud-amd64").unwrap_or(version);
+    version
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|part| part.parse().ok())
+        .collect()
+}
+
+/// Unpacks a candidate and keeps what a guest needs of it.
+fn unpack(apt: &Apt, kernels: &Path, candidate: &Candidate, folder: &Path) -> Result<()> {
+    let scratch = tempfile::tempdir_in(kernels).context("make a folder to unpack in")?;
+    let (tree, kept) = (scratch.path().join("tree"), scratch.path().join("kept"));
+    fs::create_dir_all(&tree)?;
+    for package in [Some(&candidate.image), candidate.modules.as_ref()]
+        .into_iter()
+        .flatten()
+    {
+        apt.unpack(package, &tree)?;
+    }
+    let release = &candidate.release;
+    let places = [
+        format!("boot/vmlinuz-{release}"),
+        format!("usr/lib/modules/{release}/vmlinuz"),
+    ];
+    let image = places
+        .iter()
+        .map(|place| tree.join(place))
+        .find(|path| path.exists());
+    let image = fs::read(image.context("no vmlinuz in it")?)?;
+    fs::create_dir_all(kept.join("modules"))?;
+    fs::write(kept.join("vmlinux"), vmlinux::extract(&image)?)?;
+    fs::write(kept.join("vmlinuz"), image)?;
+    let places = [
+        format!("lib/modules/{release}"),
+        format!("usr/lib/modules/{release}"),
+    ];
+    let place = places
+        .iter()
+        .map(|place| tree.join(place))
+        .find(|path| path.join("kernel").exists());
+    let modules = module::select(&place.context("no modules in it")?.join("kernel"))?;
+    let mut order = String::new();
+    for module in modules {
+        fs::write(
+            kept.join("modules").join(format!("{}.ko", module.name)),
+            module.bytes,
+        )?;
+        order += &format!("{}.ko\n", module.name);
+    }
+    fs::write(kept.join("modules/order"), order)?;
+    fs::rename(&kept, folder).with_context(|| format!("name {}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_of_a_series_comes_first_and_its_signed_package_before_the_other() {
+        let names = [
+            "linux-image-6.1.0-9-cloud-amd64",
+            "linux-image-6.1.0-56-cloud-amd64-unsigned",
+            "linux-image-6.1.0-56-cloud-amd64-dbg",
+            "linux-image-6.1.0-56-cloud-amd64",
+            "linux-image-6.1.0-0.deb11.99-cloud-amd64",
+            "linux-image-6.12.1+deb13-cloud-amd64",
+        ];
+        let names = names.map(str::to_owned);
+        let images: Vec<_> = candidates("6.1", &names)
+            .into_iter()
+            .map(|candidate| candidate.image)
+            .collect();
+        assert_eq!(
+            images,
+            [
+                "linux-image-6.1.0-56-cloud-amd64",
+                "linux-image-6.1.0-56-cloud-amd64-unsigned",
+                "linux-image-6.1.0-9-cloud-amd64",
+                "linux-image-6.1.0-0.deb11.99-cloud-amd64",
+            ]
+        );
+    }
+
+    #[test]
+    fn where_modules_are_apart_both_packages_are_taken() {
+        let release = "7.2.12+deb13-cloud-amd64";
+        let names = ["linux-image-", "linux-binary-unsigned-", "linux-modules-"]
+            .map(|kind| format!("{kind}{release}"));
+        let want = Candidate {
+            release: release.into(),
+            image: format!("linux-binary-unsigned-{release}"),
+            modules: Some(format!("linux-modules-{release}")),
+        };
+        assert_eq!(candidates("7.2", &names), [want]);
+    }
+}

@@ -1,0 +1,250 @@
+//! One QEMU process: its arguments, its sockets, its end. It knows nothing of snapshots or of what runs inside.
+
+use std::{
+    fs::{self, File},
+    io::BufReader,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+use vm_tests::protocol::{self, Reply, Request};
+
+use super::qmp::{self, Qmp};
+
+/// The emulator's name.
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
+
+/// How the guest's instructions are carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Engine {
+    /// Emulation, one thread for all CPUs: with a thread each, guests die when hot code is patched.
+    Emulated,
+    /// Emulation in which the guest's clock counts instructions; one CPU.
+    Counted,
+    /// The host's own hardware support.
+    Kvm,
+}
+
+/// What is the same for every machine of one kind; with the kernel and its files it names a snapshot.
+#[derive(Debug, Clone)]
+pub(crate) struct Hardware {
+    pub(crate) engine: Engine,
+    pub(crate) memory_mb: u32,
+    pub(crate) cpus: u32,
+    /// A read-only disk with the peers' root image.
+    pub(crate) disk: Option<PathBuf>,
+}
+
+impl Hardware {
+    /// QEMU's arguments for everything that a snapshot depends on.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut arguments: Vec<String> = ["-nodefaults", "-no-user-config", "-display", "none"]
+            .map(String::from)
+            .into();
+        let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
+        match self.engine {
+            Engine::Emulated => add(&["-accel", "tcg,thread=single", "-cpu", "max"]),
+            Engine::Counted => {
+                add(&[
+                    "-accel",
+                    "tcg,thread=single",
+                    "-cpu",
+                    "max",
+                    "-icount",
+                    "shift=0,sleep=off",
+                ]);
+            }
+            Engine::Kvm => add(&["-accel", "kvm", "-cpu", "host"]),
+        }
+        add(&[
+            "-M",
+            "pc,memory-backend=ram",
+            "-m",
+            &format!("{}M", self.memory_mb),
+            "-smp",
+            &self.cpus.to_string(),
+        ]);
+        add(&["-device", "virtio-serial-pci,id=serial", "-device", "vmcoreinfo"]);
+        add(&["-action", "reboot=shutdown,shutdown=pause,panic=pause"]);
+        if let Some(disk) = &self.disk {
+            let drive = format!("file={},format=raw,if=none,readonly=on,id=root", disk.display());
+            add(&["-drive", &drive, "-device", "virtio-blk-pci,drive=root"]);
+        }
+        arguments
+    }
+}
+
+/// How the machine's memory relates to the file behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// Writes go to the file: the original from which a snapshot is taken.
+    Written,
+    /// Writes stay with this machine: a clone.
+    CopiedOnWrite,
+}
+
+/// Something that happened while a guest runs.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    /// The agent spoke.
+    Reply(Reply, Vec<u8>),
+    /// The connection to the agent broke: QEMU is gone.
+    Silence,
+    /// The guest stopped by itself: a panic, or a power-off.
+    Stopped,
+}
+
+/// A running QEMU; it is killed when dropped.
+pub(crate) struct Machine {
+    process: Child,
+    pub(crate) qmp: Qmp,
+    agent: UnixStream,
+    happenings: Receiver<Happening>,
+    folder: TempDir,
+}
+
+impl Machine {
+    /// Starts QEMU with memory in `memory`, and connects to its sockets.
+    pub(crate) fn start(hardware: &Hardware, memory: (&Path, Memory), more: &[String]) -> Result<Self> {
+        // Socket paths are limited to 108 bytes, so not below a long TMPDIR.
+        let folder = tempfile::Builder::new()
+            .prefix("kestrel-vm-")
+            .tempdir_in("/tmp")
+            .context("make a folder in /tmp")?;
+        let mut process = Self::spawn(hardware, memory, more, folder.path())?;
+        let mut alive = || match process.try_wait()? {
+            None => Ok(()),
+            Some(status) => {
+                let told = fs::read_to_string(folder.path().join("stderr")).unwrap_or_default();
+                bail!("{QEMU} ended ({status}): {}", told.trim())
+            }
+        };
+        let control = qmp::connect(&folder.path().join("qmp"), &mut alive)?;
+        let agent = qmp::connect(&folder.path().join("agent"), &mut alive)?;
+        let (sender, happenings) = channel();
+        listen(agent.try_clone()?, sender.clone());
+        let qmp = Qmp::open(control, move |event| {
+            if matches!(event, "SHUTDOWN" | "GUEST_PANICKED") {
+                let _ = sender.send(Happening::Stopped);
+            }
+        });
+        let qmp = qmp.inspect_err(|_| {
+            let _ = process.kill();
+        })?;
+        Ok(Self {
+            process,
+            qmp,
+            agent,
+            happenings,
+            folder,
+        })
+    }
+
+    fn spawn(hardware: &Hardware, memory: (&Path, Memory), more: &[String], folder: &Path) -> Result<Child> {
+        let (file, relation) = memory;
+        let share = if relation == Memory::Written { "on" } else { "off" };
+        let size = hardware.memory_mb;
+        let folder_name = folder.display();
+        let stderr = File::create(folder.join("stderr"))?;
+        // setpriv: the emulator must not outlive us, whatever ends us.
+        Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", QEMU])
+            .args(hardware.arguments())
+            .arg("-object")
+            .arg(format!(
+                "memory-backend-file,id=ram,size={size}M,mem-path={},share={share}",
+                file.display()
+            ))
+            .args(["-qmp", &format!("unix:{folder_name}/qmp,server=on,wait=off")])
+            .args([
+                "-chardev",
+                &format!("file,id=log,path={folder_name}/log"),
+                "-serial",
+                "chardev:log",
+            ])
+            .args([
+                "-chardev",
+                &format!("socket,id=agent,path={folder_name}/agent,server=on,wait=off"),
+            ])
+            .args([
+                "-device",
+                &format!(
+                    "virtserialport,bus=serial.0,chardev=agent,name={}",
+                    protocol::PORT
+                ),
+            ])
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .spawn()
+            .with_context(|| format!("start {QEMU} through setpriv"))
+    }
+
+    /// Sends a request to the agent.
+    pub(crate) fn send(&mut self, request: &Request, payload: &[u8]) -> Result<()> {
+        protocol::send(&mut self.agent, request, payload).context("speak to the guest's agent")
+    }
+
+    /// The next thing that happens, or `None` at the deadline.
+    pub(crate) fn next(&self, deadline: Instant) -> Option<Happening> {
+        match self
+            .happenings
+            .recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        {
+            Ok(happening) => Some(happening),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Happening::Silence),
+        }
+    }
+
+    /// What the kernel wrote to its console so far.
+    pub(crate) fn log(&self) -> String {
+        let bytes = fs::read(self.folder.path().join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Interrupts a guest that does not answer, so that its kernel says where it is, and gives it a moment.
+    pub(crate) fn provoke(&mut self) {
+        if self.qmp.run("inject-nmi", serde_json::json!({})).is_ok() {
+            let deadline = Instant::now() + Duration::from_secs(3);
+            while !matches!(
+                self.next(deadline),
+                None | Some(Happening::Stopped | Happening::Silence)
+            ) {}
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Turns the agent's bytes into happenings until the connection breaks.
+fn listen(agent: UnixStream, to: Sender<Happening>) {
+    thread::spawn(move || {
+        let mut from = BufReader::with_capacity(1 << 17, agent);
+        let mut next = || -> std::io::Result<Happening> {
+            let reply: Reply = protocol::receive(&mut from)?;
+            let mut payload = vec![0; usize::try_from(reply.payload()).map_err(std::io::Error::other)?];
+            std::io::Read::read_exact(&mut from, &mut payload)?;
+            Ok(Happening::Reply(reply, payload))
+        };
+        loop {
+            let happening = next().unwrap_or(Happening::Silence);
+            let last = matches!(happening, Happening::Silence);
+            if to.send(happening).is_err() || last {
+                break;
+            }
+        }
+    });
+}

@@ -1,0 +1,314 @@
+//! Guests: Debian kernels under QEMU, from the package to a running clone that takes files and runs programs. Commands
+//! decide what runs; this room decides how.
+//!
+//! ```text
+//! mirror ─► apt ─► kernel ─► vmlinux, module ─► cpio ─► initramfs ─┐
+//!                    peers' root image ─► root ────────────────────┼─► snapshot ─► machine (qmp) ─► Guest
+//!                    guest-init, built statically ─────────────────┘
+//! ```
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::{Context, Result, bail};
+use vm_tests::protocol::{Reply, Request, Stream};
+
+use machine::{Engine, Happening, Hardware, Machine};
+
+mod apt;
+mod cache;
+mod cpio;
+mod initramfs;
+pub(crate) mod kernel;
+pub(crate) mod machine;
+mod mirror;
+mod module;
+mod qmp;
+mod root;
+mod snapshot;
+mod vmlinux;
+
+/// What kind of guest is wanted.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    /// Kernel series, as in `6.12`.
+    pub(crate) series: String,
+    pub(crate) engine: Engine,
+    pub(crate) memory_mb: u32,
+    pub(crate) cpus: u32,
+    /// Boot the compressed image, which brings KASLR.
+    pub(crate) compressed: bool,
+    /// Debian packages to have inside.
+    pub(crate) packages: Vec<String>,
+    /// Debian suite that the packages come from.
+    pub(crate) suite: String,
+    /// Mirror to use instead of the machine's own.
+    pub(crate) mirror: Option<String>,
+}
+
+impl Wish {
+    /// The guest that tests run in.
+    pub(crate) fn plain(series: &str) -> Self {
+        Self {
+            series: series.to_owned(),
+            engine: Engine::Emulated,
+            memory_mb: 512,
+            cpus: 2,
+            compressed: false,
+            packages: Vec::new(),
+            suite: root::SUITE.to_owned(),
+            mirror: None,
+        }
+    }
+
+    /// The guest whose clock counts instructions.
+    pub(crate) fn counted(series: &str) -> Self {
+        Self {
+            engine: Engine::Counted,
+            cpus: 1,
+            ..Self::plain(series)
+        }
+    }
+}
+
+/// Default suite of the peers' packages.
+pub(crate) use root::SUITE;
+
+/// A program to run in a guest.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    pub(crate) argv: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) limit: Duration,
+}
+
+/// How a program's run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Exited(i32),
+    Killed(i32),
+    /// The kernel panicked or powered off.
+    Died,
+    /// The time limit passed.
+    TimedOut,
+}
+
+impl Ending {
+    /// The exit status that a shell would give; 124 for a time-out, 125 for a dead guest.
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::Exited(code) => code,
+            Self::Killed(signal) => 128 + signal,
+            Self::TimedOut => 124,
+            Self::Died => 125,
+        }
+    }
+}
+
+/// A running guest; it is gone when dropped.
+pub(crate) struct Guest {
+    series: String,
+    machine: Machine,
+}
+
+/// What every guest of a kind is cloned from: kernel, initramfs and image, all there.
+pub(crate) struct Stable {
+    cache: cache::Cache,
+    boot: snapshot::Boot,
+    release: String,
+}
+
+impl Stable {
+    /// Gets everything ready that the wish needs. `init` is the built first process.
+    pub(crate) fn prepare(wish: &Wish, init: &Path) -> Result<Self> {
+        let cache = cache::Cache::open()?;
+        let mirror = wish.mirror.as_deref();
+        let kernel = kernel::Kernel::obtain(&cache, &wish.series, mirror)?;
+        let busybox = initramfs::busybox(&cache, mirror)?;
+        let initramfs = initramfs::build(&cache, &kernel, init, &busybox)?;
+        let disk = match wish.packages.as_slice() {
+            [] => None,
+            packages => Some(root::image(&cache, &wish.suite, packages, mirror)?),
+        };
+        let hardware = Hardware {
+            engine: wish.engine,
+            memory_mb: wish.memory_mb,
+            cpus: wish.cpus,
+            disk,
+        };
+        let image = if wish.compressed {
+            kernel.vmlinuz()
+        } else {
+            kernel.vmlinux()
+        };
+        let boot = snapshot::Boot {
+            series: kernel.series.clone(),
+            kernel: image,
+            initramfs,
+            hardware,
+        };
+        Ok(Self {
+            cache,
+            boot,
+            release: kernel.release,
+        })
+    }
+
+    /// What `uname -r` says in these guests.
+    pub(crate) fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// A fresh guest.
+    pub(crate) fn guest(&self) -> Result<Guest> {
+        let machine = self.boot.clone_of(&self.cache)?;
+        let mut guest = Guest {
+            series: self.boot.series.clone(),
+            machine,
+        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        let mut seed = vec![0; 32];
+        std::io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut seed)?;
+        guest.ask(
+            &Request::Wake {
+                now: u64::try_from(now.as_nanos())?,
+                seed,
+            },
+            &[],
+        )?;
+        Ok(guest)
+    }
+}
+
+/// How long the agent may take for anything but a program.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Guest {
+    /// Writes an executable file into the guest.
+    pub(crate) fn put(&mut self, path: &str, bytes: &[u8]) -> Result<()> {
+        let request = Request::Put {
+            path: path.to_owned(),
+            mode: 0o755,
+            size: bytes.len() as u64,
+        };
+        self.ask(&request, bytes).map(drop)
+    }
+
+    /// Copies a file of this machine into the guest.
+    pub(crate) fn copy(&mut self, from: &Path, to: &str) -> Result<()> {
+        let bytes = fs::read(from).with_context(|| format!("read {}", from.display()))?;
+        self.put(to, &bytes)
+    }
+
+    /// Reads a file of the guest.
+    pub(crate) fn get(&mut self, path: &str) -> Result<Vec<u8>> {
+        self.ask(
+            &Request::Get {
+                path: path.to_owned(),
+            },
+            &[],
+        )
+    }
+
+    /// Runs a program to its end and hands its output on as it comes.
+    pub(crate) fn run(&mut self, program: &Program, mut output: impl FnMut(Stream, &[u8])) -> Result<Ending> {
+        let deadline = Instant::now() + program.limit;
+        let (argv, env) = (program.argv.clone(), program.env.clone());
+        self.machine.send(
+            &Request::Exec {
+                argv,
+                env,
+                cwd: "/".into(),
+            },
+            &[],
+        )?;
+        loop {
+            match self.machine.next(deadline) {
+                Some(Happening::Reply(Reply::Output { stream, .. }, bytes)) => output(stream, &bytes),
+                Some(Happening::Reply(
+                    Reply::Exited {
+                        signal: Some(signal), ..
+                    },
+                    _,
+                )) => {
+                    return Ok(Ending::Killed(signal));
+                }
+                Some(Happening::Reply(Reply::Exited { code, .. }, _)) => {
+                    return Ok(Ending::Exited(code.unwrap_or(1)));
+                }
+                Some(Happening::Reply(Reply::Failed { what }, _)) => bail!("guest {}: {what}", self.series),
+                Some(Happening::Reply(other, _)) => bail!("guest {}: out of step: {other:?}", self.series),
+                Some(Happening::Stopped | Happening::Silence) => return Ok(Ending::Died),
+                None => {
+                    self.machine.provoke();
+                    return Ok(Ending::TimedOut);
+                }
+            }
+        }
+    }
+
+    /// Runs a program and keeps its standard output; its standard error goes to ours.
+    pub(crate) fn capture(&mut self, program: &Program) -> Result<(Ending, Vec<u8>)> {
+        let mut out = Vec::new();
+        let ending = self.run(program, |stream, bytes| match stream {
+            Stream::Out => out.extend_from_slice(bytes),
+            Stream::Err => {
+                let _ = std::io::stderr().write_all(bytes);
+            }
+        })?;
+        Ok((ending, out))
+    }
+
+    /// Keeps the kernel's log in `target/vm` and returns its path and the part that tells of the end.
+    pub(crate) fn keep_log(&self) -> Result<(PathBuf, String)> {
+        let log = self.machine.log();
+        let folder = crate::workspace().join("target/vm");
+        fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)?
+            .as_millis();
+        let path = folder.join(format!("{}-{now}.log", self.series));
+        fs::write(&path, &log).with_context(|| format!("write {}", path.display()))?;
+        Ok((path, end_of(&log)))
+    }
+
+    /// Writes the guest's memory to a file.
+    pub(crate) fn dump(&mut self, path: &Path) -> Result<()> {
+        self.machine.qmp.run("stop", serde_json::json!({}))?;
+        self.machine.qmp.dump_memory(&std::path::absolute(path)?)
+    }
+
+    /// One request, one answer; output that a program's remains still send is dropped.
+    fn ask(&mut self, request: &Request, payload: &[u8]) -> Result<Vec<u8>> {
+        self.machine.send(request, payload)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.machine.next(deadline) {
+                Some(Happening::Reply(Reply::Done | Reply::File { .. }, bytes)) => return Ok(bytes),
+                Some(Happening::Reply(Reply::Output { .. }, _)) => {}
+                Some(Happening::Reply(Reply::Failed { what }, _)) => bail!("guest {}: {what}", self.series),
+                Some(other) => bail!(
+                    "guest {}: {other:?}; its log ends:\n{}",
+                    self.series,
+                    end_of(&self.machine.log())
+                ),
+                None => bail!("guest {}: the agent did not answer for {PATIENCE:?}", self.series),
+            }
+        }
+    }
+}
+
+/// The part of a kernel log that tells of a crash, or its last lines.
+fn end_of(log: &str) -> String {
+    const SIGNS: &[&str] = &["Kernel panic", "BUG:", "Oops", "general protection", "NMI"];
+    let lines: Vec<&str> = log.lines().collect();
+    let crash = lines
+        .iter()
+        .position(|line| SIGNS.iter().any(|sign| line.contains(sign)));
+    let from = crash.unwrap_or(lines.len().saturating_sub(20));
+    lines[from..].join("\n")
+}

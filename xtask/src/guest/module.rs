@@ -1,0 +1,126 @@
+//! Which kernel modules a guest needs, found in an unpacked package and put into the order in which they load.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use super::vmlinux::decompress;
+
+/// What a guest needs where the kernel does not have it built in: the agent's port, the peers' image with a writable
+/// layer over it, the note that memory dumps are read with.
+const WANTED: &[&str] = &[
+    "virtio_pci",
+    "virtio_console",
+    "virtio_blk",
+    "overlay",
+    "qemu_fw_cfg",
+];
+
+/// A module ready to load.
+pub(crate) struct Module {
+    pub(crate) name: String,
+    /// The ELF file, decompressed.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The wanted modules under `folder`, dependencies first; those built into the kernel are not there and not missed.
+pub(crate) fn select(folder: &Path) -> Result<Vec<Module>> {
+    let mut files = BTreeMap::new();
+    index(folder, &mut files).with_context(|| format!("look for modules in {}", folder.display()))?;
+    let mut chosen = Vec::new();
+    for name in WANTED {
+        choose(name, &files, &mut chosen)?;
+    }
+    Ok(chosen)
+}
+
+/// Maps each module's name (with underscores) to its file.
+fn index(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type()?.is_dir() {
+            index(&entry.path(), files)?;
+        } else if let Some((name, _)) = name.split_once(".ko") {
+            files.insert(name.replace('-', "_"), entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn choose(name: &str, files: &BTreeMap<String, PathBuf>, chosen: &mut Vec<Module>) -> Result<()> {
+    let Some(file) = files
+        .get(name)
+        .filter(|_| chosen.iter().all(|module| module.name != name))
+    else {
+        return Ok(());
+    };
+    let packed = fs::read(file).with_context(|| format!("read {}", file.display()))?;
+    let bytes = decompress(&packed).with_context(|| format!("unpack {}", file.display()))?;
+    for needed in dependencies(&bytes) {
+        choose(&needed, files, chosen)?;
+    }
+    chosen.push(Module {
+        name: name.to_owned(),
+        bytes,
+    });
+    Ok(())
+}
+
+/// The `depends=` entry of a module's information, a NUL-terminated string.
+fn dependencies(module: &[u8]) -> Vec<String> {
+    const KEY: &[u8] = b"\0depends=";
+    let Some(at) = module.windows(KEY.len()).position(|window| window == KEY) else {
+        return Vec::new();
+    };
+    let value = module[at + KEY.len()..]
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or_default();
+    let value = String::from_utf8_lossy(value);
+    value
+        .split(',')
+        .filter(|name| !name.is_empty())
+        .map(|name| name.replace('-', "_"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_load_before_what_needs_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let module = |name: &str, depends: &str| {
+            let text = format!("\x7fELF....license=GPL\0depends={depends}\0name=x\0");
+            fs::create_dir_all(folder.path().join("drivers/virtio")).unwrap();
+            fs::write(folder.path().join(format!("drivers/virtio/{name}.ko")), text).unwrap();
+        };
+        module("virtio_pci", "virtio_pci_modern_dev,virtio,virtio_ring");
+        module("virtio_pci_modern_dev", "");
+        module("virtio_ring", "virtio");
+        module("virtio", "");
+        module("virtio-blk", "virtio,virtio_ring");
+        module("unwanted", "");
+        let names: Vec<_> = select(folder.path())
+            .unwrap()
+            .into_iter()
+            .map(|module| module.name)
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "virtio_pci_modern_dev",
+                "virtio",
+                "virtio_ring",
+                "virtio_pci",
+                "virtio_blk"
+            ]
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! A machine's memory in a file, taken once the agent is up and restored as often as wanted, each time as a private
+//! copy-on-write clone; what it was made of names it.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+    thread::sleep,
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use vm_tests::protocol::Reply;
+
+use super::{
+    cache::{Cache, digest},
+    machine::{Happening, Hardware, Machine, Memory, QEMU},
+};
+
+/// What to boot.
+#[derive(Debug, Clone)]
+pub(crate) struct Boot {
+    /// For the snapshot's name, as in `6.12`.
+    pub(crate) series: String,
+    pub(crate) kernel: PathBuf,
+    pub(crate) initramfs: PathBuf,
+    pub(crate) hardware: Hardware,
+}
+
+/// How long a boot may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Snapshots that nobody used for so long are removed.
+const STALE: Duration = Duration::from_secs(2 * 24 * 3600);
+
+impl Boot {
+    fn command_line(&self) -> String {
+        let root = if self.hardware.disk.is_some() {
+            " kestrel.root=/dev/vda"
+        } else {
+            ""
+        };
+        format!("console=ttyS0 panic=-1 oops=panic unknown_nmi_panic quiet{root}")
+    }
+
+    /// A running clone whose agent is ready. Makes the snapshot first if it is not there.
+    pub(crate) fn clone_of(&self, cache: &Cache) -> Result<Machine> {
+        let folder = cache.folder(&format!("snapshot/{}-{}", self.series, self.key()?))?;
+        let lock = File::create(folder.join("lock")).context("lock a snapshot")?;
+        if !folder.join("done").exists() {
+            lock.lock()?;
+            if !folder.join("done").exists() {
+                remove_stale(&cache.folder("snapshot")?);
+                self.take(&folder)
+                    .with_context(|| format!("boot kernel {}", self.series))?;
+            }
+        }
+        lock.lock_shared()?;
+        File::create(folder.join("done"))?; // Tells that it is in use.
+        restore(&self.hardware, &folder).with_context(|| format!("restore {}", folder.display()))
+    }
+
+    /// Everything that the snapshot depends on, hashed. Files in the cache bear names that change with their content.
+    fn key(&self) -> Result<String> {
+        let version = Command::new(QEMU)
+            .arg("--version")
+            .output()
+            .with_context(|| format!("run {QEMU}"))?;
+        let kernel = fs::metadata(&self.kernel)?
+            .modified()?
+            .duration_since(SystemTime::UNIX_EPOCH)?
+            .as_nanos();
+        let kernel = format!("{} {kernel}", self.kernel.display());
+        let arguments = self.hardware.arguments().join("\0");
+        let initramfs = self.initramfs.display().to_string();
+        let command_line = self.command_line();
+        let pieces = [&*kernel, &initramfs, &command_line, &arguments].map(str::as_bytes);
+        Ok(digest(pieces.into_iter().chain([version.stdout.as_slice()]))[..16].to_owned())
+    }
+
+    fn take(&self, folder: &Path) -> Result<()> {
+        let begun = Instant::now();
+        let (memory, state) = (folder.join("memory"), folder.join("state"));
+        let _ = fs::remove_file(&memory);
+        let path = |path: &Path| path.display().to_string();
+        let boot = [
+            "-kernel",
+            &path(&self.kernel),
+            "-initrd",
+            &path(&self.initramfs),
+            "-append",
+            &self.command_line(),
+        ]
+        .map(str::to_owned);
+        let mut machine = Machine::start(&self.hardware, (&memory, Memory::Written), &boot)?;
+        await_ready(&machine)?;
+        sleep(Duration::from_millis(50)); // Until the guest idles, or every clone repeats what it was busy with.
+        machine.qmp.run("stop", json!({}))?;
+        machine.qmp.leave_memory_in_its_file()?;
+        machine.qmp.run(
+            "migrate",
+            json!({ "uri": format!("exec:cat > '{}'", state.display()) }),
+        )?;
+        machine.qmp.finish_migration()?;
+        for line in machine
+            .log()
+            .lines()
+            .filter(|line| line.starts_with("guest-init:"))
+        {
+            eprintln!("guest {}: {line}", self.series);
+        }
+        drop(machine);
+        File::create(folder.join("done"))?;
+        eprintln!(
+            "guest {}: booted and snapshot taken in {:.1} s",
+            self.series,
+            begun.elapsed().as_secs_f64()
+        );
+        Ok(())
+    }
+}
+
+fn await_ready(machine: &Machine) -> Result<()> {
+    let log = || {
+        machine
+            .log()
+            .lines()
+            .rev()
+            .take(30)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    match machine.next(Instant::now() + PATIENCE) {
+        Some(Happening::Reply(Reply::Ready, _)) => Ok(()),
+        None => bail!(
+            "the guest was not up after {PATIENCE:?}; its log ends:\n{}",
+            log()
+        ),
+        Some(other) => bail!("the guest did not come up ({other:?}); its log ends:\n{}", log()),
+    }
+}
+
+fn restore(hardware: &Hardware, folder: &Path) -> Result<Machine> {
+    let memory = folder.join("memory");
+    let incoming = ["-incoming".to_owned(), "defer".to_owned()];
+    let mut machine = Machine::start(hardware, (&memory, Memory::CopiedOnWrite), &incoming)?;
+    machine.qmp.leave_memory_in_its_file()?;
+    let state = format!("exec:cat '{}'", folder.join("state").display());
+    machine.qmp.run("migrate-incoming", json!({ "uri": state }))?;
+    machine.qmp.finish_migration()?;
+    machine.qmp.run("cont", json!({}))?;
+    Ok(machine)
+}
+
+/// Removes snapshots that nobody has used for long and nobody uses now.
+fn remove_stale(snapshots: &Path) {
+    for entry in fs::read_dir(snapshots).into_iter().flatten().flatten() {
+        let used = fs::metadata(entry.path().join("done")).and_then(|file| file.modified());
+        let old = used.is_ok_and(|used| {
+            SystemTime::now()
+                .duration_since(used)
+                .is_ok_and(|age| age > STALE)
+        });
+        let Ok(lock) = File::open(entry.path().join("lock")) else {
+            continue;
+        };
+        if old && lock.try_lock().is_ok() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guest::machine::Engine;
+
+    #[test]
+    fn machines_that_differ_have_arguments_that_differ() {
+        let plain = Hardware {
+            engine: Engine::Emulated,
+            memory_mb: 512,
+            cpus: 2,
+            disk: None,
+        };
+        let others = [
+            Hardware {
+                engine: Engine::Counted,
+                ..plain.clone()
+            },
+            Hardware {
+                engine: Engine::Kvm,
+                ..plain.clone()
+            },
+            Hardware {
+                memory_mb: 256,
+                ..plain.clone()
+            },
+            Hardware {
+                cpus: 1,
+                ..plain.clone()
+            },
+            Hardware {
+                disk: Some("/x".into()),
+                ..plain.clone()
+            },
+        ];
+        for other in others {
+            assert_ne!(other.arguments(), plain.arguments());
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Debian packages that the chores need on this machine: installed when missing, and said so.
+
+use std::{
+    env,
+    path::Path,
+    process::{Command, Stdio},
+    thread::sleep,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+
+/// A program that must be there, and the package that brings it.
+pub(crate) type Need = (&'static str, &'static str);
+
+/// For booting guests.
+pub(crate) const GUESTS: &[Need] = &[
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("setpriv", "util-linux"),
+    ("dpkg-deb", "dpkg"),
+    ("cc", "gcc"),
+];
+
+/// For building the peers' root image.
+pub(crate) const IMAGES: &[Need] = &[("mmdebstrap", "mmdebstrap"), ("mke2fs", "e2fsprogs")];
+
+/// What host tests compare with.
+pub(crate) const PEERS: &[Need] = &[("babeltrace2", "babeltrace2"), ("bpftool", "bpftool")];
+
+/// Installs what is missing of these.
+pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
+    let missing: Vec<&str> = needs
+        .iter()
+        .filter(|(program, _)| !present(program))
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    eprintln!("installing {list} (apt-get)");
+    if let Err(error) = apt_get(&["update", "-qq"]) {
+        // One broken source among many must not stop what the others have.
+        eprintln!("{error:#}; going on with the package lists that are there");
+    }
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    arguments.extend(&missing);
+    apt_get(&arguments)
+        .with_context(|| format!("install {list}: do it by hand (as root): apt-get install {list}"))
+}
+
+fn present(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].map(Path::new);
+    env::split_paths(&path).any(|folder| folder.join(program).exists())
+        || system.iter().any(|folder| folder.join(program).exists())
+}
+
+/// Runs apt-get, twice more when it fails: mirrors have bad moments.
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    for wait in [0, 5, 20] {
+        sleep(Duration::from_secs(wait));
+        let status = Command::new("apt-get")
+            .args(arguments)
+            .args(["-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300"])
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status()
+            .context("run apt-get")?;
+        if status.success() {
+            return Ok(());
+        }
+    }
+    bail!("apt-get {} failed three times", arguments.join(" "))
+}

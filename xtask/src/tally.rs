@@ -1,0 +1,121 @@
+//! How many tests passed, failed and were skipped; the line that ends a run. It runs nothing.
+
+use std::{fmt, iter::Sum, ops::Add};
+
+/// Counts of tests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+}
+
+impl Tally {
+    /// One test, or one part of a run that either holds or does not.
+    pub(crate) fn one(passed: bool) -> Self {
+        Self {
+            passed: u64::from(passed),
+            failed: u64::from(!passed),
+            skipped: 0,
+        }
+    }
+
+    /// Reads the counts out of what `cargo test -- --show-output` printed. A test that prints a line
+    /// `skipped: reason` counts as skipped, though the test harness calls it passed.
+    pub(crate) fn of_cargo_test(output: &str) -> Self {
+        let results: Self = output.lines().filter_map(result_line).sum();
+        let skipped = skipped_sections(output).len() as u64;
+        Self {
+            passed: results.passed.saturating_sub(skipped),
+            skipped: results.skipped + skipped,
+            ..results
+        }
+    }
+}
+
+/// The reasons that passing tests gave for skipping, each with the test's name.
+pub(crate) fn skipped_sections(output: &str) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let mut section: Option<&str> = None;
+    for line in output.lines() {
+        if let Some(name) = line
+            .strip_prefix("---- ")
+            .and_then(|rest| rest.strip_suffix(" stdout ----"))
+        {
+            section = Some(name);
+        } else if let (Some(name), Some(reason)) = (section, line.strip_prefix("skipped: ")) {
+            reasons.push(format!("{name}: {reason}"));
+            section = None;
+        } else if line.starts_with("test result: ") {
+            section = None;
+        }
+    }
+    reasons
+}
+
+/// `test result: ok. 5 passed; 0 failed; 1 ignored; …`
+fn result_line(line: &str) -> Option<Tally> {
+    let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let count = |what: &str| {
+        let mut parts = counts.split("; ");
+        parts
+            .find_map(|part| part.strip_suffix(what)?.trim().parse().ok())
+            .unwrap_or_default()
+    };
+    Some(Tally {
+        passed: count("passed"),
+        failed: count("failed"),
+        skipped: count("ignored"),
+    })
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} passed, {} failed, {} skipped",
+            self.passed, self.failed, self.skipped
+        )
+    }
+}
+
+impl Add for Tally {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            skipped: self.skipped + other.skipped,
+        }
+    }
+}
+
+impl Sum for Tally {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Add::add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_that_say_skipped_are_not_called_passed() {
+        let output = "running 3 tests\n\nsuccesses:\n\n---- a stdout ----\nskipped: no root\nskipped: said twice\n\n\
+                      ---- b stdout ----\nhello\n\ntest result: ok. 3 passed; 0 failed; 1 ignored; 0 measured\n\
+                      skipped: not a test's\ntest result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured\n";
+        let tally = Tally::of_cargo_test(output);
+        assert_eq!(
+            tally,
+            Tally {
+                passed: 3,
+                failed: 2,
+                skipped: 2
+            }
+        );
+        assert_eq!(tally.to_string(), "3 passed, 2 failed, 2 skipped");
+        assert_eq!(skipped_sections(output), ["a: no root"]);
+    }
+}

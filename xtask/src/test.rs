@@ -1,0 +1,124 @@
+//! `cargo xtask test`: everything that must hold, in one go, on a machine that may have nothing yet.
+
+use std::{
+    process::{ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::{
+    artifact::cargo,
+    bench,
+    guest_tests::{self, Selection},
+    install,
+    tally::{Tally, skipped_sections},
+};
+
+/// Install what is missing and run every test: format, lints, host, guests.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Leave the guests out.
+    #[arg(long)]
+    no_guests: bool,
+}
+
+/// A part of the run: its name and what it does.
+type Part = (&'static str, fn() -> Result<Tally>);
+
+/// In the order in which they run: what fails soonest comes first.
+const PARTS: &[Part] = &[("format", format), ("lints", lints), ("host tests", host)];
+
+/// The parts that need guests.
+const GUEST_PARTS: &[Part] = &[
+    ("guest tests", guests),
+    ("instructions", bench::instructions::check),
+];
+
+/// Runs every part, whatever became of the one before; the last line counts the tests.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    install::ensure(&[install::GUESTS, install::PEERS].concat())?;
+    let parts = PARTS
+        .iter()
+        .chain(if options.no_guests { &[] } else { GUEST_PARTS });
+    let mut results: Vec<(&str, Tally, Duration)> = Vec::new();
+    for (name, part) in parts {
+        println!("── {name}");
+        let begun = Instant::now();
+        let tally = part().unwrap_or_else(|error| {
+            println!("{name}: {error:#}");
+            Tally::one(false)
+        });
+        results.push((name, tally, begun.elapsed()));
+    }
+    println!("──");
+    for (name, tally, took) in &results {
+        println!("{name:<12} {:>6.1} s  {tally}", took.as_secs_f64());
+    }
+    let total: Tally = results.iter().map(|(_, tally, _)| *tally).sum();
+    println!("{total}");
+    Ok(if total.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn format() -> Result<Tally> {
+    check(&["fmt", "--all", "--check"])
+}
+
+fn lints() -> Result<Tally> {
+    check(&[
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ])
+}
+
+/// A cargo command that holds or does not.
+fn check(arguments: &[&str]) -> Result<Tally> {
+    let status = cargo().args(arguments).status().context("run cargo")?;
+    Ok(Tally::one(status.success()))
+}
+
+/// All tests that run here; of the guest side only what is not a guest test.
+fn host() -> Result<Tally> {
+    let workspace = cargo_test(&["--workspace", "--exclude", "vm-tests"])?;
+    Ok(workspace + cargo_test(&["-p", "vm-tests", "--lib"])?)
+}
+
+fn cargo_test(arguments: &[&str]) -> Result<Tally> {
+    let output = cargo()
+        .args(["test", "--quiet", "--no-fail-fast"])
+        .args(arguments)
+        .args(["--", "--show-output"])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("run cargo test")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut tally = Tally::of_cargo_test(&said);
+    for reason in skipped_sections(&said) {
+        println!("skipped: {reason}");
+    }
+    if !output.status.success() {
+        println!("{said}");
+        // A file that does not compile, or a test that ends its process, leaves no count.
+        tally.failed = tally.failed.max(1);
+    }
+    println!("{}: {tally}", arguments.join(" "));
+    Ok(tally)
+}
+
+fn guests() -> Result<Tally> {
+    guest_tests::run(&Selection {
+        name: "",
+        series: None,
+        output: false,
+    })
+}
