@@ -1,5 +1,7 @@
 //! Arbitrary texts: the parser never panics, ends soon, and its spans lie inside the text.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod kernel;
 
 use kestrel_compiler::check::check;

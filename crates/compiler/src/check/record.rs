@@ -71,6 +71,11 @@ impl Checker<'_> {
 
     /// A value with its type in the record.
     fn recorded(&mut self, name: String, value: Expr) -> Checked<Recorded> {
+        if self.size_of(&value.ty).is_none_or(|size| size > CAPACITY) && !matches!(value.ty, Type::Struct(_))
+        {
+            let message = format!("this is larger than a record can be ({CAPACITY} bytes)");
+            return Err(self.error(value.span, message));
+        }
         match Self::field_type(&value.ty) {
             Some(ty) => Ok((name, ty, value)),
             None => Err(self.unrecordable(&value)),
