@@ -18,10 +18,14 @@ impl<'a> Checker<'a> {
         self.context.fields.iter().find(|f| f.name == name)
     }
 
-    /// The names of the fields that people may ask for.
+    /// The names of the event's fields, those first that `record()` takes.
     pub(crate) fn field_names(&self) -> Vec<&'a str> {
-        let recorded = self.context.fields.iter().filter(|f| f.recorded);
-        recorded.map(|f| f.name.as_str()).collect()
+        let (recorded, others): (Vec<_>, Vec<_>) = self.context.fields.iter().partition(|f| f.recorded);
+        recorded
+            .into_iter()
+            .chain(others)
+            .map(|f| f.name.as_str())
+            .collect()
     }
 
     /// The value of a field of the event, used at `span`.
