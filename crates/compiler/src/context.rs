@@ -25,6 +25,7 @@ pub enum ProgramKind {
 }
 
 /// Where a value of the event comes from.
+#[allow(missing_docs, reason = "fields are described with their variant")]
 #[derive(Clone, Debug, PartialEq)]
 #[allow(
     missing_docs,
@@ -47,6 +48,7 @@ pub enum Source {
 }
 
 /// A value's type as the catalog knows it.
+#[allow(missing_docs, reason = "fields are described with their variant")]
 #[derive(Clone, Debug, PartialEq)]
 #[allow(
     missing_docs,
