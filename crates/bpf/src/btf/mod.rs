@@ -14,7 +14,8 @@ pub mod write;
 
 pub use find::{Enumerator, Function};
 pub use types::{
-    Composite, DatasecEntry, Enumeration, EnumerationValue, Integer, Kind, Member, Parameter, Prototype, Type,
+    Composite, DatasecEntry, Entries, Enumeration, EnumerationValue, Integer, Kind, Member, Parameter,
+    Prototype, Type,
 };
 pub use walk::Place;
 
