@@ -7,6 +7,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod builtin;
 pub mod check;
 pub mod codegen;
 pub mod context;
@@ -36,7 +37,7 @@ pub fn compile(checked: &CheckedProbe, context: &Context, sink: &dyn Sink) -> Re
         kind: context.program,
         code: generated.code,
         maps: generated.maps,
-        layout: lowered.layout,
+        layouts: lowered.layouts,
         uses: program::Uses::of(&generated.function),
         function: generated.function,
     })

@@ -259,6 +259,21 @@ fn kernel_symbols(host: &Host, addresses: &HashSet<u64>) -> Symbols {
     all_symbols(&table).subset(addresses.iter().copied())
 }
 
+/// Names for what a session shows live: all of the kernel's where it shows addresses, else none.
+pub fn live_symbols(session: &Session, host: &Host) -> Symbols {
+    if !session
+        .classes()
+        .iter()
+        .any(|c| c.layout.fields().iter().any(|f| is_symbolic(&f.ty)))
+    {
+        return Symbols::default();
+    }
+    match Kallsyms::read(host) {
+        Ok(table) if !table.is_restricted() => all_symbols(&table),
+        _ => Symbols::default(),
+    }
+}
+
 /// All function symbols of the running kernel.
 pub fn all_symbols(table: &Kallsyms) -> Symbols {
     Symbols::new(table.functions().map(|s| (s.address, 0, s.name, s.module)))

@@ -117,9 +117,14 @@ impl Format {
             .unwrap_or(0)
     }
 
-    /// The names that the kernel prints for the values of a field, where its print format lists them.
+    /// The names that the kernel prints for the values of a field, where its print format lists them with plain numbers.
     pub fn labels(&self, field: &str) -> Option<Labels> {
-        Labels::find(&self.print_fmt, field)
+        self.labels_with(field, &|_| None)
+    }
+
+    /// The same, asking for the value of an enumerator that the kernel left as a name (`HRTIMER_MODE_ABS`): its BTF knows.
+    pub fn labels_with(&self, field: &str, constant: &dyn Fn(&str) -> Option<i64>) -> Option<Labels> {
+        Labels::find(&self.print_fmt, field, constant)
     }
 }
 

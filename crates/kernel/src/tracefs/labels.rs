@@ -24,13 +24,14 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Finds the table for `field` in a print format; `None` if there is none, or it is made of more than literals.
-    pub fn find(print_fmt: &str, field: &str) -> Option<Self> {
+    /// Finds the table for `field` in a print format; `None` if there is none, or it is made of more than constants. `constant` gives the
+    /// value of an enumerator by name: the kernel does not replace all of them by numbers, its BTF knows them.
+    pub fn find(print_fmt: &str, field: &str, constant: &dyn Fn(&str) -> Option<i64>) -> Option<Self> {
         MACROS.iter().find_map(|(macro_name, flags)| {
             let mut rest = print_fmt;
             loop {
                 rest = &rest[rest.find(macro_name)? + macro_name.len()..];
-                if let Some(labels) = table(rest, field, *flags) {
+                if let Some(labels) = table(rest, field, *flags, constant) {
                     return Some(labels);
                 }
             }
@@ -47,8 +48,8 @@ const MACROS: &[(&str, bool)] = &[
 ];
 
 /// `text` begins behind the opening parenthesis.
-fn table(text: &str, field: &str, flags: bool) -> Option<Labels> {
-    let mut scanner = Scanner { rest: text };
+fn table(text: &str, field: &str, flags: bool, constant: &dyn Fn(&str) -> Option<i64>) -> Option<Labels> {
+    let mut scanner = Scanner { rest: text, constant };
     let mask = scanner.field_with_mask(field)?;
     let kind = if flags {
         scanner.expect(",")?;
@@ -63,12 +64,16 @@ fn table(text: &str, field: &str, flags: bool) -> Option<Labels> {
         scanner.expect("{")?;
         let value = scanner.expression(0)?;
         scanner.expect(",")?;
-        let name = scanner.string()?;
+        // Some tables end with a row of -1 and a null pointer.
+        let null = ["0", "NULL", "((void *)0)"]
+            .iter()
+            .any(|null| scanner.expect(null).is_some());
+        if !null {
+            rows.push((value, scanner.string()?));
+        }
         scanner.expect("}")?;
-        rows.push((value, name));
     }
     scanner.expect(")")?;
-    // Some tables end with a row of -1 and no name.
     rows.retain(|(_, name)| !name.is_empty());
     (!rows.is_empty()).then_some(Labels { kind, mask, rows })
 }
@@ -76,6 +81,7 @@ fn table(text: &str, field: &str, flags: bool) -> Option<Labels> {
 /// Reads C from the front of a text. `None` means: not of the literal kind.
 struct Scanner<'a> {
     rest: &'a str,
+    constant: &'a dyn Fn(&str) -> Option<i64>,
 }
 
 impl Scanner<'_> {
@@ -183,7 +189,8 @@ impl Scanner<'_> {
             self.expect("'")?;
             return Some(u64::from(u32::from(character)));
         }
-        number(&self.word()?)
+        let word = self.word()?;
+        number(&word).or_else(|| (self.constant)(&word).map(|value| value as u64))
     }
 
     /// Passes over `(unsigned long)` and the like: letters in parentheses, with something to apply them to behind.
@@ -241,6 +248,10 @@ fn number(word: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn find(print: &str, field: &str) -> Option<Labels> {
+        Labels::find(print, field, &|_| None)
+    }
+
     fn rows(labels: &Labels) -> Vec<(u64, &str)> {
         labels
             .rows
@@ -253,16 +264,16 @@ mod tests {
     fn symbolic_table_of_softirqs() {
         let print =
             r#""vec=%u [action=%s]", REC->vec, __print_symbolic(REC->vec, { 0, "HI" }, { 1, "TIMER" })"#;
-        let labels = Labels::find(print, "vec").unwrap();
+        let labels = find(print, "vec").unwrap();
         assert_eq!(labels.kind, LabelKind::Symbolic);
         assert_eq!(rows(&labels), [(0, "HI"), (1, "TIMER")]);
-        assert_eq!(Labels::find(print, "action"), None);
+        assert_eq!(find(print, "action"), None);
     }
 
     #[test]
     fn task_state_of_sched_switch_has_a_mask() {
         let print = r#"(REC->prev_state & ((((0x0 | 0x1 | 0x2) + 1) << 1) - 1)) ? __print_flags(REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002) + 1) << 1) - 1), "|", { 0x00000001, "S" }, { 0x00000002, "D" }) : "R""#;
-        let labels = Labels::find(print, "prev_state").unwrap();
+        let labels = find(print, "prev_state").unwrap();
         assert_eq!(
             labels.kind,
             LabelKind::Flags {
@@ -276,15 +287,24 @@ mod tests {
     #[test]
     fn casts_shifts_and_suffixes() {
         let print = r#"__print_flags(REC->gfp_flags, "|", {( unsigned long)(((( gfp_t)((((1UL))) << (3)))) | 0x20u), "A"}, {(1 << 4), "B"}, {-1, "C"}, {010, "D"})"#;
-        let labels = Labels::find(print, "gfp_flags").unwrap();
+        let labels = find(print, "gfp_flags").unwrap();
         assert_eq!(rows(&labels), [(0x28, "A"), (16, "B"), (u64::MAX, "C"), (8, "D")]);
     }
 
     #[test]
     fn the_right_table_among_several_and_none_for_calls() {
         let print = r#"__print_symbolic(REC->a, {1, "one"}), __print_symbolic((REC->b), {2, "t" "wo"}), __print_symbolic(f(REC->c), {1, "x"}), __print_symbolic(REC->d, {NAME, "x"})"#;
-        assert_eq!(rows(&Labels::find(print, "b").unwrap()), [(2, "two")]);
-        assert_eq!(Labels::find(print, "c"), None);
-        assert_eq!(Labels::find(print, "d"), None);
+        assert_eq!(rows(&find(print, "b").unwrap()), [(2, "two")]);
+        assert_eq!(find(print, "c"), None);
+        assert_eq!(find(print, "d"), None);
+    }
+
+    #[test]
+    fn enumerators_by_name_and_tables_with_an_end_mark() {
+        let print = r#"__print_symbolic(REC->mode, { MODE_ABS, "ABS" }, { MODE_REL | 8, "REL" }, { -1, ((void *)0) })"#;
+        assert_eq!(find(print, "mode"), None);
+        let constant = |name: &str| ["MODE_ABS", "MODE_REL"].iter().position(|known| *known == name);
+        let labels = Labels::find(print, "mode", &|name| constant(name).map(|value| value as i64)).unwrap();
+        assert_eq!(rows(&labels), [(0, "ABS"), (9, "REL")]);
     }
 }

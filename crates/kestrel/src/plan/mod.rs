@@ -1,5 +1,9 @@
 //! What a session will do, before it does anything: events resolved, handlers checked, numbers given out; pure but for asking the catalog.
 
+mod show;
+
+pub use show::show;
+
 use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via, Way};
@@ -7,11 +11,11 @@ use crate::error::{Error, Result};
 use crate::session::gate::GatedSink;
 use crate::session::target::Target;
 use kestrel_compiler::check::{check, tree::CheckedProbe};
-use kestrel_compiler::compile::{Program, compile};
 use kestrel_compiler::context::{Context, EventNumber};
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_events;
+use kestrel_compiler::{Program, compile};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 
