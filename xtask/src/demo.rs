@@ -63,7 +63,6 @@ pub(crate) struct Options {
 
 /// Records, reports, and says where and why.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    install::ensure(&[("cc", "gcc")])?;
     let base = artifact::base(Profile::Release)?;
     let kestrel = base
         .programs
