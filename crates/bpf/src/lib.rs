@@ -10,5 +10,6 @@ pub mod insn;
 pub mod interp;
 pub mod isa;
 pub mod text;
+pub mod verifier_log;
 
 pub use error::Error;

@@ -37,7 +37,7 @@ pub fn compile(checked: &CheckedProbe, context: &Context, sink: &dyn Sink) -> Re
         kind: context.program,
         code: generated.code,
         maps: generated.maps,
-        layout: lowered.layout,
+        layouts: lowered.layouts,
         uses: program::Uses::of(&generated.function),
         function: generated.function,
     })

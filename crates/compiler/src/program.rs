@@ -18,8 +18,8 @@ pub struct Program {
     pub code: Code,
     /// By [`kestrel_bpf::code::MapRef`]: maps to make and maps to find.
     pub maps: Vec<MapUse>,
-    /// Of the records it writes; absent if it writes none.
-    pub layout: Option<Layout>,
+    /// Of the records it writes, by what their number exceeds the event's; empty if it writes none.
+    pub layouts: Vec<Layout>,
     /// What it asks of the kernel.
     pub uses: Uses,
     /// The intermediate code after all passes, for those who want to look.

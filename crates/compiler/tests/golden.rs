@@ -2,6 +2,8 @@
 //!
 //! A file is a list of cases. A case begins with `=== MODE title`, then its input, then `---` and what comes out.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod dump;
 mod kernel;
 
@@ -26,12 +28,10 @@ fn golden(file: &str, run: impl Fn(&str, &str) -> String) {
         cases += 1;
     }
     assert!(cases > 0, "{file} holds no cases");
-    let fresh = format!("{}\n", fresh.trim_end());
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, fresh).unwrap();
-    } else {
-        assert_eq!(text, fresh, "{file} differs; look, then run with BLESS=1");
-    }
+    testkit::golden(
+        Path::new("tests/golden").join(file),
+        &format!("{}\n", fresh.trim_end()),
+    );
 }
 
 fn parse(mode: &str, input: &str) -> String {

@@ -1,7 +1,7 @@
 //! Names of addresses: a sorted table, `symbol+0x10`, and its file; where a kernel's symbols come from is not known here.
 
 use crate::error::{Error, Result};
-use crate::layout::Space;
+use crate::layout::{FieldType, Space};
 use crate::record::Record;
 use crate::value::Value;
 use std::collections::HashSet;
@@ -192,8 +192,19 @@ fn parse_line(line: &str) -> Option<(u64, u64, &str, Option<&str>)> {
 
 /// Adds the kernel addresses of `record` that are shown by name: frames of kernel stacks, and symbolic pointers.
 pub fn addresses(record: &Record<'_>, all: &mut HashSet<u64>) {
-    for (_, value) in record.fields() {
-        addresses_of(value, all);
+    for field in record.event.layout.fields() {
+        if has_addresses(&field.ty) {
+            addresses_of(record.value(field), all);
+        }
+    }
+}
+
+fn has_addresses(ty: &FieldType) -> bool {
+    match ty {
+        FieldType::Pointer { symbolic } => *symbolic,
+        FieldType::Stack { space, .. } => *space == Space::Kernel,
+        FieldType::Array { element, .. } => has_addresses(element),
+        _ => false,
     }
 }
 

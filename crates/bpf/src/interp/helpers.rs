@@ -18,6 +18,7 @@ type Body = fn(&mut Machine, Arguments) -> Result<u64, Reason>;
 
 const EFAULT: i64 = -14;
 const EEXIST: i64 = -17;
+const EINVAL: i64 = -22;
 
 /// The table.
 const READY: &[(Helper, Body)] = &[
@@ -228,7 +229,11 @@ fn frames(m: &Machine, flags: u64) -> Vec<u8> {
 fn get_stack(m: &mut Machine, Arguments([_, to, size, flags, _]): Arguments) -> Result<u64, Reason> {
     m.memory.check(to, size, Access::Write, false)?;
     let mut bytes = frames(m, flags);
-    bytes.truncate(size as usize / 8 * 8);
+    if !size.is_multiple_of(8) {
+        m.give_program(to, &vec![0; size as usize])?;
+        return Ok(EINVAL as u64);
+    }
+    bytes.truncate(size as usize);
     let length = bytes.len();
     // The kernel clears what it does not fill.
     bytes.resize(size as usize, 0);

@@ -16,11 +16,10 @@ fn run(text: &str) -> Result<u64, Reason> {
         .map_err(|fault| fault.reason)
 }
 
-/// One random operation on r0–r9.
+/// One random operation on r0–r9 (negation apart: the other interpreter panics on the smallest number).
 #[derive(Clone, Debug)]
 enum Step {
     Alu(Alu, bool, u8, Result<u8, i32>),
-    Neg(bool, u8),
     Endian(Order, u8, u8),
     Skip(Cond, bool, u8, Result<u8, i32>),
 }
@@ -46,7 +45,6 @@ fn step() -> impl Strategy<Value = Step> {
     let order = prop::sample::select(vec![Order::Little, Order::Big]);
     prop_oneof![
         6 => (alu, any::<bool>(), 0_u8..10, operand.clone()).prop_map(|(op, wide, dst, b)| Step::Alu(op, wide, dst, b)),
-        1 => (any::<bool>(), 0_u8..10).prop_map(|(wide, dst)| Step::Neg(wide, dst)),
         1 => (order, prop::sample::select(vec![16_u8, 32, 64]), 0_u8..10).prop_map(|(o, bits, dst)| Step::Endian(o, bits, dst)),
         2 => (cond, any::<bool>(), 0_u8..10, operand).prop_map(|(c, wide, dst, b)| Step::Skip(c, wide, dst, b)),
     ]
@@ -76,10 +74,6 @@ fn emit(asm: &mut Assembler, step: &Step) {
                 }
             }
             asm.alu(*op, width(*wide), reg(*dst), b);
-            narrow(asm, *wide, *dst);
-        }
-        Step::Neg(wide, dst) => {
-            asm.neg(width(*wide), reg(*dst));
             narrow(asm, *wide, *dst);
         }
         Step::Endian(order, bits, dst) => _ = asm.endian(*order, *bits, reg(*dst)),
@@ -153,6 +147,9 @@ fn corners_of_arithmetic_as_the_standard_says() {
         ("r0 = *(u16 *)(r1 +6)\nexit", 0x0807),
         ("r1 = -1\nr0 = 1\nif r1 == -1 goto pc+1\nr0 = 2\nexit", 1),
         ("r1 = 5\nr0 = 1\nif r1 < -1 goto pc+1\nr0 = 2\nexit", 1),
+        ("r0 = 0x8000000000000000 ll\nr0 = -r0\nexit", 1 << 63),
+        ("r0 = -5\nw0 = -w0\nexit", 5),
+        ("r0 = 5\nw0 = -w0\nexit", 0xffff_fffb),
         ("gotol end\nr0 = 1\nend:\nr0 = 2\nexit", 2),
     ] {
         assert_eq!(run(text), Ok(expected), "{text}");

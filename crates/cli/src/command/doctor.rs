@@ -110,7 +110,7 @@ fn machine(host: &Host) -> Vec<Row> {
                 let says = missing
                     .as_ref()
                     .map_or_else(|| "granted".to_owned(), ToString::to_string);
-                rows.push(row(&format!("may {need}"), missing.is_none(), says, ""));
+                rows.push(row(&need.to_string(), missing.is_none(), says, ""));
             }
         }
         Err(error) => rows.push(row("privileges", false, error.to_string(), "")),
@@ -118,7 +118,7 @@ fn machine(host: &Host) -> Vec<Row> {
     let lockdown = procfs::lockdown(host);
     rows.push(row(
         "lockdown",
-        !lockdown.bars_reading(),
+        lockdown != procfs::Lockdown::Confidentiality,
         lockdown.to_string(),
         "",
     ));

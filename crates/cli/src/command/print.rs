@@ -5,8 +5,7 @@ use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::Losses;
-use kestrel_trace::print::{Json, Style, Text};
-use std::io::Write;
+use kestrel_trace::print::{self, Json, Printer, Style, Text};
 use std::path::PathBuf;
 
 /// Options of `print`.
@@ -23,36 +22,26 @@ pub struct Options {
     ns: bool,
 }
 
-/// Written at once when this much has gathered.
-const CHUNK: usize = 1 << 16;
-
 /// Prints.
 pub fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
-    let mut json = Json::new(trace.symbols.clone());
-    let mut text = Text::new(
-        Style {
-            nanoseconds: options.ns,
-        },
-        trace.symbols,
-        trace.processes,
-    );
+    let mut printer: Box<dyn Printer> = match options.format {
+        Format::Json => Box::new(Json::new(trace.symbols)),
+        Format::Text => Box::new(Text::new(
+            Style {
+                nanoseconds: options.ns,
+            },
+            trace.symbols,
+            trace.processes,
+        )),
+    };
     let mut stdout = std::io::stdout().lock();
-    let mut out = Vec::with_capacity(CHUNK * 2);
-    let mut records = 0u64;
-    while let Some(record) = trace.reader.next()? {
-        match options.format {
-            Format::Text => text.line(&record, &mut out),
-            Format::Json => json.line(&record, &mut out),
-        }
-        records += 1;
-        if out.len() >= CHUNK {
-            stdout.write_all(&out)?;
-            out.clear();
-        }
-    }
-    stdout.write_all(&out)?;
-    stdout.flush()?;
+    let records = print::all(
+        &mut trace.reader,
+        printer.as_mut(),
+        &mut stdout,
+        "standard output",
+    )?;
     let lost = trace
         .summary
         .as_ref()

@@ -138,7 +138,7 @@ pub(super) fn finish_child(child: Option<Child>) -> Result<Option<ExitStatus>, F
     use kestrel::kernel::process::{Signal, send};
     let Some(mut child) = child else { return Ok(None) };
     if child.try_wait()?.is_none() {
-        let _ = send(child.id(), Signal::Term);
+        let _ = send(child.id(), Signal::Terminate);
         let until = Instant::now() + Duration::from_secs(2);
         while child.try_wait()?.is_none() && Instant::now() < until {
             std::thread::sleep(CALM);

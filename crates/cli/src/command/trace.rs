@@ -11,8 +11,8 @@ use kestrel::kernel::Host;
 use kestrel::kernel::process::{Held, Interrupt};
 use kestrel::live::Live;
 use kestrel::session::Session;
-use kestrel_trace::print::{Json, Style, Text};
-use kestrel_trace::process::{Learner, Processes};
+use kestrel_trace::print::{Json, Printer, Style, Text};
+use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -64,11 +64,9 @@ fn printer(format: Format, live: &Live, catalog: &Catalog) -> Line {
         }
         Format::Text => {
             let mut text = Text::new(Style::default(), symbols, Processes::default());
-            let mut learner = Learner::default();
             let host = catalog.host().clone();
             Box::new(move |record, out| {
                 let processes = text.processes_mut();
-                learner.learn(record, processes);
                 if processes.name(record.tid, record.pid).is_none()
                     && let Ok(name) = kestrel::kernel::procfs::comm(&host, record.tid)
                 {

@@ -161,7 +161,7 @@ pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr>
     match find(usage.name).map(|b| (b, &b.meaning)) {
         Some((_, Meaning::Value(check))) => check(checker, usage),
         Some((builtin, Meaning::Action(_))) => {
-            let message = format!("{} is a statement and has no value", builtin.usage);
+            let message = format!("{}() is a statement and has no value", builtin.name);
             Err(checker.error(usage.span, message))
         }
         None if is_later(usage.name) => Err(checker.not_yet(usage.name_span, &format!("{}()", usage.name))),

@@ -1,6 +1,6 @@
 //! Every kind of expression: operands first, then the room that knows the kind.
 
-use super::tree::{CompareOp, Expr, ExprKind, Type};
+use super::tree::{CompareOp, Expr, ExprKind, Pointer, Show, Type};
 use super::{Checked, Checker, fold};
 use crate::builtin;
 use crate::lang::ast::{self, Arg, SizeofOperand, Span, Spanned, TypeName};
@@ -134,6 +134,9 @@ impl Checker<'_> {
         let then = then.map(|t| self.expression(t)).transpose();
         let otherwise = self.expression(otherwise);
         let (condition, then, otherwise) = (condition?, then?, otherwise?);
+        if let Some((ty, yes, no)) = named_choice(then.as_ref(), &otherwise) {
+            return self.choice(condition, Some(yes), no, ty, span);
+        }
         let first = then.as_ref().unwrap_or(&condition);
         for side in [first, &otherwise] {
             if !side.ty.is_scalar() {
@@ -141,11 +144,27 @@ impl Checker<'_> {
                 return Err(self.not_yet(side.span, &message));
             }
         }
-        let ty = if first.ty == otherwise.ty {
-            first.ty.clone()
-        } else {
-            super::operator::common(first, &otherwise)
+        let ty = match &first.ty {
+            // The verifier's trust does not survive a choice.
+            Type::Pointer(pointer) if first.ty == otherwise.ty => Type::Pointer(Pointer {
+                trusted: false,
+                ..*pointer
+            }),
+            ty if *ty == otherwise.ty => ty.clone(),
+            _ => super::operator::common(first, &otherwise),
         };
+        self.choice(condition, then, otherwise, ty, span)
+    }
+
+    /// `condition ? then : otherwise`, of type `ty`.
+    fn choice(
+        &mut self,
+        condition: Expr,
+        then: Option<Expr>,
+        otherwise: Expr,
+        ty: Type,
+        span: Span,
+    ) -> Checked<Expr> {
         if let Some(value) = condition.constant() {
             let chosen = if value == 0 {
                 otherwise
@@ -191,6 +210,22 @@ impl Checker<'_> {
         }
         Ok(constant(offset, Type::U64, span))
     }
+}
+
+/// `c ? "a" : "b"` is an enumeration with two names: its type, and its two values.
+fn named_choice(then: Option<&Expr>, otherwise: &Expr) -> Option<(Type, Expr, Expr)> {
+    let then = then?;
+    let (ExprKind::Text(yes), ExprKind::Text(no)) = (&then.kind, &otherwise.kind) else {
+        return None;
+    };
+    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let ty = Type::Integer {
+        size: 1,
+        signed: false,
+        show: Show::Names([(0, name(no)), (1, name(yes))].into()),
+    };
+    let value = |value, side: &Expr| constant(value, ty.clone(), side.span);
+    Some((ty.clone(), value(1, then), value(0, otherwise)))
 }
 
 /// A scalar known now.

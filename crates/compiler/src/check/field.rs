@@ -3,7 +3,7 @@
 
 use super::expression::{constant, narrowed};
 use super::operator::operation;
-use super::tree::{Access, BinaryOp, Expr, ExprKind, Type};
+use super::tree::{Access, BinaryOp, Expr, ExprKind, Pointee, Pointer, Type};
 use super::types::STRING;
 use super::walk::Spot;
 use super::{Checked, Checker};
@@ -18,10 +18,14 @@ impl<'a> Checker<'a> {
         self.context.fields.iter().find(|f| f.name == name)
     }
 
-    /// The names of the fields that people may ask for.
+    /// The names of the event's fields, those first that `record()` takes.
     pub(crate) fn field_names(&self) -> Vec<&'a str> {
-        let recorded = self.context.fields.iter().filter(|f| f.recorded);
-        recorded.map(|f| f.name.as_str()).collect()
+        let (recorded, others): (Vec<_>, Vec<_>) = self.context.fields.iter().partition(|f| f.recorded);
+        recorded
+            .into_iter()
+            .chain(others)
+            .map(|f| f.name.as_str())
+            .collect()
     }
 
     /// The value of a field of the event, used at `span`.
@@ -84,9 +88,9 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn is_struct(&self, to: super::tree::Pointee, levels: u8) -> bool {
+    fn is_struct(&self, to: Pointee, levels: u8) -> bool {
         match (to, self.btf()) {
-            (super::tree::Pointee::Btf(id), Some(btf)) => levels == 0 && btf.composite(id).is_some(),
+            (Pointee::Btf(id), Some(btf)) => levels == 0 && btf.composite(id).is_some(),
             _ => false,
         }
     }
@@ -185,16 +189,28 @@ impl<'a> Checker<'a> {
             (Type::String { max: own }, ExprKind::ReadString { address, space, .. }) => {
                 Ok(read_string(*address, space, own.min(max), span))
             }
-            (Type::Pointer(pointer), _) => Ok(read_string(value, space.unwrap_or(pointer.space), max, span)),
+            (Type::Pointer(pointer), _) if may_be_text(pointer) => {
+                Ok(read_string(value, space.unwrap_or(pointer.space), max, span))
+            }
             (Type::Integer { size: 8, .. }, _) => {
                 Ok(read_string(value, space.unwrap_or(Space::User), max, span))
             }
             (ty, _) => {
-                let message = format!("a text is read at an address; this is {}", self.describe(&ty));
-                Err(self.error(value.span, message))
+                let message = format!("a text cannot be read at {}", self.describe(&ty));
+                let hint = "cast it if a text lies there: (char *)…";
+                Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
             }
         }
     }
+}
+
+/// Whether a text can lie at an address.
+fn may_be_text(pointer: Pointer) -> bool {
+    let to = matches!(
+        pointer.to,
+        Pointee::Unknown | Pointee::Char | Pointee::Integer { size: 1, .. }
+    );
+    to && pointer.levels == 0
 }
 
 /// The address of the hook's context.
@@ -239,7 +255,7 @@ fn shortened(value: Expr, to: u32) -> Expr {
 fn retyped(word: Expr, ty: Type, span: Span) -> Expr {
     match ty {
         Type::Pointer(pointer) => Expr {
-            ty: Type::Pointer(super::tree::Pointer {
+            ty: Type::Pointer(Pointer {
                 trusted: false,
                 ..pointer
             }),

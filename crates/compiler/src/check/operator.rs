@@ -210,11 +210,17 @@ impl Checker<'_> {
 
 /// The type of arithmetic on two scalars.
 pub(super) fn common(left: &Expr, right: &Expr) -> Type {
-    let unsigned = |e: &Expr| {
-        let neutral = e.ty.is_signed()
-            || e.constant()
-                .is_some_and(|v| i64::try_from(v).is_ok() && e.ty.is_signed());
-        !neutral && matches!(e.ty, Type::Integer { size: 8, .. } | Type::Pointer(_))
+    let unsigned = |e: &Expr| match (&e.ty, e.constant()) {
+        // An enumerator is a name for a number, which most often is small.
+        (
+            Type::Integer {
+                show: Show::Names(_), ..
+            },
+            Some(value),
+        ) => i64::try_from(value).is_err() && !e.ty.is_signed(),
+        (Type::Integer { size: 8, signed, .. }, _) => !signed,
+        (Type::Pointer(_), _) => true,
+        _ => false,
     };
     if unsigned(left) || unsigned(right) {
         Type::U64

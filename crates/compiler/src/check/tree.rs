@@ -20,6 +20,28 @@ pub struct CheckedProbe {
     pub variables: Vec<Variable>,
 }
 
+impl CheckedProbe {
+    /// The records it may write, in source order: each is a kind of its own, numbered from the event's number on.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        let mut found = Vec::new();
+        collect(&self.body, &mut found);
+        found.into_iter()
+    }
+}
+
+fn collect<'t>(statements: &'t [Statement], found: &mut Vec<&'t Record>) {
+    for statement in statements {
+        match &statement.kind {
+            StatementKind::Record(record) => found.push(record),
+            StatementKind::If { then, otherwise, .. } => {
+                collect(then, found);
+                collect(otherwise, found);
+            }
+            StatementKind::Set { .. } | StatementKind::Return => {}
+        }
+    }
+}
+
 /// A scratch variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {

@@ -1,6 +1,6 @@
 //! The simplest sink that keeps records: one array value, `u64` bytes used, `u64` records committed, then records one after another.
 
-use kestrel_compiler::ir::{Builder, BlockId, Condition, Operand, Width};
+use kestrel_compiler::ir::{BlockId, Builder, Condition, Operand, Width};
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 
 /// Where records begin.
@@ -19,13 +19,25 @@ pub struct Bump {
 }
 
 impl Sink for Bump {
-    fn reserve(&self, b: &mut Builder, number: Number, size: Size, refused: BlockId) -> Result<Reservation, Refused> {
+    fn reserve(
+        &self,
+        b: &mut Builder,
+        number: Number,
+        size: Size,
+        refused: BlockId,
+    ) -> Result<Reservation, Refused> {
         if size.max() > 4096 {
             return Err(Refused(format!("a record of {} bytes", size.max())));
         }
         let map = b.external(MAP);
         let base = b.map_value(map, 0);
-        let old = b.fetch(kestrel_compiler::ir::AtomicOp::Add, Width::B8, base, 0, size.operand());
+        let old = b.fetch(
+            kestrel_compiler::ir::AtomicOp::Add,
+            Width::B8,
+            base,
+            0,
+            size.operand(),
+        );
         b.branch_if(Condition::Greater, old, ROOM - 4096, refused);
         let offset = b.and(old, i64::from(ROOM - 1) & !7);
         let data = b.map_value(map, DATA);

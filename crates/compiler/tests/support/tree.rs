@@ -134,7 +134,11 @@ pub fn int(size: u8, signed: bool) -> FieldType {
 
 /// A statement that records these fields.
 pub fn record(fields: Vec<(&str, FieldType, Expr)>) -> Statement {
-    let layout = Layout::new(fields.iter().map(|(name, ty, _)| ((*name).to_owned(), ty.clone())));
+    let layout = Layout::new(
+        fields
+            .iter()
+            .map(|(name, ty, _)| ((*name).to_owned(), ty.clone())),
+    );
     let values = fields.into_iter().map(|(_, _, value)| value).collect();
     Statement {
         kind: StatementKind::Record(Record { layout, values }),

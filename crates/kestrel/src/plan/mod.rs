@@ -11,11 +11,11 @@ use crate::error::{Error, Result};
 use crate::session::gate::GatedSink;
 use crate::session::target::Target;
 use kestrel_compiler::check::{check, tree::CheckedProbe};
-use kestrel_compiler::compile::{Program, compile};
 use kestrel_compiler::context::{Context, EventNumber};
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_events;
+use kestrel_compiler::{Program, compile};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 

@@ -5,6 +5,7 @@ use crate::buffer::layout::Mode;
 use crate::catalog::Attachment;
 use crate::error::Result;
 use crate::session::target::Target;
+use kestrel_compiler::ir::MapUse;
 use std::fmt::Write;
 
 /// The plan: buffer, processes, programs, records; with `code`, the BPF of each program, too.
@@ -62,7 +63,8 @@ fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<(
         let _ = writeln!(out, "  record {}: {size}: {}", class.id.0, fields.join(", "));
     }
     if code {
-        for line in kestrel_bpf::text::listing(&program.code).lines() {
+        let maps: Vec<&str> = program.maps.iter().map(map_text).collect();
+        for line in kestrel_bpf::text::listing(&program.code, &maps).lines() {
             let _ = writeln!(out, "    {line}");
         }
     }
@@ -91,5 +93,12 @@ fn attachment(way: &PlannedWay) -> String {
             at_return: true,
             ..
         } => format!("fexit {function}, {reads}"),
+    }
+}
+
+fn map_text(used: &MapUse) -> &str {
+    match used {
+        MapUse::Private(spec) => &spec.name,
+        MapUse::External(name) => name,
     }
 }

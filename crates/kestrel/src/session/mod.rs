@@ -18,7 +18,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::event::EventClass;
-use kestrel_trace::info::{BufferInfo, BufferMode, TraceInfo, Uuid};
+use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use target::Target;
@@ -314,7 +314,7 @@ fn trace_info(host: &Host, ring: &Ring, uuid: Uuid, command: &str) -> TraceInfo 
     };
     TraceInfo {
         uuid,
-        clock: procfs::clock_offset(),
+        clock: clock_offset(),
         hostname: procfs::hostname(host).unwrap_or_default(),
         kernel_release: procfs::kernel_release(host).unwrap_or_default(),
         machine: std::env::consts::ARCH.to_owned(),
@@ -327,5 +327,13 @@ fn trace_info(host: &Host, ring: &Ring, uuid: Uuid, command: &str) -> TraceInfo 
             bytes_per_cpu: u64::from(geometry.data()),
         }],
         events: Vec::new(),
+    }
+}
+
+fn clock_offset() -> ClockOffset {
+    let offset = procfs::ClockPair::now().offset().max(0).cast_unsigned();
+    ClockOffset {
+        seconds: offset / 1_000_000_000,
+        nanoseconds: (offset % 1_000_000_000) as u32,
     }
 }

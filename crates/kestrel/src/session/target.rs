@@ -79,7 +79,7 @@ pub(super) struct Follower {
 
 /// The three programs that follow a command whose process is `pid`.
 pub(super) fn followers(types: &Btf, pid: u32) -> Result<Vec<Follower>> {
-    let make = |tracepoint, b: Builder| {
+    let make = |tracepoint, b: Builder| -> Result<Follower> {
         let code = codegen::generate(&b.finish()).map_err(|e| Error::Compile {
             event: tracepoint_name(tracepoint),
             why: e.to_string(),

@@ -145,7 +145,8 @@ fn content_end(bits: u64) -> Option<u32> {
     (bits.is_multiple_of(64) && (HEADER..=PAGE).contains(&bytes)).then_some(bytes)
 }
 
-pub(crate) fn uuid_of(page: &[u8]) -> Option<Uuid> {
+/// The trace that a page says it belongs to, whatever it holds: valid only where the magic number is right.
+pub fn uuid_of(page: &[u8]) -> Option<Uuid> {
     Some(Uuid(*page.get(offset::UUID as usize..)?.first_chunk()?))
 }
 

@@ -123,6 +123,17 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
+    /// After the end, asks all streams once more: for live traces, whose sources are queues (a `VecDeque<u8>`, say) that
+    /// `source` fills with whole pages between rounds of `next`. Before the end it changes nothing.
+    pub fn again(&mut self) {
+        self.started &= self.current.is_some();
+    }
+
+    /// The source of the stream of that index, in the order given to `new`.
+    pub fn source(&mut self, index: usize) -> Option<&mut R> {
+        self.streams.get_mut(index).map(|stream| stream.input.get_mut())
+    }
+
     /// Packets read so far.
     pub fn packets(&self) -> u64 {
         self.streams.iter().map(|stream| stream.packets).sum()

@@ -53,6 +53,11 @@ impl Text {
         }
     }
 
+    /// The names of threads, for those who know more of them than the records tell.
+    pub fn processes_mut(&mut self) -> &mut Processes {
+        &mut self.processes
+    }
+
     /// `comm-tid [cpu] time: event:`, in columns.
     fn head(&self, record: &Record<'_>, out: &mut Vec<u8>) {
         let start = out.len();

@@ -46,14 +46,10 @@ fn json_looks_as_it_should_and_any_parser_takes_it() {
 fn a_report_counts_every_record_and_looks_as_it_should() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), 700);
-    let mut trace = directory::open(dir.path()).unwrap();
-    let options = Options {
-        processes: trace.processes,
-        symbols: trace.symbols,
-        summary: trace.summary,
-        field: Some("caller".into()),
-    };
-    let report = Report::gather(&mut trace.reader, options).unwrap();
+    let report = directory::open(dir.path())
+        .unwrap()
+        .report(Some("caller".into()))
+        .unwrap();
     assert_eq!(report.records, 2100);
     for rows in [&report.events, &report.processes, &report.cpus] {
         assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 2100);

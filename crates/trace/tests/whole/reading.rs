@@ -6,7 +6,10 @@ use crate::writing::{sealed, write};
 use kestrel_trace::Error;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::{Losses, Reader};
+use kestrel_trace::process::Processes;
+use kestrel_trace::symbol::addresses;
 use kestrel_trace::value::Value;
+use std::collections::{HashSet, VecDeque};
 
 fn crooked_ring(count: u64) -> Ring {
     let mut ring = Ring::new(UUID, 0, 0);
@@ -198,4 +201,74 @@ fn what_is_no_trace_is_refused_by_name() {
     ));
     std::fs::write(path.join("metadata"), b"\xff\xfe binary").unwrap();
     assert!(matches!(directory::open(path), Err(Error::Metadata { .. })));
+}
+
+#[test]
+fn a_live_reader_goes_on_when_more_has_come() {
+    let queue = |_| ("live".to_owned(), VecDeque::new());
+    let mut reader = Reader::new(info(), (0..2).map(queue).collect());
+    let mut rings = [Ring::new(UUID, 0, 0), Ring::new(UUID, 0, 1)];
+    let mut seen = Vec::new();
+    for round in 0..3 {
+        for (cpu, ring) in rings.iter_mut().enumerate() {
+            let start = ring.pages.len();
+            more(ring, round * 1000, 200 * cpu as u64 + round * 10);
+            ring.leave();
+            let bytes = ring.pages[start..].concat();
+            reader.source(cpu).unwrap().extend(bytes);
+        }
+        reader.again();
+        while let Some(record) = reader.next().unwrap() {
+            seen.push((record.time_ns, record.cpu));
+            // Without effect before the end.
+            reader.again();
+        }
+    }
+    let of = |round: u64, cpu: u32| {
+        (0..200 * u64::from(cpu) + round * 10).map(move |n| (1000 + round * 1000 + n, cpu))
+    };
+    let mut expected: Vec<(u64, u32)> = (0..3)
+        .flat_map(|round| of(round, 0).chain(of(round, 1)))
+        .collect();
+    expected.sort_unstable();
+    assert_eq!(seen, expected);
+    assert!(reader.losses().is_none());
+}
+
+#[test]
+fn the_kernel_addresses_of_a_trace_can_be_collected() {
+    let bytes = sealed(&mut sample::streams(11).remove(0).ring);
+    let mut reader = Reader::new(info(), vec![("main_0".into(), bytes.as_slice())]);
+    let mut all = HashSet::new();
+    while let Some(record) = reader.next().unwrap() {
+        addresses(&record, &mut all);
+    }
+    let mut all: Vec<u64> = all.into_iter().collect();
+    all.sort_unstable();
+    // Two elements of `tails`, the frames of `kstack`, `caller`; neither `buf`, no `args`, nor the user's frames.
+    let frames = [
+        0xffff_ffff_8100_0010,
+        0xffff_ffff_8100_1005,
+        0xffff_ffff_8100_1010,
+    ];
+    assert_eq!(all, [&[0x10, 0xffff_ffff_8100_0000][..], &frames].concat());
+    assert_eq!(sample::symbols().subset(all).len(), 2);
+}
+
+#[test]
+fn names_of_processes_survive_their_file() {
+    let names = Processes::parse("1 init\n42 a b\n").unwrap();
+    assert_eq!(
+        (names.name(42, 42), names.name(43, 42), names.name(7, 7)),
+        (Some("a b"), Some("a b"), None)
+    );
+    assert_eq!(
+        (names.name(0, 0), names.to_text().as_str()),
+        (Some("<idle>"), "1 init\n42 a b\n")
+    );
+    let error = Processes::parse("init 1\n").unwrap_err().to_string();
+    assert!(
+        error.contains("names of processes") && error.contains("\"init 1\""),
+        "{error}"
+    );
 }

@@ -130,6 +130,9 @@ fn an_occupied_directory_is_left_alone_and_an_old_trace_is_replaced_only_when_as
         directory::create(&path, sample::info(), false),
         Err(Error::Occupied { .. })
     ));
+    for leftover in [".metadata.new", ".kestrel/.symbols.new"] {
+        std::fs::write(path.join(leftover), "half").unwrap();
+    }
     directory::create(&path, sample::info(), true).unwrap();
     let names: Vec<_> = std::fs::read_dir(&path)
         .unwrap()

@@ -5,7 +5,7 @@ mod record;
 mod text;
 mod value;
 
-use crate::check::tree::{CheckedProbe, Statement, StatementKind};
+use crate::check::tree::{CheckedProbe, Record, Statement, StatementKind};
 use crate::context::Context;
 use crate::error::Error;
 use crate::ir::{BlockId, Builder, Function, Vreg};
@@ -13,13 +13,13 @@ use crate::sink::Sink;
 use kestrel_trace::layout::Layout;
 use known::Known;
 
-/// A function, and the layout of the records it writes.
+/// A function, and the layouts of the records it writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lowered {
     /// The program.
     pub function: Function,
-    /// Absent if it writes none.
-    pub layout: Option<Layout>,
+    /// By what its number exceeds the event's; empty if it writes none.
+    pub layouts: Vec<Layout>,
 }
 
 /// Lowers one probe.
@@ -37,8 +37,9 @@ pub fn lower(probe: &CheckedProbe, context: &Context, sink: &dyn Sink) -> Result
         variables,
         known: Known::default(),
         done,
-        layout: None,
+        records: probe.records().collect(),
     };
+    sink.admit(&mut lower.b, done);
     if let Some(predicate) = &probe.predicate {
         let body = lower.b.block();
         lower.condition(predicate, body, done)?;
@@ -55,7 +56,7 @@ pub fn lower(probe: &CheckedProbe, context: &Context, sink: &dyn Sink) -> Result
     lower.b.exit(0);
     Ok(Lowered {
         function: lower.b.finish(),
-        layout: lower.layout,
+        layouts: probe.records().map(|r| r.layout.clone()).collect(),
     })
 }
 
@@ -70,7 +71,8 @@ struct Lower<'a> {
     known: Known,
     /// Leaves the program.
     done: BlockId,
-    layout: Option<Layout>,
+    /// All that the probe may write, in source order.
+    records: Vec<&'a Record>,
 }
 
 impl Lower<'_> {

@@ -62,20 +62,13 @@ impl Lower<'_> {
                 span,
             });
         }
-        self.declare(&record.layout, span)?;
         let identity = self.intrinsic_at(Intrinsic::PidTgid, span)?;
         let fields: Vec<(&Field, &Expr)> = record.layout.fields().iter().zip(&record.values).collect();
         let mut plans = Vec::with_capacity(fields.len());
         for (field, value) in &fields {
             plans.push(self.prepare(&field.ty, value)?);
         }
-        let number = match self.context.number {
-            EventNumber::Constant(number) => Operand::Imm(number.into()),
-            EventNumber::Cookie => {
-                let context = self.b.context();
-                self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()]).into()
-            }
-        };
+        let number = self.number(record);
         let size = self.record_size(&record.layout, &plans, span)?;
         let guarded = self.context.preemptible
             && self.context.features.preempt_disable
@@ -107,17 +100,23 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// All records of one event number share one layout.
-    fn declare(&mut self, layout: &Layout, span: Span) -> Result<(), Error> {
-        match &self.layout {
-            Some(known) if known != layout => Err(Error::Malformed {
-                what: "one event writes records of different fields",
-                span,
-            }),
-            Some(_) => Ok(()),
-            None => {
-                self.layout = Some(layout.clone());
-                Ok(())
+    /// The number of this record: the event's, plus its place among the probe's records.
+    fn number(&mut self, record: &Record) -> Operand {
+        let index = self
+            .records
+            .iter()
+            .position(|r| std::ptr::eq(*r, record))
+            .unwrap_or(0);
+        match self.context.number {
+            EventNumber::Constant(number) => Operand::Imm(i64::from(number) + index as i64),
+            EventNumber::Cookie => {
+                let context = self.b.context();
+                let cookie = self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()]);
+                if index == 0 {
+                    cookie.into()
+                } else {
+                    self.b.add(cookie, index as i64).into()
+                }
             }
         }
     }
@@ -211,7 +210,8 @@ impl Lower<'_> {
     }
 
     fn stage_string(&mut self, address: &Expr, space: Space, max: u32) -> Result<Staged, Error> {
-        let (slot, result) = self.read_string(address, space, max)?;
+        let slot = self.b.slot(max + 1, 8);
+        let result = self.read_string(slot, address, space, max)?;
         let length = self.b.sub(result, 1);
         Ok(self.bounded(slot, length, max, !0))
     }

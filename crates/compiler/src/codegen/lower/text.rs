@@ -85,7 +85,12 @@ impl Lower<'_> {
                 Ok(Bytes::of_slot(slot))
             }
             ExprKind::ReadString { address, space, max } => {
-                let (slot, _) = self.read_string(address, *space, (*max).min(limit))?;
+                let max = (*max).min(limit);
+                let slot = self.b.slot(max + 1, 8);
+                // Comparing by words looks past the string's NUL: at zeros, not at what was left on the stack.
+                let place = self.b.slot_address(slot, 0);
+                self.store_text(&[], max + 1, place, 0);
+                self.read_string(slot, address, *space, max)?;
                 Ok(Bytes::of_slot(slot))
             }
             _ => Err(Error::Malformed {
@@ -98,22 +103,20 @@ impl Lower<'_> {
     /// Reads a string into a frame object of `max + 1` bytes; gives what the helper returned: its length with the NUL, or an error.
     pub(super) fn read_string(
         &mut self,
+        slot: Slot,
         address: &Expr,
         space: Space,
         max: u32,
-    ) -> Result<(Slot, Vreg), Error> {
+    ) -> Result<Vreg, Error> {
         let address = self.value(address)?;
-        let slot = self.b.slot(max + 1, 8);
         let place = self.b.slot_address(slot, 0);
         let helper = match (self.context.features.probe_read_kernel, space) {
             (false, _) => helper::PROBE_READ_STR,
             (true, Space::User) => helper::PROBE_READ_USER_STR,
             (true, Space::Kernel) => helper::PROBE_READ_KERNEL_STR,
         };
-        let length = self
-            .b
-            .helper(helper, &[place.into(), (max + 1).into(), address.into()]);
-        Ok((slot, length))
+        let args = [place.into(), (max + 1).into(), address.into()];
+        Ok(self.b.helper(helper, &args))
     }
 
     /// Loads `width` bytes at `within`.
