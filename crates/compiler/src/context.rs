@@ -27,10 +27,6 @@ pub enum ProgramKind {
 /// Where a value of the event comes from.
 #[allow(missing_docs, reason = "fields are described with their variant")]
 #[derive(Clone, Debug, PartialEq)]
-#[allow(
-    missing_docs,
-    reason = "fields speak for themselves or are described with their variant"
-)]
 pub enum Source {
     /// `size` bytes at `offset` of the context, an integer of that size.
     Context { offset: u32, size: u8 },
@@ -50,10 +46,6 @@ pub enum Source {
 /// A value's type as the catalog knows it.
 #[allow(missing_docs, reason = "fields are described with their variant")]
 #[derive(Clone, Debug, PartialEq)]
-#[allow(
-    missing_docs,
-    reason = "fields speak for themselves or are described with their variant"
-)]
 pub enum ValueType {
     /// A type of the kernel's BTF.
     Btf(TypeId),

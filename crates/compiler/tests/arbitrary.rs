@@ -20,6 +20,7 @@ static EVENTS: LazyLock<Vec<Context>> = LazyLock::new(|| {
         kernel::untyped(),
         kernel::kretprobe(),
         kernel::broken_rules(),
+        kernel::odd(),
     ]
 });
 

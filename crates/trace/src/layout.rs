@@ -35,10 +35,6 @@ pub type Names = Arc<[(i64, String)]>;
 /// The type of a field as it lies in the record.
 #[allow(missing_docs, reason = "sizes and counts speak for themselves")]
 #[derive(Clone, Debug, PartialEq)]
-#[allow(
-    missing_docs,
-    reason = "fields speak for themselves or are described with their variant"
-)]
 pub enum FieldType {
     /// An integer of 1, 2, 4 or 8 bytes.
     Integer { size: u8, signed: bool, base: Base },
@@ -63,10 +59,6 @@ pub enum FieldType {
 /// Where a field lies; offsets count from the start of the record (its header).
 #[allow(missing_docs, reason = "the variants say what each offset is")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(
-    missing_docs,
-    reason = "fields speak for themselves or are described with their variant"
-)]
 pub enum Place {
     /// At a constant offset.
     Fixed { offset: u32 },

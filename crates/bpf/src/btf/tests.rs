@@ -390,6 +390,45 @@ fn agrees_with_bpftool_on_every_type() {
     assert_eq!(theirs.next(), None);
 }
 
+/// The first searches go without an index, the later ones with one: both must find the same.
+#[test]
+fn searches_agree_with_and_without_an_index() {
+    let base = Arc::new(Btf::parse(miniature()).unwrap());
+    let mut b = Builder::over(&base);
+    let own = b.structure("task_struct", &[("own", TypeId(1))]);
+    b.enumeration("state", 4, &[("DEAD", 77)]);
+    let split = b.finish();
+    let names = [
+        "task_struct",
+        "ask_struct",
+        "size_t",
+        "do_it",
+        "it",
+        "state",
+        "char",
+        "",
+        "nothing",
+    ];
+    let constants = ["RUNNING", "DEAD", "HUGE", "EAD", ""];
+    let fresh = || Btf::parse_split(base.clone(), split.clone()).unwrap();
+    let indexed = fresh();
+    for _ in 0..100 {
+        let _ = (indexed.find_all("nothing").count(), indexed.enumerator("NOTHING"));
+    }
+    assert!(indexed.names.get().is_some() && indexed.enumerators.get().is_some());
+    for name in names {
+        let scanned = fresh();
+        let found: Vec<TypeId> = scanned.find_all(name).collect();
+        assert!(scanned.names.get().is_none());
+        assert_eq!(found, indexed.find_all(name).collect::<Vec<_>>(), "{name}");
+    }
+    for name in constants {
+        assert_eq!(fresh().enumerator(name), indexed.enumerator(name), "{name}");
+    }
+    assert_eq!(fresh().find(Kind::Struct, "task_struct"), Some(own));
+    assert_eq!(fresh().enumerator("DEAD").map(|e| e.value), Some(77));
+}
+
 /// Run by hand, in release: `cargo test --release -p kestrel-bpf btf -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
@@ -407,8 +446,13 @@ fn speed_on_the_running_kernel() {
         let start = std::time::Instant::now();
         let named = btf.enumerator("BPF_MAP_TYPE_ARRAY");
         let enumerator = start.elapsed();
+        let start = std::time::Instant::now();
+        while btf.names.get().is_none() {
+            assert!(btf.find(Kind::Func, "vfs_write").is_some());
+        }
+        let indexed = start.elapsed();
         println!(
-            "{} types: parse {parsed:?}, first lookup {first:?}, next {second:?}, enumerator {enumerator:?}",
+            "{} types: parse {parsed:?}, first search {first:?}, next {second:?}, enumerator {enumerator:?}, up to the index {indexed:?}",
             btf.len()
         );
         assert!(found.is_some() && again.is_some() && named.is_some());

@@ -14,8 +14,14 @@ use crate::lang::parse_expression;
 use kestrel_trace::layout::Space;
 
 impl<'a> Checker<'a> {
+    /// A field by its name. An operand of rules may bear the name of a field (`state`): a rule means the operand, everybody
+    /// else the field.
     pub(super) fn find_field(&self, name: &str) -> Option<&'a EventField> {
-        self.context.fields.iter().find(|f| f.name == name)
+        let in_rule = !self.rules.is_empty();
+        let is_rule = |f: &EventField| matches!(f.source, Source::Expression(_));
+        let named = || self.context.fields.iter().filter(|f| f.name == name);
+        let wanted = |f: &&EventField| if in_rule { !is_rule(f) } else { f.recorded };
+        named().find(wanted).or_else(|| named().next())
     }
 
     /// The names of the event's fields, those first that `record()` takes.

@@ -31,7 +31,7 @@ pub(crate) use types::STRING;
 use crate::context::Context;
 use crate::lang::ast::{Probe, Span};
 use crate::lang::diag::{Diagnostic, has_errors};
-use kestrel_trace::layout::{Layout, Names};
+use kestrel_trace::layout::Names;
 use std::collections::HashMap;
 use tree::{CheckedProbe, Variable, VariableId};
 
@@ -85,8 +85,8 @@ pub(crate) struct Checker<'a> {
     variables: Vec<Variable>,
     /// Event fields whose rules are being followed, outermost first.
     rules: Vec<String>,
-    /// Of the first `record()`.
-    layout: Option<Layout>,
+    /// How many `record()` there are.
+    records: u32,
     /// Names of enumerations already asked for.
     names: HashMap<kestrel_bpf::btf::TypeId, Names>,
     /// How often the statements being checked are repeated by `unroll`.
@@ -101,7 +101,7 @@ impl<'a> Checker<'a> {
             scopes: vec![HashMap::new()],
             variables: Vec::new(),
             rules: Vec::new(),
-            layout: None,
+            records: 0,
             names: HashMap::new(),
             repeats: 1,
         }

@@ -27,7 +27,8 @@ impl Checker<'_> {
         }
         if name == "args" {
             let hint = there_are("", &self.field_names());
-            let diagnostic = Diagnostic::error(span, "\"args\" is the fields of the event: name one of them");
+            let diagnostic =
+                Diagnostic::error(span, "\"args\" is all fields of the event: name one of them here");
             return Err(self.report(diagnostic.hint(hint)));
         }
         if let Some(found) = self.btf().and_then(|btf| btf.enumerator(name)) {

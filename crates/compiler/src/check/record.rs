@@ -3,11 +3,14 @@
 use super::tree::{Expr, ExprKind, Record, Statement, StatementKind, Type};
 use super::types::STRING;
 use super::{Checked, Checker};
-use crate::context::EventField;
+use crate::context::{EventField, Source};
 use crate::lang::ast::{self, Arg, Span};
 use crate::lang::diag::{Diagnostic, Severity};
 use kestrel_trace::layout::{FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
+
+/// Most kinds of record of one event: each takes a number of its own.
+const RECORDS: u32 = 256;
 
 /// A field on its way into a record.
 type Recorded = (String, FieldType, Expr);
@@ -19,10 +22,11 @@ impl Checker<'_> {
         Ok(Statement { kind, span })
     }
 
-    /// `record(value, name = value)`.
+    /// `record(value, name = value)`, `record(args, value)`.
     pub(crate) fn record(&mut self, args: &[Arg], span: Span) -> Checked<StatementKind> {
         let (layout, values) = match args {
             [] => fitted(self.everything(span)),
+            args if args.iter().any(is_everything) => fitted(self.chosen(args)?),
             args => placed(self.chosen(args)?),
         };
         if layout.max_size() > CAPACITY {
@@ -33,20 +37,18 @@ impl Checker<'_> {
             let hint = "limit texts and stacks: str(p, 64), kstack(16)";
             return Err(self.report(Diagnostic::error(span, message).hint(hint)));
         }
-        match &self.layout {
-            Some(first) if *first != layout => {
-                return Err(self.not_yet(
-                    span,
-                    "a second record() of one event with other fields than the first",
-                ));
-            }
-            Some(_) => {}
-            None => self.layout = Some(layout.clone()),
+        self.records += 1;
+        if self.records > RECORDS {
+            return Err(self.error(
+                span,
+                format!("one event can write at most {RECORDS} kinds of record"),
+            ));
         }
         Ok(StatementKind::Record(Record { layout, values }))
     }
 
     /// All recorded fields. One that cannot be recorded is left out, with a warning: the others are still worth having.
+    /// But a rule that does not hold is an error, because then there is another way to see the event.
     fn everything(&mut self, span: Span) -> Vec<Recorded> {
         let context = self.context;
         let named_twice = |r: &&EventField| context.fields.iter().any(|f| f.name == r.name);
@@ -60,10 +62,11 @@ impl Checker<'_> {
                 .and_then(|value| self.recorded(field.name.clone(), value));
             let inner = std::mem::replace(&mut self.found, outer);
             all.extend(value);
-            for mut diagnostic in inner {
-                diagnostic.severity = Severity::Warning;
-                let hint = format!("record() leaves the field \"{}\" out", field.name);
-                self.report(diagnostic.hint(hint));
+            for diagnostic in inner {
+                self.report(match field.source {
+                    Source::Expression(_) => diagnostic,
+                    _ => left_out(diagnostic, &field.name),
+                });
             }
         }
         all
@@ -86,6 +89,10 @@ impl Checker<'_> {
         let mut fields: Vec<Recorded> = Vec::new();
         let mut failed = None;
         for arg in args {
+            if is_everything(arg) {
+                fields.extend(self.everything(arg.value.span));
+                continue;
+            }
             if let Some(name) = &arg.name
                 && fields.iter().any(|(taken, ..)| *taken == name.node)
             {
@@ -123,6 +130,20 @@ impl Checker<'_> {
     }
 }
 
+/// A finding about a field without which the record is still worth having.
+fn left_out(diagnostic: Diagnostic, field: &str) -> Diagnostic {
+    let diagnostic = diagnostic.hint(format!("record() leaves the field \"{field}\" out"));
+    Diagnostic {
+        severity: Severity::Warning,
+        ..diagnostic
+    }
+}
+
+/// Whether an argument is `args`, which stands for all fields of the event.
+fn is_everything(arg: &Arg) -> bool {
+    arg.name.is_none() && matches!(&arg.value.kind, ast::ExprKind::Identifier(word) if word == "args")
+}
+
 /// Fields with their places.
 fn placed(fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
     let mut values = Vec::new();
@@ -136,7 +157,7 @@ fn placed(fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
     (Layout::new(shapes), values)
 }
 
-/// Fields with their places, strings cut until the record fits into a packet: nobody chose their length.
+/// Fields with their places, strings cut until the record fits into a packet, because nobody chose their length.
 fn fitted(mut fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
     let mut most = STRING;
     loop {

@@ -183,6 +183,15 @@ pub(crate) fn switch() -> Context {
             },
             rule("preempt ? 0x100 : prev->__state & 0xff"),
         ),
+        hidden(field(
+            "next_prio",
+            integer(8, false),
+            Source::Argument {
+                index: 3,
+                trusted: false,
+            },
+        )),
+        field("next_prio", integer(4, true), rule("next_prio + 120")),
         field("next_comm", ValueType::Text { size: 16 }, rule("args.next->comm")),
         field("next_pid", integer(4, true), rule("next->pid")),
     ];
@@ -267,6 +276,17 @@ pub(crate) fn kprobe() -> Context {
         field("count", integer(8, false), register(96)),
         field("flags", integer(2, false), register(88)),
     ];
+    c
+}
+
+/// `kprobe:vfs_read` with arguments of types that have no values here.
+pub(crate) fn odd() -> Context {
+    let mut c = kprobe();
+    let register = |offset| Source::Register { offset };
+    c.fields
+        .insert(1, field("nothing", ValueType::Btf(TypeId::VOID), register(8)));
+    c.fields
+        .insert(2, field("unknown", ValueType::Btf(TypeId(9999)), register(16)));
     c
 }
 
