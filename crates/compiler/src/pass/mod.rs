@@ -5,6 +5,7 @@ mod facts;
 mod fold;
 mod fuse;
 mod legal;
+mod share;
 mod thread;
 
 use crate::ir::Function;
@@ -22,6 +23,11 @@ pub struct Pass {
 
 /// The passes in their order. All but `legal` are free to be left out: they change speed, not meaning.
 pub const PASSES: &[Pass] = &[
+    Pass {
+        name: "share",
+        what: "asks the kernel once for what stays the same during a run",
+        run: share::run,
+    },
     Pass {
         name: "fold",
         what: "computes what is known, follows copies, moves offsets into memory accesses",
