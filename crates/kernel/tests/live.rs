@@ -1,4 +1,8 @@
 //! bpf(2) on the kernel that runs the tests: only this process is observed, everything detaches with the test; without privilege they skip.
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests stand outside of functions marked as tests"
+)]
 
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::code::{Code, MapRef, Relocation, Target};

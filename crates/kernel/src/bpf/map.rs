@@ -1,5 +1,6 @@
 //! BPF maps: creating, reading and writing elements, freezing; memory-mapping is [`crate::mmap`]'s.
 
+use super::memlock;
 use super::sys::{self, Command, MapKind};
 use crate::error::{Errno, Error, Result};
 use crate::procfs;
@@ -178,7 +179,8 @@ impl Map {
             ..Zeroable::zeroed()
         };
         // SAFETY: the command reads no addresses, and answers with a new descriptor.
-        let fd = unsafe { sys::call_for_fd(Command::MapCreate, &mut argument) }.map_err(|errno| {
+        let create = || unsafe { sys::call_for_fd(Command::MapCreate, &mut argument) };
+        let fd = memlock::attempt(create).map_err(|errno| {
             let subject = format!(
                 "{} ({}, {} × {} bytes)",
                 spec.name, spec.kind, spec.entries, spec.value_size

@@ -1,5 +1,6 @@
 //! BPF programs: binding code to maps and kernel functions, loading, asking about, test runs; attaching is [`super::Link`]'s.
 
+use super::memlock;
 use super::pin::{self, Kind};
 use super::sys::{self, AttachType, Command, ProgramType};
 use crate::error::{Errno, Error, Result};
@@ -424,7 +425,7 @@ unsafe fn submit(argument: &mut sys::ProgLoad, spec: &ProgramSpec<'_>) -> Result
     let mut errno = Errno(0);
     if spec.log_level == 0 {
         // SAFETY: the caller's promise; there is no log.
-        match unsafe { attempt(argument) } {
+        match memlock::attempt(|| unsafe { attempt(argument) }) {
             Ok(fd) => return Ok(Program { fd, log: None }),
             Err(refused) => errno = refused,
         }
