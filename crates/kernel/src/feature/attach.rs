@@ -66,7 +66,7 @@ fn typed(features: &Features, cookie: u64) -> Result<()> {
     quiet(|_, name| {
         let id = features.type_id(Kind::Typedef, &format!("btf_trace_{name}"))?;
         Link::tracing(
-            &program(ProgramKind::TypedTracepoint(id))?,
+            &reader(ProgramKind::TypedTracepoint(id), cookie)?,
             AttachType::TRACE_RAW_TP,
             cookie,
         )
