@@ -87,8 +87,8 @@ pub struct MapInfo {
 
 impl MapInfo {
     pub(super) fn of(fd: BorrowedFd<'_>, subject: &str) -> Result<Self> {
-        let mut info = sys::MapInfo::zeroed();
-        super::id::info(fd, &mut info).map_err(|errno| Error::system("ask about the map", subject, errno))?;
+        let info: sys::MapInfo =
+            super::id::info(fd).map_err(|errno| Error::system("ask about the map", subject, errno))?;
         Ok(Self {
             id: info.id,
             kind: MapKind(info.kind),

@@ -258,9 +258,8 @@ impl Program {
     /// # Errors
     /// [`Error::System`].
     pub fn info(&self) -> Result<ProgramInfo> {
-        let mut info = sys::ProgInfo::zeroed();
-        super::id::info(self.as_fd(), &mut info)
-            .map_err(|errno| Error::system("ask about", "a program", errno))?;
+        let info: sys::ProgInfo =
+            super::id::info(self.as_fd()).map_err(|errno| Error::system("ask about", "a program", errno))?;
         Ok(ProgramInfo {
             id: info.id,
             kind: ProgramType(info.kind),
@@ -283,9 +282,8 @@ impl Program {
     /// # Errors
     /// [`Error::System`].
     pub fn map_ids(&self) -> Result<Vec<u32>> {
-        let mut info = sys::ProgInfo::zeroed();
         let failed = |errno| Error::system("ask about", "a program's maps", errno);
-        super::id::info(self.as_fd(), &mut info).map_err(failed)?;
+        let info: sys::ProgInfo = super::id::info(self.as_fd()).map_err(failed)?;
         let mut ids = vec![0u32; info.nr_map_ids as usize];
         let mut info = sys::ProgInfo {
             nr_map_ids: ids.len() as u32,
