@@ -106,14 +106,25 @@ pub(crate) struct Base {
 /// The name under which the first process is built.
 const INIT: &str = "guest-init";
 
+/// The package of the product, and that of the guests' own programs.
+const PACKAGES: [&str; 2] = ["kestrel-cli", "vm-tests"];
+
 /// Builds the first process, `kestrel` and the tests' programs.
 pub(crate) fn base(profile: Profile) -> Result<Base> {
-    let (init, programs) = build(
-        profile,
-        &["build", "-p", "kestrel-cli", "-p", "vm-tests", "--bins"],
-    )?
-    .into_iter()
-    .partition::<Vec<_>, _>(|built| built.name == INIT);
+    programs(profile, &PACKAGES)
+}
+
+/// The same without `kestrel`, for when it does not compile or does not matter.
+pub(crate) fn bare(profile: Profile) -> Result<Base> {
+    programs(profile, &PACKAGES[1..])
+}
+
+fn programs(profile: Profile, packages: &[&str]) -> Result<Base> {
+    let packages = packages.iter().flat_map(|package| ["-p", package]);
+    let arguments: Vec<&str> = ["build", "--bins"].into_iter().chain(packages).collect();
+    let (init, programs) = build(profile, &arguments)?
+        .into_iter()
+        .partition::<Vec<_>, _>(|built| built.name == INIT);
     let init = init
         .into_iter()
         .next()

@@ -153,22 +153,18 @@ impl Job {
             })?;
             let said = String::from_utf8_lossy(&said).into_owned();
             let verdict = verdict(ending, &said);
-            self.tell(
-                test,
-                &verdict,
-                begun.elapsed(),
-                if output { Some(&said) } else { None },
-            );
+            let failed = matches!(verdict, Verdict::Failed(_));
+            let mut report = self.line(test, &verdict, begun.elapsed());
+            if output || failed {
+                report += &format!("\n{}", said.trim_end());
+            }
+            if matches!(ending, Ending::Died | Ending::TimedOut) {
+                let (path, end) = running.keep_log()?;
+                report += &format!("\n{end}\nkernel log kept in {}", path.display());
+            }
+            println!("{report}"); // In one piece: two guests are told of at once.
             tally = tally + verdict.tally();
-            if let Verdict::Failed(_) = verdict {
-                if !output {
-                    println!("{}", said.trim_end());
-                }
-                if matches!(ending, Ending::Died | Ending::TimedOut) {
-                    let (path, end) = running.keep_log()?;
-                    println!("{end}\nkernel log kept in {}", path.display());
-                }
-            } else {
+            if !failed {
                 guest = Some(running);
             }
         }
@@ -205,24 +201,18 @@ impl Job {
         })
     }
 
-    /// One line per test; in one write, because two guests are told of at once.
-    fn tell(&self, test: &str, verdict: &Verdict, took: Duration, said: Option<&str>) {
+    fn line(&self, test: &str, verdict: &Verdict, took: Duration) -> String {
         let (mark, note) = match verdict {
             Verdict::Passed => ("ok", String::new()),
             Verdict::Failed(ending) => ("FAILED", format!(" ({ending:?})")),
             Verdict::Skipped(reason) => ("skipped", format!(": {reason}")),
         };
-        let name = format!("{}::{test}", self.file.name);
-        let line = format!(
-            "{:>5} {name} {mark} {:.2} s{note}",
+        format!(
+            "{:>5} {}::{test} {mark} {:.2} s{note}",
             self.series,
+            self.file.name,
             took.as_secs_f64()
-        );
-        println!(
-            "{line}{}",
-            said.map(|said| format!("\n{}", said.trim_end()))
-                .unwrap_or_default()
-        );
+        )
     }
 }
 

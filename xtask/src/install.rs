@@ -39,7 +39,10 @@ pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
     }
     let list = missing.join(" ");
     eprintln!("installing {list} (apt-get)");
-    apt_get(&["update", "-qq"])?;
+    if let Err(error) = apt_get(&["update", "-qq"]) {
+        // One broken source among many must not stop what the others have.
+        eprintln!("{error:#}; going on with the package lists that are there");
+    }
     let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
     arguments.extend(&missing);
     apt_get(&arguments)

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use vm_tests::protocol::Stream;
 
@@ -56,6 +56,9 @@ pub(crate) struct Options {
     /// Build kestrel as shipped instead of quickly.
     #[arg(long)]
     release: bool,
+    /// Do not build kestrel; the guest has none.
+    #[arg(long)]
+    bare: bool,
     /// Say how long each step took.
     #[arg(long, short)]
     verbose: bool,
@@ -66,15 +69,24 @@ pub(crate) struct Options {
 
 /// Runs the command on each kernel asked for; the status is the first that is not 0.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    ensure!(
+        options.kernel != "all" || options.dump.is_none(),
+        "--dump names one file: name one kernel, too"
+    );
     install::ensure(install::GUESTS)?;
     if !options.with.is_empty() {
         install::ensure(install::IMAGES)?;
     }
-    let base = artifact::base(if options.release {
+    let profile = if options.release {
         Profile::Release
     } else {
         Profile::Quick
-    })?;
+    };
+    let base = if options.bare {
+        artifact::bare(profile)?
+    } else {
+        artifact::base(profile)?
+    };
     let series = if options.kernel == "all" {
         kernel::ALL
     } else {

@@ -7,7 +7,9 @@ pub mod code;
 mod error;
 pub mod helper;
 pub mod insn;
+pub mod interp;
 pub mod isa;
 pub mod text;
+pub mod verifier_log;
 
 pub use error::Error;

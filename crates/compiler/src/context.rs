@@ -25,6 +25,7 @@ pub enum ProgramKind {
 }
 
 /// Where a value of the event comes from.
+#[allow(missing_docs, reason = "fields are described with their variant")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// `size` bytes at `offset` of the context, an integer of that size.
@@ -43,6 +44,7 @@ pub enum Source {
 }
 
 /// A value's type as the catalog knows it.
+#[allow(missing_docs, reason = "fields are described with their variant")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum ValueType {
     /// A type of the kernel's BTF.

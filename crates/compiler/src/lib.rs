@@ -1,6 +1,13 @@
 //! From bpftrace-language text to BPF and record layouts: pure, so that every program can be made and run without a kernel.
+//!
+//! ```text
+//!   text ──lang──► syntax tree ──check──► checked tree ──codegen::lower──► intermediate code
+//!                  (diagnostics)  (Context)               (Sink)                │ pass::PASSES
+//!                          Program ◄──────── codegen: registers, frame, instructions
+//! ```
 #![forbid(unsafe_code)]
 
+pub mod builtin;
 pub mod check;
 pub mod codegen;
 pub mod context;
@@ -8,4 +15,30 @@ pub mod error;
 pub mod ir;
 pub mod lang;
 pub mod pass;
+pub mod program;
 pub mod sink;
+
+pub use error::Error;
+pub use program::Program;
+
+use check::tree::CheckedProbe;
+use context::Context;
+use sink::Sink;
+
+/// Compiles a checked probe for one event.
+///
+/// # Errors
+/// When the sink cannot keep its records, or the program does not fit what BPF allows.
+pub fn compile(checked: &CheckedProbe, context: &Context, sink: &dyn Sink) -> Result<Program, Error> {
+    let lowered = codegen::lower::lower(checked, context, sink)?;
+    let generated = codegen::generate(&lowered.function)?;
+    Ok(Program {
+        name: context.name.clone(),
+        kind: context.program,
+        code: generated.code,
+        maps: generated.maps,
+        layouts: lowered.layouts,
+        uses: program::Uses::of(&generated.function),
+        function: generated.function,
+    })
+}

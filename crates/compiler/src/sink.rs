@@ -48,7 +48,7 @@ pub struct Reservation {
 
 /// A sink could not make its code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the buffer cannot take this record: {0}")]
+#[error("the buffer cannot serve this program: {0}")]
 pub struct Refused(pub String);
 
 /// Keeps records.
@@ -74,6 +74,14 @@ pub trait Sink {
 
     /// Appends code that makes the record whole for readers.
     fn commit(&self, b: &mut Builder, reservation: Reservation);
+
+    /// Appends code that gives the time (of `bpf_ktime_get_ns`) at which the session started.
+    ///
+    /// # Errors
+    /// When there is no such thing, which is the default.
+    fn start_time(&self, _b: &mut Builder) -> Result<Vreg, Refused> {
+        Err(Refused("it has no start time".to_owned()))
+    }
 
     /// Bytes that may be written beyond the end of any record without harm as the verifier sees it: what lets a copy of
     /// bounded, variable length go straight into the record.

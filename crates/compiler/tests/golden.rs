@@ -2,9 +2,13 @@
 //!
 //! A file is a list of cases. A case begins with `=== MODE title`, then its input, then `---` and what comes out.
 
-mod dump;
+#![allow(clippy::unwrap_used, reason = "a test")]
 
-use kestrel_compiler::lang::diag::{Style, render};
+mod dump;
+mod kernel;
+
+use kestrel_compiler::check::check;
+use kestrel_compiler::lang::diag::{Style, has_errors, render};
 use kestrel_compiler::lang::{parse_events, parse_script};
 use std::path::Path;
 
@@ -24,12 +28,10 @@ fn golden(file: &str, run: impl Fn(&str, &str) -> String) {
         cases += 1;
     }
     assert!(cases > 0, "{file} holds no cases");
-    let fresh = format!("{}\n", fresh.trim_end());
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, fresh).unwrap();
-    } else {
-        assert_eq!(text, fresh, "{file} differs; look, then run with BLESS=1");
-    }
+    testkit::golden(
+        Path::new("tests/golden").join(file),
+        &format!("{}\n", fresh.trim_end()),
+    );
 }
 
 fn parse(mode: &str, input: &str) -> String {
@@ -47,6 +49,33 @@ fn parse(mode: &str, input: &str) -> String {
     tree + &render(&found, "<expression>", input, Style::default())
 }
 
+/// The mode names the event; a predicate and a block are the input.
+fn checked(mode: &str, input: &str) -> String {
+    let context = match mode {
+        "switch" => kernel::switch(),
+        "indirect" => kestrel_compiler::context::Context {
+            direct_loads: false,
+            ..kernel::switch()
+        },
+        "entry" => kernel::entry(),
+        "kprobe" => kernel::kprobe(),
+        "untyped" => kernel::untyped(),
+        "kretprobe" => kernel::kretprobe(),
+        "odd" => kernel::odd(),
+        "broken" => kernel::broken_rules(),
+        other => panic!("unknown event {other}"),
+    };
+    let text = format!("e:x {input}");
+    let (probe, found) = parse_events(text.trim_end());
+    assert!(!has_errors(&found), "{input}: {found:?}");
+    let (checked, found) = check(&probe, &context, true);
+    assert_eq!(checked.is_none(), has_errors(&found));
+    let tree = checked.map_or(String::new(), |c| {
+        dump::checked::probe(&c, context.types.as_deref())
+    });
+    tree + &render(&found, "<expression>", &text, Style::default())
+}
+
 #[test]
 fn syntax() {
     golden("syntax.txt", parse);
@@ -55,4 +84,14 @@ fn syntax() {
 #[test]
 fn syntax_errors() {
     golden("syntax_errors.txt", parse);
+}
+
+#[test]
+fn meaning() {
+    golden("check.txt", checked);
+}
+
+#[test]
+fn meaning_errors() {
+    golden("check_errors.txt", checked);
 }

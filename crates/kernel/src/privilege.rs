@@ -45,6 +45,22 @@ pub enum Need {
     Mount,
 }
 
+impl Need {
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::Trace, Self::Inspect, Self::Addresses, Self::Mount];
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Trace => "tracing",
+            Self::Inspect => "inspecting BPF objects by number",
+            Self::Addresses => "reading kernel addresses",
+            Self::Mount => "mounting file systems",
+        })
+    }
+}
+
 /// What is missing for something that takes privilege.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
@@ -58,12 +74,7 @@ pub struct Missing {
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.need {
-            Need::Trace => "tracing",
-            Need::Inspect => "inspecting BPF objects by number",
-            Need::Addresses => "reading kernel addresses",
-            Need::Mount => "mounting file systems",
-        };
+        let what = self.need;
         if let Some(lockdown) = self.lockdown {
             return write!(f, "the kernel is locked down ({lockdown}), which bars {what}");
         }

@@ -4,8 +4,17 @@
 pub mod buffer;
 pub mod catalog;
 mod error;
+pub mod live;
 pub mod plan;
 pub mod record;
 pub mod session;
 
 pub use error::{Error, Result};
+
+/// The kernel as a safe API, for those who need more of it than a session.
+pub use kestrel_kernel as kernel;
+
+/// What the language says about a text: diagnostics, and how they are shown.
+pub mod language {
+    pub use kestrel_compiler::lang::diag::{Diagnostic, Style, render};
+}

@@ -159,7 +159,11 @@ impl Recorder {
         }
         let written = self.writer.finish(&summary, &seen.symbols, &seen.processes)?;
         self.session.detach();
-        Ok(Recorded { path: self.path, written, summary })
+        Ok(Recorded {
+            path: self.path,
+            written,
+            summary,
+        })
     }
 
     fn counts(&self, recorded: &BTreeMap<(u16, u32), u64>) -> Vec<EventCount> {
@@ -170,7 +174,11 @@ impl Recorder {
             for cpu in ring.cpus() {
                 let kept = recorded.get(&(class.id.0, cpu)).copied().unwrap_or(0);
                 let ring = ring.counts(cpu, class.id.0);
-                let overwritten = if overwrites { ring.recorded.saturating_sub(kept) } else { 0 };
+                let overwritten = if overwrites {
+                    ring.recorded.saturating_sub(kept)
+                } else {
+                    0
+                };
                 if kept + ring.refused + overwritten > 0 {
                     counts.push(EventCount {
                         event: class.name.clone(),
@@ -195,7 +203,10 @@ struct Review {
 
 fn review(path: &Path, session: &Session, host: &Host) -> Result<Review> {
     let mut reader = directory::open(path)?.reader;
-    let symbolic = session.classes().iter().any(|c| c.layout.fields().iter().any(|f| is_symbolic(&f.ty)));
+    let symbolic = session
+        .classes()
+        .iter()
+        .any(|c| c.layout.fields().iter().any(|f| is_symbolic(&f.ty)));
     let mut recorded: BTreeMap<(u16, u32), u64> = BTreeMap::new();
     let mut addresses = HashSet::new();
     let mut processes = Processes::default();
@@ -216,8 +227,16 @@ fn review(path: &Path, session: &Session, host: &Host) -> Result<Review> {
             processes.insert(tid, name);
         }
     }
-    let symbols = if addresses.is_empty() { Symbols::default() } else { kernel_symbols(host, &addresses) };
-    Ok(Review { recorded, symbols, processes })
+    let symbols = if addresses.is_empty() {
+        Symbols::default()
+    } else {
+        kernel_symbols(host, &addresses)
+    };
+    Ok(Review {
+        recorded,
+        symbols,
+        processes,
+    })
 }
 
 fn is_symbolic(ty: &FieldType) -> bool {
@@ -231,11 +250,28 @@ fn is_symbolic(ty: &FieldType) -> bool {
 
 /// The kernel's names of these addresses.
 fn kernel_symbols(host: &Host, addresses: &HashSet<u64>) -> Symbols {
-    let Ok(table) = Kallsyms::read(host) else { return Symbols::default() };
+    let Ok(table) = Kallsyms::read(host) else {
+        return Symbols::default();
+    };
     if table.is_restricted() {
         return Symbols::default();
     }
     all_symbols(&table).subset(addresses.iter().copied())
+}
+
+/// Names for what a session shows live: all of the kernel's where it shows addresses, else none.
+pub fn live_symbols(session: &Session, host: &Host) -> Symbols {
+    if !session
+        .classes()
+        .iter()
+        .any(|c| c.layout.fields().iter().any(|f| is_symbolic(&f.ty)))
+    {
+        return Symbols::default();
+    }
+    match Kallsyms::read(host) {
+        Ok(table) if !table.is_restricted() => all_symbols(&table),
+        _ => Symbols::default(),
+    }
 }
 
 /// All function symbols of the running kernel.

@@ -55,6 +55,14 @@ impl Error {
         move |source| Self::Io { action, path, source }
     }
 
+    /// What kind of failure the system reported, if it did: `BrokenPipe` where nobody reads any more.
+    pub fn kind(&self) -> Option<std::io::ErrorKind> {
+        match self {
+            Self::Io { source, .. } | Self::Append { source, .. } => Some(source.kind()),
+            _ => None,
+        }
+    }
+
     /// The system's error number, if the system said so: `ENOSPC` for a full disk.
     pub fn errno(&self) -> Option<i32> {
         match self {

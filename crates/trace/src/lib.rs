@@ -1,4 +1,19 @@
 //! A trace as data: types, layouts, decoding, CTF, analysis and export; it never touches a kernel, so it runs on any machine.
+//!
+//! A record is decoded by its event class's layout; records come from CTF packets, which come from a trace directory or from
+//! a ring's pages as they are:
+//!
+//! ```no_run
+//! use kestrel_trace::ctf::directory;
+//!
+//! let mut trace = directory::open("kestrel.trace".as_ref())?;
+//! while let Some(record) = trace.reader.next()? {
+//!     if let Some(pid) = record.get("next_pid").and_then(|value| value.as_u64()) {
+//!         println!("{} ns: {} {pid}", record.time_ns, record.event.name);
+//!     }
+//! }
+//! # Ok::<(), kestrel_trace::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod analyze;

@@ -1,13 +1,13 @@
 //! Names of addresses: a sorted table, `symbol+0x10`, and its file; where a kernel's symbols come from is not known here.
 
 use crate::error::{Error, Result};
-use crate::layout::Space;
+use crate::layout::{FieldType, Space};
 use crate::record::Record;
 use crate::value::Value;
 use std::collections::HashSet;
 
 /// Symbols of one address space, by address.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Symbols {
     entries: Vec<Entry>,
     /// All names, one behind the other.
@@ -15,7 +15,7 @@ pub struct Symbols {
     modules: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Entry {
     address: u64,
     size: u64,
@@ -35,6 +35,16 @@ pub struct Resolved<'a> {
     pub size: u64,
     /// The module that it belongs to, if any.
     pub module: Option<&'a str>,
+}
+
+/// Equal tables name every address alike, however their names are kept.
+impl PartialEq for Symbols {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |(a, b): (&Entry, &Entry)| {
+            a.address == b.address && self.resolved(a, a.address) == other.resolved(b, b.address)
+        };
+        self.len() == other.len() && self.entries.iter().zip(&other.entries).all(same)
+    }
 }
 
 /// Bytes that a symbol without a size takes at most: up to the next symbol, but not over a hole in the address space.
@@ -130,7 +140,7 @@ impl Symbols {
             .filter_map(|address| self.find(address))
             .collect();
         used.sort_by_key(|entry| entry.address);
-        used.dedup();
+        used.dedup_by_key(|entry| entry.address);
         Self::new(used.into_iter().map(|entry| {
             let it = self.resolved(entry, entry.address);
             (entry.address, it.size, it.name, it.module)
@@ -182,8 +192,19 @@ fn parse_line(line: &str) -> Option<(u64, u64, &str, Option<&str>)> {
 
 /// Adds the kernel addresses of `record` that are shown by name: frames of kernel stacks, and symbolic pointers.
 pub fn addresses(record: &Record<'_>, all: &mut HashSet<u64>) {
-    for (_, value) in record.fields() {
-        addresses_of(value, all);
+    for field in record.event.layout.fields() {
+        if has_addresses(&field.ty) {
+            addresses_of(record.value(field), all);
+        }
+    }
+}
+
+fn has_addresses(ty: &FieldType) -> bool {
+    match ty {
+        FieldType::Pointer { symbolic } => *symbolic,
+        FieldType::Stack { space, .. } => *space == Space::Kernel,
+        FieldType::Array { element, .. } => has_addresses(element),
+        _ => false,
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -28,6 +29,9 @@ const KEYRINGS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.gpg",
     "/usr/share/keyrings/debian-archive-keyring.pgp",
 ];
+
+/// How long fetched indexes are good: one run of the chores asks several times.
+const FRESH: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy)]
 enum Archive {
@@ -53,9 +57,19 @@ impl Apt {
         let root = cache.folder("apt")?;
         let apt = Self { root };
         apt.configure(mirror)?;
+        let marker = apt.root.join("updated");
+        let wanted = format!("{mirror:?}");
+        let age = fs::metadata(&marker)
+            .and_then(|file| file.modified())
+            .map(|at| at.elapsed().unwrap_or_default());
+        if age.is_ok_and(|age| age < FRESH) && fs::read_to_string(&marker).is_ok_and(|known| known == wanted)
+        {
+            return Ok(apt);
+        }
         eprintln!("guest: reading the package indexes of {}", mirror.main);
         apt.run("apt-get", &["-qq", "update"])
             .context("fetch the package indexes")?;
+        fs::write(&marker, wanted)?;
         Ok(apt)
     }
 

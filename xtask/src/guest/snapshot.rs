@@ -15,7 +15,7 @@ use vm_tests::protocol::Reply;
 
 use super::{
     cache::{Cache, digest},
-    machine::{Happening, Hardware, Machine, Memory, QEMU},
+    machine::{Engine, Happening, Hardware, Machine, Memory, QEMU},
 };
 
 /// What to boot.
@@ -28,8 +28,10 @@ pub(crate) struct Boot {
     pub(crate) hardware: Hardware,
 }
 
-/// How long a boot may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a boot may take; hardware that has not booted a kernel by then does not work.
+fn patience(engine: Engine) -> Duration {
+    Duration::from_secs(if engine == Engine::Kvm { 20 } else { 120 })
+}
 
 /// Snapshots that nobody used for so long are removed.
 const STALE: Duration = Duration::from_secs(2 * 24 * 3600);
@@ -94,7 +96,7 @@ impl Boot {
         ]
         .map(str::to_owned);
         let mut machine = Machine::start(&self.hardware, (&memory, Memory::Written), &boot)?;
-        await_ready(&machine)?;
+        await_ready(&machine, patience(self.hardware.engine))?;
         sleep(Duration::from_millis(50)); // Until the guest idles, or every clone repeats what it was busy with.
         machine.qmp.run("stop", json!({}))?;
         machine.qmp.leave_memory_in_its_file()?;
@@ -121,7 +123,7 @@ impl Boot {
     }
 }
 
-fn await_ready(machine: &Machine) -> Result<()> {
+fn await_ready(machine: &Machine, patience: Duration) -> Result<()> {
     let log = || {
         machine
             .log()
@@ -134,10 +136,10 @@ fn await_ready(machine: &Machine) -> Result<()> {
             .collect::<Vec<_>>()
             .join("\n")
     };
-    match machine.next(Instant::now() + PATIENCE) {
+    match machine.next(Instant::now() + patience) {
         Some(Happening::Reply(Reply::Ready, _)) => Ok(()),
         None => bail!(
-            "the guest was not up after {PATIENCE:?}; its log ends:\n{}",
+            "the guest was not up after {patience:?}; its log ends:\n{}",
             log()
         ),
         Some(other) => bail!("the guest did not come up ({other:?}); its log ends:\n{}", log()),
@@ -177,7 +179,6 @@ fn remove_stale(snapshots: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::machine::Engine;
 
     #[test]
     fn machines_that_differ_have_arguments_that_differ() {

@@ -168,10 +168,12 @@ fn unexplained(manifest: &str) -> Vec<String> {
             explained = true;
         } else if line.trim().is_empty() {
             explained = false;
-        } else if let Some((name, value)) = line.split_once('=').filter(|_| inside && !explained) {
-            if !name.contains(".workspace") && !value.contains("path =") && !line.starts_with(' ') {
-                found.push(name.trim().to_owned());
-            }
+        } else if let Some((name, value)) = line.split_once('=')
+            && inside
+            && !explained
+            && !(name.contains(".workspace") || value.contains("path =") || line.starts_with(' '))
+        {
+            found.push(name.trim().to_owned());
         }
     }
     found

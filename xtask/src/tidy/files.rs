@@ -12,7 +12,10 @@ const DRAWERS: &[&str] = &[
 /// A concept of the kernel's may bear the name of a drawer.
 const NOT_DRAWERS: &[(&str, &str)] = &[
     ("crates/bpf/src/helper.rs", "BPF helper functions"),
-    ("crates/bpf/src/helper", "BPF helper functions"),
+    (
+        "crates/bpf/src/interp/helpers.rs",
+        "BPF helper functions, interpreted",
+    ),
 ];
 
 /// The largest file, in bytes.

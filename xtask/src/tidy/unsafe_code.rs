@@ -43,7 +43,8 @@ fn is_door(file: &str) -> bool {
 fn contains_word(line: &str, needle: &str) -> bool {
     line.find(needle).is_some_and(|at| {
         let before = &line[..at];
-        before.matches('"').count() % 2 == 0 && !before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+        before.matches('"').count().is_multiple_of(2)
+            && !before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
     })
 }
 

@@ -1,4 +1,4 @@
-//! Finding by name: types, functions, enumerators; the indexes are made when first needed.
+//! Finding by name: types, functions, enumerators; a few names are searched for, and for more an index is made.
 
 use super::names::{NameIndex, hash};
 use super::{Btf, Kind, Prototype, Type, TypeId, u32_at};
@@ -36,15 +36,24 @@ impl Btf {
 
     /// All types of that name, those of this blob first.
     pub fn find_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = TypeId> + 'a {
-        let key = hash(name.as_bytes());
         let blobs = std::iter::successors(Some(self), |btf| btf.base.as_deref());
         let wanted = !name.is_empty();
         blobs.filter(move |_| wanted).flat_map(move |btf| {
-            btf.names()
-                .candidates(key)
-                .map(TypeId)
+            btf.candidates(name)
+                .into_iter()
                 .filter(move |id| btf.name(*id) == name)
         })
+    }
+
+    /// The types of this blob that may be of that name.
+    fn candidates(&self, name: &str) -> Vec<TypeId> {
+        if self.names.get().is_none() && self.searches.are_few() {
+            return self.scan_types(name);
+        }
+        self.names()
+            .candidates(hash(name.as_bytes()))
+            .map(TypeId)
+            .collect()
     }
 
     /// A type as C names it: `struct task_struct`, `union x`, `enum pid_type`, or the bare name of a typedef or a
@@ -107,18 +116,21 @@ impl Btf {
 
     /// The enumerator of that name, of this blob or else of its base.
     pub fn enumerator(&self, name: &str) -> Option<Enumerator> {
-        let key = hash(name.as_bytes());
-        let own = self
-            .enumerators()
-            .candidates(key)
-            .map(TypeId)
-            .find_map(|enumeration| {
-                let Type::Enum(values) = self.ty(enumeration) else {
-                    return None;
-                };
-                let value = values.values().find(|v| v.name == name)?.value;
-                Some(Enumerator { enumeration, value })
-            });
+        let candidates = if self.enumerators.get().is_none() && self.searches.are_few() {
+            self.scan_enumerations(name)
+        } else {
+            self.enumerators()
+                .candidates(hash(name.as_bytes()))
+                .map(TypeId)
+                .collect()
+        };
+        let own = candidates.into_iter().find_map(|enumeration| {
+            let Type::Enum(values) = self.ty(enumeration) else {
+                return None;
+            };
+            let value = values.values().find(|v| v.name == name)?.value;
+            Some(Enumerator { enumeration, value })
+        });
         own.or_else(|| self.base.as_ref()?.enumerator(name))
     }
 

@@ -7,13 +7,15 @@
 mod find;
 mod names;
 mod render;
+mod scan;
 mod types;
 mod walk;
 pub mod write;
 
 pub use find::{Enumerator, Function};
 pub use types::{
-    Composite, DatasecEntry, Enumeration, EnumerationValue, Integer, Kind, Member, Parameter, Prototype, Type,
+    Composite, DatasecEntry, Entries, Enumeration, EnumerationValue, Integer, Kind, Member, Parameter,
+    Prototype, Type,
 };
 pub use walk::Place;
 
@@ -55,6 +57,7 @@ pub struct Btf {
     strings: Range<usize>,
     /// Where each type's header lies in `data`.
     offsets: Vec<u32>,
+    searches: scan::Searches,
     names: OnceLock<NameIndex>,
     enumerators: OnceLock<NameIndex>,
 }
@@ -65,7 +68,8 @@ const HEADER: usize = 24;
 const TYPE: usize = 12;
 
 impl Btf {
-    /// Reads a BTF blob: one pass that finds where each type begins. Names are indexed when first asked for.
+    /// Reads a BTF blob: one pass that finds where each type begins. Names are indexed when more
+    /// than a few were asked for.
     pub fn parse(data: impl Into<Bytes>) -> Result<Self, Error> {
         Self::read(data.into(), None)
     }
@@ -120,6 +124,7 @@ impl Btf {
             first_string,
             strings,
             offsets,
+            searches: scan::Searches::default(),
             names,
             enumerators,
         })

@@ -263,6 +263,172 @@ fn the_running_kernel() {
     assert!(btf.functions().count() > 10_000);
 }
 
+/// A type as `bpftool btf dump … format raw` shows it, members on lines of their own.
+fn raw(btf: &Btf, id: TypeId) -> String {
+    let quoted = |name: &str| format!("'{}'", if name.is_empty() { "(anon)" } else { name });
+    let sign = |signed| if signed { "SIGNED" } else { "UNSIGNED" };
+    let linkage = |l| {
+        ["static", "global", "extern"]
+            .get(l as usize)
+            .copied()
+            .unwrap_or("?")
+    };
+    let word = format!("{:?}", btf.kind(id).unwrap());
+    let kind = match word.as_str() {
+        "FuncProto" => "FUNC_PROTO".to_owned(),
+        "DeclTag" => "DECL_TAG".to_owned(),
+        "TypeTag" => "TYPE_TAG".to_owned(),
+        word => word.to_uppercase(),
+    };
+    let head = format!("[{}] {kind} {}", id.0, quoted(btf.name(id)));
+    let composite = |c: Composite<'_>| {
+        let member = |m: Member<'_>| {
+            let width = m
+                .bits
+                .map(|bits| format!(" bitfield_size={bits}"))
+                .unwrap_or_default();
+            format!(
+                "\n\t{} type_id={} bits_offset={}{width}",
+                quoted(m.name),
+                m.ty.0,
+                m.bit_offset
+            )
+        };
+        format!(
+            "size={} vlen={}{}",
+            c.size,
+            c.members().len(),
+            c.members().map(member).collect::<String>()
+        )
+    };
+    let rest = match btf.ty(id) {
+        Type::Void | Type::Unknown => "?".to_owned(),
+        Type::Int(i) => {
+            let encoding = match (i.signed, i.char, i.bool) {
+                (true, ..) => "SIGNED",
+                (_, true, _) => "CHAR",
+                (.., true) => "BOOL",
+                _ => "(none)",
+            };
+            format!(
+                "size={} bits_offset={} nr_bits={} encoding={encoding}",
+                i.size, i.bit_offset, i.bits
+            )
+        }
+        Type::Ptr(t) | Type::Volatile(t) | Type::Const(t) | Type::Restrict(t) => format!("type_id={}", t.0),
+        Type::Typedef { ty, .. } | Type::TypeTag { ty, .. } => format!("type_id={}", ty.0),
+        Type::Array {
+            element,
+            index,
+            count,
+        } => {
+            format!("type_id={} index_type_id={} nr_elems={count}", element.0, index.0)
+        }
+        Type::Struct(c) | Type::Union(c) => composite(c),
+        Type::Enum(e) => {
+            let wide = btf.kind(id) == Some(Kind::Enum64);
+            let value = |v: EnumerationValue<'_>| match (wide, e.signed) {
+                (true, false) => format!("\n\t{} val={}ULL", quoted(v.name), v.value as u64),
+                (true, true) => format!("\n\t{} val={}LL", quoted(v.name), v.value),
+                _ => format!("\n\t{} val={}", quoted(v.name), v.value),
+            };
+            let values: String = e.values().map(value).collect();
+            format!(
+                "encoding={} size={} vlen={}{values}",
+                sign(e.signed),
+                e.size,
+                e.values().len()
+            )
+        }
+        Type::Fwd { union, .. } => format!("fwd_kind={}", if union { "union" } else { "struct" }),
+        Type::Func {
+            proto, linkage: l, ..
+        } => format!("type_id={} linkage={}", proto.0, linkage(l)),
+        Type::FuncProto(p) => {
+            let parameter = |p: Parameter<'_>| format!("\n\t{} type_id={}", quoted(p.name), p.ty.0);
+            let list: String = p.parameters().map(parameter).collect();
+            format!("ret_type_id={} vlen={}{list}", p.ret.0, p.parameters().len())
+        }
+        Type::Var { ty, linkage: l, .. } => format!("type_id={}, linkage={}", ty.0, linkage(l)),
+        Type::Datasec { size, entries, .. } => {
+            let variable = |v: DatasecEntry| {
+                let name = btf.name(v.ty);
+                format!(
+                    "\n\ttype_id={} offset={} size={} (VAR '{name}')",
+                    v.ty.0, v.offset, v.size
+                )
+            };
+            let list: String = entries.variables().map(variable).collect();
+            format!("size={size} vlen={}{list}", entries.variables().len())
+        }
+        Type::Float { size, .. } => format!("size={size}"),
+        Type::DeclTag { ty, component, .. } => format!("type_id={} component_idx={component}", ty.0),
+    };
+    format!("{head} {rest}")
+}
+
+/// Every type of the running kernel as bpftool (libbpf) reads it.
+#[test]
+fn agrees_with_bpftool_on_every_type() {
+    let command = ["btf", "dump", "file", "/sys/kernel/btf/vmlinux", "format", "raw"];
+    let (Some(btf), Ok(theirs)) = (
+        host(),
+        std::process::Command::new("bpftool").args(command).output(),
+    ) else {
+        return;
+    };
+    if !theirs.status.success() {
+        return;
+    }
+    let theirs = String::from_utf8(theirs.stdout).unwrap();
+    let mut theirs = theirs.lines();
+    for id in btf.ids() {
+        for line in raw(&btf, id).lines() {
+            assert_eq!(Some(line), theirs.next());
+        }
+    }
+    assert_eq!(theirs.next(), None);
+}
+
+/// The first searches go without an index, the later ones with one: both must find the same.
+#[test]
+fn searches_agree_with_and_without_an_index() {
+    let base = Arc::new(Btf::parse(miniature()).unwrap());
+    let mut b = Builder::over(&base);
+    let own = b.structure("task_struct", &[("own", TypeId(1))]);
+    b.enumeration("state", 4, &[("DEAD", 77)]);
+    let split = b.finish();
+    let names = [
+        "task_struct",
+        "ask_struct",
+        "size_t",
+        "do_it",
+        "it",
+        "state",
+        "char",
+        "",
+        "nothing",
+    ];
+    let constants = ["RUNNING", "DEAD", "HUGE", "EAD", ""];
+    let fresh = || Btf::parse_split(base.clone(), split.clone()).unwrap();
+    let indexed = fresh();
+    for _ in 0..100 {
+        let _ = (indexed.find_all("nothing").count(), indexed.enumerator("NOTHING"));
+    }
+    assert!(indexed.names.get().is_some() && indexed.enumerators.get().is_some());
+    for name in names {
+        let scanned = fresh();
+        let found: Vec<TypeId> = scanned.find_all(name).collect();
+        assert!(scanned.names.get().is_none());
+        assert_eq!(found, indexed.find_all(name).collect::<Vec<_>>(), "{name}");
+    }
+    for name in constants {
+        assert_eq!(fresh().enumerator(name), indexed.enumerator(name), "{name}");
+    }
+    assert_eq!(fresh().find(Kind::Struct, "task_struct"), Some(own));
+    assert_eq!(fresh().enumerator("DEAD").map(|e| e.value), Some(77));
+}
+
 /// Run by hand, in release: `cargo test --release -p kestrel-bpf btf -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
@@ -280,8 +446,13 @@ fn speed_on_the_running_kernel() {
         let start = std::time::Instant::now();
         let named = btf.enumerator("BPF_MAP_TYPE_ARRAY");
         let enumerator = start.elapsed();
+        let start = std::time::Instant::now();
+        while btf.names.get().is_none() {
+            assert!(btf.find(Kind::Func, "vfs_write").is_some());
+        }
+        let indexed = start.elapsed();
         println!(
-            "{} types: parse {parsed:?}, first lookup {first:?}, next {second:?}, enumerator {enumerator:?}",
+            "{} types: parse {parsed:?}, first search {first:?}, next {second:?}, enumerator {enumerator:?}, up to the index {indexed:?}",
             btf.len()
         );
         assert!(found.is_some() && again.is_some() && named.is_some());

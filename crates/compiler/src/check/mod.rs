@@ -1,3 +1,127 @@
 //! From syntax tree to checked tree: names, types and walks through the kernel's types; no instructions.
+//!
+//! | room | what it checks |
+//! |---|---|
+//! | `statement` | blocks, scratch variables, branches |
+//! | `expression` | every kind of expression, sent on to the rooms below |
+//! | `operator` | arithmetic, comparison, logic, with constants folded |
+//! | `walk` | members, indices, dereferences: chains of loads |
+//! | `name` | bare words and `args`: built-ins, event fields, enumerators |
+//! | `field` | where an event's values come from, field rules among them |
+//! | `record` | `record()`: names, types and the layout |
+//! | `types` | the kernel's types and written types as [`tree::Type`] |
+//!
+//! What the built-in names mean is not here: [`crate::builtin`].
 
+mod expression;
+mod field;
+mod fold;
+mod name;
+mod operator;
+mod record;
+mod statement;
+mod text;
 pub mod tree;
+mod types;
+mod walk;
+
+pub(crate) use expression::text_constant;
+pub(crate) use types::STRING;
+
+use crate::context::Context;
+use crate::lang::ast::{Probe, Span};
+use crate::lang::diag::{Diagnostic, has_errors};
+use kestrel_trace::layout::Names;
+use std::collections::HashMap;
+use tree::{CheckedProbe, Variable, VariableId};
+
+/// Most findings reported about one probe.
+const FINDINGS: usize = 50;
+
+/// Checks a probe against one event on one kernel.
+///
+/// A probe without a block records all fields of the event if `record_default` says so, else does nothing. There is a
+/// checked probe where no diagnostic is an error.
+pub fn check(
+    probe: &Probe,
+    context: &Context,
+    record_default: bool,
+) -> (Option<CheckedProbe>, Vec<Diagnostic>) {
+    let mut checker = Checker::new(context);
+    let predicate = probe.predicate.as_ref().map(|p| checker.condition(p));
+    let body = match &probe.block {
+        Some(block) => checker.block(block),
+        None if record_default => checker.record_everything(probe.span).into_iter().collect(),
+        None => Vec::new(),
+    };
+    let Checker {
+        mut found, variables, ..
+    } = checker;
+    found.sort_by_key(|d| d.span.start);
+    found.truncate(FINDINGS);
+    let checked = match (predicate.transpose(), has_errors(&found)) {
+        (Ok(predicate), false) => Some(CheckedProbe {
+            predicate,
+            body,
+            variables,
+        }),
+        _ => None,
+    };
+    (checked, found)
+}
+
+/// Something is wrong and has been reported.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reported;
+
+pub(crate) type Checked<T> = Result<T, Reported>;
+
+/// What is known while a probe is checked.
+pub(crate) struct Checker<'a> {
+    pub(crate) context: &'a Context,
+    found: Vec<Diagnostic>,
+    /// Scratch variables that can be seen, innermost block last.
+    scopes: Vec<HashMap<String, VariableId>>,
+    variables: Vec<Variable>,
+    /// Event fields whose rules are being followed, outermost first.
+    rules: Vec<String>,
+    /// How many `record()` there are.
+    records: u32,
+    /// Names of enumerations already asked for.
+    names: HashMap<kestrel_bpf::btf::TypeId, Names>,
+    /// How often the statements being checked are repeated by `unroll`.
+    repeats: u64,
+}
+
+impl<'a> Checker<'a> {
+    fn new(context: &'a Context) -> Self {
+        Self {
+            context,
+            found: Vec::new(),
+            scopes: vec![HashMap::new()],
+            variables: Vec::new(),
+            rules: Vec::new(),
+            records: 0,
+            names: HashMap::new(),
+            repeats: 1,
+        }
+    }
+
+    /// Reports an error.
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) -> Reported {
+        if self.found.len() < FINDINGS && !self.found.contains(&diagnostic) {
+            self.found.push(diagnostic);
+        }
+        Reported
+    }
+
+    /// Reports an error without more to say.
+    pub(crate) fn error(&mut self, span: Span, message: impl Into<String>) -> Reported {
+        self.report(Diagnostic::error(span, message))
+    }
+
+    /// Reports that a part of the language is not there yet.
+    pub(crate) fn not_yet(&mut self, span: Span, what: &str) -> Reported {
+        self.error(span, format!("not yet supported: {what}"))
+    }
+}

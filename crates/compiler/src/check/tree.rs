@@ -20,6 +20,28 @@ pub struct CheckedProbe {
     pub variables: Vec<Variable>,
 }
 
+impl CheckedProbe {
+    /// The records it may write, in source order: each is a kind of its own, numbered from the event's number on.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        let mut found = Vec::new();
+        collect(&self.body, &mut found);
+        found.into_iter()
+    }
+}
+
+fn collect<'t>(statements: &'t [Statement], found: &mut Vec<&'t Record>) {
+    for statement in statements {
+        match &statement.kind {
+            StatementKind::Record(record) => found.push(record),
+            StatementKind::If { then, otherwise, .. } => {
+                collect(then, found);
+                collect(otherwise, found);
+            }
+            StatementKind::Set { .. } | StatementKind::Return => {}
+        }
+    }
+}
+
 /// A scratch variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
@@ -307,8 +329,10 @@ pub enum Show {
 /// An address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointer {
-    /// What lies there.
+    /// What lies there, after `levels` more pointers.
     pub to: Pointee,
+    /// Pointers to pass before arriving: 0 for `T *`, 1 for `T **`.
+    pub levels: u8,
     /// Whose memory it is in.
     pub space: Space,
     /// Whether the verifier knows its BTF type, so that it may be read through directly.

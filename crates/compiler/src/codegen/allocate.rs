@@ -1,4 +1,4 @@
-//! Gives each virtual register a place: linear scan over intervals, with hints so that copies and moves to arguments vanish.
+//! Gives each virtual register a place: in the order in which their lives begin, with hints so that copies and moves to arguments vanish.
 //!
 //! First without any reserve; only where some register must live in memory again with two (three, where there is a
 //! compare-and-exchange) registers kept free to carry such values. Cheap values (constants, addresses of maps and frame
@@ -92,10 +92,22 @@ struct Hint {
     like: Vec<Vreg>,
 }
 
+/// How much a register is worth to a value: whether it must be stored otherwise, then reads and writes per length.
+type Worth = (bool, u64);
+
 /// One scan's result.
 struct Scan {
     regs: Vec<Option<Reg>>,
+    /// By machine register: whom it was given to.
+    tenants: [Vec<Vreg>; 10],
     spilled: Vec<Vreg>,
+}
+
+impl Scan {
+    fn move_in(&mut self, v: Vreg, reg: Reg) {
+        self.regs[v.0 as usize] = Some(reg);
+        self.tenants[reg as usize].push(v);
+    }
 }
 
 impl<'a> Problem<'a> {
@@ -216,6 +228,14 @@ impl<'a> Problem<'a> {
         }
     }
 
+    /// Registers lost while the value is needed.
+    fn lost_during(&self, v: Vreg) -> Mask {
+        let stretches = &self.live.stretches[v.0 as usize];
+        stretches
+            .iter()
+            .fold(0, |mask, range| mask | self.lost_in(*range))
+    }
+
     /// Registers lost somewhere strictly inside the range.
     fn lost_in(&self, range: Range) -> Mask {
         let from = self.losses.partition_point(|(at, _)| *at <= range.start);
@@ -225,11 +245,12 @@ impl<'a> Problem<'a> {
             .fold(0, |mask, (_, lost)| mask | lost)
     }
 
-    /// Walks the intervals by their starts and gives each a register of `available`, or spills the least wanted one.
+    /// Gives each virtual register one of `available`, or spills the least wanted ones in the way.
     fn scan(&self, available: Mask) -> Scan {
         let n = self.hints.len();
         let mut scan = Scan {
             regs: vec![None; n],
+            tenants: std::array::from_fn(|_| Vec::new()),
             spilled: Vec::new(),
         };
         let mut todo: Vec<(Range, Vreg)> = (0..n as u32)
@@ -237,54 +258,81 @@ impl<'a> Problem<'a> {
             .filter_map(|v| self.live.ranges[v as usize].map(|range| (range, Vreg(v))))
             .collect();
         todo.sort_by_key(|(range, v)| (range.start, v.0));
-        let mut active: Vec<(Range, Vreg, Reg)> = Vec::new();
-        for (range, v) in todo {
-            active.retain(|(other, ..)| other.end >= range.start);
-            let allowed = available & !self.lost_in(range);
-            let taken = active.iter().fold(0, |mask, (_, _, reg)| mask | bit(*reg));
-            if let Some(reg) = self.choose(&scan, v, allowed & !taken) {
-                scan.regs[v.0 as usize] = Some(reg);
-                active.push((range, v, reg));
-                continue;
-            }
-            let cheapest = active
-                .iter()
-                .enumerate()
-                .filter(|(_, (_, _, reg))| bit(*reg) & allowed != 0)
-                .min_by_key(|(_, (other, w, _))| self.worth(*other, *w));
-            match cheapest {
-                Some((at, (other, loser, reg))) if self.worth(*other, *loser) < self.worth(range, v) => {
-                    let (loser, reg) = (*loser, *reg);
-                    scan.regs[loser.0 as usize] = None;
-                    scan.spilled.push(loser);
-                    scan.regs[v.0 as usize] = Some(reg);
-                    active[at] = (range, v, reg);
-                }
-                _ => scan.spilled.push(v),
-            }
+        for (_, v) in todo {
+            self.settle(&mut scan, v, available & !self.lost_during(v));
         }
         scan
     }
 
-    /// How much a register is worth to it: reads and writes per length; nothing for what is cheap to make again.
-    fn worth(&self, range: Range, v: Vreg) -> (bool, u64) {
-        let length = u64::from(range.end - range.start + 1);
-        let weight = u64::from(self.live.weights[v.0 as usize]);
-        (self.again[v.0 as usize].is_none(), (weight << 20) / length)
+    fn settle(&self, scan: &mut Scan, v: Vreg, allowed: Mask) {
+        let candidates: Vec<Reg> = self
+            .wishes(scan, v)
+            .filter(|reg| allowed & bit(*reg) != 0)
+            .collect();
+        let in_the_way = |scan: &Scan, reg: Reg| -> Vec<Vreg> {
+            let tenants = scan.tenants[reg as usize].iter().copied();
+            tenants.filter(|w| self.collide(v, *w)).collect()
+        };
+        let mut best: Option<(Worth, Reg)> = None;
+        for reg in candidates {
+            let price = in_the_way(scan, reg).into_iter().map(|w| self.worth(w)).max();
+            match (price, best) {
+                (None, _) => return scan.move_in(v, reg),
+                (Some(price), None) => best = Some((price, reg)),
+                (Some(price), Some((least, _))) if price < least => best = Some((price, reg)),
+                _ => {}
+            }
+        }
+        match best {
+            Some((price, reg)) if price < self.worth(v) => {
+                for loser in in_the_way(scan, reg) {
+                    scan.regs[loser.0 as usize] = None;
+                    scan.tenants[reg as usize].retain(|w| *w != loser);
+                    scan.spilled.push(loser);
+                }
+                scan.move_in(v, reg);
+            }
+            _ => scan.spilled.push(v),
+        }
     }
 
-    fn choose(&self, scan: &Scan, v: Vreg, candidates: Mask) -> Option<Reg> {
+    /// Whether both are needed at the same time.
+    fn collide(&self, v: Vreg, w: Vreg) -> bool {
+        let (v, w) = (
+            &self.live.stretches[v.0 as usize],
+            &self.live.stretches[w.0 as usize],
+        );
+        v.iter().any(|a| w.iter().any(|b| a.overlaps(*b)))
+    }
+
+    /// How much a register is worth to it: reads and writes per length; nothing for what is cheap to make again.
+    fn worth(&self, v: Vreg) -> Worth {
+        let stretches = &self.live.stretches[v.0 as usize];
+        let length: u32 = stretches.iter().map(|s| s.end - s.start + 1).sum();
+        let weight = u64::from(self.live.weights[v.0 as usize]);
+        (
+            self.again[v.0 as usize].is_none(),
+            (weight << 20) / u64::from(length.max(1)),
+        )
+    }
+
+    /// All registers, the most wanted ones first.
+    fn wishes(&self, scan: &Scan, v: Vreg) -> impl Iterator<Item = Reg> {
         let hint = &self.hints[v.0 as usize];
-        let alike = hint.like.iter().filter_map(|other| scan.regs[other.0 as usize]);
+        let alike: Vec<Reg> = hint
+            .like
+            .iter()
+            .filter_map(|other| scan.regs[other.0 as usize])
+            .collect();
         let second_hand = hint
             .like
             .iter()
             .flat_map(|other| &self.hints[other.0 as usize].regs);
         alike
+            .into_iter()
             .chain(hint.regs.iter().copied())
             .chain(second_hand.copied())
             .chain(PREFERENCE)
-            .find(|reg| candidates & bit(*reg) != 0)
     }
 
     fn finish(&self, scan: Scan) -> Allocation {

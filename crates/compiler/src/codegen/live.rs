@@ -1,4 +1,4 @@
-//! Which registers are needed where: an order of blocks, positions in it, and one interval per register.
+//! Which registers are needed where: an order of blocks, positions in it, and the stretches of each register's life.
 //!
 //! Instructions are numbered in order, ends of blocks included; number 0 is the entry. Instruction `n` reads at position `4n`,
 //! loses registers at `4n + 1` and writes at `4n + 2`; a *late* read at `4n + 2` keeps an operand apart from the result.
@@ -13,9 +13,9 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    fn cover(&mut self, position: u32) {
-        self.start = self.start.min(position);
-        self.end = self.end.max(position);
+    /// Whether the position is in it.
+    pub(crate) fn covers(self, position: u32) -> bool {
+        self.start <= position && position <= self.end
     }
 
     /// Whether they have a position in common.
@@ -38,7 +38,9 @@ pub(crate) struct Live {
     pub(crate) order: Vec<BlockId>,
     /// Number of the first instruction of each block, in that order.
     pub(crate) first: Vec<u32>,
-    /// By register; `None` for those that never occur.
+    /// By register: where its value is needed, stretch by stretch; at other places its register is free for others.
+    pub(crate) stretches: Vec<Vec<Range>>,
+    /// By register: from the first stretch to the last one; `None` for those that never occur.
     pub(crate) ranges: Vec<Option<Range>>,
     /// Reads and writes, more for those in loops, by register.
     pub(crate) weights: Vec<u32>,
@@ -61,6 +63,10 @@ impl Set {
 
     fn remove(&mut self, v: Vreg) {
         self.0[v.0 as usize / 64] &= !(1 << (v.0 % 64));
+    }
+
+    fn contains(&self, v: Vreg) -> bool {
+        self.0[v.0 as usize / 64] >> (v.0 % 64) & 1 == 1
     }
 
     fn add_all(&mut self, other: &Self) {
@@ -90,65 +96,75 @@ impl Live {
         }
         let mut live = Self {
             loops: loops(function, &order, &first),
-            ranges: vec![None; function.vregs as usize],
+            stretches: vec![Vec::new(); function.vregs as usize],
+            ranges: Vec::new(),
             weights: vec![0; function.vregs as usize],
             order,
             first,
         };
-        live.find_ranges(function);
+        live.find_stretches(function);
+        live.ranges = live
+            .stretches
+            .iter()
+            .map(|s| s.iter().copied().reduce(Range::union))
+            .collect();
         live
     }
 
-    fn find_ranges(&mut self, function: &Function) {
+    fn find_stretches(&mut self, function: &Function) {
         let (ins, outs) = flow(function, &self.order);
         if let Some(context) = function.context {
-            self.cover(context, 2);
+            let end = if ins[0].contains(context) { 4 } else { 2 };
+            self.stretches[context.0 as usize].push(Range { start: 2, end });
         }
-        for at in 0..self.order.len() {
-            let block = function.block(self.order[at]);
+        // Where the stretch that a register is in ends, going backwards; 0 outside of one.
+        let mut ends = vec![0; function.vregs as usize];
+        for (at, id) in self.order.clone().into_iter().enumerate() {
+            let block = function.block(id);
             let (from, end) = (self.first[at], self.first[at] + block.insts.len() as u32);
-            for v in ins[at].iter() {
-                self.cover(v, from * 4);
-            }
-            for v in outs[at].iter() {
-                self.cover(v, end * 4 + 3);
-            }
-            let weight = if self.loops.iter().any(|l| l.overlaps(point(from * 4))) {
+            let weight = if self.loops.iter().any(|l| l.covers(from * 4)) {
                 8
             } else {
                 1
             };
-            for (n, inst) in (from..).zip(&block.insts) {
-                for v in inst.op.uses() {
-                    self.cover(v, n * 4);
-                    self.weights[v.0 as usize] += weight;
-                }
-                for v in late_uses(&inst.op) {
-                    self.cover(v, n * 4 + 2);
-                }
-                if let Some(v) = inst.op.def() {
-                    self.cover(v, n * 4 + 2);
-                    self.weights[v.0 as usize] += weight;
-                }
+            for v in outs[at].iter() {
+                ends[v.0 as usize] = end * 4 + 3;
             }
             for v in block.end.iter().flat_map(End::uses) {
-                self.cover(v, end * 4);
-                self.weights[v.0 as usize] += weight;
+                self.read(&mut ends, v, end * 4, weight);
+            }
+            for (n, inst) in (from..).zip(&block.insts).collect::<Vec<_>>().into_iter().rev() {
+                if let Some(v) = inst.op.def() {
+                    self.written(&mut ends, v, n * 4 + 2, weight);
+                }
+                for v in late_uses(&inst.op) {
+                    self.read(&mut ends, v, n * 4 + 2, 0);
+                }
+                for v in inst.op.uses() {
+                    self.read(&mut ends, v, n * 4, weight);
+                }
+            }
+            for (v, end) in ends.iter_mut().enumerate() {
+                let end = std::mem::take(end);
+                if end != 0 {
+                    self.stretches[v].push(Range { start: from * 4, end });
+                }
             }
         }
     }
 
-    fn cover(&mut self, v: Vreg, position: u32) {
-        self.ranges[v.0 as usize]
-            .get_or_insert(point(position))
-            .cover(position);
+    fn read(&mut self, ends: &mut [u32], v: Vreg, position: u32, weight: u32) {
+        let end = &mut ends[v.0 as usize];
+        if *end == 0 {
+            *end = position;
+        }
+        self.weights[v.0 as usize] += weight;
     }
-}
 
-fn point(position: u32) -> Range {
-    Range {
-        start: position,
-        end: position,
+    fn written(&mut self, ends: &mut [u32], v: Vreg, position: u32, weight: u32) {
+        let end = std::mem::take(&mut ends[v.0 as usize]).max(position);
+        self.stretches[v.0 as usize].push(Range { start: position, end });
+        self.weights[v.0 as usize] += weight;
     }
 }
 

@@ -1,13 +1,16 @@
-//! Moves objects that the frame has no room for into a map of the program's own: one value per CPU, looked up once at the entry.
+//! Moves objects that the frame has no room for into a map of the program's own: one value per CPU, looked up
+//! once, in the last block that every path to a use passes (behind the predicate, where only the body needs it).
 //!
 //! One value per CPU is enough: the kernel never runs the same program twice at a time on one CPU (`bpf_prog_active`, or the
 //! program's own `active` count; the second run is skipped and counted as a recursion miss).
 
+use super::dominate::Dominators;
 use crate::ir::{
     AluOp, Bits, Block, BlockId, Condition, End, Function, Inst, MapKind, MapSpec, MapUse, Object, Op,
-    Operand, Slot, Width, helper,
+    Operand, Slot, Vreg, Width, helper,
 };
-use kestrel_bpf::code::{MapRef, SourceRange};
+use kestrel_bpf::code::MapRef;
+use std::collections::HashMap;
 
 /// Most bytes of a per-CPU value (`PCPU_MIN_UNIT_SIZE`).
 pub(crate) const LIMIT: u32 = 32 << 10;
@@ -17,29 +20,15 @@ pub(crate) fn evict(function: &mut Function, evicted: &[Slot]) {
     if evicted.is_empty() {
         return;
     }
+    let users = function.ids().filter(|id| {
+        let mut ops = function.block(*id).insts.iter().map(|inst| &inst.op);
+        ops.any(|op| matches!(op, Op::SlotAddress { slot, .. } if evicted.contains(slot)))
+    });
+    let Some(home) = Dominators::of(function).common(users) else {
+        return;
+    };
     let base = function.vreg();
-    let mut size = 0;
-    for slot in evicted {
-        let object = &mut function.objects[slot.0 as usize];
-        let at = size;
-        size += object.size.next_multiple_of(8);
-        object.size = 0;
-        for block in &mut function.blocks {
-            for inst in &mut block.insts {
-                if let Op::SlotAddress { dst, slot: s, offset } = &inst.op
-                    && s == slot
-                {
-                    inst.op = Op::Alu {
-                        op: AluOp::Add,
-                        bits: Bits::B64,
-                        dst: *dst,
-                        left: base,
-                        right: Operand::from(at + offset),
-                    };
-                }
-            }
-        }
-    }
+    let size = redirect(function, evicted, base);
     function.maps.push(MapUse::Private(MapSpec {
         name: "scratch".to_owned(),
         kind: MapKind::PerCpuArray,
@@ -49,24 +38,42 @@ pub(crate) fn evict(function: &mut Function, evicted: &[Slot]) {
         flags: 0,
     }));
     let map = MapRef(function.maps.len() as u32 - 1);
-    prepend_lookup(function, map, base);
+    look_up(function, home, map, base);
 }
 
-/// Puts `base = lookup(map, 0)` before the entry; without a value the program ends.
-fn prepend_lookup(function: &mut Function, map: MapRef, base: crate::ir::Vreg) {
-    let span = SourceRange::default();
-    let start = BlockId(function.blocks.len() as u32);
-    let missing = BlockId(start.0 + 1);
-    for target in function
-        .blocks
-        .iter_mut()
-        .filter_map(|b| b.end.as_mut())
-        .flat_map(End::targets_mut)
-    {
-        if target.0 == 0 {
-            *target = start;
+/// Turns addresses of evicted objects into offsets from `base`; gives the bytes of all.
+fn redirect(function: &mut Function, evicted: &[Slot], base: Vreg) -> u32 {
+    let mut places = HashMap::new();
+    let mut size = 0;
+    for slot in evicted {
+        places.insert(*slot, size);
+        size += function.objects[slot.0 as usize].size.next_multiple_of(8);
+    }
+    for inst in function.blocks.iter_mut().flat_map(|b| &mut b.insts) {
+        if let Op::SlotAddress { dst, slot, offset } = inst.op
+            && let Some(at) = places.get(&slot)
+        {
+            inst.op = Op::Alu {
+                op: AluOp::Add,
+                bits: Bits::B64,
+                dst,
+                left: base,
+                right: Operand::from(at + offset),
+            };
         }
     }
+    size
+}
+
+/// Puts `base = lookup(map, 0)` at the start of block `home`; without a value the program ends.
+fn look_up(function: &mut Function, home: BlockId, map: MapRef, base: Vreg) {
+    let at = home.0 as usize;
+    let span = function.blocks[at]
+        .insts
+        .first()
+        .map_or(function.blocks[at].end_span, |i| i.span);
+    let rest = BlockId(function.blocks.len() as u32);
+    let missing = BlockId(rest.0 + 1);
     function.objects.push(Object {
         size: 4,
         align: 4,
@@ -96,21 +103,21 @@ fn prepend_lookup(function: &mut Function, map: MapRef, base: crate::ir::Vreg) {
             args: vec![map_pointer.into(), key_address.into()],
         },
     ];
-    let entry = Block {
-        insts: ops.into_iter().map(|op| Inst { op, span }).collect(),
-        end: Some(End::Branch {
+    let block = &mut function.blocks[at];
+    let insts = ops.into_iter().map(|op| Inst { op, span }).collect();
+    let moved = Block {
+        insts: std::mem::replace(&mut block.insts, insts),
+        end: block.end.replace(End::Branch {
             condition: Condition::Equal,
             bits: Bits::B64,
             left: base,
             right: Operand::Imm(0),
             then: missing,
-            otherwise: start,
+            otherwise: rest,
         }),
-        end_span: span,
-        cold: false,
+        ..block.clone()
     };
-    let old = std::mem::replace(&mut function.blocks[0], entry);
-    function.blocks.push(old);
+    function.blocks.push(moved);
     function.blocks.push(Block {
         insts: Vec::new(),
         end: Some(End::Exit(Operand::Imm(0))),

@@ -110,6 +110,8 @@ const RED: &str = "1;31";
 const YELLOW: &str = "1;33";
 const CYAN: &str = "1;36";
 const TAB: usize = 4;
+/// Bytes of a long line that are shown before a place in it; lines up to four times as long are shown whole.
+const MARGIN: usize = 40;
 
 /// Shows diagnostics about `text`, which people know as `name` (a file, or `<expression>`), as lines ending in newlines:
 ///
@@ -174,14 +176,27 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The line, and under it the span underlined, followed by `message`.
+    /// The line, and under it the span underlined, followed by `message`. Of a long line only what surrounds the span.
     fn excerpt(&self, style: Style, colour: &str, message: &str) -> String {
-        let before = width(&self.text[..self.start]);
-        let under = width(&self.text[self.start..self.end]).max(1);
-        let shown: String = self.text.chars().map(visible).collect();
+        let from = match self.start {
+            start if start > MARGIN * 2 && self.text.len() > MARGIN * 4 => floor(self.text, start - MARGIN),
+            _ => 0,
+        };
+        let to = floor(self.text, from + MARGIN * 4);
+        let end = self.end.min(to).max(self.start);
+        let (left, right) = (
+            if from > 0 { "…" } else { "" },
+            if to < self.text.len() { "…" } else { "" },
+        );
+        let shown: String = self.text[from..to].chars().map(visible).collect();
+        let before = width(left) + width(&self.text[from..self.start]);
+        let under = width(&self.text[self.start..end]).max(1);
         let carets = style.paint(colour, &"^".repeat(under));
         let indent = " ".repeat(before);
-        let sentence = format!("    {}\n    {indent}{carets} {message}", shown.trim_end());
+        let sentence = format!(
+            "    {}{right}\n    {indent}{carets} {message}",
+            format!("{left}{shown}").trim_end()
+        );
         format!("{}\n", sentence.trim_end())
     }
 }
@@ -272,6 +287,38 @@ mod tests {
         let span = Span { start: 90, end: 99 };
         let shown = render(&[Diagnostic::warning(span, "late")], "x", "ab", Style::default());
         assert_eq!(shown, "x:1:3: warning: late\n    ab\n      ^\n");
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_span() {
+        let text = format!("{}here{}", "a".repeat(1000), "b".repeat(1000));
+        let shown = render(
+            &[Diagnostic::error(at(&text, "here"), "bad")],
+            "x",
+            &text,
+            Style::default(),
+        );
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[0], "x:1:1001: error: bad");
+        assert!(lines[1].chars().count() < 200, "{shown}");
+        let (place, carets) = (lines[1].find("here").unwrap(), lines[2].find('^').unwrap());
+        assert_eq!(lines[1][..place].chars().count(), carets);
+    }
+
+    #[test]
+    fn colour_is_added_only_when_asked_for() {
+        let found =
+            [Diagnostic::error(Span { start: 0, end: 1 }, "bad").label(Span { start: 2, end: 3 }, "so")];
+        let plain = render(&found, "x", "a b", Style::default());
+        assert_eq!(plain, "x:1:1: error: bad\n    a b\n    ^\n    a b\n      ^ so\n");
+        let coloured = render(&found, "x", "a b", Style { colour: true });
+        assert!(coloured.contains("\x1b[1;31merror:\x1b[0m"));
+        let mut bare = coloured;
+        while let Some(start) = bare.find('\x1b') {
+            let end = start + bare[start..].find('m').unwrap();
+            bare.replace_range(start..=end, "");
+        }
+        assert_eq!(bare, plain);
     }
 
     #[test]

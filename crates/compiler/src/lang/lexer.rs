@@ -156,7 +156,6 @@ impl<'a> Lexer<'a> {
     }
 
     fn kind(&mut self, found: &mut Vec<Diagnostic>) -> Kind<'a> {
-        let start = self.at;
         let Some(first) = self.rest().chars().next() else {
             return Kind::End;
         };

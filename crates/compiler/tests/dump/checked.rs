@@ -1,1 +1,202 @@
 //! The checked tree as S-expressions.
+
+use kestrel_bpf::btf::Btf;
+use kestrel_compiler::check::tree::*;
+
+pub(crate) fn probe(probe: &CheckedProbe, btf: Option<&Btf>) -> String {
+    let dump = Dump { btf };
+    let mut out = String::new();
+    for (i, v) in probe.variables.iter().enumerate() {
+        out += &format!("var {i} ${} : {}\n", v.name, dump.ty(&v.ty));
+    }
+    if let Some(p) = &probe.predicate {
+        out += &format!("when {} : {}\n", dump.expr(p), dump.ty(&p.ty));
+    }
+    out + &dump.statements(&probe.body, 0)
+}
+
+struct Dump<'a> {
+    btf: Option<&'a Btf>,
+}
+
+impl Dump<'_> {
+    fn statements(&self, all: &[Statement], depth: usize) -> String {
+        all.iter().map(|s| self.statement(s, depth)).collect()
+    }
+
+    fn statement(&self, statement: &Statement, depth: usize) -> String {
+        let pad = "  ".repeat(depth);
+        match &statement.kind {
+            StatementKind::Set { variable, value } => {
+                format!("{pad}set {} {}\n", variable.0, self.expr(value))
+            }
+            StatementKind::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let then = self.statements(then, depth + 1);
+                let otherwise = match otherwise.as_slice() {
+                    [] => String::new(),
+                    all => format!("{pad}else\n{}", self.statements(all, depth + 1)),
+                };
+                format!("{pad}if {}\n{then}{otherwise}", self.expr(condition))
+            }
+            StatementKind::Return => format!("{pad}return\n"),
+            StatementKind::Record(record) => {
+                assert_eq!(record.layout.fields().len(), record.values.len());
+                let fields: String = record
+                    .layout
+                    .fields()
+                    .iter()
+                    .zip(&record.values)
+                    .map(|(f, v)| {
+                        format!(
+                            "{pad}  {} {:?} @{}\n{pad}    = {}\n",
+                            f.name,
+                            f.ty,
+                            f.offset(),
+                            self.expr(v)
+                        )
+                    })
+                    .collect();
+                format!("{pad}record up to {} bytes\n{fields}", record.layout.max_size())
+            }
+        }
+    }
+
+    fn expr(&self, e: &Expr) -> String {
+        let sign = |signed: &bool| if *signed { "s" } else { "u" };
+        match &e.kind {
+            ExprKind::Constant(value) => format!("{}", *value as i64),
+            ExprKind::Text(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
+            ExprKind::ContextPointer => "ctx".into(),
+            ExprKind::Load {
+                address,
+                offset,
+                size,
+                signed,
+                access,
+            } => {
+                format!(
+                    "({access:?}.{}{} {} {offset})",
+                    sign(signed),
+                    u32::from(*size) * 8,
+                    self.expr(address)
+                )
+            }
+            ExprKind::BitField {
+                value,
+                shift,
+                bits,
+                signed,
+            } => {
+                format!("(bits.{} {} {shift}+{bits})", sign(signed), self.expr(value))
+            }
+            ExprKind::Intrinsic(which) => format!("{which:?}"),
+            ExprKind::Unary { op, value } => format!("({op:?} {})", self.expr(value)),
+            ExprKind::Binary {
+                op,
+                signed,
+                left,
+                right,
+            } => {
+                format!(
+                    "({op:?}.{} {} {})",
+                    sign(signed),
+                    self.expr(left),
+                    self.expr(right)
+                )
+            }
+            ExprKind::Compare {
+                op,
+                signed,
+                left,
+                right,
+            } => {
+                format!(
+                    "({op:?}.{} {} {})",
+                    sign(signed),
+                    self.expr(left),
+                    self.expr(right)
+                )
+            }
+            ExprKind::Logic { and, left, right } => {
+                format!(
+                    "({} {} {})",
+                    if *and { "and" } else { "or" },
+                    self.expr(left),
+                    self.expr(right)
+                )
+            }
+            ExprKind::Ternary {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let then = then.as_ref().map_or("_".into(), |t| self.expr(t));
+                format!("(? {} {then} {})", self.expr(condition), self.expr(otherwise))
+            }
+            ExprKind::Convert { value, size, signed } => {
+                format!(
+                    "(to.{}{} {})",
+                    sign(signed),
+                    u32::from(*size) * 8,
+                    self.expr(value)
+                )
+            }
+            ExprKind::Variable(id) => format!("(var {})", id.0),
+            ExprKind::TextEqual {
+                left,
+                right,
+                bytes,
+                negated,
+            } => {
+                let op = if *negated { "text!=" } else { "text==" };
+                format!("({op} {} {} {bytes})", self.expr(left), self.expr(right))
+            }
+            ExprKind::Bytes {
+                address,
+                offset,
+                size,
+                access,
+            } => {
+                format!("({access:?}.bytes {} {offset} {size})", self.expr(address))
+            }
+            ExprKind::Comm => "Comm".into(),
+            ExprKind::ReadString { address, space, max } => {
+                format!("({space:?}.string {} {max})", self.expr(address))
+            }
+            ExprKind::Stack { space, max } => format!("({space:?}.stack {max})"),
+        }
+    }
+
+    fn ty(&self, ty: &Type) -> String {
+        match ty {
+            Type::Integer { size, signed, show } => {
+                let show = match show {
+                    Show::Number(_) => "",
+                    Show::Names(_) => " names",
+                    Show::Flags(_) => " flags",
+                };
+                format!(
+                    "{}{}{show}",
+                    if *signed { "s" } else { "u" },
+                    u32::from(*size) * 8
+                )
+            }
+            Type::Pointer(p) => {
+                let to = match (p.to, self.btf) {
+                    (Pointee::Btf(id), Some(btf)) => btf.render(id),
+                    (to, _) => format!("{to:?}"),
+                };
+                format!(
+                    "{to} {}{}",
+                    "*".repeat(usize::from(p.levels) + 1),
+                    if p.trusted { " trusted" } else { "" }
+                )
+            }
+            other => format!("{other:?}"),
+        }
+    }
+}

@@ -91,6 +91,10 @@ pub struct Description {
 
 /// What a hook is attached to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
 pub enum Attachment {
     /// A tracepoint's perf event, by `group` and `name`: the program sees the formatted entry.
     Tracepoint { group: String, name: String },

@@ -3,7 +3,9 @@
 use crate::catalog::{Attachment, Catalog, Instance};
 use crate::error::Result;
 use crate::plan::{Hook, PlannedWay};
-use kestrel_kernel::bpf::{AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, Map, Program, ProgramKind};
+use kestrel_kernel::bpf::{
+    AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, Map, Program, ProgramKind,
+};
 use kestrel_kernel::perf::{PerfEvent, Place, Target};
 use std::collections::HashMap;
 
@@ -55,12 +57,12 @@ pub(super) fn attach(
         Attachment::TypedTracepoint { id, .. } => {
             tracing(load, ProgramKind::TypedTracepoint(*id), AttachType::TRACE_RAW_TP)
         }
-        Attachment::Trampoline { id, at_return: false, .. } => {
-            tracing(load, ProgramKind::FunctionEntry(*id), AttachType::TRACE_FENTRY)
-        }
-        Attachment::Trampoline { id, at_return: true, .. } => {
-            tracing(load, ProgramKind::FunctionExit(*id), AttachType::TRACE_FEXIT)
-        }
+        Attachment::Trampoline {
+            id, at_return: false, ..
+        } => tracing(load, ProgramKind::FunctionEntry(*id), AttachType::TRACE_FENTRY),
+        Attachment::Trampoline {
+            id, at_return: true, ..
+        } => tracing(load, ProgramKind::FunctionExit(*id), AttachType::TRACE_FEXIT),
         Attachment::Functions { at_return } => functions(hook, *at_return, catalog, load),
     }
 }
@@ -100,8 +102,12 @@ fn symbol(instance: &Instance) -> &str {
 
 /// Whether the kernel has no multi links (no FPROBE, or older than 5.18), so that functions are to be attached one by one.
 fn lacks_multi(error: &crate::Error) -> bool {
-    let crate::Error::Kernel(error) = error else { return false };
-    error.errno().is_some_and(|e| matches!(e.name(), Some("EOPNOTSUPP" | "EINVAL" | "ENOTSUPP")))
+    let crate::Error::Kernel(error) = error else {
+        return false;
+    };
+    error
+        .errno()
+        .is_some_and(|e| matches!(e.name(), Some("EOPNOTSUPP" | "EINVAL" | "ENOTSUPP")))
 }
 
 fn many(
@@ -111,19 +117,39 @@ fn many(
     load: &Load<'_>,
 ) -> Result<(Program, Vec<Map>, Links)> {
     let (program, maps) = load(ProgramKind::KprobeMulti)?;
-    let cookies: Vec<u64> = (0..hook.instances.len()).map(|i| u64::from(hook.number(i))).collect();
+    let cookies: Vec<u64> = (0..hook.instances.len())
+        .map(|i| u64::from(hook.number(i)))
+        .collect();
     let link = match catalog.tracefs()?.traceable_functions_with_addresses() {
         Ok(functions) => {
             let wanted: HashMap<&str, u64> = hook.instances.iter().map(symbol).zip(cookies).collect();
-            let found = functions.iter().filter_map(|f| Some((f.address?, *wanted.get(f.name.as_str())?)));
+            let found = functions
+                .iter()
+                .filter_map(|f| Some((f.address?, *wanted.get(f.name.as_str())?)));
             let (addresses, cookies): (Vec<u64>, Vec<u64>) = found.unzip();
             let targets = KprobeTargets::Addresses(&addresses);
-            Link::kprobe_multi(&program, &KprobeMulti { targets, cookies: &cookies, at_return, session: false })?
+            Link::kprobe_multi(
+                &program,
+                &KprobeMulti {
+                    targets,
+                    cookies: &cookies,
+                    at_return,
+                    session: false,
+                },
+            )?
         }
         Err(_) => {
             let symbols: Vec<&str> = hook.instances.iter().map(symbol).collect();
             let targets = KprobeTargets::Symbols(&symbols);
-            Link::kprobe_multi(&program, &KprobeMulti { targets, cookies: &cookies, at_return, session: false })?
+            Link::kprobe_multi(
+                &program,
+                &KprobeMulti {
+                    targets,
+                    cookies: &cookies,
+                    at_return,
+                    session: false,
+                },
+            )?
         }
     };
     Ok((program, maps, Links(vec![link])))

@@ -22,7 +22,13 @@ impl Sink for GatedSink {
         }
     }
 
-    fn reserve(&self, b: &mut Builder, number: Number, size: Size, refused: BlockId) -> Result<Reservation, Refused> {
+    fn reserve(
+        &self,
+        b: &mut Builder,
+        number: Number,
+        size: Size,
+        refused: BlockId,
+    ) -> Result<Reservation, Refused> {
         self.ring.reserve(b, number, size, refused)
     }
 

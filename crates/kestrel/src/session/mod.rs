@@ -1,8 +1,8 @@
 //! A session: tables, buffers and attached programs under one name. Makes what a plan says, switches it on and off, takes it down.
 
+mod attach;
 pub mod control;
 pub mod gate;
-mod attach;
 pub mod target;
 
 use crate::buffer::emit::map_name;
@@ -18,7 +18,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::event::EventClass;
-use kestrel_trace::info::{BufferInfo, BufferMode, TraceInfo, Uuid};
+use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use target::Target;
@@ -64,12 +64,28 @@ impl Session {
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
-        let ring = Ring::create(&RingSpec { name: BUFFER, number: 0, geometry: plan.geometry, uuid, cpus: &cpus, now })?;
+        let ring = Ring::create(&RingSpec {
+            name: BUFFER,
+            number: 0,
+            geometry: plan.geometry,
+            uuid,
+            cpus: &cpus,
+            now,
+        })?;
         let control = Control::create(uuid, now)?;
-        let targets = matches!(plan.target, Target::Command(_)).then(target::create_map).transpose()?;
+        let targets = matches!(plan.target, Target::Command(_))
+            .then(target::create_map)
+            .transpose()?;
         let info = trace_info(catalog.host(), &ring, uuid, command);
-        let mut session =
-            Self { control, ring, targets, hooks: Vec::new(), followers: Vec::new(), classes: Vec::new(), info };
+        let mut session = Self {
+            control,
+            ring,
+            targets,
+            hooks: Vec::new(),
+            followers: Vec::new(),
+            classes: Vec::new(),
+            info,
+        };
         for hook in &plan.hooks {
             let (attached, classes) = session.attach(plan, hook, catalog)?;
             session.hooks.push(attached);
@@ -92,17 +108,32 @@ impl Session {
                 Err(error) => last = Some(error),
             }
         }
-        let event = hook.instances.first().map_or_else(String::new, |i| i.name.clone());
-        Err(last.unwrap_or(Error::Compile { event, why: "no way to see it was found".to_owned() }))
+        let event = hook
+            .instances
+            .first()
+            .map_or_else(String::new, |i| i.name.clone());
+        Err(last.unwrap_or(Error::Compile {
+            event,
+            why: "no way to see it was found".to_owned(),
+        }))
     }
 
     fn attach_way(&self, plan: &Plan, hook: &Hook, way: &PlannedWay, catalog: &Catalog) -> Result<Attached> {
         let compiled = hook.compile(way, plan)?;
-        let event = hook.instances.first().map_or_else(String::new, |i| i.name.clone());
+        let event = hook
+            .instances
+            .first()
+            .map_or_else(String::new, |i| i.name.clone());
         let types = catalog.types().ok();
-        let load = |kind: ProgramKind| self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref());
+        let load =
+            |kind: ProgramKind| self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref());
         let (program, maps, links) = attach::attach(hook, way, catalog, &load)?;
-        Ok(Attached { event, program, _maps: maps, links })
+        Ok(Attached {
+            event,
+            program,
+            _maps: maps,
+            links,
+        })
     }
 
     fn load(
@@ -114,7 +145,10 @@ impl Session {
         types: Option<&Arc<Btf>>,
     ) -> Result<(Program, Vec<Map>)> {
         let own = uses.iter().map(private_map).collect::<Result<Vec<_>>>()?;
-        let fds = uses.iter().zip(&own).map(|(used, own)| self.map_fd(used, own.as_ref()));
+        let fds = uses
+            .iter()
+            .zip(&own)
+            .map(|(used, own)| self.map_fd(used, own.as_ref()));
         let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
         let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
         let name = program_name(event);
@@ -135,7 +169,10 @@ impl Session {
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
             (target::MAP, Some(map)) => Ok(map.as_fd()),
-            _ => Err(Error::Compile { event: name.clone(), why: "it names a map that the session does not have".to_owned() }),
+            _ => Err(Error::Compile {
+                event: name.clone(),
+                why: "it names a map that the session does not have".to_owned(),
+            }),
         }
     }
 
@@ -144,10 +181,20 @@ impl Session {
         for follower in target::followers(&types, pid)? {
             let event = follower.tracepoint.to_owned();
             let code = &follower.code;
-            let (program, maps) =
-                self.load(&event, ProgramKind::RawTracepoint, &code.code, &code.maps, Some(&types))?;
+            let (program, maps) = self.load(
+                &event,
+                ProgramKind::RawTracepoint,
+                &code.code,
+                &code.maps,
+                Some(&types),
+            )?;
             let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
-            self.followers.push(Attached { event, program, _maps: maps, links });
+            self.followers.push(Attached {
+                event,
+                program,
+                _maps: maps,
+                links,
+            });
         }
         Ok(())
     }
@@ -202,7 +249,10 @@ impl Session {
         for hook in self.hooks.iter().chain(&self.followers) {
             let count = hook.program.info()?.recursion_misses + hook.links.missed()?;
             if count > 0 {
-                all.push(Missed { event: hook.event.clone(), count });
+                all.push(Missed {
+                    event: hook.event.clone(),
+                    count,
+                });
             }
         }
         Ok(all)
@@ -212,13 +262,17 @@ impl Session {
 /// Whether trying the next way is pointless: the refusal is not about the program.
 fn is_final(error: &Error) -> bool {
     match error {
-        Error::Kernel(kestrel_kernel::Error::Load { errno, log, .. }) => errno.is_permission() && log.is_empty(),
+        Error::Kernel(kestrel_kernel::Error::Load { errno, log, .. }) => {
+            errno.is_permission() && log.is_empty()
+        }
         _ => false,
     }
 }
 
 fn private_map(used: &MapUse) -> Result<Option<Map>> {
-    let MapUse::Private(spec) = used else { return Ok(None) };
+    let MapUse::Private(spec) = used else {
+        return Ok(None);
+    };
     let kind = match spec.kind {
         kestrel_compiler::ir::MapKind::Array => MapKind::ARRAY,
         kestrel_compiler::ir::MapKind::PerCpuArray => MapKind::PERCPU_ARRAY,
@@ -241,7 +295,11 @@ fn new_uuid() -> Result<Uuid> {
     let mut bytes = [0; 16];
     let read = || std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes);
     let mut read = read;
-    read().map_err(|error| Error::Io { action: "read", subject: "/dev/urandom".to_owned(), error })?;
+    read().map_err(|error| Error::Io {
+        action: "read",
+        subject: "/dev/urandom".to_owned(),
+        error,
+    })?;
     // Version 4, variant 1 (RFC 9562).
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
@@ -256,7 +314,7 @@ fn trace_info(host: &Host, ring: &Ring, uuid: Uuid, command: &str) -> TraceInfo 
     };
     TraceInfo {
         uuid,
-        clock: procfs::clock_offset(),
+        clock: clock_offset(),
         hostname: procfs::hostname(host).unwrap_or_default(),
         kernel_release: procfs::kernel_release(host).unwrap_or_default(),
         machine: std::env::consts::ARCH.to_owned(),
@@ -269,5 +327,13 @@ fn trace_info(host: &Host, ring: &Ring, uuid: Uuid, command: &str) -> TraceInfo 
             bytes_per_cpu: u64::from(geometry.data()),
         }],
         events: Vec::new(),
+    }
+}
+
+fn clock_offset() -> ClockOffset {
+    let offset = procfs::ClockPair::now().offset().max(0).cast_unsigned();
+    ClockOffset {
+        seconds: offset / 1_000_000_000,
+        nanoseconds: (offset % 1_000_000_000) as u32,
     }
 }

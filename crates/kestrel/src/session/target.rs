@@ -28,7 +28,13 @@ pub enum Target {
 
 /// Makes the hash.
 pub(super) fn create_map() -> Result<Map> {
-    Ok(Map::create(&MapSpec::new(MapKind::HASH, "kestrel_targets", 4, 4, MOST))?)
+    Ok(Map::create(&MapSpec::new(
+        MapKind::HASH,
+        "kestrel_targets",
+        4,
+        4,
+        MOST,
+    ))?)
 }
 
 fn tgid(b: &mut Builder) -> Vreg {
@@ -59,7 +65,10 @@ fn enter(b: &mut Builder, key: Vreg) {
     b.store(Width::B4, value, 0, 1);
     let map = b.external(MAP);
     let map = b.map_pointer(map);
-    b.helper(helper::MAP_UPDATE_ELEM, &[map.into(), key.into(), value.into(), Operand::Imm(0)]);
+    b.helper(
+        helper::MAP_UPDATE_ELEM,
+        &[map.into(), key.into(), value.into(), Operand::Imm(0)],
+    );
 }
 
 /// A follower: the raw tracepoint it is on, and its code.
@@ -70,9 +79,11 @@ pub(super) struct Follower {
 
 /// The three programs that follow a command whose process is `pid`.
 pub(super) fn followers(types: &Btf, pid: u32) -> Result<Vec<Follower>> {
-    let make = |tracepoint, b: Builder| {
-        let code = codegen::generate(&b.finish())
-            .map_err(|e| Error::Compile { event: tracepoint_name(tracepoint), why: e.to_string() })?;
+    let make = |tracepoint, b: Builder| -> Result<Follower> {
+        let code = codegen::generate(&b.finish()).map_err(|e| Error::Compile {
+            event: tracepoint_name(tracepoint),
+            why: e.to_string(),
+        })?;
         Ok(Follower { tracepoint, code })
     };
     Ok(vec![
@@ -121,7 +132,10 @@ fn read(b: &mut Builder, width: Width, base: Vreg, offset: i64) -> Vreg {
     let to = b.slot_address(slot, 0);
     b.store(Width::B8, to, 0, 0);
     let from = b.add(base, offset);
-    b.helper(helper::PROBE_READ_KERNEL, &[to.into(), width.bytes().into(), from.into()]);
+    b.helper(
+        helper::PROBE_READ_KERNEL,
+        &[to.into(), width.bytes().into(), from.into()],
+    );
     b.load(width, to, 0)
 }
 

@@ -10,6 +10,6 @@ mod values;
 pub use count::Count;
 pub use cpus::Cpus;
 pub use events::Events;
-pub use processes::Threads;
+pub use processes::ProcessCounts;
 pub use timeline::{Histogram, Timeline};
 pub use values::Values;

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 /// Counts by process, whose names it learns from the records too.
 #[derive(Clone, Debug, Default)]
-pub struct Threads {
+pub struct ProcessCounts {
     counts: BTreeMap<u32, u64>,
     names: Processes,
     learner: Learner,
 }
 
-impl Threads {
+impl ProcessCounts {
     /// Counts by process, of which some names are known.
     pub fn new(names: Processes) -> Self {
         Self {

@@ -6,6 +6,7 @@ use super::{METADATA, SIDE, metadata};
 use crate::error::{Error, Result};
 use crate::info::TraceInfo;
 use crate::process::Processes;
+use crate::report::{Options, Report};
 use crate::summary::Summary;
 use crate::symbol::Symbols;
 use std::fs::{self, File};
@@ -29,6 +30,19 @@ pub struct Trace {
     pub symbols: Symbols,
     /// Names of threads; empty if none were written.
     pub processes: Processes,
+}
+
+impl Trace {
+    /// Reads the trace to its end and answers the usual questions, and which values `field` takes, if one is named.
+    pub fn report(mut self, field: Option<String>) -> Result<Report> {
+        let options = Options {
+            processes: self.processes,
+            symbols: self.symbols,
+            summary: self.summary,
+            field,
+        };
+        Report::gather(&mut self.reader, options)
+    }
 }
 
 /// Creates a trace directory and its metadata. An existing directory must be empty, or, with `replace`, a trace, which is
@@ -69,7 +83,7 @@ pub fn open(path: &Path) -> Result<Trace> {
         Err(e) => Err(Error::io("read", path.join(SIDE).join(name))(e)),
     };
     Ok(Trace {
-        reader: Reader::new(info, streams)?,
+        reader: Reader::new(info, streams),
         summary: side(Summary::FILE)?
             .map(|text| Summary::parse(&text))
             .transpose()?,
@@ -113,9 +127,17 @@ fn clear(path: &Path) -> io::Result<()> {
     }
     for name in [Summary::FILE, Symbols::FILE, Processes::FILE] {
         ignore_missing(fs::remove_file(path.join(SIDE).join(name)))?;
+        ignore_missing(fs::remove_file(path.join(SIDE).join(beside(name))))?;
     }
     ignore_missing(fs::remove_dir(path.join(SIDE)))?;
+    // What is beside was left by a recorder that was killed while it wrote.
+    ignore_missing(fs::remove_file(path.join(beside(METADATA))))?;
     fs::remove_file(path.join(METADATA))
+}
+
+/// The name of the file that becomes `leaf`.
+fn beside(leaf: &str) -> String {
+    format!(".{leaf}.new")
 }
 
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
@@ -152,7 +174,7 @@ impl Folder for Directory {
             fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
         }
         let leaf = name.rsplit('/').next().unwrap_or(name);
-        let beside = path.with_file_name(format!(".{leaf}.new"));
+        let beside = path.with_file_name(beside(leaf));
         let written = File::create(&beside)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&beside, &path));

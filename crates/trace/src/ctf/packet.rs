@@ -145,7 +145,8 @@ fn content_end(bits: u64) -> Option<u32> {
     (bits.is_multiple_of(64) && (HEADER..=PAGE).contains(&bytes)).then_some(bytes)
 }
 
-pub(crate) fn uuid_of(page: &[u8]) -> Option<Uuid> {
+/// The trace that a page says it belongs to, whatever it holds: valid only where the magic number is right.
+pub fn uuid_of(page: &[u8]) -> Option<Uuid> {
     Some(Uuid(*page.get(offset::UUID as usize..)?.first_chunk()?))
 }
 
@@ -174,6 +175,39 @@ impl<'a> Iterator for Records<'a> {
             Err(_) => &[],
         };
         Some(record)
+    }
+}
+
+/// Follows the packets of one ring and tells what is missing between them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Continuity {
+    /// Sequence number and discarded count of the last packet.
+    last: Option<(u64, u64)>,
+}
+
+/// What is missing before a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    /// Packets overwritten before they were read.
+    pub packets: u64,
+    /// Events that a full buffer refused, between the last packet and the end of this one.
+    pub discarded: u64,
+}
+
+impl Continuity {
+    /// Goes on to `packet`. What was discarded before the first packet seen counts only if that is the ring's first: of
+    /// others nobody asked for what came before.
+    pub fn follow(&mut self, packet: &Packet<'_>) -> Gap {
+        let (sequence, discarded) = (packet.sequence, packet.discarded);
+        let (expected, before) = match self.last {
+            Some((last, discarded)) => (last.wrapping_add(1), discarded),
+            None => (sequence, if sequence == 0 { 0 } else { discarded }),
+        };
+        self.last = Some((sequence, discarded));
+        Gap {
+            packets: sequence.saturating_sub(expected),
+            discarded: discarded.saturating_sub(before),
+        }
     }
 }
 

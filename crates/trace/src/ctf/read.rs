@@ -1,6 +1,6 @@
 //! Reads a trace: streams merged by time, packet by packet in constant memory, losses counted, cuts survived and named.
 
-use super::packet::{NotAPacket, Packet, Page, State};
+use super::packet::{Continuity, NotAPacket, Packet, Page, State};
 use crate::decode::{EventTable, Extent};
 use crate::error::{Error, Result};
 use crate::info::TraceInfo;
@@ -56,8 +56,7 @@ struct Stream<R> {
     /// The record at `at`.
     next: Option<Extent>,
     previous_ns: u64,
-    /// Sequence and discarded of the last packet.
-    last: Option<(u64, u64)>,
+    continuity: Continuity,
     packets: u64,
     losses: Losses,
 }
@@ -67,8 +66,8 @@ const CHUNK: usize = 16 * PAGE as usize;
 
 impl<R: Read> Reader<R> {
     /// Reads `streams`, each with its name for messages.
-    pub fn new(info: TraceInfo, streams: Vec<(String, R)>) -> Result<Self> {
-        Ok(Self {
+    pub fn new(info: TraceInfo, streams: Vec<(String, R)>) -> Self {
+        Self {
             events: EventTable::new(info.events.iter().cloned()),
             streams: streams
                 .into_iter()
@@ -78,7 +77,7 @@ impl<R: Read> Reader<R> {
             current: None,
             started: false,
             info,
-        })
+        }
     }
 
     /// What the trace says about itself.
@@ -124,6 +123,17 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
+    /// After the end, asks all streams once more: for live traces, whose sources are queues (a `VecDeque<u8>`, say) that
+    /// `source` fills with whole pages between rounds of `next`. Before the end it changes nothing.
+    pub fn again(&mut self) {
+        self.started &= self.current.is_some();
+    }
+
+    /// The source of the stream of that index, in the order given to `new`.
+    pub fn source(&mut self, index: usize) -> Option<&mut R> {
+        self.streams.get_mut(index).map(|stream| stream.input.get_mut())
+    }
+
     /// Packets read so far.
     pub fn packets(&self) -> u64 {
         self.streams.iter().map(|stream| stream.packets).sum()
@@ -153,7 +163,7 @@ impl<R: Read> Stream<R> {
             end: 0,
             next: None,
             previous_ns: 0,
-            last: None,
+            continuity: Continuity::default(),
             packets: 0,
             losses: Losses::default(),
         }
@@ -203,12 +213,13 @@ impl<R: Read> Stream<R> {
                 self.damaged(&why);
             }
             Ok(packet) => {
-                let (sequence, discarded) = (packet.sequence, packet.discarded);
+                let gap = self.continuity.follow(&packet);
                 (self.cpu, self.previous_ns) = (packet.cpu, packet.begin_ns);
                 self.at = HEADER as usize;
                 self.end = self.at + packet.content().len();
                 let unsealed = packet.state != State::Whole;
-                self.count(sequence, discarded);
+                self.losses.packets_missing += gap.packets;
+                self.losses.discarded += gap.discarded;
                 if unsealed {
                     self.damaged("its writers never left it; what they committed is read");
                 }
@@ -219,18 +230,6 @@ impl<R: Read> Stream<R> {
             Err(why) => self.damaged(&why.to_string()),
         }
         Ok(true)
-    }
-
-    /// Losses between the last packet and this one. What was discarded before the first packet of a ring that had already
-    /// come round is not this trace's loss.
-    fn count(&mut self, sequence: u64, discarded: u64) {
-        let (expected, before) = match self.last {
-            Some((last, discarded)) => (last.wrapping_add(1), discarded),
-            None => (sequence, if sequence == 0 { 0 } else { discarded }),
-        };
-        self.losses.packets_missing += sequence.saturating_sub(expected);
-        self.losses.discarded += discarded.saturating_sub(before);
-        self.last = Some((sequence, discarded));
     }
 
     fn damaged(&mut self, why: &str) {

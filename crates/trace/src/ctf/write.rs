@@ -1,6 +1,5 @@
 //! Writes a trace: runs of whole pages appended to one stream per buffer and CPU, metadata, side data; the files themselves are a `Folder`'s.
 
-use super::packet::Packet;
 use super::{METADATA, SIDE, metadata};
 use crate::error::{Error, Result};
 use crate::event::EventClass;
@@ -110,11 +109,6 @@ impl<F: Folder> Writer<F> {
         if pages.is_empty() {
             return Ok(());
         }
-        debug_assert!(
-            pages
-                .chunks_exact(PAGE as usize)
-                .all(|page| Packet::parse(page).is_ok())
-        );
         self.stream(buffer, cpu)?.append(pages)
     }
 

@@ -1,6 +1,6 @@
 //! One record as one JSON object on one line, written without a tree of values in between.
 
-use super::{decimal, flag_names, hexadecimal, symbol};
+use super::{Printer, decimal, flag_names, hexadecimal, symbol};
 use crate::event::EventClass;
 use crate::layout::Space;
 use crate::record::Record;
@@ -36,9 +36,10 @@ impl Json {
             keys: Vec::new(),
         }
     }
+}
 
-    /// Appends the line of one record.
-    pub fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+impl Printer for Json {
+    fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let id = usize::from(record.event.id.0);
         if self.keys.len() <= id {
             self.keys.resize(id + 1, None);

@@ -6,15 +6,50 @@ mod text;
 pub use json::Json;
 pub use text::Text;
 
+use crate::ctf::read::Reader;
+use crate::error::{Error, Result};
 use crate::layout::{Base, Names};
+use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::{Value, flags, name_of};
+use std::io::{Read, Write};
 
 /// How lines of text look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Times with 9 decimals instead of 6.
     pub nanoseconds: bool,
+}
+
+/// A way to print records as lines.
+pub trait Printer {
+    /// Appends the line, or lines, of one record.
+    fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>);
+}
+
+/// Bytes of lines that are written at once.
+const CHUNK: usize = 64 * 1024;
+
+/// Prints all that is left in `reader`; gives the number of records. `name` stands for `out` in errors.
+pub fn all<R: Read>(
+    reader: &mut Reader<R>,
+    printer: &mut dyn Printer,
+    out: &mut dyn Write,
+    name: &str,
+) -> Result<u64> {
+    let mut lines = Vec::with_capacity(CHUNK * 2);
+    let mut records = 0;
+    while let Some(record) = reader.next()? {
+        printer.line(&record, &mut lines);
+        records += 1;
+        if lines.len() >= CHUNK {
+            out.write_all(&lines).map_err(Error::io("write to", name))?;
+            lines.clear();
+        }
+    }
+    let written = out.write_all(&lines).and_then(|()| out.flush());
+    written.map_err(Error::io("write to", name))?;
+    Ok(records)
 }
 
 /// Appends a value as text people read; a stack as its frames with `<-` between them.
@@ -144,6 +179,3 @@ fn flag_names(bits: u64, names: &Names, out: &mut Vec<u8>) {
         hexadecimal(rest, out);
     }
 }
-
-#[cfg(test)]
-mod tests;

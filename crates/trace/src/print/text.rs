@@ -1,6 +1,6 @@
 //! One record as one line, like trace_pipe and `perf script`, stacks beneath it.
 
-use super::{Style, decimal, symbol, value};
+use super::{Printer, Style, decimal, symbol, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -20,19 +20,8 @@ pub struct Text {
     learner: Learner,
 }
 
-impl Text {
-    /// A printer that knows these symbols of the kernel and these names of threads.
-    pub fn new(style: Style, symbols: Symbols, processes: Processes) -> Self {
-        Self {
-            style,
-            symbols,
-            processes,
-            learner: Learner::default(),
-        }
-    }
-
-    /// Appends the line, and the lines of stacks, of one record.
-    pub fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+impl Printer for Text {
+    fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         self.learner.learn(record, &mut self.processes);
         self.head(record, out);
         let mut stacks = false;
@@ -50,6 +39,23 @@ impl Text {
         if stacks {
             self.stacks(record, out);
         }
+    }
+}
+
+impl Text {
+    /// A printer that knows these symbols of the kernel and these names of threads.
+    pub fn new(style: Style, symbols: Symbols, processes: Processes) -> Self {
+        Self {
+            style,
+            symbols,
+            processes,
+            learner: Learner::default(),
+        }
+    }
+
+    /// The names of threads, for those who know more of them than the records tell.
+    pub fn processes_mut(&mut self) -> &mut Processes {
+        &mut self.processes
     }
 
     /// `comm-tid [cpu] time: event:`, in columns.

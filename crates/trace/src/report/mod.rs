@@ -4,7 +4,7 @@ mod text;
 
 pub use text::text;
 
-use crate::analyze::{Count, Cpus, Events, Histogram, Threads, Timeline, Values};
+use crate::analyze::{Count, Cpus, Events, Histogram, ProcessCounts, Timeline, Values};
 use crate::ctf::read::{Losses, Reader};
 use crate::error::Result;
 use crate::process::Processes;
@@ -57,7 +57,7 @@ pub struct FieldValues {
     pub counts: Vec<Count>,
 }
 
-/// What to look at besides the records.
+/// What to look at besides the records; `Trace::report` fills it from a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Known names of threads.
@@ -74,7 +74,7 @@ impl Report {
     /// Reads a trace to its end.
     pub fn gather<R: Read>(reader: &mut Reader<R>, options: Options) -> Result<Self> {
         let mut events = Events::default();
-        let mut threads = Threads::new(options.processes);
+        let mut processes = ProcessCounts::new(options.processes);
         let mut cpus = Cpus::default();
         let mut timeline = Timeline::default();
         let mut values = options
@@ -85,7 +85,7 @@ impl Report {
         while let Some(record) = reader.next()? {
             records += 1;
             events.add(&record);
-            threads.add(&record);
+            processes.add(&record);
             cpus.add(&record);
             timeline.add(&record);
             if let Some(values) = &mut values {
@@ -106,7 +106,7 @@ impl Report {
             records,
             packets: reader.packets(),
             events: events.finish(),
-            processes: threads.finish(),
+            processes: processes.finish(),
             cpus: cpus.finish(),
             timeline,
             values: options.field.zip(values).map(|(field, values)| FieldValues {

@@ -2,6 +2,7 @@
 
 use super::Report;
 use crate::analyze::{Count, Histogram};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Rows of each table; what is beyond is summed up in one row.
 const ROWS: usize = 12;
@@ -76,6 +77,12 @@ impl Page {
             "{title} on {}, Linux {}",
             report.hostname, report.kernel_release
         ));
+        if report.records > 0 {
+            let begin = UNIX_EPOCH + Duration::from_nanos(report.begins_ns);
+            let begin = format!("from {}", humantime::format_rfc3339_millis(begin));
+            let begin = self.paint(Ink::Quiet, &begin);
+            self.line(&begin);
+        }
         if !report.command.is_empty() {
             let command = self.paint(Ink::Quiet, &clip(&report.command, self.width));
             self.line(&command);
@@ -103,7 +110,7 @@ impl Page {
             .max()
             .unwrap_or(0)
             .max(7);
-        let bars = self.width.saturating_sub(names + numbers + 14);
+        let bars = self.width.saturating_sub(names + numbers + 15);
         let most = rows.iter().map(|row| row.count).max().unwrap_or(0);
         for row in rows {
             let filled = bar(row.count, most, bars);
@@ -113,7 +120,7 @@ impl Page {
             let number = thousands(row.count);
             let share = share(row.count, total);
             self.line(&format!(
-                "  {name:<names$}  {filled}{blanks}  {number:>numbers$}  {share:>6}"
+                "  {name:<names$}  {filled}{blanks}  {number:>numbers$}  {share:>7}"
             ));
         }
     }

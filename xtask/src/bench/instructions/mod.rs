@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         println!("written to {}", file().display());
         return Ok(ExitCode::SUCCESS);
     }
-    let tally = costs.compare(&Costs::stored()?);
+    let tally = costs.judge()?;
     println!("{tally}");
     Ok(if tally.failed == 0 {
         ExitCode::SUCCESS
@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 pub(crate) fn check() -> Result<Tally> {
     let costs = measure(&artifact::base(Profile::Release)?)?;
     costs.print();
-    Ok(costs.compare(&Costs::stored()?))
+    costs.judge()
 }
 
 fn file() -> PathBuf {
@@ -154,31 +154,41 @@ impl Costs {
         }
     }
 
+    /// Compares with the file and tells what does not hold.
+    fn judge(&self) -> Result<Tally> {
+        let (tally, told) = self.compare(&Self::stored()?);
+        told.iter().for_each(|sentence| println!("{sentence}"));
+        Ok(tally)
+    }
+
     /// One verdict per row. Another kernel than the file's has other costs: that is said and not judged.
-    fn compare(&self, stored: &Self) -> Tally {
+    fn compare(&self, stored: &Self) -> (Tally, Vec<String>) {
         if stored.release != self.release {
-            println!(
+            let told = format!(
                 "skipped: the stored costs are of kernel {}, these of {}: look at them, then --bless",
                 stored.release, self.release
             );
-            return Tally {
-                skipped: self.rows.len() as u64,
-                ..Tally::default()
-            };
+            return (
+                Tally {
+                    skipped: self.rows.len() as u64,
+                    ..Tally::default()
+                },
+                vec![told],
+            );
         }
-        let mut tally = Tally::default();
+        let (mut tally, mut told) = (Tally::default(), Vec::new());
         for (name, cost) in &self.rows {
             let close = |old: &u64| old.abs_diff(*cost) as f64 <= *old as f64 * TOLERANCE;
             let holds = stored.rows.get(name).is_some_and(close);
             if !holds {
-                println!(
+                told.push(format!(
                     "bench {name}: {cost} instructions, stored {:?}",
                     stored.rows.get(name)
-                );
+                ));
             }
             tally = tally + Tally::one(holds);
         }
-        tally
+        (tally, told)
     }
 }
 
@@ -208,21 +218,15 @@ mod tests {
     fn one_per_cent_passes_and_more_does_not() {
         let old = costs("k", &[("a", 1000), ("b", 1000), ("c", 1000)]);
         let new = costs("k", &[("a", 1010), ("b", 1011), ("c", 989), ("unknown", 1)]);
+        let (tally, told) = new.compare(&old);
         assert_eq!(
-            new.compare(&old),
-            Tally {
-                passed: 1,
-                failed: 3,
-                skipped: 0
-            }
+            (tally.passed, tally.failed, tally.skipped, told.len()),
+            (1, 3, 0, 3)
         );
+        let (tally, told) = costs("other", &[("a", 1)]).compare(&old);
         assert_eq!(
-            costs("other", &[("a", 1)]).compare(&old),
-            Tally {
-                passed: 0,
-                failed: 0,
-                skipped: 1
-            }
+            (tally.passed, tally.failed, tally.skipped, told.len()),
+            (0, 0, 1, 1)
         );
     }
 

@@ -36,11 +36,6 @@ const PREFIX: &[(&str, UnaryOp)] = &[
     ("&", UnaryOp::AddressOf),
 ];
 
-/// What an operator is called, and how it is written.
-pub(crate) fn sign(op: BinaryOp) -> &'static str {
-    BINARY.iter().find(|row| row.2 == op).map_or("?", |row| row.0)
-}
-
 impl Parser<'_> {
     /// An expression: a ternary or something that binds tighter.
     pub(super) fn expression(&mut self) -> Parsed<Expr> {

@@ -7,7 +7,7 @@ mod item;
 mod statement;
 mod type_name;
 
-use super::ast::{Probe, Script, Span, Spanned};
+use super::ast::{Expr, Probe, Script, Span, Spanned};
 use super::diag::Diagnostic;
 use super::lexer::{Kind, Lexer, Token, span};
 
@@ -20,6 +20,19 @@ const FINDINGS: usize = 50;
 /// Parses what `-e` takes: events, then optionally a predicate and a block.
 ///
 /// The probe is whole where no diagnostic is an error.
+///
+/// ```
+/// use kestrel_compiler::lang::{diag, parse_events};
+/// let text = "kprobe:vfs_read /pid == 42/ { record(arg2) }";
+/// let (probe, found) = parse_events(text);
+/// assert!(found.is_empty());
+/// assert_eq!(probe.events[0].parts[1].text, "vfs_read");
+///
+/// let text = "kprobe:vfs_read /pid = 42/";
+/// let (_, found) = parse_events(text);
+/// let shown = diag::render(&found, "<expression>", text, diag::Style::default());
+/// assert!(shown.starts_with("<expression>:1:22: error: "), "{shown}");
+/// ```
 pub fn parse_events(text: &str) -> (Probe, Vec<Diagnostic>) {
     let mut parser = Parser::new(text);
     let probe = parser.probe(item::Place::Alone);
@@ -32,6 +45,17 @@ pub fn parse_script(text: &str) -> (Script, Vec<Diagnostic>) {
     let mut parser = Parser::new(text);
     let script = parser.script();
     (script, parser.finish())
+}
+
+/// Parses one expression: the text of a field rule.
+pub fn parse_expression(text: &str) -> (Expr, Vec<Diagnostic>) {
+    let mut parser = Parser::new(text);
+    let everything = span(0, text.len());
+    let expr = parser
+        .expression()
+        .unwrap_or_else(|Lost| Parser::broken(everything));
+    parser.expect_end();
+    (expr, parser.finish())
 }
 
 /// A source text on its way to a tree.

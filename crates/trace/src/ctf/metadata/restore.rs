@@ -177,15 +177,15 @@ fn event(block: &Block, env: &Block) -> Result<EventClass> {
             .map(|(name, hint)| (name.as_str(), hint.as_ref().is_some_and(Hint::is_variable))),
     );
     let mut typed = Vec::new();
-    for ((name, hint), identifier) in fields.into_iter().zip(&names) {
+    for ((field, hint), identifier) in fields.into_iter().zip(&names) {
         let found = declared
             .iter()
             .find(|(declared, _)| declared.strip_prefix('_') == Some(identifier));
         match found.and_then(|(_, ty)| field_type(ty, hint.as_ref())) {
-            Some(ty) => typed.push((name, ty)),
+            Some(ty) => typed.push((field, ty)),
             None => {
                 return block.fail(format!(
-                    "field {name} of event {name:?} is not as Kestrel writes it"
+                    "field {field} of event {name} is not as Kestrel writes it"
                 ));
             }
         }

@@ -11,11 +11,20 @@ use std::fmt::Write as _;
 
 /// The metadata of a trace as TSDL text, which begins with `/* CTF 1.8 */`.
 ///
-/// Fails where a layout holds what CTF has no words for: an integer of 3 bytes, an array of strings.
+/// Fails where a layout holds what CTF has no words for (an integer of 3 bytes, an array of strings), or where two events
+/// have one number.
 pub fn text(info: &TraceInfo) -> Result<String> {
     let mut events = String::new();
     let mut aliases = BTreeSet::new();
+    let mut numbers = BTreeSet::new();
     for event in &info.events {
+        if !numbers.insert(event.id) {
+            let both = format!(
+                "two events have number {}, one of them is {}",
+                event.id.0, event.name
+            );
+            return Err(Error::Contradiction(both));
+        }
         write_event(event, &mut events, &mut aliases)?;
     }
     let mut out = String::from("/* CTF 1.8 */\n\n");

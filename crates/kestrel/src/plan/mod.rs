@@ -1,5 +1,9 @@
 //! What a session will do, before it does anything: events resolved, handlers checked, numbers given out; pure but for asking the catalog.
 
+mod show;
+
+pub use show::show;
+
 use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via, Way};
@@ -7,11 +11,11 @@ use crate::error::{Error, Result};
 use crate::session::gate::GatedSink;
 use crate::session::target::Target;
 use kestrel_compiler::check::{check, tree::CheckedProbe};
-use kestrel_compiler::compile::{Program, compile};
 use kestrel_compiler::context::{Context, EventNumber};
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_events;
+use kestrel_compiler::{Program, compile};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 
@@ -133,7 +137,10 @@ fn plan_text(
     warnings: &mut Vec<(String, Diagnostic)>,
 ) -> Result<()> {
     let (mut probe, diagnostics) = parse_events(text);
-    let wrong = |diagnostics| Error::Program { source_text: text.to_owned(), diagnostics };
+    let wrong = |diagnostics| Error::Program {
+        source_text: text.to_owned(),
+        diagnostics,
+    };
     if has_errors(&diagnostics) {
         return Err(wrong(diagnostics));
     }
@@ -141,7 +148,10 @@ fn plan_text(
     complete(&mut probe, request);
     for spec in probe.events.clone() {
         for resolved in catalog.resolve(&spec, request.via)? {
-            if hooks.iter().any(|h: &Hook| h.source == text && h.instances == resolved.instances) {
+            if hooks
+                .iter()
+                .any(|h: &Hook| h.source == text && h.instances == resolved.instances)
+            {
                 continue;
             }
             let (hook, remarks) = check_ways(text, &probe, resolved).map_err(wrong)?;
@@ -160,7 +170,11 @@ fn plan_text(
 fn complete(probe: &mut Probe, request: &Request) {
     if probe.block.is_none() && (request.kernel_stack || request.user_stack) {
         let stacks = [(request.kernel_stack, "kstack"), (request.user_stack, "ustack")];
-        let stacks: Vec<&str> = stacks.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| *name).collect();
+        let stacks: Vec<&str> = stacks
+            .iter()
+            .filter(|(wanted, _)| *wanted)
+            .map(|(_, name)| *name)
+            .collect();
         let text = format!("a:b {{ record(args, {}) }}", stacks.join(", "));
         probe.block = parse_events(&text).0.block;
     }
@@ -171,12 +185,18 @@ fn complete(probe: &mut Probe, request: &Request) {
 
 /// Puts a condition before the predicate.
 fn guard(probe: &mut Probe, condition: &str) {
-    let Some(first) = parse_events(&format!("a:b /{condition}/")).0.predicate else { return };
+    let Some(first) = parse_events(&format!("a:b /{condition}/")).0.predicate else {
+        return;
+    };
     probe.predicate = Some(match probe.predicate.take() {
         None => first,
         Some(second) => Expr {
             span: second.span,
-            kind: ExprKind::Binary { op: BinaryOp::And, left: Box::new(first), right: Box::new(second) },
+            kind: ExprKind::Binary {
+                op: BinaryOp::And,
+                left: Box::new(first),
+                right: Box::new(second),
+            },
         },
     });
 }
@@ -190,7 +210,12 @@ fn check_ways(
     let mut ways = Vec::new();
     let mut refused = Vec::new();
     let mut remarks = Vec::new();
-    for Way { attachment, context, guard: condition } in resolved.ways {
+    for Way {
+        attachment,
+        context,
+        guard: condition,
+    } in resolved.ways
+    {
         let mut probe = probe.clone();
         if let Some(condition) = condition {
             guard(&mut probe, &condition);
@@ -199,12 +224,18 @@ fn check_ways(
         match handler {
             Some(handler) => {
                 remarks = diagnostics;
-                ways.push(PlannedWay { attachment, context, handler });
+                ways.push(PlannedWay {
+                    attachment,
+                    context,
+                    handler,
+                });
             }
             None => refused = diagnostics,
         }
     }
-    let Some(first) = ways.first() else { return Err(refused) };
+    let Some(first) = ways.first() else {
+        return Err(refused);
+    };
     let records = layouts(&first.handler).len() as u16;
     let hook = Hook {
         source: text.to_owned(),
@@ -253,11 +284,22 @@ impl Hook {
     /// When a record is too large for a page, or needs more stack than BPF has.
     pub fn compile(&self, way: &PlannedWay, plan: &Plan) -> Result<Program> {
         let mut context = way.context.clone();
-        context.number =
-            if self.instances.len() > 1 { EventNumber::Cookie } else { EventNumber::Constant(self.first) };
-        let ring = RingSink { map: map_name(BUFFER), geometry: plan.geometry };
-        let sink = GatedSink { ring, followed: matches!(plan.target, Target::Command(_)) };
-        compile(&way.handler, &context, &sink)
-            .map_err(|e| Error::Compile { event: context.name.clone(), why: e.to_string() })
+        context.number = if self.instances.len() > 1 {
+            EventNumber::Cookie
+        } else {
+            EventNumber::Constant(self.first)
+        };
+        let ring = RingSink {
+            map: map_name(BUFFER),
+            geometry: plan.geometry,
+        };
+        let sink = GatedSink {
+            ring,
+            followed: matches!(plan.target, Target::Command(_)),
+        };
+        compile(&way.handler, &context, &sink).map_err(|e| Error::Compile {
+            event: context.name.clone(),
+            why: e.to_string(),
+        })
     }
 }

@@ -1,0 +1,118 @@
+//! Logs that a 6.18 kernel wrote about programs made wrong on purpose (`rejected.txt`), and older spellings.
+
+use super::*;
+
+/// The log of that name.
+fn sample(name: &str) -> VerifierLog {
+    let all = include_str!("rejected.txt");
+    let start = all.find(&format!("=== {name} ")).unwrap();
+    let (_, body) = all[start..].split_once('\n').unwrap();
+    parse(body.split("\n===").next().unwrap())
+}
+
+#[test]
+fn the_offending_instruction_and_the_reason() {
+    for (name, insn, text, message) in [
+        ("uninit", Some(0), "r0 = r3", "R3 !read_ok"),
+        (
+            "scalar",
+            Some(1),
+            "r0 = *(u64 *)(r1 +16)",
+            "R1 invalid mem access 'scalar'",
+        ),
+        (
+            "ornull",
+            Some(6),
+            "r0 = *(u64 *)(r0 +0)",
+            "R0 invalid mem access 'map_value_or_null'",
+        ),
+        (
+            "beyond",
+            Some(7),
+            "r0 = *(u64 *)(r0 +8)",
+            "invalid access to map value, value_size=8 off=8 size=8\nR0 min value is outside of the allowed memory range",
+        ),
+        ("loop", Some(2), "", "unreachable insn 2"),
+        ("range", Some(0), "", "jump out of range from insn 0 to 21"),
+        ("unreachable", None, "", "last insn is not an exit or jmp"),
+        (
+            "probe",
+            Some(4),
+            "call bpf_probe_read_kernel#113",
+            "invalid write to stack R1 off=-8 size=16",
+        ),
+        ("branch", Some(5), "r0 = r7", "R7 !read_ok"),
+        (
+            "level2",
+            Some(1),
+            "r0 = *(u64 *)(r1 +16)",
+            "R1 invalid mem access 'scalar'",
+        ),
+        ("good", None, "", ""),
+    ] {
+        let log = sample(name);
+        assert_eq!(
+            (log.insn, log.text.as_str(), log.message.as_str()),
+            (insn, text, message),
+            "{name}"
+        );
+        assert!(log.stats.is_some(), "{name}");
+        assert_eq!(log.explanation().is_none(), name == "good", "{name}: {message}");
+    }
+    assert_eq!(
+        sample("good").stats.map(|s| (s.processed, s.limit)),
+        Some((2, 1_000_000))
+    );
+}
+
+#[test]
+fn the_state_is_that_before_the_instruction() {
+    let log = sample("negative");
+    assert_eq!(log.register(0), Some("map_value(ks=4,vs=8)"));
+    assert_eq!(log.register(6), Some("scalar(id=1)"));
+    let log = sample("branch");
+    assert_eq!(
+        (log.register(6), log.register(8), log.register(7)),
+        (Some("0"), Some("1"), None)
+    );
+    assert_eq!(sample("uninit").register(10), Some("fp0"));
+}
+
+#[test]
+fn every_sample_of_a_refusal_is_explained() {
+    let names: Vec<&str> = include_str!("rejected.txt")
+        .lines()
+        .filter_map(|l| l.strip_prefix("=== "))
+        .filter_map(|l| l.split(' ').next())
+        .collect();
+    assert!(names.len() > 20);
+    for name in names.into_iter().filter(|name| *name != "good") {
+        let log = sample(name);
+        assert!(log.explanation().is_some(), "{name}: {}", log.message);
+    }
+}
+
+/// As 5.15 writes it.
+#[test]
+fn older_kernels() {
+    let log = parse(
+        "func#0 @0\n0: R1=ctx(id=0,off=0,imm=0) R10=fp0\n; int x = 5;\n0: (b7) r2 = 5\n1: R1=ctx(id=0,off=0,imm=0) R2_w=inv5 R10=fp0\n1: (61) r0 = *(u32 *)(r2 +0)\nR2 invalid mem access 'inv'\nprocessed 2 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0\n",
+    );
+    assert_eq!((log.insn, log.register(2)), (Some(1), Some("inv5")));
+    assert_eq!(log.message, "R2 invalid mem access 'inv'");
+    assert!(log.explanation().is_some());
+}
+
+proptest::proptest! {
+    /// Cut, doubled and overwritten logs.
+    #[test]
+    fn any_text_is_survived(from in 0_usize..8000, length in 0_usize..3000, junk in "[ -~\nαR=:;()0-9]{0,40}", at in 0_usize..3000) {
+        let all = include_str!("rejected.txt");
+        let cut: String = all.chars().skip(from).take(length).collect();
+        let mut damaged: Vec<char> = cut.chars().collect();
+        let at = at.min(damaged.len());
+        damaged.splice(at..at, junk.chars());
+        let log = parse(&damaged.into_iter().collect::<String>());
+        let _ = (log.explanation(), log.register(1));
+    }
+}

@@ -1,0 +1,146 @@
+//! `kestrel doctor`: what works on this machine, what does not, and why.
+
+use super::Format;
+use crate::exit::{Exit, Failure};
+use crate::style;
+use clap::Args;
+use kestrel::kernel::feature::{Feature, Features, Support};
+use kestrel::kernel::privilege::Privilege;
+use kestrel::kernel::{Host, btf, procfs};
+use std::io::{IsTerminal, Write};
+
+/// Options of `doctor`.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// How it looks
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+/// One finding.
+struct Row {
+    name: String,
+    good: bool,
+    says: String,
+    purpose: &'static str,
+}
+
+/// What Kestrel cannot record without.
+const NEEDED: &[Feature] = &[Feature::Bpf, Feature::Atomics, Feature::MmapArray];
+
+/// Examines.
+pub fn run(options: &Options) -> Result<Exit, Failure> {
+    let host = Host::default();
+    let mut rows = machine(&host);
+    let features = Features::new(host);
+    let mut exit = Exit::Done;
+    for &feature in Feature::ALL {
+        let support = features.check(feature);
+        if NEEDED.contains(&feature) && !support.works() {
+            exit = if matches!(support, Support::Denied { .. }) {
+                Exit::Privilege
+            } else {
+                Exit::Feature
+            };
+        }
+        rows.push(Row {
+            name: feature.name().to_owned(),
+            good: support.works(),
+            says: support.to_string(),
+            purpose: feature.purpose(),
+        });
+    }
+    let mut out = std::io::stdout().lock();
+    match options.format {
+        Format::Json => {
+            for row in &rows {
+                let line = serde_json::json!({ "name": row.name, "works": row.good, "says": row.says, "for": row.purpose });
+                writeln!(out, "{line}")?;
+            }
+        }
+        Format::Text => text(&rows, &mut out)?,
+    }
+    if exit != Exit::Done && options.format == Format::Text {
+        writeln!(
+            out,
+            "\nThis machine cannot be traced by Kestrel as it is: see the lines marked no above."
+        )?;
+    }
+    Ok(exit)
+}
+
+fn text(rows: &[Row], out: &mut impl Write) -> Result<(), Failure> {
+    let colour = style::colour(std::io::stdout().is_terminal());
+    for row in rows {
+        let mark = match (row.good, colour) {
+            (true, true) => "\x1b[32m yes\x1b[0m",
+            (true, false) => " yes",
+            (false, true) => "\x1b[31m  no\x1b[0m",
+            (false, false) => "  no",
+        };
+        let purpose = if row.purpose.is_empty() {
+            String::new()
+        } else {
+            format!(" — {}", row.purpose)
+        };
+        writeln!(out, "{mark}  {:<16} {}{purpose}", row.name, row.says)?;
+    }
+    Ok(())
+}
+
+fn machine(host: &Host) -> Vec<Row> {
+    let row = |name: &str, good, says: String, purpose| Row {
+        name: name.to_owned(),
+        good,
+        says,
+        purpose,
+    };
+    let mut rows = Vec::new();
+    let release = procfs::kernel_release(host).unwrap_or_else(|e| e.to_string());
+    rows.push(row(
+        "kernel",
+        true,
+        format!("{release} {}", std::env::consts::ARCH),
+        "",
+    ));
+    match Privilege::read(host) {
+        Ok(privilege) => {
+            for need in kestrel::kernel::privilege::Need::ALL {
+                let missing = privilege.missing(*need);
+                let says = missing
+                    .as_ref()
+                    .map_or_else(|| "granted".to_owned(), ToString::to_string);
+                rows.push(row(&need.to_string(), missing.is_none(), says, ""));
+            }
+        }
+        Err(error) => rows.push(row("privileges", false, error.to_string(), "")),
+    }
+    let lockdown = procfs::lockdown(host);
+    rows.push(row(
+        "lockdown",
+        lockdown != procfs::Lockdown::Confidentiality,
+        lockdown.to_string(),
+        "",
+    ));
+    let tracefs = host.mount_tracefs();
+    let says = tracefs
+        .as_ref()
+        .map_or_else(ToString::to_string, |p| p.display().to_string());
+    rows.push(row(
+        "tracefs",
+        tracefs.is_ok(),
+        says,
+        "names and formats of tracepoints",
+    ));
+    let types = btf::vmlinux(host);
+    let says = types
+        .as_ref()
+        .map_or_else(ToString::to_string, |b| style::bytes(b.len() as u64));
+    rows.push(row(
+        "types (BTF)",
+        types.is_ok(),
+        says,
+        "struct fields and parameters by name",
+    ));
+    rows
+}

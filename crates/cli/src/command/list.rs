@@ -1,0 +1,172 @@
+//! `kestrel list`: what this kernel can tell.
+
+use super::Format;
+use crate::exit::{Exit, Failure};
+use clap::Args;
+use kestrel::catalog::{Catalog, EventKind, Glob, KINDS, kind};
+use kestrel::kernel::Host;
+use std::io::Write;
+
+/// Options of `list`.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// Patterns: 'tracepoint:sched:*', 'sched:*', 'k:vfs_*', '*read*'; nothing lists everything
+    #[arg(value_name = "GLOB")]
+    patterns: Vec<String>,
+    /// With typed fields and function parameters
+    #[arg(short, long)]
+    verbose: bool,
+    /// How it looks
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+/// One pattern: the kinds it is about, and a glob per part of the name.
+struct Wanted {
+    kind: Option<&'static dyn EventKind>,
+    parts: Vec<Glob>,
+}
+
+/// Lists.
+pub fn run(options: &Options) -> Result<Exit, Failure> {
+    let catalog = Catalog::new(Host::default());
+    let wanted: Vec<Wanted> = match options.patterns.as_slice() {
+        [] => vec![Wanted {
+            kind: None,
+            parts: Vec::new(),
+        }],
+        patterns => patterns.iter().map(|p| wanted(p)).collect(),
+    };
+    let mut lister = Lister {
+        catalog: &catalog,
+        options,
+        out: Vec::with_capacity(1 << 17),
+        lines: 0,
+        problems: Vec::new(),
+    };
+    for pattern in &wanted {
+        lister.pattern(pattern)?;
+    }
+    lister.flush()?;
+    for (kind, problem) in &lister.problems {
+        eprintln!("kestrel: no {kind} events are listed: {problem}");
+    }
+    if lister.lines > 0 {
+        return Ok(Exit::Done);
+    }
+    Err(Failure::new(
+        Exit::Failed,
+        format!("nothing matches {}", options.patterns.join(" ")),
+    ))
+}
+
+fn wanted(text: &str) -> Wanted {
+    let mut parts: Vec<&str> = text.split(':').collect();
+    let kind = parts.first().and_then(|first| kind::find(first));
+    if kind.is_some() {
+        parts.remove(0);
+    }
+    Wanted {
+        kind,
+        parts: parts.into_iter().map(Glob::new).collect(),
+    }
+}
+
+struct Lister<'a> {
+    catalog: &'a Catalog,
+    options: &'a Options,
+    out: Vec<u8>,
+    lines: u64,
+    problems: Vec<(&'static str, String)>,
+}
+
+impl Lister<'_> {
+    fn pattern(&mut self, wanted: &Wanted) -> Result<(), Failure> {
+        for kind in KINDS {
+            let chosen = match wanted.kind {
+                Some(only) => only.name() == kind.name(),
+                None => kind.listed(),
+            };
+            let Some(parts) = patterns(*kind, wanted).filter(|_| chosen) else {
+                continue;
+            };
+            let mut names = Vec::new();
+            let result = kind.names(self.catalog, &parts, &mut |name| names.push(name.to_owned()));
+            if let Err(error) = result {
+                if wanted.kind.is_some() {
+                    return Err(error.into());
+                }
+                self.problems.push((kind.name(), error.to_string()));
+            }
+            for name in names {
+                self.line(*kind, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, kind: &dyn EventKind, name: &str) -> Result<(), Failure> {
+        self.lines += 1;
+        match self.options.format {
+            Format::Json => self.json(kind, name)?,
+            Format::Text => {
+                writeln!(self.out, "{}:{name}", kind.name())?;
+                if self.options.verbose {
+                    self.fields(kind, name)?;
+                }
+            }
+        }
+        if self.out.len() > 1 << 16 {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn fields(&mut self, kind: &dyn EventKind, name: &str) -> Result<(), Failure> {
+        let Ok(description) = kind.describe(self.catalog, name) else {
+            return Ok(());
+        };
+        for field in &description.fields {
+            writeln!(self.out, "    {} {}", field.ty, field.name)?;
+        }
+        if let Some(returns) = &description.returns {
+            writeln!(self.out, "    returns {returns}")?;
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, kind: &dyn EventKind, name: &str) -> Result<(), Failure> {
+        let mut object = serde_json::json!({ "event": format!("{}:{name}", kind.name()), "kind": kind.name(), "name": name });
+        if self.options.verbose
+            && let Ok(description) = kind.describe(self.catalog, name)
+        {
+            let fields = description.fields.iter();
+            object["fields"] = fields
+                .map(|f| serde_json::json!({ "name": f.name, "type": f.ty }))
+                .collect();
+            if let Some(returns) = description.returns {
+                object["returns"] = returns.into();
+            }
+        }
+        writeln!(self.out, "{object}")?;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        std::io::stdout().lock().write_all(&self.out)?;
+        self.out.clear();
+        Ok(())
+    }
+}
+
+/// The globs for a kind's parts; `None` where the pattern cannot mean this kind. A lone glob is sought in the last part.
+fn patterns(kind: &dyn EventKind, wanted: &Wanted) -> Option<Vec<Glob>> {
+    let given = wanted.parts.len();
+    match (kind.parts(), given) {
+        (_, 0) => Some(Vec::new()),
+        (2, 1) => Some(vec![Glob::new("*"), wanted.parts[0].clone()]),
+        (parts, given) if parts == given => Some(wanted.parts.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,58 @@
+//! The commands: one file and one row each.
+
+mod doctor;
+mod list;
+mod print;
+mod record;
+mod report;
+mod trace;
+
+use crate::exit::{Exit, Failure};
+use clap::{Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Where a trace lies when nothing else is said.
+const DEFAULT_TRACE: &str = "kestrel.trace";
+
+/// The verbs.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Show what this kernel can tell: tracepoints, functions, raw tracepoints
+    List(list::Options),
+    /// Record events into a trace directory
+    Record(record::Options),
+    /// Show events as they happen
+    Trace(trace::Options),
+    /// Show a recorded trace as lines
+    Print(print::Options),
+    /// Show a recorded trace as tables
+    Report(report::Options),
+    /// Show what works on this machine, what does not, and why
+    Doctor(doctor::Options),
+}
+
+/// Carries out a command.
+pub fn run(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::List(options) => list::run(&options),
+        Command::Record(options) => record::run(&options),
+        Command::Trace(options) => trace::run(&options),
+        Command::Print(options) => print::run(&options),
+        Command::Report(options) => report::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
+    }
+}
+
+/// How data is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Lines or tables for people
+    #[default]
+    Text,
+    /// JSON, one object per line where there are many
+    Json,
+}
+
+fn default_trace() -> PathBuf {
+    DEFAULT_TRACE.into()
+}

@@ -1,0 +1,66 @@
+//! `kestrel report`: a recorded trace as tables and a histogram over time.
+
+use super::{Format, default_trace};
+use crate::exit::{Exit, Failure};
+use crate::style;
+use clap::Args;
+use kestrel_trace::ctf::directory;
+use kestrel_trace::report::{self, Report};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+/// Options of `report`.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// The trace directory
+    #[arg(value_name = "DIR", default_value_os_t = default_trace())]
+    trace: PathBuf,
+    /// How it looks
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// Also the most frequent values of this field
+    #[arg(long, value_name = "FIELD")]
+    field: Option<String>,
+}
+
+/// Columns where the output is no terminal.
+const WIDTH: usize = 100;
+
+/// Reports.
+pub fn run(options: &Options) -> Result<Exit, Failure> {
+    let mut trace = directory::open(&options.trace)?;
+    let report = Report::gather(
+        &mut trace.reader,
+        report::Options {
+            processes: trace.processes,
+            symbols: trace.symbols,
+            summary: trace.summary,
+            field: options.field.clone(),
+        },
+    )?;
+    let mut stdout = std::io::stdout().lock();
+    match options.format {
+        Format::Json => {
+            let text = serde_json::to_string(&report)
+                .map_err(|e| Failure::new(Exit::Internal, format!("cannot write the report as JSON: {e}")))?;
+            writeln!(stdout, "{text}")?;
+        }
+        Format::Text => {
+            let colour = style::colour(std::io::stdout().is_terminal());
+            write!(stdout, "{}", report::text(&report, width(), colour))?;
+            writeln!(stdout, "\nThe trace lies in {}", options.trace.display())?;
+        }
+    }
+    Ok(if report.records == 0 {
+        Exit::Failed
+    } else {
+        Exit::Done
+    })
+}
+
+fn width() -> usize {
+    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    columns
+        .or_else(|| terminal_size::terminal_size().map(|(w, _)| usize::from(w.0)))
+        .unwrap_or(WIDTH)
+}

@@ -1,0 +1,159 @@
+//! The options that say what to trace, shared by the commands that do: events, processes, buffers, the command behind `--`.
+
+use crate::exit::{Exit, Failure};
+use crate::style;
+use clap::{Args, ValueEnum};
+use kestrel::buffer::layout::Mode;
+use kestrel::catalog::{Catalog, Via};
+use kestrel::kernel::process::Held;
+use kestrel::plan::{Plan, Request};
+use kestrel::session::target::Target;
+use std::process::Command;
+use std::time::Duration;
+
+/// What to trace.
+#[derive(Args, Debug)]
+pub struct Selection {
+    /// An event, e.g. 'sched:sched_switch', 'kprobe:vfs_read /pid == 42/ { record(arg2) }'; may be repeated
+    #[arg(short, long = "event", value_name = "EVENT", required = true)]
+    events: Vec<String>,
+    /// Only this process, all its threads
+    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
+    /// All processes (what happens without -p and without a command); with a command: all, while it runs
+    #[arg(short, long, conflicts_with = "pid")]
+    all: bool,
+    /// Record the kernel's and the process's call stack with each event that has no block of its own
+    #[arg(short = 'g', long = "stacks")]
+    stacks: bool,
+    /// Record the kernel's call stack only
+    #[arg(long)]
+    kernel_stack: bool,
+    /// Ring size per CPU: bytes, or with K, M, G; rounded up to a power of two
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size)]
+    buffer_size: u64,
+    /// End after so long: seconds, or with ms, s, m, h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// How tracepoints are read
+    #[arg(long, value_enum, default_value = "auto", hide_short_help = true)]
+    via: ViaOption,
+    /// Print the plan (programs, maps, records) and stop: nothing is loaded
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Say more: how events are attached, how long it took, the BPF code
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// A command to run and trace, from its exec to its exit, children included
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ViaOption {
+    /// Raw where Kestrel knows how to compute the fields, else classic
+    Auto,
+    /// Raw arguments only
+    Raw,
+    /// The kernel's formatted entry only
+    Classic,
+}
+
+/// A size in bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1u64 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        other => return Err(format!("`{other}` is not a unit; use K, M or G")),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("`{digits}` is not a whole number"))?;
+    let bytes = number
+        .checked_mul(factor)
+        .filter(|b| (1..=kestrel::buffer::layout::MAX_BYTES).contains(b));
+    bytes.ok_or_else(|| "a ring holds 1 byte to 256M per CPU".to_owned())
+}
+
+/// A time.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => return Err(format!("`{other}` is not a unit of time; use ms, s, m or h")),
+    };
+    let number: f64 = digits
+        .parse()
+        .map_err(|_| format!("`{digits}` is not a number"))?;
+    Duration::try_from_secs_f64(number * factor).map_err(|e| e.to_string())
+}
+
+/// A command held before its exec, if one was given.
+pub fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
+    let Some((program, arguments)) = selection.command.split_first() else {
+        return Ok(None);
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok(Some(Held::start(command)?))
+}
+
+/// What the library is asked for.
+pub fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Request {
+    let target = match (selection.pid, held) {
+        (Some(pid), _) => Target::Process(pid),
+        (None, Some(held)) if !selection.all => Target::Command(held.pid()),
+        _ => Target::All,
+    };
+    Request {
+        events: selection.events.clone(),
+        target,
+        kernel_stack: selection.stacks || selection.kernel_stack,
+        user_stack: selection.stacks,
+        mode,
+        buffer_bytes: selection.buffer_size,
+        via: match selection.via {
+            ViaOption::Auto => Via::Auto,
+            ViaOption::Raw => Via::Raw,
+            ViaOption::Classic => Via::Classic,
+        },
+    }
+}
+
+/// A checked plan; warnings go to stderr.
+pub fn plan(selection: &Selection, request: &Request, catalog: &Catalog) -> Result<Plan, Failure> {
+    if let Some(pid) = selection.pid
+        && !catalog.host().path(format!("/proc/{pid}")).exists()
+    {
+        return Err(Failure::new(Exit::Failed, format!("there is no process {pid}")));
+    }
+    let plan = kestrel::plan::plan(request, catalog)?;
+    for (text, warning) in &plan.warnings {
+        eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
+    }
+    Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times() {
+        assert_eq!(size("4M"), Ok(4 << 20));
+        assert_eq!(size("64k"), Ok(65536));
+        assert!(size("1T").is_err());
+        assert!(size("0").is_err());
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert!(duration("-1").is_err());
+        assert!(duration("1 fortnight").is_err());
+    }
+}

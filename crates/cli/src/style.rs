@@ -1,0 +1,60 @@
+//! How the command talks: colour only where wanted, diagnostics with their source, numbers people can read.
+
+use kestrel::language::{Diagnostic, Style, render};
+use std::io::IsTerminal;
+
+/// Whether colour is wanted on a stream: a terminal, and no `NO_COLOR`.
+pub fn colour(terminal: bool) -> bool {
+    terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// Diagnostics as text for stderr, without the leading `error:` of other failures.
+pub fn diagnostics(all: &[Diagnostic], source: &str) -> String {
+    let style = Style {
+        colour: colour(std::io::stderr().is_terminal()),
+    };
+    render(all, "<event>", source, style).trim_end().to_owned()
+}
+
+/// `1,234,567`.
+pub fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// `4.0 MiB`.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        format!("{n} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+        assert_eq!(bytes(512), "512 B");
+        assert_eq!(bytes(4 << 20), "4.0 MiB");
+    }
+}

@@ -1,0 +1,13 @@
+//! `kptr`.
+
+use super::super::{Builtin, Meaning};
+use super::in_space;
+use kestrel_trace::layout::Space;
+
+pub(crate) static KPTR: Builtin = Builtin {
+    name: "kptr",
+    numbered: false,
+    usage: "kptr(address)",
+    about: "an address, as one in the kernel's memory",
+    meaning: Meaning::Value(|checker, usage| in_space(checker, usage, Space::Kernel)),
+};

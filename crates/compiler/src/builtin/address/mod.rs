@@ -1,0 +1,38 @@
+//! Built-ins that say whose memory an address is in.
+
+pub(super) mod kptr;
+pub(super) mod uptr;
+
+use super::Use;
+use crate::check::tree::{Expr, Pointee, Pointer, Type};
+use crate::check::{Checked, Checker};
+use kestrel_trace::layout::Space;
+
+/// An address as one of `space`.
+fn in_space(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) -> Checked<Expr> {
+    let args = usage.positional(checker, 1, 1)?;
+    let value = match args.first() {
+        Some(value) => checker.scalar(value)?,
+        None => return Err(checker.error(usage.span, "an address is missing")),
+    };
+    let unknown = Pointer {
+        to: Pointee::Unknown,
+        levels: 0,
+        space,
+        trusted: false,
+        symbolic: false,
+    };
+    let pointer = match value.ty {
+        Type::Pointer(pointer) => Pointer {
+            space,
+            trusted: false,
+            ..pointer
+        },
+        _ => unknown,
+    };
+    Ok(Expr {
+        ty: Type::Pointer(pointer),
+        span: usage.span,
+        ..value
+    })
+}

@@ -1,0 +1,13 @@
+//! `uptr`.
+
+use super::super::{Builtin, Meaning};
+use super::in_space;
+use kestrel_trace::layout::Space;
+
+pub(crate) static UPTR: Builtin = Builtin {
+    name: "uptr",
+    numbered: false,
+    usage: "uptr(address)",
+    about: "an address, as one in the process's memory",
+    meaning: Meaning::Value(|checker, usage| in_space(checker, usage, Space::User)),
+};

@@ -1,0 +1,43 @@
+//! `arg0`, `arg1`, …
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::Type;
+use crate::lang::diag::Diagnostic;
+
+pub(crate) static ARG: Builtin = Builtin {
+    name: "arg",
+    numbered: true,
+    usage: "arg0 … arg9",
+    about: "the event's arguments by number, as integers",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        let context = checker.context;
+        let count = context.arguments.len();
+        let number = usage
+            .name
+            .get(3..)
+            .and_then(|digits| digits.parse::<usize>().ok());
+        if let Some(source) = number.and_then(|n| context.arguments.get(n)) {
+            return checker.input(source, Type::U64, usage.span);
+        }
+        let event = &context.name;
+        let (message, hint) = match count {
+            0 => {
+                let fields = checker
+                    .field_names()
+                    .first()
+                    .map(|f| format!("its fields have names: args.{f}"));
+                (format!("{event} has no arguments by number"), fields)
+            }
+            1 => (
+                format!("{event} has no {}", usage.name),
+                Some("its only argument is arg0".to_owned()),
+            ),
+            count => (
+                format!("{event} has no {}", usage.name),
+                Some(format!("its arguments are arg0 to arg{}", count - 1)),
+            ),
+        };
+        Err(checker.report(Diagnostic::error(usage.span, message).maybe_hint(hint)))
+    }),
+};

@@ -1,0 +1,31 @@
+//! `func`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::text_constant;
+use crate::check::tree::{Intrinsic, Pointee, Pointer, Type};
+use kestrel_trace::layout::Space;
+
+pub(crate) static FUNC: Builtin = Builtin {
+    name: "func",
+    numbered: false,
+    usage: "func",
+    about: "the traced function: its name, or its address where one program serves many",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        let context = checker.context;
+        if let Some(function) = &context.function {
+            return Ok(text_constant(function, usage.span));
+        }
+        if context.features.func_ip {
+            let ty = Type::Pointer(Pointer {
+                to: Pointee::Unknown,
+                levels: 0,
+                space: Space::Kernel,
+                trusted: false,
+                symbolic: true,
+            });
+            return Ok(usage.intrinsic(Intrinsic::FunctionAddress, ty));
+        }
+        Err(checker.error(usage.span, format!("{} is not about one function", context.name)))
+    }),
+};

@@ -1,0 +1,24 @@
+//! `retval`.
+
+use super::super::{Builtin, Meaning};
+use crate::lang::diag::Diagnostic;
+
+pub(crate) static RETVAL: Builtin = Builtin {
+    name: "retval",
+    numbered: false,
+    usage: "retval",
+    about: "what the traced function returned",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        let context = checker.context;
+        if let Some(field) = &context.return_value {
+            return checker.event_field(field, usage.span);
+        }
+        let message = format!("{} has no return value", context.name);
+        let hint = context
+            .function
+            .as_ref()
+            .map(|f| format!("trace the return: kretprobe:{f} or fexit:{f}"));
+        Err(checker.report(Diagnostic::error(usage.span, message).maybe_hint(hint)))
+    }),
+};

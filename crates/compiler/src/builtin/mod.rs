@@ -1,0 +1,266 @@
+//! The words and functions that the language knows by itself: one file and one row of one table for each.
+//!
+//! How each becomes BPF is not here: a built-in is made of nodes of the checked tree.
+
+mod address;
+mod event;
+mod number;
+mod output;
+mod stack;
+mod task;
+mod text;
+mod time;
+
+use crate::check::tree::{Expr, ExprKind, Intrinsic, StatementKind, Type};
+use crate::check::{Checked, Checker};
+use crate::lang::ast::{self, Arg, Span};
+use crate::lang::diag::{Diagnostic, did_you_mean};
+
+/// A name that the language knows.
+#[derive(Debug)]
+pub struct Builtin {
+    /// The name; of numbered ones (`arg0`, `arg1`, …) what stands before the number.
+    pub name: &'static str,
+    /// Whether a number follows the name.
+    pub numbered: bool,
+    /// How it is written: `str(address[, bytes])`.
+    pub usage: &'static str,
+    /// What it gives or does, in a sentence without a full stop.
+    pub about: &'static str,
+    meaning: Meaning,
+}
+
+/// What a name stands for.
+enum Meaning {
+    /// A value.
+    Value(fn(&mut Checker<'_>, &Use<'_>) -> Checked<Expr>),
+    /// A statement.
+    Action(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
+}
+
+impl std::fmt::Debug for Meaning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Value(_) => "Value",
+            Self::Action(_) => "Action",
+        })
+    }
+}
+
+/// The table.
+static BUILTINS: &[&Builtin] = &[
+    &task::pid::PID,
+    &task::tid::TID,
+    &task::uid::UID,
+    &task::gid::GID,
+    &task::comm::COMM,
+    &task::curtask::CURTASK,
+    &task::cgroup::CGROUP,
+    &number::cpu::CPU,
+    &number::rand::RAND,
+    &time::nsecs::NSECS,
+    &time::elapsed::ELAPSED,
+    &event::arg::ARG,
+    &event::retval::RETVAL,
+    &event::func::FUNC,
+    &event::probe::PROBE,
+    &stack::kstack::KSTACK,
+    &stack::ustack::USTACK,
+    &text::str::STR,
+    &text::kstr::KSTR,
+    &address::kptr::KPTR,
+    &address::uptr::UPTR,
+    &output::record::RECORD,
+];
+
+/// Names of bpftrace that are not there yet, so that this can be said.
+const LATER: &[&str] = &[
+    "avg",
+    "bswap",
+    "buf",
+    "cat",
+    "cgroup_path",
+    "cgroupid",
+    "clear",
+    "count",
+    "delete",
+    "exit",
+    "freeze",
+    "has_key",
+    "hist",
+    "join",
+    "kaddr",
+    "ksym",
+    "len",
+    "lhist",
+    "macaddr",
+    "max",
+    "min",
+    "ntop",
+    "numaid",
+    "path",
+    "print",
+    "printf",
+    "pton",
+    "reg",
+    "signal",
+    "sizeof_map",
+    "skboutput",
+    "stats",
+    "strcontains",
+    "strerror",
+    "strftime",
+    "strncmp",
+    "sum",
+    "system",
+    "time",
+    "tseries",
+    "uaddr",
+    "unwatch",
+    "use_table",
+    "username",
+    "usym",
+    "zero",
+];
+
+/// All names, for help and completion.
+pub fn all() -> impl Iterator<Item = &'static Builtin> {
+    BUILTINS.iter().copied()
+}
+
+/// All names as they are typed.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    all().map(|b| if b.numbered { "arg0" } else { b.name })
+}
+
+pub(crate) fn find(name: &str) -> Option<&'static Builtin> {
+    all().find(|b| match name.strip_prefix(b.name) {
+        Some(rest) if b.numbered => !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_digit()),
+        Some(rest) => rest.is_empty(),
+        None => false,
+    })
+}
+
+/// Whether bpftrace has the name and we shall.
+pub(crate) fn is_later(name: &str) -> bool {
+    LATER.contains(&name)
+}
+
+/// A place where a name is used.
+pub(crate) struct Use<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) name_span: Span,
+    /// What stands in parentheses, if there are any.
+    pub(crate) args: Option<&'a [Arg]>,
+    /// All of it.
+    pub(crate) span: Span,
+}
+
+/// The value of a use.
+pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
+    match find(usage.name).map(|b| (b, &b.meaning)) {
+        Some((_, Meaning::Value(check))) => check(checker, usage),
+        Some((builtin, Meaning::Action(_))) => {
+            let message = format!("{}() is a statement and has no value", builtin.name);
+            Err(checker.error(usage.span, message))
+        }
+        None if is_later(usage.name) => Err(checker.not_yet(usage.name_span, &format!("{}()", usage.name))),
+        None => {
+            let hint = did_you_mean(usage.name, names()).or_else(|| {
+                let functions = all().filter(|b| b.usage.contains('(')).map(|b| b.usage);
+                Some(format!("there are: {}", functions.collect::<Vec<_>>().join(", ")))
+            });
+            let message = format!("unknown function \"{}\"", usage.name);
+            Err(checker.report(Diagnostic::error(usage.name_span, message).maybe_hint(hint)))
+        }
+    }
+}
+
+/// What a use does, if it is of an action.
+pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<StatementKind>> {
+    match find(usage.name)?.meaning {
+        Meaning::Action(check) => Some(check(checker, usage)),
+        Meaning::Value(_) => None,
+    }
+}
+
+impl<'a> Use<'a> {
+    /// Arguments without names, at least `least` and at most `most` of them; parentheses may be left out if none are
+    /// needed.
+    fn positional(
+        &self,
+        checker: &mut Checker<'_>,
+        least: usize,
+        most: usize,
+    ) -> Checked<Vec<&'a ast::Expr>> {
+        let args = self.args.unwrap_or_default();
+        let usage = find(self.name).map_or("", |b| b.usage);
+        if let Some(named) = args.iter().find_map(|a| a.name.as_ref()) {
+            let message = format!("{} takes no argument named \"{}\"", self.name, named.node);
+            let hint = format!("it is written {usage}");
+            return Err(checker.report(Diagnostic::error(named.span, message).hint(hint)));
+        }
+        if args.len() < least || args.len() > most {
+            let wanted = match (least, most) {
+                (0, 0) => "no arguments".to_owned(),
+                (1, 1) => "one argument".to_owned(),
+                (least, most) if least == most => format!("{least} arguments"),
+                (least, most) => format!("{least} to {most} arguments"),
+            };
+            let message = format!("{} takes {wanted}, not {}", self.name, args.len());
+            let hint = format!("it is written {usage}");
+            return Err(checker.report(Diagnostic::error(self.span, message).hint(hint)));
+        }
+        Ok(args.iter().map(|a| &a.value).collect())
+    }
+
+    /// Checks that there are no arguments.
+    fn alone(&self, checker: &mut Checker<'_>) -> Checked<()> {
+        self.positional(checker, 0, 0).map(|_| ())
+    }
+
+    /// What a helper gives, of type `ty`.
+    fn intrinsic(&self, which: Intrinsic, ty: Type) -> Expr {
+        Expr::new(ExprKind::Intrinsic(which), ty, self.span)
+    }
+}
+
+impl Checker<'_> {
+    /// A number from 1 to `most`, known now: a size or a depth.
+    fn limit(&mut self, value: &ast::Expr, most: u32, what: &str) -> Checked<u32> {
+        let checked = self.scalar(value)?;
+        let Some(known) = checked.constant() else {
+            return Err(self.error(
+                value.span,
+                format!("{what} must be known before the program runs"),
+            ));
+        };
+        match u32::try_from(known) {
+            Ok(number) if (1..=most).contains(&number) => Ok(number),
+            _ => Err(self.error(value.span, format!("{what} is 1 to {most}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for builtin in all() {
+            let name = if builtin.numbered {
+                format!("{}7", builtin.name)
+            } else {
+                builtin.name.to_owned()
+            };
+            let found = find(&name).unwrap();
+            assert!(std::ptr::eq(found, builtin), "{name}");
+            assert!(!is_later(builtin.name), "{name}");
+            assert!(!builtin.about.ends_with('.') && builtin.usage.starts_with(builtin.name));
+        }
+        assert!(find("arg").is_none());
+        assert!(find("args").is_none());
+        assert!(LATER.is_sorted());
+    }
+}

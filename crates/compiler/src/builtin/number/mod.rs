@@ -1,0 +1,4 @@
+//! Built-ins that are plain numbers.
+
+pub(super) mod cpu;
+pub(super) mod rand;

@@ -1,0 +1,15 @@
+//! `rand`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::{Intrinsic, Type};
+
+pub(crate) static RAND: Builtin = Builtin {
+    name: "rand",
+    numbered: false,
+    usage: "rand",
+    about: "a random number of 32 bits",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        Ok(usage.intrinsic(Intrinsic::Random, Type::integer(4, false)))
+    }),
+};

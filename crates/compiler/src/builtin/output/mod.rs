@@ -1,0 +1,3 @@
+//! Built-ins that write.
+
+pub(super) mod record;

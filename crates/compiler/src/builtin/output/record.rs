@@ -1,0 +1,11 @@
+//! `record`.
+
+use super::super::{Builtin, Meaning};
+
+pub(crate) static RECORD: Builtin = Builtin {
+    name: "record",
+    numbered: false,
+    usage: "record([args | value | name = value, …])",
+    about: "write one record: all fields of the event (args), or the values given",
+    meaning: Meaning::Action(|checker, usage| checker.record(usage.args.unwrap_or_default(), usage.span)),
+};

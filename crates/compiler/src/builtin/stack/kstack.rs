@@ -1,0 +1,13 @@
+//! `kstack`.
+
+use super::super::{Builtin, Meaning};
+use super::stack;
+use kestrel_trace::layout::Space;
+
+pub(crate) static KSTACK: Builtin = Builtin {
+    name: "kstack",
+    numbered: false,
+    usage: "kstack[(depth)]",
+    about: "the kernel's stack, innermost first",
+    meaning: Meaning::Value(|checker, usage| stack(checker, usage, Space::Kernel)),
+};

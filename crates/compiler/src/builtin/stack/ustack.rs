@@ -1,0 +1,13 @@
+//! `ustack`.
+
+use super::super::{Builtin, Meaning};
+use super::stack;
+use kestrel_trace::layout::Space;
+
+pub(crate) static USTACK: Builtin = Builtin {
+    name: "ustack",
+    numbered: false,
+    usage: "ustack[(depth)]",
+    about: "the process's stack, innermost first",
+    meaning: Meaning::Value(|checker, usage| stack(checker, usage, Space::User)),
+};

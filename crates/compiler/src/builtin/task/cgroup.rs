@@ -1,0 +1,15 @@
+//! `cgroup`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::{Intrinsic, Type};
+
+pub(crate) static CGROUP: Builtin = Builtin {
+    name: "cgroup",
+    numbered: false,
+    usage: "cgroup",
+    about: "the number of the task's cgroup (version 2)",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        Ok(usage.intrinsic(Intrinsic::Cgroup, Type::U64))
+    }),
+};

@@ -1,0 +1,15 @@
+//! `comm`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::{Expr, ExprKind, Type};
+
+pub(crate) static COMM: Builtin = Builtin {
+    name: "comm",
+    numbered: false,
+    usage: "comm",
+    about: "the thread's name, at most 15 bytes",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        Ok(Expr::new(ExprKind::Comm, Type::Text { size: 16 }, usage.span))
+    }),
+};

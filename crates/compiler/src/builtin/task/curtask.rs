@@ -1,0 +1,34 @@
+//! `curtask`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::{Intrinsic, Pointee, Pointer, Type};
+use kestrel_bpf::btf::Kind;
+use kestrel_trace::layout::Space;
+
+pub(crate) static CURTASK: Builtin = Builtin {
+    name: "curtask",
+    numbered: false,
+    usage: "curtask",
+    about: "the address of the task that runs: struct task_struct *",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        let task = checker
+            .btf()
+            .and_then(|btf| btf.find(Kind::Struct, "task_struct"));
+        let context = checker.context;
+        let direct = task.is_some() && context.direct_loads && context.features.current_task_btf;
+        let which = if direct {
+            Intrinsic::CurrentTaskBtf
+        } else {
+            Intrinsic::CurrentTask
+        };
+        let ty = Type::Pointer(Pointer {
+            to: task.map_or(Pointee::Unknown, Pointee::Btf),
+            levels: 0,
+            space: Space::Kernel,
+            trusted: direct,
+            symbolic: false,
+        });
+        Ok(usage.intrinsic(which, ty))
+    }),
+};

@@ -1,0 +1,16 @@
+//! `gid`.
+
+use super::super::{Builtin, Meaning};
+use super::half;
+use crate::check::tree::Intrinsic;
+
+pub(crate) static GID: Builtin = Builtin {
+    name: "gid",
+    numbered: false,
+    usage: "gid",
+    about: "the group that the process runs as",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        Ok(half(usage, Intrinsic::UidGid, true))
+    }),
+};

@@ -1,0 +1,16 @@
+//! `pid`.
+
+use super::super::{Builtin, Meaning};
+use super::half;
+use crate::check::tree::Intrinsic;
+
+pub(crate) static PID: Builtin = Builtin {
+    name: "pid",
+    numbered: false,
+    usage: "pid",
+    about: "the process's number (the kernel's tgid)",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        Ok(half(usage, Intrinsic::PidTgid, true))
+    }),
+};

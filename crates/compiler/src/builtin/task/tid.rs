@@ -1,0 +1,16 @@
+//! `tid`.
+
+use super::super::{Builtin, Meaning};
+use super::half;
+use crate::check::tree::Intrinsic;
+
+pub(crate) static TID: Builtin = Builtin {
+    name: "tid",
+    numbered: false,
+    usage: "tid",
+    about: "the thread's number (the kernel's pid)",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        Ok(half(usage, Intrinsic::PidTgid, false))
+    }),
+};

@@ -1,0 +1,16 @@
+//! `uid`.
+
+use super::super::{Builtin, Meaning};
+use super::half;
+use crate::check::tree::Intrinsic;
+
+pub(crate) static UID: Builtin = Builtin {
+    name: "uid",
+    numbered: false,
+    usage: "uid",
+    about: "the user that the process runs as",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        Ok(half(usage, Intrinsic::UidGid, false))
+    }),
+};

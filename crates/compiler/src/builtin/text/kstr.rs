@@ -1,0 +1,13 @@
+//! `kstr`.
+
+use super::super::{Builtin, Meaning};
+use super::read;
+use kestrel_trace::layout::Space;
+
+pub(crate) static KSTR: Builtin = Builtin {
+    name: "kstr",
+    numbered: false,
+    usage: "kstr(address[, bytes])",
+    about: "the text at an address of the kernel",
+    meaning: Meaning::Value(|checker, usage| read(checker, usage, Some(Space::Kernel))),
+};

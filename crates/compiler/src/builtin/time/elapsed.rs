@@ -1,0 +1,21 @@
+//! `elapsed`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::{BinaryOp, Expr, ExprKind, Intrinsic, Type};
+
+pub(crate) static ELAPSED: Builtin = Builtin {
+    name: "elapsed",
+    numbered: false,
+    usage: "elapsed",
+    about: "nanoseconds since tracing started",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        let kind = ExprKind::Binary {
+            op: BinaryOp::Subtract,
+            signed: false,
+            left: Box::new(usage.intrinsic(Intrinsic::Nanoseconds, Type::U64)),
+            right: Box::new(usage.intrinsic(Intrinsic::StartTime, Type::U64)),
+        };
+        Ok(Expr::new(kind, Type::U64, usage.span))
+    }),
+};

@@ -1,0 +1,4 @@
+//! Built-ins about time.
+
+pub(super) mod elapsed;
+pub(super) mod nsecs;

@@ -1,0 +1,278 @@
+//! Every kind of expression: operands first, then the room that knows the kind.
+
+use super::tree::{CompareOp, Expr, ExprKind, Pointer, Show, Type};
+use super::{Checked, Checker, fold};
+use crate::builtin;
+use crate::lang::ast::{self, Arg, SizeofOperand, Span, Spanned, TypeName};
+use crate::lang::diag::Diagnostic;
+
+impl Checker<'_> {
+    /// Checks an expression.
+    pub(crate) fn expression(&mut self, expr: &ast::Expr) -> Checked<Expr> {
+        use ast::ExprKind as Kind;
+        let span = expr.span;
+        match &expr.kind {
+            Kind::Integer { value, unsigned } => {
+                let signed = !unsigned && i64::try_from(*value).is_ok();
+                Ok(constant(*value, Type::integer(8, signed), span))
+            }
+            Kind::String(text) => Ok(text_constant(text, span)),
+            Kind::Bool(value) => Ok(constant(u64::from(*value), Type::Bool, span)),
+            Kind::Identifier(name) => self.word(name, span),
+            Kind::Variable(name) => self.variable(name, span),
+            Kind::Map { .. } => Err(self.not_yet(span, "maps (@name)")),
+            Kind::Positional { .. } => Err(self.not_yet(span, "positional parameters ($1)")),
+            Kind::Call { name, args } => self.call(name, args, span),
+            Kind::Member { base, name, .. } => match self.args_member(base, name, span) {
+                Some(field) => field,
+                None => {
+                    let base = self.expression(base)?;
+                    self.member(base, name, span)
+                }
+            },
+            Kind::Index { base, index } => {
+                let (base, index) = (self.expression(base), self.scalar(index));
+                self.index(base?, index?, span)
+            }
+            Kind::Cast { ty, value } => self.cast(ty, value, span),
+            Kind::Unary { op, value } => self.unary(*op, value, span),
+            Kind::Binary { op, left, right } => self.binary(*op, left, right, span),
+            Kind::Ternary {
+                condition,
+                then,
+                otherwise,
+            } => self.ternary(condition, then.as_deref(), otherwise, span),
+            Kind::Step { .. } => Err(self.not_yet(span, "\"++\" and \"--\" inside an expression")),
+            Kind::Tuple(_) => Err(self.not_yet(span, "tuples")),
+            Kind::Sizeof(operand) => self.sizeof(operand, span),
+            Kind::Offsetof { ty, members } => self.offsetof(ty, members, span),
+            Kind::Error => Err(self.error(span, "this expression could not be read")),
+        }
+    }
+
+    /// An expression whose value is one register.
+    pub(crate) fn scalar(&mut self, expr: &ast::Expr) -> Checked<Expr> {
+        let value = self.expression(expr)?;
+        if value.ty.is_scalar() {
+            return Ok(value);
+        }
+        let message = format!("an integer is wanted here, not {}", self.describe(&value.ty));
+        Err(self.error(expr.span, message))
+    }
+
+    /// An expression that is true or false: a scalar.
+    pub(crate) fn condition(&mut self, expr: &ast::Expr) -> Checked<Expr> {
+        let value = self.expression(expr)?;
+        if value.ty.is_scalar() {
+            return Ok(value);
+        }
+        let message = format!(
+            "a condition is an integer or a comparison, not {}",
+            self.describe(&value.ty)
+        );
+        let hint = value.ty.is_text().then(|| "compare it: … == \"text\"".to_owned());
+        Err(self.report(Diagnostic::error(expr.span, message).maybe_hint(hint)))
+    }
+
+    fn call(&mut self, name: &Spanned<String>, args: &[Arg], span: Span) -> Checked<Expr> {
+        let usage = builtin::Use {
+            name: &name.node,
+            name_span: name.span,
+            args: Some(args),
+            span,
+        };
+        builtin::value(self, &usage)
+    }
+
+    fn cast(&mut self, ty: &TypeName, value: &ast::Expr, span: Span) -> Checked<Expr> {
+        let (ty_written, value) = (self.written_type(ty), self.expression(value));
+        let (ty_written, value) = (ty_written?, value?);
+        if !ty_written.is_scalar() {
+            let message = format!("a value cannot be cast to {}", self.describe(&ty_written));
+            let hint =
+                matches!(ty_written, Type::Struct(_)).then(|| format!("cast an address: ({} *)…", ty.name));
+            return Err(self.report(Diagnostic::error(ty.span, message).maybe_hint(hint)));
+        }
+        if !value.ty.is_scalar() {
+            let message = format!("{} cannot be cast", self.describe(&value.ty));
+            return Err(self.error(value.span, message));
+        }
+        Ok(self.converted(value, ty_written, span))
+    }
+
+    /// A scalar as another scalar type. An address stays in its space, and trusted if it points to the same.
+    pub(crate) fn converted(&mut self, value: Expr, ty: Type, span: Span) -> Expr {
+        match ty {
+            Type::Pointer(mut to) => {
+                if let Type::Pointer(from) = value.ty {
+                    to.space = from.space;
+                    to.trusted = from.trusted && (from.to, from.levels) == (to.to, to.levels);
+                }
+                Expr {
+                    ty: Type::Pointer(to),
+                    span,
+                    ..value
+                }
+            }
+            Type::Bool if value.ty == Type::Bool => value,
+            Type::Bool => {
+                let zero = constant(0, Type::I64, span);
+                comparison(CompareOp::NotEqual, false, value, zero, span)
+            }
+            ty => narrowed(value, ty, span),
+        }
+    }
+
+    fn ternary(
+        &mut self,
+        condition: &ast::Expr,
+        then: Option<&ast::Expr>,
+        otherwise: &ast::Expr,
+        span: Span,
+    ) -> Checked<Expr> {
+        let condition = self.condition(condition);
+        let then = then.map(|t| self.expression(t)).transpose();
+        let otherwise = self.expression(otherwise);
+        let (condition, then, otherwise) = (condition?, then?, otherwise?);
+        if let Some((ty, yes, no)) = named_choice(then.as_ref(), &otherwise) {
+            return self.choice(condition, Some(yes), no, ty, span);
+        }
+        let first = then.as_ref().unwrap_or(&condition);
+        for side in [first, &otherwise] {
+            if !side.ty.is_scalar() {
+                let message = format!("{} as a choice of \"?:\"", self.describe(&side.ty));
+                return Err(self.not_yet(side.span, &message));
+            }
+        }
+        let ty = match &first.ty {
+            // The verifier's trust does not survive a choice.
+            Type::Pointer(pointer) if first.ty == otherwise.ty => Type::Pointer(Pointer {
+                trusted: false,
+                ..*pointer
+            }),
+            ty if *ty == otherwise.ty => ty.clone(),
+            _ => super::operator::common(first, &otherwise),
+        };
+        self.choice(condition, then, otherwise, ty, span)
+    }
+
+    /// `condition ? then : otherwise`, of type `ty`.
+    fn choice(
+        &mut self,
+        condition: Expr,
+        then: Option<Expr>,
+        otherwise: Expr,
+        ty: Type,
+        span: Span,
+    ) -> Checked<Expr> {
+        if let Some(value) = condition.constant() {
+            let chosen = if value == 0 {
+                otherwise
+            } else {
+                then.unwrap_or(condition)
+            };
+            return Ok(Expr { ty, span, ..chosen });
+        }
+        let kind = ExprKind::Ternary {
+            condition: Box::new(condition),
+            then: then.map(Box::new),
+            otherwise: Box::new(otherwise),
+        };
+        Ok(Expr::new(kind, ty, span))
+    }
+
+    fn sizeof(&mut self, operand: &SizeofOperand, span: Span) -> Checked<Expr> {
+        let ty = match operand {
+            SizeofOperand::Type(ty) => self.written_type(ty)?,
+            SizeofOperand::Expr(value) => self.expression(value)?.ty,
+        };
+        let size = self.size_of(&ty).ok_or_else(|| {
+            let message = format!("the size of {} is not known", self.describe(&ty));
+            self.error(span, message)
+        })?;
+        Ok(constant(u64::from(size), Type::U64, span))
+    }
+
+    fn offsetof(&mut self, ty: &TypeName, members: &[Spanned<String>], span: Span) -> Checked<Expr> {
+        let mut ty = self.written_type(ty)?;
+        let mut offset = 0;
+        for member in members {
+            let Type::Struct(id) = ty else {
+                let message = format!("{} has no members", self.describe(&ty));
+                return Err(self.error(member.span, message));
+            };
+            let place = self.find_member(id, member)?;
+            if place.bits.is_some() {
+                return Err(self.error(member.span, "a bit field has no offset in bytes"));
+            }
+            offset += u64::from(place.offset());
+            ty = self.btf_type(place.ty).unwrap_or(Type::U64);
+        }
+        Ok(constant(offset, Type::U64, span))
+    }
+}
+
+/// `c ? "a" : "b"` is an enumeration with two names: its type, and its two values.
+fn named_choice(then: Option<&Expr>, otherwise: &Expr) -> Option<(Type, Expr, Expr)> {
+    let then = then?;
+    let (ExprKind::Text(yes), ExprKind::Text(no)) = (&then.kind, &otherwise.kind) else {
+        return None;
+    };
+    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let ty = Type::Integer {
+        size: 1,
+        signed: false,
+        show: Show::Names([(0, name(no)), (1, name(yes))].into()),
+    };
+    let value = |value, side: &Expr| constant(value, ty.clone(), side.span);
+    Some((ty.clone(), value(1, then), value(0, otherwise)))
+}
+
+/// A scalar known now.
+pub(crate) fn constant(value: u64, ty: Type, span: Span) -> Expr {
+    Expr::new(ExprKind::Constant(value), ty, span)
+}
+
+/// A text known now.
+pub(crate) fn text_constant(text: &str, span: Span) -> Expr {
+    let bytes = text.as_bytes().to_vec();
+    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX).max(1);
+    Expr::new(ExprKind::Text(bytes), Type::Text { size }, span)
+}
+
+/// A comparison of scalars, folded where both are known.
+pub(crate) fn comparison(op: CompareOp, signed: bool, left: Expr, right: Expr, span: Span) -> Expr {
+    if let (Some(l), Some(r)) = (left.constant(), right.constant()) {
+        return constant(u64::from(fold::compare(op, signed, l, r)), Type::Bool, span);
+    }
+    let kind = ExprKind::Compare {
+        op,
+        signed,
+        left: Box::new(left),
+        right: Box::new(right),
+    };
+    Expr::new(kind, Type::Bool, span)
+}
+
+/// A scalar cut to the size of `ty`, or only renamed where it fits as it is.
+pub(crate) fn narrowed(value: Expr, ty: Type, span: Span) -> Expr {
+    let shape = |ty: &Type| match ty {
+        Type::Integer { size, signed, .. } => (*size, *signed),
+        Type::Bool => (1, false),
+        _ => (8, false),
+    };
+    let ((from, from_signed), (size, signed)) = (shape(&value.ty), shape(&ty));
+    let fits = size == 8 || (from == size && from_signed == signed) || (from < size && !from_signed);
+    if let Some(known) = value.constant() {
+        return constant(fold::convert(known, size, signed), ty, span);
+    }
+    if fits {
+        return Expr { ty, span, ..value };
+    }
+    let kind = ExprKind::Convert {
+        value: Box::new(value),
+        size,
+        signed,
+    };
+    Expr::new(kind, ty, span)
+}

@@ -1,0 +1,314 @@
+//! Where an event's values come from: the context, its arrays and texts, arguments, registers, and field rules, which are
+//! expressions of the language over the event's other fields.
+
+use super::expression::{constant, narrowed};
+use super::operator::operation;
+use super::tree::{Access, BinaryOp, Expr, ExprKind, Pointee, Pointer, Type};
+use super::types::STRING;
+use super::walk::Spot;
+use super::{Checked, Checker};
+use crate::context::{EventField, Source};
+use crate::lang::ast::Span;
+use crate::lang::diag::{Diagnostic, has_errors};
+use crate::lang::parse_expression;
+use kestrel_trace::layout::Space;
+
+impl<'a> Checker<'a> {
+    /// A field by its name. An operand of rules may bear the name of a field (`state`): a rule means the operand, everybody
+    /// else the field.
+    pub(super) fn find_field(&self, name: &str) -> Option<&'a EventField> {
+        let in_rule = !self.rules.is_empty();
+        let is_rule = |f: &EventField| matches!(f.source, Source::Expression(_));
+        let named = || self.context.fields.iter().filter(|f| f.name == name);
+        let wanted = |f: &&EventField| if in_rule { !is_rule(f) } else { f.recorded };
+        named().find(wanted).or_else(|| named().next())
+    }
+
+    /// The names of the event's fields, those first that `record()` takes.
+    pub(crate) fn field_names(&self) -> Vec<&'a str> {
+        let (recorded, others): (Vec<_>, Vec<_>) = self.context.fields.iter().partition(|f| f.recorded);
+        recorded
+            .into_iter()
+            .chain(others)
+            .map(|f| f.name.as_str())
+            .collect()
+    }
+
+    /// The value of a field of the event, used at `span`.
+    pub(crate) fn event_field(&mut self, field: &EventField, span: Span) -> Checked<Expr> {
+        let ty = self.value_type(&field.ty).ok_or_else(|| {
+            let message = format!(
+                "the field \"{}\" has a type whose values cannot be handled",
+                field.name
+            );
+            self.error(span, message)
+        })?;
+        match &field.source {
+            Source::Expression(rule) => self.rule(&field.name, rule, ty, span),
+            source => self.input(source, ty, span),
+        }
+    }
+
+    /// A value of type `ty` from a source that is not a rule.
+    pub(crate) fn input(&mut self, source: &Source, ty: Type, span: Span) -> Checked<Expr> {
+        let spot = |offset: u32| Spot {
+            address: context_pointer(span),
+            offset: i64::from(offset),
+            access: Access::Context,
+        };
+        match source {
+            Source::Context { offset, size } => {
+                let word = Type::integer(*size, ty.is_signed());
+                let word = self.value_at(spot(*offset), word, span)?;
+                Ok(retyped(word, ty, span))
+            }
+            Source::Register { offset } => {
+                let word = self.value_at(spot(*offset), Type::U64, span)?;
+                Ok(retyped(word, ty, span))
+            }
+            Source::Argument { index, trusted } => {
+                let word = self.value_at(spot(index * 8), Type::U64, span)?;
+                let mut value = retyped(word, ty, span);
+                if let Type::Pointer(pointer) = &mut value.ty {
+                    // A type of BTF says whether the walk may be direct; the context whether the verifier agrees.
+                    pointer.trusted =
+                        *trusted && self.context.direct_loads && self.is_struct(pointer.to, pointer.levels);
+                }
+                Ok(value)
+            }
+            Source::ContextArray { offset, bytes } => {
+                let ty = match ty {
+                    Type::String { .. } => Type::Text { size: *bytes },
+                    ty => ty,
+                };
+                self.value_at(spot(*offset), ty, span)
+            }
+            Source::DataLocation { offset } => {
+                let word = self.value_at(spot(*offset), Type::integer(4, false), span)?;
+                let low = constant(0xffff, Type::I64, span);
+                let inside = operation(BinaryOp::And, Type::I64, word, low, span);
+                let address = operation(BinaryOp::Add, Type::U64, context_pointer(span), inside, span);
+                Ok(read_string(address, Space::Kernel, STRING, span))
+            }
+            Source::Expression(_) => Err(self.error(span, "a rule cannot be a source here")),
+        }
+    }
+
+    fn is_struct(&self, to: Pointee, levels: u8) -> bool {
+        match (to, self.btf()) {
+            (Pointee::Btf(id), Some(btf)) => levels == 0 && btf.composite(id).is_some(),
+            _ => false,
+        }
+    }
+
+    /// The value of a field rule, in the words of the event's other fields.
+    fn rule(&mut self, name: &str, rule: &str, ty: Type, span: Span) -> Checked<Expr> {
+        if self.rules.iter().any(|n| n == name) {
+            let message = format!("the rule of the field \"{name}\" needs its own value");
+            return Err(self.error(span, message));
+        }
+        let outer = std::mem::take(&mut self.found);
+        self.rules.push(name.to_owned());
+        let (expr, found) = parse_expression(rule);
+        let value = match has_errors(&found) {
+            true => {
+                self.found = found;
+                Err(super::Reported)
+            }
+            false => self.expression(&expr),
+        };
+        let value = value.and_then(|value| self.as_declared(value, ty, expr.span));
+        self.rules.pop();
+        let inner = std::mem::replace(&mut self.found, outer);
+        value
+            .map(|mut value| {
+                value.set_span(span);
+                value
+            })
+            .map_err(|reported| {
+                let Some(why) = inner.first() else {
+                    return reported;
+                };
+                let message = format!(
+                    "the field \"{name}\" cannot be read on this kernel: {}",
+                    why.message
+                );
+                let mut diagnostic =
+                    Diagnostic::error(span, message).hint(format!("it is made by the rule: {rule}"));
+                diagnostic.hints.extend(why.hints.iter().cloned());
+                self.report(diagnostic)
+            })
+    }
+
+    /// A value as the type that its field declares.
+    fn as_declared(&mut self, value: Expr, ty: Type, span: Span) -> Checked<Expr> {
+        match (&value.ty, &ty) {
+            _ if value.ty == ty => Ok(value),
+            (from, to) if from.is_scalar() && to.is_scalar() => Ok(self.converted(value, ty, span)),
+            (Type::Pointer(_) | Type::Text { .. } | Type::String { .. }, Type::String { max }) => {
+                self.string(value, *max, None, span)
+            }
+            (Type::Text { size: from }, Type::Text { size: to }) if from >= to => {
+                let to = *to;
+                Ok(shortened(value, to))
+            }
+            _ => {
+                let message = format!(
+                    "{} where {} is wanted",
+                    self.describe(&value.ty),
+                    self.describe(&ty)
+                );
+                Err(self.error(span, message))
+            }
+        }
+    }
+
+    /// The text at an address, or that an expression already is: at most `max` bytes. `space` decides where the type of
+    /// the address does not.
+    pub(crate) fn string(
+        &mut self,
+        value: Expr,
+        max: u32,
+        space: Option<Space>,
+        span: Span,
+    ) -> Checked<Expr> {
+        match (value.ty.clone(), value.kind.clone()) {
+            (
+                Type::Text { size: 0 },
+                ExprKind::Bytes {
+                    address,
+                    offset,
+                    access,
+                    ..
+                },
+            ) => {
+                let offset = constant(i64::from(offset) as u64, Type::I64, span);
+                let address = operation(BinaryOp::Add, Type::U64, *address, offset, span);
+                let own = if access == Access::User {
+                    Space::User
+                } else {
+                    Space::Kernel
+                };
+                Ok(read_string(address, own, max, span))
+            }
+            (Type::Text { size }, _) => Ok(shortened(Expr { span, ..value }, size.min(max))),
+            (Type::String { max: own }, ExprKind::ReadString { address, space, .. }) => {
+                Ok(read_string(*address, space, own.min(max), span))
+            }
+            (Type::Pointer(pointer), _) if may_be_text(pointer) => {
+                Ok(read_string(value, space.unwrap_or(pointer.space), max, span))
+            }
+            (Type::Integer { size: 8, .. }, _) => {
+                Ok(read_string(value, space.unwrap_or(Space::User), max, span))
+            }
+            (ty, _) => {
+                let message = format!("a text cannot be read at {}", self.describe(&ty));
+                let hint = "cast it if a text lies there: (char *)…";
+                Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
+            }
+        }
+    }
+}
+
+/// Whether a text can lie at an address.
+fn may_be_text(pointer: Pointer) -> bool {
+    let to = matches!(
+        pointer.to,
+        Pointee::Unknown | Pointee::Char | Pointee::Integer { size: 1, .. }
+    );
+    to && pointer.levels == 0
+}
+
+/// The address of the hook's context.
+pub(crate) fn context_pointer(span: Span) -> Expr {
+    Expr::new(ExprKind::ContextPointer, Type::hexadecimal(8), span)
+}
+
+/// The string at an address.
+pub(crate) fn read_string(address: Expr, space: Space, max: u32, span: Span) -> Expr {
+    let kind = ExprKind::ReadString {
+        address: Box::new(address),
+        space,
+        max,
+    };
+    Expr::new(kind, Type::String { max }, span)
+}
+
+/// The first `to` bytes of a text in memory.
+fn shortened(value: Expr, to: u32) -> Expr {
+    let kind = match value.kind {
+        ExprKind::Bytes {
+            address,
+            offset,
+            access,
+            ..
+        } => ExprKind::Bytes {
+            address,
+            offset,
+            size: to,
+            access,
+        },
+        ExprKind::Text(mut bytes) => {
+            bytes.truncate(to as usize);
+            ExprKind::Text(bytes)
+        }
+        kind => return Expr { kind, ..value }, // comm, whose size is fixed
+    };
+    Expr::new(kind, Type::Text { size: to }, value.span)
+}
+
+/// A word of the context as a value of type `ty`.
+fn retyped(word: Expr, ty: Type, span: Span) -> Expr {
+    match ty {
+        Type::Pointer(pointer) => Expr {
+            ty: Type::Pointer(Pointer {
+                trusted: false,
+                ..pointer
+            }),
+            span,
+            ..word
+        },
+        ty if ty.is_scalar() => narrowed(word, ty, span),
+        _ => word,
+    }
+}
+
+impl Expr {
+    /// Says that everything in the expression was written at `span`.
+    fn set_span(&mut self, span: Span) {
+        self.span = span;
+        match &mut self.kind {
+            ExprKind::Load { address: a, .. }
+            | ExprKind::BitField { value: a, .. }
+            | ExprKind::Unary { value: a, .. }
+            | ExprKind::Convert { value: a, .. }
+            | ExprKind::Bytes { address: a, .. }
+            | ExprKind::ReadString { address: a, .. } => a.set_span(span),
+            ExprKind::Binary { left, right, .. }
+            | ExprKind::Compare { left, right, .. }
+            | ExprKind::Logic { left, right, .. }
+            | ExprKind::TextEqual { left, right, .. } => {
+                left.set_span(span);
+                right.set_span(span);
+            }
+            ExprKind::Ternary {
+                condition,
+                then,
+                otherwise,
+            } => {
+                condition.set_span(span);
+                otherwise.set_span(span);
+                if let Some(then) = then {
+                    then.set_span(span);
+                }
+            }
+            ExprKind::Constant(_)
+            | ExprKind::Text(_)
+            | ExprKind::ContextPointer
+            | ExprKind::Intrinsic(_)
+            | ExprKind::Variable(_)
+            | ExprKind::Comm
+            | ExprKind::Stack { .. } => {}
+        }
+    }
+}

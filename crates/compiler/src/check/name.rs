@@ -1,0 +1,94 @@
+//! Bare words and `args.NAME`: built-ins, fields of the event, enumerators of the kernel.
+
+use super::expression::constant;
+use super::tree::{Expr, Type};
+use super::walk::there_are;
+use super::{Checked, Checker};
+use crate::builtin;
+use crate::lang::ast::{self, Span, Spanned};
+use crate::lang::diag::{Diagnostic, did_you_mean};
+
+impl Checker<'_> {
+    /// A bare word.
+    pub(super) fn word(&mut self, name: &str, span: Span) -> Checked<Expr> {
+        if !self.rules.is_empty()
+            && let Some(field) = self.find_field(name)
+        {
+            return self.event_field(field, span);
+        }
+        if builtin::find(name).is_some() {
+            let usage = builtin::Use {
+                name,
+                name_span: span,
+                args: None,
+                span,
+            };
+            return builtin::value(self, &usage);
+        }
+        if name == "args" {
+            let hint = there_are("", &self.field_names());
+            let diagnostic =
+                Diagnostic::error(span, "\"args\" is all fields of the event: name one of them here");
+            return Err(self.report(diagnostic.hint(hint)));
+        }
+        if let Some(found) = self.btf().and_then(|btf| btf.enumerator(name)) {
+            let ty = self.btf_type(found.enumeration).unwrap_or(Type::I64);
+            return Ok(constant(found.value as u64, ty, span));
+        }
+        Err(self.unknown_word(name, span))
+    }
+
+    fn unknown_word(&mut self, name: &str, span: Span) -> super::Reported {
+        if builtin::is_later(name) {
+            return self.not_yet(span, &format!("\"{name}\""));
+        }
+        let hint = if self.find_field(name).is_some() {
+            Some(format!("did you mean \"args.{name}\"?"))
+        } else {
+            let fields: Vec<String> = self.field_names().iter().map(|f| format!("args.{f}")).collect();
+            let candidates = builtin::names()
+                .map(|n| -> &str { n })
+                .chain(fields.iter().map(String::as_str));
+            did_you_mean(name, candidates)
+        };
+        self.report(Diagnostic::error(span, format!("unknown name \"{name}\"")).maybe_hint(hint))
+    }
+
+    /// `args.NAME`, if `base` is `args`.
+    pub(super) fn args_member(
+        &mut self,
+        base: &ast::Expr,
+        name: &Spanned<String>,
+        span: Span,
+    ) -> Option<Checked<Expr>> {
+        let ast::ExprKind::Identifier(word) = &base.kind else {
+            return None;
+        };
+        if word != "args" {
+            return None;
+        }
+        Some(match self.find_field(&name.node) {
+            Some(field) => self.event_field(field, span),
+            None => Err(self.unknown_field(name)),
+        })
+    }
+
+    fn unknown_field(&mut self, name: &Spanned<String>) -> super::Reported {
+        let names = self.field_names();
+        let event = &self.context.name;
+        let diagnostic = if names.is_empty() {
+            let diagnostic = Diagnostic::error(name.span, format!("{event} has no fields"));
+            match (self.context.arguments.is_empty(), self.btf()) {
+                (false, None) => {
+                    diagnostic.hint("without the kernel's types its arguments are arg0, arg1, …")
+                }
+                (false, Some(_)) => diagnostic.hint("its arguments are arg0, arg1, …"),
+                (true, _) => diagnostic,
+            }
+        } else {
+            let message = format!("{event} has no field \"{}\"", name.node);
+            Diagnostic::error(name.span, message).hint(there_are(&name.node, &names))
+        };
+        self.report(diagnostic)
+    }
+}

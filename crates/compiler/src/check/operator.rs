@@ -1,0 +1,293 @@
+//! Operators: arithmetic in 64 bits, comparison, logic, pointer arithmetic; constants are folded.
+//!
+//! Signedness is C's after everything is widened to 64 bits: unsigned if either operand is an unsigned integer of 8 bytes
+//! or an address, else signed (every smaller integer fits).
+
+use super::expression::{comparison, constant, narrowed};
+use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointer, Show, Type, UnaryOp};
+use super::{Checked, Checker, fold};
+use crate::lang::ast::{self, Span};
+use crate::lang::diag::{Diagnostic, did_you_mean};
+
+/// Which of the tree's operators a written one is.
+enum Meaning {
+    Arithmetic(BinaryOp),
+    Compare(CompareOp),
+    /// Whether it is `&&`.
+    Logic(bool),
+}
+
+fn meaning(op: ast::BinaryOp) -> Meaning {
+    use ast::BinaryOp as Op;
+    match op {
+        Op::Add => Meaning::Arithmetic(BinaryOp::Add),
+        Op::Subtract => Meaning::Arithmetic(BinaryOp::Subtract),
+        Op::Multiply => Meaning::Arithmetic(BinaryOp::Multiply),
+        Op::Divide => Meaning::Arithmetic(BinaryOp::Divide),
+        Op::Modulo => Meaning::Arithmetic(BinaryOp::Modulo),
+        Op::ShiftLeft => Meaning::Arithmetic(BinaryOp::ShiftLeft),
+        Op::ShiftRight => Meaning::Arithmetic(BinaryOp::ShiftRight),
+        Op::BitAnd => Meaning::Arithmetic(BinaryOp::And),
+        Op::BitOr => Meaning::Arithmetic(BinaryOp::Or),
+        Op::BitXor => Meaning::Arithmetic(BinaryOp::Xor),
+        Op::Equal => Meaning::Compare(CompareOp::Equal),
+        Op::NotEqual => Meaning::Compare(CompareOp::NotEqual),
+        Op::Less => Meaning::Compare(CompareOp::Less),
+        Op::LessEqual => Meaning::Compare(CompareOp::LessEqual),
+        Op::Greater => Meaning::Compare(CompareOp::Greater),
+        Op::GreaterEqual => Meaning::Compare(CompareOp::GreaterEqual),
+        Op::And => Meaning::Logic(true),
+        Op::Or => Meaning::Logic(false),
+    }
+}
+
+impl Checker<'_> {
+    pub(super) fn binary(
+        &mut self,
+        op: ast::BinaryOp,
+        left: &ast::Expr,
+        right: &ast::Expr,
+        span: Span,
+    ) -> Checked<Expr> {
+        match meaning(op) {
+            Meaning::Arithmetic(op) => {
+                let (l, r) = (self.scalar(left), self.scalar(right));
+                self.arithmetic(op, l?, r?, span)
+            }
+            Meaning::Compare(op) => {
+                let (l, r) = (self.expression(left), self.expression(right));
+                self.compare(op, l?, r?, span)
+            }
+            Meaning::Logic(and) => {
+                let (l, r) = (self.condition(left), self.condition(right));
+                Ok(logic(and, l?, r?, span))
+            }
+        }
+    }
+
+    /// Arithmetic on two scalars.
+    pub(crate) fn arithmetic(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Checked<Expr> {
+        match (op, &left.ty, &right.ty) {
+            (BinaryOp::Add, Type::Pointer(p), Type::Integer { .. } | Type::Bool) => {
+                let pointer = *p;
+                return self.offset_pointer(op, pointer, left, right, span);
+            }
+            (BinaryOp::Add, Type::Integer { .. } | Type::Bool, Type::Pointer(p)) => {
+                let pointer = *p;
+                return self.offset_pointer(op, pointer, right, left, span);
+            }
+            (BinaryOp::Subtract, Type::Pointer(p), Type::Integer { .. } | Type::Bool) => {
+                let pointer = *p;
+                return self.offset_pointer(op, pointer, left, right, span);
+            }
+            _ => {}
+        }
+        if matches!(op, BinaryOp::Divide | BinaryOp::Modulo) && right.constant() == Some(0) {
+            return Err(self.error(right.span, "this divides by zero"));
+        }
+        if matches!(op, BinaryOp::ShiftLeft | BinaryOp::ShiftRight)
+            && right.constant().is_some_and(|n| n > 63)
+        {
+            return Err(self.error(right.span, "values have 64 bits: they cannot be shifted that far"));
+        }
+        let ty = match op {
+            BinaryOp::ShiftLeft | BinaryOp::ShiftRight => common(&left, &left),
+            _ => common(&left, &right),
+        };
+        Ok(operation(op, ty, left, right, span))
+    }
+
+    /// `pointer ± count`, in units of what it points to.
+    fn offset_pointer(
+        &mut self,
+        op: BinaryOp,
+        pointer: Pointer,
+        address: Expr,
+        count: Expr,
+        span: Span,
+    ) -> Checked<Expr> {
+        let size = match self.pointee(pointer) {
+            Some(ty) => self.size_of(&ty).unwrap_or(1),
+            None => 1,
+        };
+        let bytes = scaled(count, size);
+        let ty = Type::Pointer(Pointer {
+            trusted: false,
+            ..pointer
+        });
+        Ok(operation(op, ty, address, bytes, span))
+    }
+
+    fn compare(&mut self, op: CompareOp, left: Expr, right: Expr, span: Span) -> Checked<Expr> {
+        let (left, right) = (self.named_value(left, &right)?, right);
+        let (right, left) = (self.named_value(right, &left)?, left);
+        match (left.ty.is_text(), right.ty.is_text()) {
+            (true, true) => self.compare_texts(op, left, right, span),
+            (false, false) if left.ty.is_scalar() && right.ty.is_scalar() => {
+                let signed = common(&left, &right).is_signed();
+                self.warn_of_negative(op, signed, &left, &right);
+                Ok(comparison(op, signed, left, right, span))
+            }
+            _ => Err(self.incomparable(&left, &right, span)),
+        }
+    }
+
+    fn incomparable(&mut self, left: &Expr, right: &Expr, span: Span) -> super::Reported {
+        let (l, r) = (self.describe(&left.ty), self.describe(&right.ty));
+        let is_address = |e: &Expr| matches!(e.ty, Type::Pointer(_));
+        let hint = (is_address(left) && right.ty.is_text() || is_address(right) && left.ty.is_text())
+            .then(|| "read the text at an address with str()".to_owned());
+        let message = format!("{l} cannot be compared with {r}");
+        self.report(Diagnostic::error(span, message).maybe_hint(hint))
+    }
+
+    /// A text that stands beside an enumeration is the name of one of its values.
+    fn named_value(&mut self, value: Expr, other: &Expr) -> Checked<Expr> {
+        let (
+            ExprKind::Text(text),
+            Type::Integer {
+                show: Show::Names(names),
+                ..
+            },
+        ) = (&value.kind, &other.ty)
+        else {
+            return Ok(value);
+        };
+        let wanted = String::from_utf8_lossy(text);
+        if let Some((number, _)) = names.iter().find(|(_, name)| *name == wanted) {
+            return Ok(constant(*number as u64, other.ty.clone(), value.span));
+        }
+        let hint = did_you_mean(&wanted, names.iter().map(|(_, name)| name.as_str())).unwrap_or_else(|| {
+            let all: Vec<&str> = names.iter().take(12).map(|(_, name)| name.as_str()).collect();
+            format!("its values are {}", all.join(", "))
+        });
+        let message = format!("\"{wanted}\" is not a value of this enumeration");
+        Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
+    }
+
+    fn warn_of_negative(&mut self, op: CompareOp, signed: bool, left: &Expr, right: &Expr) {
+        if signed || matches!(op, CompareOp::Equal | CompareOp::NotEqual) {
+            return;
+        }
+        let negative = |e: &&Expr| e.ty.is_signed() && e.constant().is_some_and(|v| (v as i64) < 0);
+        if let Some(constant) = [left, right].into_iter().find(negative) {
+            let message = "an unsigned value is compared with a negative number, which counts as a huge one";
+            self.report(Diagnostic::warning(constant.span, message).hint("cast the other side: (int64)…"));
+        }
+    }
+
+    pub(super) fn unary(&mut self, op: ast::UnaryOp, value: &ast::Expr, span: Span) -> Checked<Expr> {
+        let op = match op {
+            ast::UnaryOp::Dereference => {
+                let pointer = self.expression(value)?;
+                return self.dereference(pointer, span);
+            }
+            ast::UnaryOp::AddressOf => {
+                let place = self.expression(value)?;
+                return self.address_of(place, span);
+            }
+            ast::UnaryOp::Not => UnaryOp::Not,
+            ast::UnaryOp::Negate => UnaryOp::Negate,
+            ast::UnaryOp::BitNot => UnaryOp::BitNot,
+        };
+        let value = if op == UnaryOp::Not {
+            self.condition(value)?
+        } else {
+            self.scalar(value)?
+        };
+        let ty = match op {
+            UnaryOp::Not => Type::Bool,
+            UnaryOp::Negate => Type::I64,
+            UnaryOp::BitNot => common(&value, &value),
+        };
+        if let Some(known) = value.constant() {
+            return Ok(constant(fold::unary(op, known), ty, span));
+        }
+        let value = Box::new(value);
+        Ok(Expr::new(ExprKind::Unary { op, value }, ty, span))
+    }
+}
+
+/// The type of arithmetic on two scalars.
+pub(super) fn common(left: &Expr, right: &Expr) -> Type {
+    let unsigned = |e: &Expr| match (&e.ty, e.constant()) {
+        // An enumerator is a name for a number, which most often is small.
+        (
+            Type::Integer {
+                show: Show::Names(_), ..
+            },
+            Some(value),
+        ) => i64::try_from(value).is_err() && !e.ty.is_signed(),
+        (Type::Integer { size: 8, signed, .. }, _) => !signed,
+        (Type::Pointer(_), _) => true,
+        _ => false,
+    };
+    if unsigned(left) || unsigned(right) {
+        Type::U64
+    } else {
+        Type::I64
+    }
+}
+
+/// An operation on two scalars, folded where both are known.
+pub(crate) fn operation(op: BinaryOp, ty: Type, left: Expr, right: Expr, span: Span) -> Expr {
+    let signed = ty.is_signed();
+    if let (Some(l), Some(r)) = (left.constant(), right.constant()) {
+        return constant(fold::binary(op, signed, l, r), ty, span);
+    }
+    let kind = ExprKind::Binary {
+        op,
+        signed,
+        left: Box::new(left),
+        right: Box::new(right),
+    };
+    Expr::new(kind, ty, span)
+}
+
+/// `count × size` bytes.
+pub(super) fn scaled(count: Expr, size: u32) -> Expr {
+    let span = count.span;
+    if size == 1 {
+        return count;
+    }
+    let size = constant(u64::from(size), Type::I64, span);
+    operation(BinaryOp::Multiply, Type::I64, count, size, span)
+}
+
+fn logic(and: bool, left: Expr, right: Expr, span: Span) -> Expr {
+    if let Some(known) = left.constant() {
+        if (known != 0) != and {
+            return constant(u64::from(!and), Type::Bool, span);
+        }
+        let zero = constant(0, Type::I64, span);
+        return match right.ty {
+            Type::Bool => right,
+            _ => comparison(CompareOp::NotEqual, false, right, zero, span),
+        };
+    }
+    let kind = ExprKind::Logic {
+        and,
+        left: Box::new(left),
+        right: Box::new(right),
+    };
+    Expr::new(kind, Type::Bool, span)
+}
+
+/// A scalar of any type as a plain 64-bit integer.
+pub(super) fn widened(value: Expr) -> Expr {
+    let span = value.span;
+    let ty = match &value.ty {
+        Type::Integer {
+            show: show @ (Show::Names(_) | Show::Flags(_)),
+            signed,
+            ..
+        } => Type::Integer {
+            size: 8,
+            signed: *signed,
+            show: show.clone(),
+        },
+        Type::Bool => return value,
+        _ => common(&value, &value),
+    };
+    narrowed(value, ty, span)
+}

@@ -1,0 +1,223 @@
+//! `record()`: what is written, under which names, and where each value lies in the record.
+
+use super::tree::{Expr, ExprKind, Record, Statement, StatementKind, Type};
+use super::types::STRING;
+use super::{Checked, Checker};
+use crate::context::{EventField, Source};
+use crate::lang::ast::{self, Arg, Span};
+use crate::lang::diag::{Diagnostic, Severity};
+use kestrel_trace::layout::{FieldType, Layout};
+use kestrel_trace::packet::CAPACITY;
+
+/// Most kinds of record of one event: each takes a number of its own.
+const RECORDS: u32 = 256;
+
+/// A field on its way into a record.
+type Recorded = (String, FieldType, Expr);
+
+impl Checker<'_> {
+    /// All recorded fields of the event, as `record()` without arguments and a probe without a block take them.
+    pub(super) fn record_everything(&mut self, span: Span) -> Checked<Statement> {
+        let kind = self.record(&[], span)?;
+        Ok(Statement { kind, span })
+    }
+
+    /// `record(value, name = value)`, `record(args, value)`.
+    pub(crate) fn record(&mut self, args: &[Arg], span: Span) -> Checked<StatementKind> {
+        let (layout, values) = match args {
+            [] => fitted(self.everything(span)),
+            args if args.iter().any(is_everything) => fitted(self.chosen(args)?),
+            args => placed(self.chosen(args)?),
+        };
+        if layout.max_size() > CAPACITY {
+            let message = format!(
+                "this record could take {} bytes; there is room for {CAPACITY}",
+                layout.max_size()
+            );
+            let hint = "limit texts and stacks: str(p, 64), kstack(16)";
+            return Err(self.report(Diagnostic::error(span, message).hint(hint)));
+        }
+        self.records += 1;
+        if self.records > RECORDS {
+            return Err(self.error(
+                span,
+                format!("one event can write at most {RECORDS} kinds of record"),
+            ));
+        }
+        Ok(StatementKind::Record(Record { layout, values }))
+    }
+
+    /// All recorded fields. One that cannot be recorded is left out, with a warning: the others are still worth having.
+    /// But a rule that does not hold is an error, because then there is another way to see the event.
+    fn everything(&mut self, span: Span) -> Vec<Recorded> {
+        let context = self.context;
+        let named_twice = |r: &&EventField| context.fields.iter().any(|f| f.name == r.name);
+        let result = context.return_value.iter().filter(|r| !named_twice(r));
+        let recorded = context.fields.iter().chain(result).filter(|f| f.recorded);
+        let mut all = Vec::new();
+        for field in recorded {
+            let outer = std::mem::take(&mut self.found);
+            let value = self
+                .event_field(field, span)
+                .and_then(|value| self.recorded(field.name.clone(), value));
+            let inner = std::mem::replace(&mut self.found, outer);
+            all.extend(value);
+            for diagnostic in inner {
+                self.report(match field.source {
+                    Source::Expression(_) => diagnostic,
+                    _ => left_out(diagnostic, &field.name),
+                });
+            }
+        }
+        all
+    }
+
+    /// A value with its type in the record.
+    fn recorded(&mut self, name: String, value: Expr) -> Checked<Recorded> {
+        if self.size_of(&value.ty).is_none_or(|size| size > CAPACITY) && !matches!(value.ty, Type::Struct(_))
+        {
+            let message = format!("this is larger than a record can be ({CAPACITY} bytes)");
+            return Err(self.error(value.span, message));
+        }
+        match Self::field_type(&value.ty) {
+            Some(ty) => Ok((name, ty, value)),
+            None => Err(self.unrecordable(&value)),
+        }
+    }
+
+    fn chosen(&mut self, args: &[Arg]) -> Checked<Vec<Recorded>> {
+        let mut fields: Vec<Recorded> = Vec::new();
+        let mut failed = None;
+        for arg in args {
+            if is_everything(arg) {
+                fields.extend(self.everything(arg.value.span));
+                continue;
+            }
+            if let Some(name) = &arg.name
+                && fields.iter().any(|(taken, ..)| *taken == name.node)
+            {
+                let message = format!("the record has a field \"{}\" already", name.node);
+                failed = Some(self.error(name.span, message));
+                continue;
+            }
+            let name = match &arg.name {
+                Some(name) => name.node.clone(),
+                None => unique(&derived(&arg.value), args, &fields),
+            };
+            let value = self.expression(&arg.value);
+            match value.and_then(|value| self.recorded(name, value)) {
+                Ok(field) => fields.push(field),
+                Err(reported) => failed = Some(reported),
+            }
+        }
+        match failed {
+            Some(reported) => Err(reported),
+            None => Ok(fields),
+        }
+    }
+
+    fn unrecordable(&mut self, value: &Expr) -> super::Reported {
+        let hint = match (&value.ty, &value.kind) {
+            (Type::Struct(_), _) => Some("record its members one by one"),
+            (Type::Text { size: 0 }, ExprKind::Bytes { .. }) => {
+                Some("its length is not known: str() reads it to its end")
+            }
+            _ => None,
+        };
+        let message = format!("{} cannot be recorded", self.describe(&value.ty));
+        let diagnostic = Diagnostic::error(value.span, message);
+        self.report(diagnostic.maybe_hint(hint.map(str::to_owned)))
+    }
+}
+
+/// A finding about a field without which the record is still worth having.
+fn left_out(diagnostic: Diagnostic, field: &str) -> Diagnostic {
+    let diagnostic = diagnostic.hint(format!("record() leaves the field \"{field}\" out"));
+    Diagnostic {
+        severity: Severity::Warning,
+        ..diagnostic
+    }
+}
+
+/// Whether an argument is `args`, which stands for all fields of the event.
+fn is_everything(arg: &Arg) -> bool {
+    arg.name.is_none() && matches!(&arg.value.kind, ast::ExprKind::Identifier(word) if word == "args")
+}
+
+/// Fields with their places.
+fn placed(fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
+    let mut values = Vec::new();
+    let shapes: Vec<_> = fields
+        .into_iter()
+        .map(|(name, ty, value)| {
+            values.push(value);
+            (name, ty)
+        })
+        .collect();
+    (Layout::new(shapes), values)
+}
+
+/// Fields with their places, strings cut until the record fits into a packet, because nobody chose their length.
+fn fitted(mut fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
+    let mut most = STRING;
+    loop {
+        let (layout, values) = placed(fields.clone());
+        if layout.max_size() <= CAPACITY || most <= 16 {
+            return (layout, values);
+        }
+        most /= 2;
+        for (_, ty, value) in &mut fields {
+            if let (FieldType::String { max }, ExprKind::ReadString { max: read, .. }) = (ty, &mut value.kind)
+            {
+                *max = most.min(*max);
+                *read = *max;
+                value.ty = Type::String { max: *max };
+            }
+        }
+    }
+}
+
+/// A name for what an expression gives: its last two words, `args` left out. `args.prev->pid` is `prev_pid`.
+fn derived(expr: &ast::Expr) -> String {
+    let words = words(expr);
+    let last = words.len().saturating_sub(2);
+    let name = words[last..].join("_");
+    if name.is_empty() { "value".to_owned() } else { name }
+}
+
+fn words(expr: &ast::Expr) -> Vec<String> {
+    use ast::ExprKind as Kind;
+    match &expr.kind {
+        Kind::Identifier(name) if name == "args" => Vec::new(),
+        Kind::Identifier(name) | Kind::Variable(name) => vec![name.clone()],
+        Kind::Member { base, name, .. } => {
+            let mut all = words(base);
+            all.push(name.node.clone());
+            all
+        }
+        Kind::Index { base, index } => {
+            let mut all = words(base);
+            if let (Kind::Integer { value, .. }, Some(last)) = (&index.kind, all.last_mut()) {
+                *last = format!("{last}_{value}");
+            }
+            all
+        }
+        Kind::Cast { value, .. } | Kind::Unary { value, .. } => words(value),
+        Kind::Call { name, args } => match args.first() {
+            Some(first) if !matches!(first.value.kind, Kind::Integer { .. }) => words(&first.value),
+            _ => vec![name.node.clone()],
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// `name`, or `name_2`, `name_3`, … where it is taken or given to another argument.
+fn unique(name: &str, args: &[Arg], fields: &[Recorded]) -> String {
+    let taken = |candidate: &str| {
+        let given = args.iter().filter_map(|a| a.name.as_ref());
+        fields.iter().any(|(n, ..)| n == candidate) || given.into_iter().any(|n| n.node == candidate)
+    };
+    let numbered = (2_u32..).map(|i| format!("{name}_{i}"));
+    let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
+    candidates.find(|c| !taken(c)).unwrap_or_else(|| name.to_owned())
+}

@@ -1,0 +1,98 @@
+//! Comparison of texts.
+
+use super::expression::constant;
+use super::tree::{CompareOp, Expr, ExprKind, Type};
+use super::{Checked, Checker};
+use crate::lang::ast::Span;
+use crate::lang::diag::Diagnostic;
+
+/// Most bytes compared, because both texts must lie on a stack of 512 bytes.
+const MOST: u32 = 128;
+
+impl Checker<'_> {
+    /// `left == right`, `left != right`.
+    pub(super) fn compare_texts(
+        &mut self,
+        op: CompareOp,
+        left: Expr,
+        right: Expr,
+        span: Span,
+    ) -> Checked<Expr> {
+        let negated = match op {
+            CompareOp::Equal => false,
+            CompareOp::NotEqual => true,
+            _ => return Err(self.not_yet(span, "order of texts: they can only be equal or not")),
+        };
+        let known = |e: &Expr| matches!(e.kind, ExprKind::Text(_));
+        let (left, right) = if known(&left) {
+            (right, left)
+        } else {
+            (left, right)
+        };
+        let differ = constant(u64::from(negated), Type::Bool, span);
+        let bytes = match (&left.kind, &right.kind) {
+            (ExprKind::Text(a), ExprKind::Text(b)) => {
+                return Ok(constant(u64::from((a == b) != negated), Type::Bool, span));
+            }
+            (_, ExprKind::Text(text)) => {
+                let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+                if length > capacity(&left) {
+                    let message = format!(
+                        "the other text has at most {} bytes: these are never equal",
+                        capacity(&left)
+                    );
+                    self.report(Diagnostic::warning(right.span, message));
+                    return Ok(differ);
+                }
+                (length + 1).min(room(&left))
+            }
+            _ => room(&left).min(room(&right)).min(MOST),
+        };
+        if bytes > MOST {
+            let message = format!("texts of more than {MOST} bytes cannot be compared");
+            return Err(self.error(right.span, message));
+        }
+        let kind = ExprKind::TextEqual {
+            left: Box::new(limited(left, bytes)),
+            right: Box::new(limited(right, bytes)),
+            bytes,
+            negated,
+        };
+        Ok(Expr::new(kind, Type::Bool, span))
+    }
+}
+
+/// Most bytes that a text can have.
+fn capacity(text: &Expr) -> u32 {
+    match text.kind {
+        ExprKind::Comm => 15,
+        _ => room(text),
+    }
+}
+
+/// Bytes in which a text lies, a NUL among them where there is one.
+fn room(text: &Expr) -> u32 {
+    match text.ty {
+        Type::Text { size } => size,
+        Type::String { max } => max,
+        _ => 0,
+    }
+}
+
+/// A text of which only `bytes` bytes matter: strings are read no further, constants are padded.
+fn limited(text: Expr, bytes: u32) -> Expr {
+    let kind = match text.kind {
+        ExprKind::ReadString { address, space, max } => {
+            let max = max.min(bytes);
+            let kind = ExprKind::ReadString { address, space, max };
+            return Expr::new(kind, Type::String { max }, text.span);
+        }
+        ExprKind::Text(mut constant) => {
+            constant.resize(bytes as usize, 0);
+            let kind = ExprKind::Text(constant);
+            return Expr::new(kind, Type::Text { size: bytes }, text.span);
+        }
+        kind => kind,
+    };
+    Expr { kind, ..text }
+}

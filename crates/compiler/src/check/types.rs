@@ -1,0 +1,455 @@
+//! The kernel's types, the catalog's types and written types, all as [`Type`]; and types as words.
+
+use super::tree::{Pointee, Pointer, Show, Type};
+use super::{Checked, Checker};
+use crate::context::ValueType;
+use crate::lang::ast::{Span, TypeName, TypeTag};
+use crate::lang::diag::{Diagnostic, did_you_mean};
+use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
+use kestrel_trace::layout::{Base, FieldType, Names, Space};
+
+/// Most bytes of a string, without its NUL, where nothing else is said.
+pub(crate) const STRING: u32 = 255;
+
+/// Links of modifiers, typedefs and pointers that are followed.
+const CHAIN: usize = 64;
+
+/// Integer types by their names in C, the kernel and bpftrace: name, bytes, signed.
+const INTEGERS: &[(&str, u8, bool)] = &[
+    ("char", 1, true),
+    ("signed char", 1, true),
+    ("unsigned char", 1, false),
+    ("short", 2, true),
+    ("short int", 2, true),
+    ("unsigned short", 2, false),
+    ("unsigned short int", 2, false),
+    ("int", 4, true),
+    ("signed", 4, true),
+    ("signed int", 4, true),
+    ("unsigned", 4, false),
+    ("unsigned int", 4, false),
+    ("long", 8, true),
+    ("long int", 8, true),
+    ("unsigned long", 8, false),
+    ("unsigned long int", 8, false),
+    ("long unsigned int", 8, false),
+    ("long long", 8, true),
+    ("long long int", 8, true),
+    ("unsigned long long", 8, false),
+    ("long long unsigned int", 8, false),
+    ("int8", 1, true),
+    ("int16", 2, true),
+    ("int32", 4, true),
+    ("int64", 8, true),
+    ("uint8", 1, false),
+    ("uint16", 2, false),
+    ("uint32", 4, false),
+    ("uint64", 8, false),
+    ("size_t", 8, false),
+    ("ssize_t", 8, true),
+    ("pid_t", 4, true),
+    ("uid_t", 4, false),
+    ("gid_t", 4, false),
+];
+
+/// A basic type by its name: `int`, `u32`, `__s64`, `uint16_t`.
+fn basic(name: &str) -> Option<Type> {
+    if name == "bool" {
+        return Some(Type::Bool);
+    }
+    let bare = name.strip_prefix("__").unwrap_or(name);
+    let bare = match bare
+        .strip_suffix("_t")
+        .filter(|b| b.starts_with("int") || b.starts_with("uint"))
+    {
+        Some(bare) => bare.to_owned(),
+        None => match (bare.strip_prefix('u'), bare.strip_prefix('s')) {
+            (Some(bits @ ("8" | "16" | "32" | "64")), _) => format!("uint{bits}"),
+            (_, Some(bits @ ("8" | "16" | "32" | "64"))) => format!("int{bits}"),
+            _ => bare.to_owned(),
+        },
+    };
+    let (_, size, signed) = INTEGERS.iter().find(|row| row.0 == bare)?;
+    Some(Type::integer(*size, *signed))
+}
+
+impl<'a> Checker<'a> {
+    pub(crate) fn btf(&self) -> Option<&'a Btf> {
+        self.context.types.as_deref()
+    }
+
+    /// The kernel's types, or an error that `what` needs them.
+    pub(crate) fn need_btf(&mut self, span: Span, what: &str) -> Checked<&'a Btf> {
+        self.btf().ok_or_else(|| {
+            self.report(
+                Diagnostic::error(
+                    span,
+                    format!("{what} needs the kernel's types, and this kernel publishes none"),
+                )
+                .hint("the kernel must be built with CONFIG_DEBUG_INFO_BTF (/sys/kernel/btf/vmlinux)"),
+            )
+        })
+    }
+
+    /// A type of the kernel; `None` for what has no values here (`void`, functions, floating point, 128-bit integers).
+    ///
+    /// Pointers come with `trusted` where a direct walk to them would make them so; who has not walked clears it.
+    pub(crate) fn btf_type(&mut self, id: TypeId) -> Option<Type> {
+        self.btf_type_at(id, 0)
+    }
+
+    fn btf_type_at(&mut self, id: TypeId, depth: u8) -> Option<Type> {
+        let btf = self.btf()?;
+        match btf.resolved(id) {
+            btf::Type::Int(int) if int.bool => Some(Type::Bool),
+            btf::Type::Int(int) => {
+                let size = u8::try_from(int.size)
+                    .ok()
+                    .filter(|s| matches!(s, 1 | 2 | 4 | 8))?;
+                Some(Type::integer(size, int.signed))
+            }
+            btf::Type::Ptr(to) => Some(Type::Pointer(pointer_to(btf, to))),
+            btf::Type::Array { element, count, .. } => {
+                if is_char(btf, element) {
+                    return Some(Type::Text { size: count });
+                }
+                let element = (depth < 8).then(|| self.btf_type_at(element, depth + 1))??;
+                Some(Type::Array {
+                    element: Box::new(element),
+                    count,
+                })
+            }
+            btf::Type::Struct(_) | btf::Type::Union(_) => Some(Type::Struct(btf.resolve(id))),
+            btf::Type::Enum(e) => {
+                let size = u8::try_from(e.size).ok().filter(|s| matches!(s, 1 | 2 | 4 | 8))?;
+                let signed = e.signed;
+                let names = self.enumeration_names(btf, btf.resolve(id));
+                let show = Show::Names(names);
+                Some(Type::Integer { size, signed, show })
+            }
+            _ => None,
+        }
+    }
+
+    fn enumeration_names(&mut self, btf: &Btf, id: TypeId) -> Names {
+        let collect = || match btf.ty(id) {
+            btf::Type::Enum(e) => e.values().map(|v| (v.value, v.name.to_owned())).collect(),
+            _ => Names::from([]),
+        };
+        self.names.entry(id).or_insert_with(collect).clone()
+    }
+
+    /// What lies at an address; `None` where that is not known.
+    pub(crate) fn pointee(&mut self, pointer: Pointer) -> Option<Type> {
+        if let Some(levels) = pointer.levels.checked_sub(1) {
+            let symbolic = levels == 0 && pointer.to == Pointee::Unknown;
+            return Some(Type::Pointer(Pointer {
+                levels,
+                trusted: false,
+                symbolic,
+                ..pointer
+            }));
+        }
+        match pointer.to {
+            Pointee::Unknown => None,
+            Pointee::Char => Some(Type::integer(1, true)),
+            Pointee::Integer { size, signed } => Some(Type::integer(size, signed)),
+            Pointee::Btf(id) => self.btf_type(id),
+        }
+    }
+
+    /// The type of a value that the catalog describes.
+    pub(crate) fn value_type(&mut self, ty: &ValueType) -> Option<Type> {
+        let pointer = |to, user| {
+            Type::Pointer(Pointer {
+                to,
+                levels: 0,
+                space: if user { Space::User } else { Space::Kernel },
+                trusted: false,
+                symbolic: to == Pointee::Unknown && !user,
+            })
+        };
+        Some(match ty {
+            ValueType::Btf(id) => self.btf_type(*id)?,
+            ValueType::Integer { size, signed, base } => Type::Integer {
+                size: *size,
+                signed: *signed,
+                show: Show::Number(*base),
+            },
+            ValueType::Bool => Type::Bool,
+            ValueType::Pointer { user } => pointer(Pointee::Unknown, *user),
+            ValueType::CString { user } => pointer(Pointee::Char, *user),
+            ValueType::Text { size } => Type::Text { size: *size },
+            ValueType::Array { element, count } => Type::Array {
+                element: Box::new(self.value_type(element)?),
+                count: *count,
+            },
+            ValueType::String => Type::String { max: STRING },
+            ValueType::Enumeration { size, signed, names } => Type::Integer {
+                size: *size,
+                signed: *signed,
+                show: Show::Names(names.clone()),
+            },
+            ValueType::Flags { size, names } => Type::Integer {
+                size: *size,
+                signed: false,
+                show: Show::Flags(names.clone()),
+            },
+        })
+    }
+
+    /// The type of a name as written in a cast, without its pointers and arrays.
+    fn named(&mut self, name: &TypeName) -> Checked<Pointee> {
+        if name.tag.is_none() {
+            match name.name.as_str() {
+                "void" => return Ok(Pointee::Unknown),
+                "char" => return Ok(Pointee::Char),
+                _ => {}
+            }
+            if let Some(Type::Integer { size, signed, .. }) = basic(&name.name) {
+                return Ok(Pointee::Integer { size, signed });
+            }
+        }
+        let written = spell(name);
+        let btf = self.need_btf(name.span, &format!("\"{written}\""))?;
+        let found = match name.tag {
+            Some(TypeTag::Struct) => btf.find(Kind::Struct, &name.name),
+            Some(TypeTag::Union) => btf.find(Kind::Union, &name.name),
+            Some(TypeTag::Enum) => btf.find(Kind::Enum, &name.name),
+            None => btf
+                .find_c(&name.name)
+                .or_else(|| btf.find(Kind::Struct, &name.name))
+                .or_else(|| btf.find(Kind::Union, &name.name)),
+        };
+        found.map(|id| Pointee::Btf(btf.resolve(id))).ok_or_else(|| {
+            let candidates = similar_types(btf, &name.name);
+            let hint = did_you_mean(&name.name, candidates.iter().copied());
+            let message = format!("this kernel has no type \"{written}\"");
+            self.report(Diagnostic::error(name.span, message).maybe_hint(hint))
+        })
+    }
+
+    /// A type as written.
+    pub(crate) fn written_type(&mut self, name: &TypeName) -> Checked<Type> {
+        let mut ty = if let Some(levels) = name.pointers.checked_sub(1) {
+            let to = self.named(name)?;
+            Type::Pointer(Pointer {
+                to,
+                levels: u8::try_from(levels).unwrap_or(u8::MAX),
+                space: Space::Kernel,
+                trusted: false,
+                symbolic: to == Pointee::Unknown && levels == 0,
+            })
+        } else if let Some(ty) = basic(&name.name).filter(|_| name.tag.is_none()) {
+            ty
+        } else {
+            let known = match self.named(name)? {
+                Pointee::Btf(id) => self.btf_type(id),
+                _ => None,
+            };
+            known.ok_or_else(|| {
+                let message = format!("values of type \"{}\" cannot be handled", spell(name));
+                self.error(name.span, message)
+            })?
+        };
+        for count in name.arrays.iter().rev() {
+            let count = count
+                .and_then(|n| u32::try_from(n).ok())
+                .ok_or_else(|| self.error(name.span, "the length of this array is missing or too large"))?;
+            let char = name.name == "char" && ty == Type::integer(1, true);
+            ty = match char {
+                true => Type::Text { size: count },
+                false => Type::Array {
+                    element: Box::new(ty),
+                    count,
+                },
+            };
+        }
+        Ok(ty)
+    }
+
+    /// Bytes that a value of the type takes in memory.
+    pub(crate) fn size_of(&self, ty: &Type) -> Option<u32> {
+        match ty {
+            Type::Integer { size, .. } => Some(u32::from(*size)),
+            Type::Bool => Some(1),
+            Type::Pointer(_) => Some(8),
+            Type::Text { size } => Some(*size),
+            Type::String { max } => Some(*max),
+            Type::Array { element, count } => self.size_of(element)?.checked_mul(*count),
+            Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
+            Type::Stack { max, .. } => max.checked_mul(8),
+        }
+    }
+
+    /// A type in words, for messages: `an integer of 4 bytes`, `struct file *`.
+    pub(crate) fn describe(&self, ty: &Type) -> String {
+        match ty {
+            Type::Integer { size: 8, .. } => "an integer".to_owned(),
+            Type::Integer { size, .. } => format!("an integer of {size} bytes"),
+            Type::Bool => "a truth value".to_owned(),
+            Type::Pointer(pointer) => self.describe_pointer(*pointer),
+            Type::Text { .. } | Type::String { .. } => "a text".to_owned(),
+            Type::Array { element, count } => format!("an array of {count} × {}", self.describe(element)),
+            Type::Struct(id) => self
+                .btf()
+                .map_or_else(|| "a struct".to_owned(), |btf| btf.render(*id)),
+            Type::Stack { .. } => "a stack".to_owned(),
+        }
+    }
+
+    fn describe_pointer(&self, pointer: Pointer) -> String {
+        let stars = "*".repeat(usize::from(pointer.levels) + 1);
+        match (pointer.to, self.btf()) {
+            (Pointee::Char, _) => format!("char {stars}"),
+            (Pointee::Integer { size, signed }, _) => {
+                format!(
+                    "{}int{} {stars}",
+                    if signed { "" } else { "u" },
+                    u32::from(size) * 8
+                )
+            }
+            (Pointee::Btf(id), Some(btf)) => format!("{} {stars}", btf.render(id)),
+            _ => format!("void {stars}"),
+        }
+    }
+
+    /// The type of a record's field; `None` for what cannot be recorded.
+    pub(crate) fn field_type(ty: &Type) -> Option<FieldType> {
+        Some(match ty {
+            Type::Integer { size, signed, show } => {
+                let (size, signed) = (*size, *signed);
+                match show {
+                    Show::Number(base) => FieldType::Integer {
+                        size,
+                        signed,
+                        base: *base,
+                    },
+                    Show::Names(names) => FieldType::Enumeration {
+                        size,
+                        signed,
+                        names: names.clone(),
+                    },
+                    Show::Flags(names) => FieldType::Flags {
+                        size,
+                        names: names.clone(),
+                    },
+                }
+            }
+            Type::Bool => FieldType::Bool,
+            Type::Pointer(pointer) => FieldType::Pointer {
+                symbolic: pointer.symbolic,
+            },
+            Type::Text { size } if *size > 0 => FieldType::Text { size: *size },
+            Type::String { max } => FieldType::String { max: *max },
+            Type::Array { element, count } if *count > 0 => FieldType::Array {
+                element: Box::new(Self::field_type(element)?),
+                count: *count,
+            },
+            Type::Stack { space, max } => FieldType::Stack {
+                space: *space,
+                max: *max,
+            },
+            Type::Text { .. } | Type::Array { .. } | Type::Struct(_) => return None,
+        })
+    }
+}
+
+impl Type {
+    /// An integer in hexadecimal.
+    pub(crate) const fn hexadecimal(size: u8) -> Self {
+        Self::Integer {
+            size,
+            signed: false,
+            show: Show::Number(Base::Hexadecimal),
+        }
+    }
+
+    /// Whether it is text of either kind.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self, Self::Text { .. } | Self::String { .. })
+    }
+}
+
+/// The pointer whose target is `to`, as found in memory.
+fn pointer_to(btf: &Btf, to: TypeId) -> Pointer {
+    let (mut id, mut levels, mut space, mut walkable) = (to, 0, Space::Kernel, true);
+    for _ in 0..CHAIN {
+        match btf.ty(id) {
+            btf::Type::TypeTag { name, ty } => {
+                if name == "user" {
+                    space = Space::User;
+                }
+                walkable &= name != "user" && name != "percpu";
+                id = ty;
+            }
+            btf::Type::Typedef { ty, .. }
+            | btf::Type::Const(ty)
+            | btf::Type::Volatile(ty)
+            | btf::Type::Restrict(ty) => id = ty,
+            btf::Type::Ptr(ty) => {
+                levels += 1;
+                id = ty;
+            }
+            _ => break,
+        }
+    }
+    let mut whole = false;
+    let to = match btf.ty(id) {
+        btf::Type::Int(_) if is_char(btf, id) => Pointee::Char,
+        btf::Type::Int(int) => match u8::try_from(int.size) {
+            Ok(size @ (1 | 2 | 4 | 8)) => Pointee::Integer {
+                size,
+                signed: int.signed,
+            },
+            _ => Pointee::Unknown,
+        },
+        btf::Type::Struct(_) | btf::Type::Union(_) => {
+            whole = true;
+            Pointee::Btf(id)
+        }
+        btf::Type::Fwd { name, union } => {
+            let kind = if union { Kind::Union } else { Kind::Struct };
+            Pointee::Btf(btf.find(kind, name).unwrap_or(id))
+        }
+        btf::Type::Enum(_) | btf::Type::Array { .. } => Pointee::Btf(id),
+        _ => Pointee::Unknown,
+    };
+    Pointer {
+        to,
+        levels,
+        space,
+        trusted: whole && walkable && levels == 0,
+        symbolic: to == Pointee::Unknown && levels == 0 && space == Space::Kernel,
+    }
+}
+
+fn is_char(btf: &Btf, id: TypeId) -> bool {
+    matches!(btf.resolved(id), btf::Type::Int(int) if int.size == 1 && (int.char || int.name == "char"))
+}
+
+/// A type's name as the user wrote it, without pointers.
+fn spell(name: &TypeName) -> String {
+    match name.tag {
+        Some(TypeTag::Struct) => format!("struct {}", name.name),
+        Some(TypeTag::Union) => format!("union {}", name.name),
+        Some(TypeTag::Enum) => format!("enum {}", name.name),
+        None => name.name.clone(),
+    }
+}
+
+/// Names of structs, unions, enumerations and typedefs about as long as `name` that begin like it: few enough to be
+/// compared with it one by one.
+fn similar_types<'b>(btf: &'b Btf, name: &str) -> Vec<&'b str> {
+    let first = name.chars().next();
+    btf.ids()
+        .filter(|id| {
+            matches!(
+                btf.kind(*id),
+                Some(Kind::Struct | Kind::Union | Kind::Enum | Kind::Enum64 | Kind::Typedef)
+            )
+        })
+        .map(|id| btf.name(id))
+        .filter(|n| n.chars().next() == first && n.len().abs_diff(name.len()) <= 3)
+        .collect()
+}

@@ -1,0 +1,361 @@
+//! Walks: members, indices, dereferences and addresses, each a chain of loads from the kernel's or the process's memory.
+//!
+//! A struct is never a value: it is [`ExprKind::Bytes`] at an address, and a member of it lies further on at the same
+//! address. So a walk through embedded structs is one load, and each pointer passed is one more.
+
+use super::expression::constant;
+use super::operator::{operation, scaled};
+use super::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Type};
+use super::{Checked, Checker};
+use crate::lang::ast::{Span, Spanned};
+use crate::lang::diag::{Diagnostic, nearest};
+use kestrel_bpf::btf::{Place, TypeId};
+use kestrel_trace::layout::Space;
+
+/// Where a value lies in memory.
+pub(super) struct Spot {
+    pub(super) address: Expr,
+    pub(super) offset: i64,
+    pub(super) access: Access,
+}
+
+impl Checker<'_> {
+    /// The value of type `ty` at a place in memory.
+    pub(super) fn value_at(&mut self, spot: Spot, ty: Type, span: Span) -> Checked<Expr> {
+        let Spot {
+            address,
+            offset,
+            access,
+        } = spot;
+        let address = Box::new(address);
+        let offset =
+            i32::try_from(offset).map_err(|_| self.error(span, "this lies too far from its address"))?;
+        if !ty.is_scalar() {
+            let size = self.size_of(&ty).unwrap_or(0);
+            let kind = ExprKind::Bytes {
+                address,
+                offset,
+                size,
+                access,
+            };
+            return Ok(Expr::new(kind, ty, span));
+        }
+        let (size, signed) = match &ty {
+            Type::Integer { size, signed, .. } => (*size, *signed),
+            Type::Bool => (1, false),
+            _ => (8, false),
+        };
+        let kind = ExprKind::Load {
+            address,
+            offset,
+            size,
+            signed,
+            access,
+        };
+        Ok(Expr::new(kind, reached(ty, access), span))
+    }
+
+    /// Where the struct lies that an expression is or points to.
+    fn struct_at(&mut self, base: Expr, name: &Spanned<String>) -> Checked<(Spot, TypeId)> {
+        match (base.ty.clone(), base.kind.clone()) {
+            (
+                Type::Struct(id),
+                ExprKind::Bytes {
+                    address,
+                    offset,
+                    access,
+                    ..
+                },
+            ) => {
+                let spot = Spot {
+                    address: *address,
+                    offset: i64::from(offset),
+                    access,
+                };
+                Ok((spot, id))
+            }
+            (
+                Type::Pointer(
+                    pointer @ Pointer {
+                        to: Pointee::Btf(id),
+                        levels: 0,
+                        ..
+                    },
+                ),
+                _,
+            ) if self.btf().is_some_and(|btf| btf.composite(id).is_some()) => Ok((target(base, pointer), id)),
+            (ty, _) => {
+                let message = format!("{} has no member \"{}\"", self.describe(&ty), name.node);
+                let mut diagnostic = Diagnostic::error(base.span, message);
+                let untyped = matches!(
+                    ty,
+                    Type::Integer { size: 8, .. }
+                        | Type::Pointer(Pointer {
+                            to: Pointee::Unknown,
+                            levels: 0,
+                            ..
+                        })
+                );
+                if untyped {
+                    let hint = format!("say what lies there: ((struct NAME *)…)->{}", name.node);
+                    diagnostic = diagnostic.hint(hint);
+                } else if matches!(ty, Type::Pointer(Pointer { levels: 1.., .. })) {
+                    diagnostic = diagnostic.hint("follow the pointer first: (*…)");
+                }
+                Err(self.report(diagnostic))
+            }
+        }
+    }
+
+    /// A member of a struct by its name.
+    pub(super) fn find_member(&mut self, id: TypeId, name: &Spanned<String>) -> Checked<Place> {
+        let btf = self.need_btf(name.span, "this member")?;
+        btf.find_member(id, &name.node).ok_or_else(|| {
+            let all = btf.member_names(id);
+            let message = format!("{} has no member \"{}\"", btf.render(id), name.node);
+            self.report(Diagnostic::error(name.span, message).hint(there_are(&name.node, &all)))
+        })
+    }
+
+    /// `base.name`, `base->name`.
+    pub(super) fn member(&mut self, base: Expr, name: &Spanned<String>, span: Span) -> Checked<Expr> {
+        let (mut spot, id) = self.struct_at(base, name)?;
+        let place = self.find_member(id, name)?;
+        let ty = self.btf_type(place.ty).ok_or_else(|| {
+            let what = self.btf().map_or_else(String::new, |btf| btf.render(place.ty));
+            self.error(name.span, format!("a member of type \"{what}\" cannot be read"))
+        })?;
+        let Some(bits) = place.bits else {
+            spot.offset += i64::from(place.offset());
+            return self.value_at(spot, ty, span);
+        };
+        self.bit_field(spot, place.bit_offset, bits, ty, span)
+    }
+
+    /// `bits` bits from bit `bit_offset` on after a spot; read as the smallest aligned integer that holds them.
+    fn bit_field(
+        &mut self,
+        mut spot: Spot,
+        bit_offset: u32,
+        bits: u32,
+        ty: Type,
+        span: Span,
+    ) -> Checked<Expr> {
+        let fits = |size: &u32| bit_offset % (size * 8) + bits <= size * 8;
+        let (size, start) = match [1, 2, 4, 8].into_iter().find(fits) {
+            Some(size) => (size, bit_offset / (size * 8) * size),
+            // Packed structs: an unaligned word, which only a probe read may take.
+            None => {
+                if spot.access == Access::Direct {
+                    spot.access = Access::Kernel;
+                }
+                (8, bit_offset / 8)
+            }
+        };
+        let shift = bit_offset - start * 8;
+        if shift + bits > 64 {
+            return Err(self.error(span, "this bit field spans more than eight bytes"));
+        }
+        spot.offset += i64::from(start);
+        let word = self.value_at(spot, Type::integer(size as u8, false), span)?;
+        let kind = ExprKind::BitField {
+            value: Box::new(word),
+            shift: shift as u8,
+            bits: bits as u8,
+            signed: ty.is_signed(),
+        };
+        Ok(Expr::new(kind, ty, span))
+    }
+
+    /// `base[index]` of an array or an address.
+    pub(super) fn index(&mut self, base: Expr, index: Expr, span: Span) -> Checked<Expr> {
+        let (element, count, spot) = match (base.ty.clone(), base.kind.clone()) {
+            (
+                Type::Array { .. } | Type::Text { .. },
+                ExprKind::Bytes {
+                    address,
+                    offset,
+                    access,
+                    ..
+                },
+            ) => {
+                let (element, count) = match base.ty.clone() {
+                    Type::Array { element, count } => (*element, count),
+                    Type::Text { size } => (Type::integer(1, true), size),
+                    _ => (Type::U64, 0),
+                };
+                let spot = Spot {
+                    address: *address,
+                    offset: i64::from(offset),
+                    access,
+                };
+                (element, Some(count).filter(|c| *c > 0), spot)
+            }
+            (Type::Pointer(pointer), _) => {
+                let element = self.pointee(pointer).ok_or_else(|| self.untyped(&base))?;
+                let mut spot = target(base, pointer);
+                // The verifier knows one struct at a trusted address, not its neighbours.
+                if spot.access == Access::Direct && index.constant() != Some(0) {
+                    spot.access = Access::Kernel;
+                }
+                (element, None, spot)
+            }
+            (ty, _) => {
+                let message = format!("{} has no elements", self.describe(&ty));
+                return Err(self.error(base.span, message));
+            }
+        };
+        self.element(spot, element, count, index, span)
+    }
+
+    /// Element `index` of elements that begin at a spot; a variable index beyond a known count gives zero.
+    fn element(
+        &mut self,
+        mut spot: Spot,
+        element: Type,
+        count: Option<u32>,
+        index: Expr,
+        span: Span,
+    ) -> Checked<Expr> {
+        let size = self.size_of(&element).ok_or_else(|| {
+            let message = format!("the size of {} is not known", self.describe(&element));
+            self.error(span, message)
+        })?;
+        if let Some(known) = index.constant() {
+            if let Some(count) = count.filter(|count| known >= u64::from(*count)) {
+                let message = format!("element {} of an array of {count}", known as i64);
+                let hint = format!("its elements are 0 to {}", count - 1);
+                return Err(self.report(Diagnostic::error(index.span, message).hint(hint)));
+            }
+            let bytes = (known as i64).checked_mul(i64::from(size));
+            spot.offset = bytes.and_then(|b| spot.offset.checked_add(b)).unwrap_or(i64::MAX);
+            return self.value_at(spot, element, span);
+        }
+        if matches!(spot.access, Access::Direct | Access::Context) {
+            spot.access = Access::Kernel; // plain loads want constant offsets
+        }
+        let bytes = scaled(index.clone(), size);
+        let far = operation(BinaryOp::Add, Type::U64, spot.address, bytes, span);
+        spot.address = match count {
+            None => far,
+            Some(count) => {
+                let count = constant(u64::from(count), Type::U64, span);
+                let inside = super::expression::comparison(CompareOp::Less, false, index, count, span);
+                let kind = ExprKind::Ternary {
+                    condition: Box::new(inside),
+                    then: Some(Box::new(far)),
+                    otherwise: Box::new(constant(0, Type::U64, span)),
+                };
+                Expr::new(kind, Type::U64, span)
+            }
+        };
+        self.value_at(spot, element, span)
+    }
+
+    /// `*pointer`.
+    pub(super) fn dereference(&mut self, pointer: Expr, span: Span) -> Checked<Expr> {
+        let Type::Pointer(to) = pointer.ty else {
+            let message = format!("{} is not an address", self.describe(&pointer.ty));
+            let hint = "say what lies there: *(uint32 *)…";
+            return Err(self.report(Diagnostic::error(pointer.span, message).hint(hint)));
+        };
+        let ty = self.pointee(to).ok_or_else(|| self.untyped(&pointer))?;
+        self.value_at(target(pointer, to), ty, span)
+    }
+
+    /// `&place`.
+    pub(super) fn address_of(&mut self, place: Expr, span: Span) -> Checked<Expr> {
+        let (ExprKind::Load {
+            address,
+            offset,
+            access,
+            ..
+        }
+        | ExprKind::Bytes {
+            address,
+            offset,
+            access,
+            ..
+        }) = place.kind
+        else {
+            return Err(self.error(place.span, "this has no address"));
+        };
+        let (to, levels) = match place.ty {
+            Type::Struct(id) => (Pointee::Btf(id), 0),
+            Type::Integer { size, signed, .. } => (Pointee::Integer { size, signed }, 0),
+            Type::Text { .. } => (Pointee::Char, 0),
+            Type::Pointer(inner) => (inner.to, inner.levels.saturating_add(1)),
+            _ => (Pointee::Unknown, 0),
+        };
+        let ty = Type::Pointer(Pointer {
+            to,
+            levels,
+            space: if access == Access::User {
+                Space::User
+            } else {
+                Space::Kernel
+            },
+            trusted: false,
+            symbolic: false,
+        });
+        let offset = constant(i64::from(offset) as u64, Type::I64, span);
+        if offset.constant() == Some(0) {
+            return Ok(Expr { ty, span, ..*address });
+        }
+        Ok(operation(BinaryOp::Add, ty, *address, offset, span))
+    }
+
+    fn untyped(&mut self, pointer: &Expr) -> super::Reported {
+        let hint = "say what lies there by a cast: (uint32 *)…";
+        self.report(Diagnostic::error(pointer.span, "what lies at this address is not known").hint(hint))
+    }
+}
+
+/// What a pointer points to.
+fn target(base: Expr, pointer: Pointer) -> Spot {
+    let access = match (pointer.space, pointer.trusted) {
+        (Space::User, _) => Access::User,
+        (Space::Kernel, true) => Access::Direct,
+        (Space::Kernel, false) => Access::Kernel,
+    };
+    Spot {
+        address: base,
+        offset: 0,
+        access,
+    }
+}
+
+/// The type of a value that was reached with `access`: a pointer is trusted only after a direct walk.
+fn reached(ty: Type, access: Access) -> Type {
+    match ty {
+        Type::Pointer(pointer) => Type::Pointer(Pointer {
+            trusted: pointer.trusted && access == Access::Direct,
+            space: if access == Access::User {
+                Space::User
+            } else {
+                pointer.space
+            },
+            ..pointer
+        }),
+        ty => ty,
+    }
+}
+
+/// What there is in place of `name`: the nearest names, or else the first ones.
+pub(super) fn there_are(name: &str, all: &[&str]) -> String {
+    const MOST: usize = 16;
+    if all.is_empty() {
+        return "it has none".to_owned();
+    }
+    let near = nearest(name, all.iter().copied());
+    if all.len() > MOST && !near.is_empty() {
+        return format!("near it: {} ({} in all)", near.join(", "), all.len());
+    }
+    let more = if all.len() > MOST {
+        format!(", … ({} in all)", all.len())
+    } else {
+        String::new()
+    };
+    let shown: Vec<&str> = all.iter().copied().take(MOST).collect();
+    format!("there are: {}{more}", shown.join(", "))
+}

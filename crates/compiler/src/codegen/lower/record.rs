@@ -1,0 +1,380 @@
+//! Writing one record: everything that calls helpers first, then reserve, plain stores, copies of the tail, commit.
+//!
+//! ```text
+//!   strings, stacks, probe reads, helpers  ->  registers and staged bytes       (may be slow, may be interrupted)
+//!   [preemption off]  reserve(size)        ->  record, or refused
+//!   pid, tid; fixed fields; counts         ->  stores; context and arguments are read only now, so that few registers are held
+//!   stacks, then strings                   ->  copied from where they were staged
+//!   commit  [preemption on]
+//! ```
+
+use super::Lower;
+use super::text::Bytes;
+use super::value::width;
+use crate::check::tree::{Access, Expr, ExprKind, Intrinsic, Record};
+use crate::context::EventNumber;
+use crate::error::Error;
+use crate::ir::{AluOp, Bits, Condition, Operand, Slot, Vreg, Width, helper};
+use crate::sink::Size;
+use kestrel_bpf::code::SourceRange as Span;
+use kestrel_trace::layout::{Field, FieldType, Layout, Space};
+
+/// Offsets of the common context: process and thread id, `u32` each.
+const PID: i16 = 8;
+const TID: i16 = 12;
+/// `BPF_F_USER_STACK`.
+const USER_STACK: i64 = 1 << 8;
+/// Bytes that are worth a copy word by word; more are read straight into the record.
+const WORDS: u32 = 64;
+
+/// What is left to do for a field once there is a record.
+enum Plan<'e> {
+    /// Evaluate it: it calls nothing.
+    Late(&'e Expr),
+    /// Store it.
+    Ready(Operand),
+    /// Copy bytes word by word.
+    Copy(Bytes),
+    /// Store known bytes.
+    Text(&'e [u8]),
+    /// Read memory straight into the record.
+    Read { from: Vreg, access: Access },
+    /// Store its count and copy its elements to the tail.
+    Tail(Staged),
+}
+
+/// A variable field's elements.
+#[derive(Clone, Copy)]
+struct Staged {
+    slot: Slot,
+    /// Bytes.
+    length: Vreg,
+    /// Most bytes as the verifier sees it.
+    bound: u32,
+}
+
+impl Lower<'_> {
+    /// Writes one record.
+    pub(super) fn record(&mut self, record: &Record, span: Span) -> Result<(), Error> {
+        if record.values.len() != record.layout.fields().len() {
+            return Err(Error::Malformed {
+                what: "a record with more or fewer values than its layout has fields",
+                span,
+            });
+        }
+        let identity = self.intrinsic_at(Intrinsic::PidTgid, span)?;
+        let fields: Vec<(&Field, &Expr)> = record.layout.fields().iter().zip(&record.values).collect();
+        let mut plans = Vec::with_capacity(fields.len());
+        for (field, value) in &fields {
+            plans.push(self.prepare(&field.ty, value)?);
+        }
+        let number = self.number(record);
+        let size = self.record_size(&record.layout, &plans, span)?;
+        let guarded = self.context.preemptible
+            && self.context.features.preempt_disable
+            && self.sink.wants_preemption_off();
+        let (refused, join) = (self.b.cold_block(), self.b.block());
+        if guarded {
+            self.b.kfunc("bpf_preempt_disable", &[]);
+        }
+        let reservation = self
+            .sink
+            .reserve(&mut self.b, number, size, refused)
+            .map_err(|reason| Error::Sink { reason, span })?;
+        let to = reservation.record;
+        self.identity(identity, to);
+        for ((field, _), plan) in fields.iter().zip(&plans) {
+            self.fill(field, plan, to)?;
+        }
+        self.tail(&record.layout, &plans, to);
+        self.b.at(span);
+        self.sink.commit(&mut self.b, reservation);
+        for (at, end) in [(None, join), (Some(refused), join)] {
+            at.into_iter().for_each(|block| self.b.switch_to(block));
+            if guarded {
+                self.b.kfunc("bpf_preempt_enable", &[]);
+            }
+            self.b.jump(end);
+        }
+        self.b.switch_to(join);
+        Ok(())
+    }
+
+    /// The number of this record: the event's, plus its place among the probe's records.
+    fn number(&mut self, record: &Record) -> Operand {
+        let index = self
+            .records
+            .iter()
+            .position(|r| std::ptr::eq(*r, record))
+            .unwrap_or(0);
+        match self.context.number {
+            EventNumber::Constant(number) => Operand::Imm(i64::from(number) + index as i64),
+            EventNumber::Cookie => {
+                let context = self.b.context();
+                let cookie = self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()]);
+                if index == 0 {
+                    cookie.into()
+                } else {
+                    self.b.add(cookie, index as i64).into()
+                }
+            }
+        }
+    }
+
+    fn intrinsic_at(&mut self, intrinsic: Intrinsic, span: Span) -> Result<Vreg, Error> {
+        let expr = Expr::new(
+            ExprKind::Intrinsic(intrinsic),
+            crate::check::tree::Type::U64,
+            span,
+        );
+        self.value(&expr)
+    }
+
+    /// Does what must be done before there is a record.
+    fn prepare<'e>(&mut self, ty: &FieldType, value: &'e Expr) -> Result<Plan<'e>, Error> {
+        let outer = self.b.span();
+        self.b.at(value.span);
+        let plan = match (ty, &value.kind) {
+            (FieldType::String { max }, ExprKind::ReadString { address, space, .. }) => {
+                Plan::Tail(self.stage_string(address, *space, *max)?)
+            }
+            (FieldType::Stack { max, .. }, ExprKind::Stack { space, .. }) => {
+                Plan::Tail(self.stage_stack(*space, *max))
+            }
+            (_, ExprKind::Text(text)) => Plan::Text(text),
+            (
+                _,
+                ExprKind::Bytes {
+                    address,
+                    offset,
+                    size,
+                    access,
+                },
+            ) if *size > WORDS => {
+                let address = self.value(address)?;
+                let from = self.b.add(address, *offset);
+                Plan::Read {
+                    from,
+                    access: *access,
+                }
+            }
+            (_, ExprKind::Bytes { .. } | ExprKind::Comm) => Plan::Copy(self.stage(value, u32::MAX)?),
+            _ if self.is_late(value) => Plan::Late(value),
+            (
+                _,
+                ExprKind::Load {
+                    address,
+                    offset,
+                    size,
+                    access: access @ (Access::Kernel | Access::User),
+                    ..
+                },
+            ) if scalar_size(ty).is_some_and(|s| s <= *size) => {
+                // What the helper read may stay where it is until it is stored.
+                let address = self.value(address)?;
+                let slot = self.b.slot(u32::from(*size), 8);
+                self.probe_read(*access, slot, u32::from(*size), address, *offset);
+                Plan::Copy(Bytes::of_slot(slot))
+            }
+            _ => Plan::Ready(self.operand(value)?),
+        };
+        self.b.at(outer);
+        Ok(plan)
+    }
+
+    /// Whether evaluating it calls no helper, so that it can wait until its register is needed.
+    fn is_late(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Constant(_) | ExprKind::ContextPointer | ExprKind::Variable(_) => true,
+            ExprKind::Load { address, access, .. } => {
+                matches!(access, Access::Context | Access::Direct) && self.is_late(address)
+            }
+            ExprKind::BitField { value, .. }
+            | ExprKind::Unary { value, .. }
+            | ExprKind::Convert { value, .. } => self.is_late(value),
+            ExprKind::Binary { left, right, .. }
+            | ExprKind::Compare { left, right, .. }
+            | ExprKind::Logic { left, right, .. } => self.is_late(left) && self.is_late(right),
+            ExprKind::Ternary {
+                condition,
+                then,
+                otherwise,
+            } => {
+                self.is_late(condition)
+                    && then.as_ref().is_none_or(|t| self.is_late(t))
+                    && self.is_late(otherwise)
+            }
+            ExprKind::Intrinsic(intrinsic) => self.known.get(*intrinsic).is_some(),
+            _ => false,
+        }
+    }
+
+    fn stage_string(&mut self, address: &Expr, space: Space, max: u32) -> Result<Staged, Error> {
+        let slot = self.b.slot(max + 1, 8);
+        let result = self.read_string(slot, address, space, max)?;
+        let length = self.b.sub(result, 1);
+        Ok(self.bounded(slot, length, max, !0))
+    }
+
+    fn stage_stack(&mut self, space: Space, max: u32) -> Staged {
+        let slot = self.b.slot(max * 8, 8);
+        let (place, context) = (self.b.slot_address(slot, 0), self.b.context());
+        let flags = match space {
+            Space::Kernel => 0,
+            Space::User => USER_STACK,
+        };
+        let length = self.b.helper(
+            helper::GET_STACK,
+            &[context.into(), place.into(), (max * 8).into(), flags.into()],
+        );
+        self.bounded(slot, length, max * 8, !7)
+    }
+
+    /// Takes a length beyond `max` (an error, seen as unsigned) as 0. The mask says so to the verifier where the comparison does
+    /// not: kernels before 6.9 forget what a comparison told them of a value that lives in memory.
+    fn bounded(&mut self, slot: Slot, length: Vreg, max: u32, keep: i64) -> Staged {
+        let result = self.b.vreg();
+        self.b.assign(result, length);
+        let (error, next) = (self.b.cold_block(), self.b.block());
+        self.b.branch(Condition::Greater, result, max, error, next);
+        self.b.switch_to(error);
+        self.b.assign(result, 0);
+        self.b.jump(next);
+        self.b.switch_to(next);
+        let bound = (max + 1).next_power_of_two() - 1;
+        let length = self.b.alu(AluOp::And, Bits::B64, result, i64::from(bound) & keep);
+        Staged { slot, length, bound }
+    }
+
+    /// The record's size: constant, or the sum of its parts rounded up to 8.
+    fn record_size(&mut self, layout: &Layout, plans: &[Plan<'_>], span: Span) -> Result<Size, Error> {
+        if let Some(size) = layout.constant_size() {
+            return Ok(Size::Constant(size));
+        }
+        let staged: Vec<Staged> = plans.iter().filter_map(Plan::tail).collect();
+        let needed = layout.fixed_end() + staged.iter().map(|s| s.bound).sum::<u32>();
+        let limit = self.sink.slack();
+        if needed > limit {
+            return Err(Error::TailTooLarge { needed, limit, span });
+        }
+        let lengths = staged.iter().map(|s| s.length);
+        let sum = lengths.reduce(|sum, length| self.b.add(sum, length));
+        let Some(sum) = sum else {
+            return Err(Error::Malformed {
+                what: "a variable field without a variable value",
+                span,
+            });
+        };
+        let padded = self.b.add(sum, layout.fixed_end() + 7);
+        Ok(Size::Variable {
+            value: self.b.and(padded, -8),
+            max: layout.max_size(),
+        })
+    }
+
+    /// Process and thread id; the helper gives them the other way round.
+    fn identity(&mut self, pid_tgid: Vreg, to: Vreg) {
+        self.b.store(Width::B4, to, TID, pid_tgid);
+        let pid = self.b.shift_right(pid_tgid, 32);
+        self.b.store(Width::B4, to, PID, pid);
+    }
+
+    /// Fills a field of the fixed part.
+    fn fill(&mut self, field: &Field, plan: &Plan<'_>, to: Vreg) -> Result<(), Error> {
+        let offset = field.offset();
+        match plan {
+            Plan::Late(expr) => {
+                let value = self.operand(expr)?;
+                self.b.at(expr.span);
+                self.scalar(field, expr, to, value)?;
+            }
+            Plan::Ready(value) => {
+                let (to, offset) = self.near(to, offset.cast_signed());
+                let width = scalar_size(&field.ty).and_then(|s| Width::from_bytes(s.into()));
+                let width = width.ok_or(Error::Malformed {
+                    what: "a number for a field that is not one",
+                    span: self.b.span(),
+                })?;
+                self.b.store(width, to, offset, *value);
+            }
+            Plan::Copy(bytes) => self.copy(*bytes, fixed_size(&field.ty), to, offset),
+            Plan::Text(text) => self.store_text(text, fixed_size(&field.ty), to, offset),
+            Plan::Read { from, access } => {
+                let place = self.b.add(to, offset);
+                let helper = self.reader(*access);
+                let size = fixed_size(&field.ty);
+                self.b
+                    .helper(helper, &[place.into(), size.into(), (*from).into()]);
+            }
+            Plan::Tail(staged) => {
+                let count = match field.ty {
+                    FieldType::Stack { .. } => self.b.shift_right(staged.length, 3),
+                    _ => staged.length,
+                };
+                let (to, offset) = self.near(to, offset.cast_signed());
+                self.b.store(Width::B2, to, offset, count);
+            }
+        }
+        Ok(())
+    }
+
+    fn scalar(&mut self, field: &Field, expr: &Expr, to: Vreg, value: Operand) -> Result<(), Error> {
+        let size = scalar_size(&field.ty).ok_or(Error::Malformed {
+            what: "a number for a field that is not one",
+            span: expr.span,
+        })?;
+        let (to, offset) = self.near(to, field.offset().cast_signed());
+        self.b.store(width(size, expr)?, to, offset, value);
+        Ok(())
+    }
+
+    /// Copies the elements of variable fields behind the fixed part, one after the other.
+    fn tail(&mut self, layout: &Layout, plans: &[Plan<'_>], to: Vreg) {
+        let mut place: Option<Vreg> = None;
+        for field in layout.tail() {
+            let index = layout.fields().iter().position(|f| std::ptr::eq(f, field));
+            let Some(staged) = index.and_then(|i| plans.get(i)).and_then(Plan::tail) else {
+                continue;
+            };
+            let at = match place {
+                Some(at) => at,
+                None => self.b.add(to, layout.fixed_end()),
+            };
+            let from = self.b.slot_address(staged.slot, 0);
+            let helper = self.reader(Access::Kernel);
+            self.b
+                .helper(helper, &[at.into(), staged.length.into(), from.into()]);
+            place = Some(self.b.add(at, staged.length));
+        }
+    }
+}
+
+impl Plan<'_> {
+    fn tail(&self) -> Option<Staged> {
+        match self {
+            Self::Tail(staged) => Some(*staged),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of a field that holds one number.
+fn scalar_size(ty: &FieldType) -> Option<u8> {
+    match ty {
+        FieldType::Integer { size, .. }
+        | FieldType::Enumeration { size, .. }
+        | FieldType::Flags { size, .. } => Some(*size),
+        FieldType::Bool => Some(1),
+        FieldType::Pointer { .. } => Some(8),
+        _ => None,
+    }
+}
+
+/// Bytes of a field of fixed size.
+fn fixed_size(ty: &FieldType) -> u32 {
+    match ty {
+        FieldType::Text { size } => *size,
+        FieldType::Array { element, count } => fixed_size(element) * count,
+        other => scalar_size(other).map_or(0, u32::from),
+    }
+}

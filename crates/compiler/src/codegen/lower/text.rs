@@ -1,0 +1,196 @@
+//! Bytes in memory: bringing them where plain loads reach them, comparing texts, copying into a record.
+
+use super::Lower;
+use crate::check::tree::{Access, Expr, ExprKind};
+use crate::error::Error;
+use crate::ir::{BlockId, Condition, Slot, Vreg, Width, helper};
+use kestrel_trace::layout::Space;
+
+/// Bytes that plain loads reach.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bytes {
+    at: At,
+    offset: i32,
+    /// What offsets of accesses must be multiples of, up to their own size.
+    aligned: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum At {
+    Pointer(Vreg),
+    Slot(Slot),
+}
+
+impl Bytes {
+    /// A whole frame object.
+    pub(super) fn of_slot(slot: Slot) -> Self {
+        Self {
+            at: At::Slot(slot),
+            offset: 0,
+            aligned: false,
+        }
+    }
+
+    /// Cuts `size` bytes into accesses: offset within the bytes, and width.
+    fn cut(self, size: u32) -> Vec<(i32, Width)> {
+        let mut cuts = Vec::new();
+        let mut at = 0u32;
+        while at < size {
+            let fits = |w: &Width| {
+                let absolute = self.offset + at.cast_signed();
+                w.bytes() <= size - at && (!self.aligned || absolute % w.bytes().cast_signed() == 0)
+            };
+            let width = [Width::B8, Width::B4, Width::B2]
+                .into_iter()
+                .find(fits)
+                .unwrap_or(Width::B1);
+            cuts.push((at.cast_signed(), width));
+            at += width.bytes();
+        }
+        cuts
+    }
+}
+
+impl Lower<'_> {
+    /// Brings bytes within reach. A string is read up to `limit` bytes and its NUL (at most its own `max`).
+    pub(super) fn stage(&mut self, expr: &Expr, limit: u32) -> Result<Bytes, Error> {
+        match &expr.kind {
+            ExprKind::Bytes {
+                address,
+                offset,
+                size,
+                access,
+            } => {
+                let address = self.value(address)?;
+                match access {
+                    Access::Context | Access::Direct => Ok(Bytes {
+                        at: At::Pointer(address),
+                        offset: *offset,
+                        // Programs on classic tracepoints may read their entry only so.
+                        aligned: *access == Access::Context,
+                    }),
+                    Access::Kernel | Access::User => {
+                        let size = *size;
+                        let slot = self.b.slot(size, 8);
+                        self.probe_read(*access, slot, size, address, *offset);
+                        Ok(Bytes::of_slot(slot))
+                    }
+                }
+            }
+            ExprKind::Comm => {
+                let slot = self.b.slot(16, 8);
+                let place = self.b.slot_address(slot, 0);
+                self.b
+                    .helper(helper::GET_CURRENT_COMM, &[place.into(), 16.into()]);
+                Ok(Bytes::of_slot(slot))
+            }
+            ExprKind::ReadString { address, space, max } => {
+                let max = (*max).min(limit);
+                let slot = self.b.slot(max + 1, 8);
+                // Comparing by words looks past the string's NUL: at zeros, not at what was left on the stack.
+                let place = self.b.slot_address(slot, 0);
+                self.store_text(&[], max + 1, place, 0);
+                self.read_string(slot, address, *space, max)?;
+                Ok(Bytes::of_slot(slot))
+            }
+            _ => Err(Error::Malformed {
+                what: "a number where bytes are wanted",
+                span: expr.span,
+            }),
+        }
+    }
+
+    /// Reads a string into a frame object of `max + 1` bytes; gives what the helper returned: its length with the NUL, or an error.
+    pub(super) fn read_string(
+        &mut self,
+        slot: Slot,
+        address: &Expr,
+        space: Space,
+        max: u32,
+    ) -> Result<Vreg, Error> {
+        let address = self.value(address)?;
+        let place = self.b.slot_address(slot, 0);
+        let helper = match (self.context.features.probe_read_kernel, space) {
+            (false, _) => helper::PROBE_READ_STR,
+            (true, Space::User) => helper::PROBE_READ_USER_STR,
+            (true, Space::Kernel) => helper::PROBE_READ_KERNEL_STR,
+        };
+        let args = [place.into(), (max + 1).into(), address.into()];
+        Ok(self.b.helper(helper, &args))
+    }
+
+    /// Loads `width` bytes at `within`.
+    fn load_bytes(&mut self, bytes: Bytes, within: i32, width: Width) -> Vreg {
+        let offset = bytes.offset + within;
+        match bytes.at {
+            At::Pointer(base) => {
+                let (base, offset) = self.near(base, offset);
+                self.b.load(width, base, offset)
+            }
+            At::Slot(slot) => {
+                let place = self.b.slot_address(slot, offset.cast_unsigned());
+                self.b.load(width, place, 0)
+            }
+        }
+    }
+
+    /// Copies `size` bytes to `to + offset`, word by word.
+    pub(super) fn copy(&mut self, bytes: Bytes, size: u32, to: Vreg, offset: u32) {
+        for (within, width) in bytes.cut(size) {
+            let word = self.load_bytes(bytes, within, width);
+            let (to, offset) = self.near(to, offset.cast_signed() + within);
+            self.b.store(width, to, offset, word);
+        }
+    }
+
+    /// Stores known bytes at `to + offset`, word by word.
+    pub(super) fn store_text(&mut self, text: &[u8], size: u32, to: Vreg, offset: u32) {
+        let unaligned = Bytes {
+            at: At::Pointer(to),
+            offset: 0,
+            aligned: false,
+        };
+        for (within, width) in unaligned.cut(size) {
+            let (to, offset) = self.near(to, offset.cast_signed() + within);
+            self.b.store(width, to, offset, word_of(text, within, width));
+        }
+    }
+
+    /// Ends the current block: goes to `equal` where both texts are equal up to their NUL.
+    pub(super) fn text_equal(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        bytes: u32,
+        equal: BlockId,
+        different: BlockId,
+    ) -> Result<(), Error> {
+        let left = self.stage(left, bytes)?;
+        if let ExprKind::Text(text) = &right.kind {
+            for (within, width) in left.cut(bytes) {
+                let word = self.load_bytes(left, within, width);
+                self.b
+                    .branch_if(Condition::NotEqual, word, word_of(text, within, width), different);
+            }
+        } else {
+            let right = self.stage(right, bytes)?;
+            for within in 0..bytes.cast_signed() {
+                let l = self.load_bytes(left, within, Width::B1);
+                let r = self.load_bytes(right, within, Width::B1);
+                self.b.branch_if(Condition::NotEqual, l, r, different);
+                self.b.branch_if(Condition::Equal, l, 0, equal);
+            }
+        }
+        self.b.jump(equal);
+        Ok(())
+    }
+}
+
+/// The number that a load of these bytes gives; bytes past the end are 0.
+fn word_of(text: &[u8], within: i32, width: Width) -> i64 {
+    let from = within.cast_unsigned() as usize;
+    let mut word = [0; 8];
+    let bytes = text.iter().skip(from).take(width.bytes() as usize);
+    word.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
+    i64::from_le_bytes(word)
+}

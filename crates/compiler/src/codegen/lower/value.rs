@@ -1,0 +1,376 @@
+//! Scalars and conditions: each expression becomes one register, or the flow of control itself where only its truth is wanted.
+
+use super::Lower;
+use super::known::Known;
+use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Intrinsic, UnaryOp};
+use crate::error::Error;
+use crate::ir::{AluOp, Bits, BlockId, Condition, Helper, Operand, Slot, Vreg, Width, helper};
+
+impl Lower<'_> {
+    /// A scalar, as a number where it is one.
+    pub(super) fn operand(&mut self, expr: &Expr) -> Result<Operand, Error> {
+        match expr.kind {
+            ExprKind::Constant(n) => Ok(Operand::Imm(n.cast_signed())),
+            _ => self.value(expr).map(Operand::Reg),
+        }
+    }
+
+    /// A scalar in a register.
+    pub(super) fn value(&mut self, expr: &Expr) -> Result<Vreg, Error> {
+        let outer = self.b.span();
+        self.b.at(expr.span);
+        let value = self.value_here(expr);
+        self.b.at(outer);
+        value
+    }
+
+    fn value_here(&mut self, expr: &Expr) -> Result<Vreg, Error> {
+        match &expr.kind {
+            ExprKind::Constant(n) => Ok(self.b.constant(n.cast_signed())),
+            ExprKind::ContextPointer => Ok(self.b.context()),
+            ExprKind::Load {
+                address,
+                offset,
+                size,
+                signed,
+                access,
+            } => self.load(address, *offset, width(*size, expr)?, *signed, *access),
+            ExprKind::BitField {
+                value,
+                shift,
+                bits,
+                signed,
+            } => {
+                let value = self.value(value)?;
+                Ok(self.bit_field(value, u32::from(*shift), u32::from(*bits), *signed))
+            }
+            ExprKind::Intrinsic(intrinsic) => self.intrinsic(*intrinsic, expr),
+            ExprKind::Unary { op, value } => {
+                let value = self.value(value)?;
+                Ok(match op {
+                    UnaryOp::Negate => self.b.mul(value, -1),
+                    UnaryOp::BitNot => self.b.alu(AluOp::Xor, Bits::B64, value, -1),
+                    UnaryOp::Not => self.b.compare(Condition::Equal, value, 0),
+                })
+            }
+            ExprKind::Binary {
+                op,
+                signed,
+                left,
+                right,
+            } => self.binary(*op, *signed, left, right),
+            ExprKind::Compare {
+                op,
+                signed,
+                left,
+                right,
+            } => {
+                let left = self.value(left)?;
+                let right = self.operand(right)?;
+                Ok(self.b.compare(condition(*op, *signed), left, right))
+            }
+            ExprKind::Logic { .. } | ExprKind::TextEqual { .. } => self.truth(expr),
+            ExprKind::Ternary {
+                condition,
+                then,
+                otherwise,
+            } => self.ternary(condition, then.as_deref(), otherwise),
+            ExprKind::Convert { value, size, signed } => {
+                let value = self.value(value)?;
+                Ok(self.b.extend(value, width(*size, expr)?, *signed))
+            }
+            ExprKind::Variable(id) => self
+                .variables
+                .get(id.0 as usize)
+                .copied()
+                .ok_or(Error::Malformed {
+                    what: "a variable that was not declared",
+                    span: expr.span,
+                }),
+            ExprKind::Text(_)
+            | ExprKind::Bytes { .. }
+            | ExprKind::Comm
+            | ExprKind::ReadString { .. }
+            | ExprKind::Stack { .. } => Err(Error::Malformed {
+                what: "bytes where a number is wanted",
+                span: expr.span,
+            }),
+        }
+    }
+
+    fn load(
+        &mut self,
+        address: &Expr,
+        offset: i32,
+        width: Width,
+        signed: bool,
+        access: Access,
+    ) -> Result<Vreg, Error> {
+        let address = self.value(address)?;
+        match access {
+            Access::Context | Access::Direct => {
+                let (base, offset) = self.near(address, offset);
+                Ok(self.b.load_extended(width, signed, base, offset))
+            }
+            Access::Kernel | Access::User => {
+                let slot = self.b.slot(width.bytes(), 8);
+                self.probe_read(access, slot, width.bytes(), address, offset);
+                let place = self.b.slot_address(slot, 0);
+                Ok(self.b.load_extended(width, signed, place, 0))
+            }
+        }
+    }
+
+    /// Base and offset that a memory access can name.
+    pub(super) fn near(&mut self, base: Vreg, offset: i32) -> (Vreg, i16) {
+        match i16::try_from(offset) {
+            Ok(offset) => (base, offset),
+            Err(_) => (self.b.add(base, offset), 0),
+        }
+    }
+
+    /// Reads `size` bytes into a frame object; they become zero where the memory cannot be read.
+    pub(super) fn probe_read(&mut self, access: Access, slot: Slot, size: u32, address: Vreg, offset: i32) {
+        let to = self.b.slot_address(slot, 0);
+        let from = self.b.add(address, offset);
+        let helper = self.reader(access);
+        self.b.helper(helper, &[to.into(), size.into(), from.into()]);
+    }
+
+    /// The helper that reads this memory. Without the two kinds the kernel has one for both (before Linux 5.5).
+    pub(super) fn reader(&self, access: Access) -> Helper {
+        match (self.context.features.probe_read_kernel, access) {
+            (false, _) => helper::PROBE_READ,
+            (true, Access::User) => helper::PROBE_READ_USER,
+            (true, _) => helper::PROBE_READ_KERNEL,
+        }
+    }
+
+    fn bit_field(&mut self, value: Vreg, shift: u32, bits: u32, signed: bool) -> Vreg {
+        if bits == 0 || bits + shift > 64 {
+            return self.b.constant(0);
+        }
+        let up = self.b.shift_left(value, 64 - bits - shift);
+        let op = if signed {
+            AluOp::ShiftRightSigned
+        } else {
+            AluOp::ShiftRight
+        };
+        self.b.alu(op, Bits::B64, up, 64 - bits)
+    }
+
+    pub(super) fn intrinsic(&mut self, intrinsic: Intrinsic, expr: &Expr) -> Result<Vreg, Error> {
+        if let Some(v) = self.known.get(intrinsic) {
+            return Ok(v);
+        }
+        let helper = match intrinsic {
+            Intrinsic::PidTgid => helper::GET_CURRENT_PID_TGID,
+            Intrinsic::UidGid => helper::GET_CURRENT_UID_GID,
+            Intrinsic::Cpu => helper::GET_SMP_PROCESSOR_ID,
+            Intrinsic::Nanoseconds => helper::KTIME_GET_NS,
+            Intrinsic::Random => helper::GET_PRANDOM_U32,
+            Intrinsic::Cgroup => helper::GET_CURRENT_CGROUP_ID,
+            Intrinsic::CurrentTask => helper::GET_CURRENT_TASK,
+            Intrinsic::CurrentTaskBtf => helper::GET_CURRENT_TASK_BTF,
+            Intrinsic::FunctionAddress => helper::GET_FUNC_IP,
+            Intrinsic::StartTime => {
+                let v = self.sink.start_time(&mut self.b).map_err(|reason| Error::Sink {
+                    reason,
+                    span: expr.span,
+                })?;
+                self.known.put(intrinsic, v);
+                return Ok(v);
+            }
+        };
+        let v = match intrinsic {
+            Intrinsic::FunctionAddress => {
+                let context = self.b.context();
+                self.b.helper(helper, &[context.into()])
+            }
+            _ => self.b.helper(helper, &[]),
+        };
+        self.known.put(intrinsic, v);
+        Ok(v)
+    }
+
+    fn binary(&mut self, op: BinaryOp, signed: bool, left: &Expr, right: &Expr) -> Result<Vreg, Error> {
+        let left = self.value(left)?;
+        let right = self.operand(right)?;
+        let op = match op {
+            BinaryOp::Add => AluOp::Add,
+            BinaryOp::Subtract => AluOp::Sub,
+            BinaryOp::Multiply => AluOp::Mul,
+            BinaryOp::Divide if signed => return Ok(self.signed_division(AluOp::Div, left, right)),
+            BinaryOp::Modulo if signed => return Ok(self.signed_division(AluOp::Mod, left, right)),
+            BinaryOp::Divide => AluOp::Div,
+            BinaryOp::Modulo => AluOp::Mod,
+            BinaryOp::ShiftLeft => AluOp::ShiftLeft,
+            BinaryOp::ShiftRight if signed => AluOp::ShiftRightSigned,
+            BinaryOp::ShiftRight => AluOp::ShiftRight,
+            BinaryOp::And => AluOp::And,
+            BinaryOp::Or => AluOp::Or,
+            BinaryOp::Xor => AluOp::Xor,
+        };
+        Ok(self.b.alu(op, Bits::B64, left, right))
+    }
+
+    /// Signed division by way of magnitudes, since BPF's own is of Linux 6.6: `(|l| op |r|)` with the sign put back. The
+    /// quotient is negative where the signs differ, the remainder where the dividend is. A divisor of 0 gives 0 and the dividend.
+    fn signed_division(&mut self, op: AluOp, left: Vreg, right: Operand) -> Vreg {
+        let right = self.b.materialize(right);
+        let (left_sign, left) = self.magnitude(left);
+        let (right_sign, right) = self.magnitude(right);
+        let magnitude = self.b.alu(op, Bits::B64, left, right);
+        let sign = match op {
+            AluOp::Div => self.b.alu(AluOp::Xor, Bits::B64, left_sign, right_sign),
+            _ => left_sign,
+        };
+        let flipped = self.b.alu(AluOp::Xor, Bits::B64, magnitude, sign);
+        self.b.sub(flipped, sign)
+    }
+
+    /// Sign (0 or -1) and absolute value.
+    fn magnitude(&mut self, value: Vreg) -> (Vreg, Vreg) {
+        let sign = self.b.alu(AluOp::ShiftRightSigned, Bits::B64, value, 63);
+        let flipped = self.b.alu(AluOp::Xor, Bits::B64, value, sign);
+        (sign, self.b.sub(flipped, sign))
+    }
+
+    /// 1 or 0, by way of the flow of control.
+    fn truth(&mut self, expr: &Expr) -> Result<Vreg, Error> {
+        let (yes, no, join) = (self.b.block(), self.b.block(), self.b.block());
+        let result = self.b.vreg();
+        let (known_yes, known_no) = self.condition(expr, yes, no)?;
+        for (block, value) in [(yes, 1), (no, 0)] {
+            self.b.switch_to(block);
+            self.b.assign(result, value);
+            self.b.jump(join);
+        }
+        self.known = known_yes.common(&known_no);
+        self.b.switch_to(join);
+        Ok(result)
+    }
+
+    fn ternary(&mut self, condition: &Expr, then: Option<&Expr>, otherwise: &Expr) -> Result<Vreg, Error> {
+        let (yes, no, join) = (self.b.block(), self.b.block(), self.b.block());
+        let result = self.b.vreg();
+        let (known_yes, known_no) = match then {
+            Some(_) => self.condition(condition, yes, no)?,
+            None => {
+                let value = self.value(condition)?;
+                self.b.assign(result, value);
+                self.b.branch(Condition::NotEqual, value, 0, yes, no);
+                (self.known.clone(), self.known.clone())
+            }
+        };
+        let mut after = Vec::new();
+        for (block, arm, known) in [(yes, then, known_yes), (no, Some(otherwise), known_no)] {
+            self.b.switch_to(block);
+            self.known = known;
+            if let Some(arm) = arm {
+                let value = self.operand(arm)?;
+                self.b.assign(result, value);
+            }
+            self.b.jump(join);
+            after.push(self.known.clone());
+        }
+        self.known = after.into_iter().reduce(|a, b| a.common(&b)).unwrap_or_default();
+        self.b.switch_to(join);
+        Ok(result)
+    }
+
+    /// Ends the current block: goes to `yes` where the expression is not 0, else to `no`. Gives what is known in each.
+    pub(super) fn condition(
+        &mut self,
+        expr: &Expr,
+        yes: BlockId,
+        no: BlockId,
+    ) -> Result<(Known, Known), Error> {
+        let outer = self.b.span();
+        self.b.at(expr.span);
+        let known = self.condition_here(expr, yes, no);
+        self.b.at(outer);
+        if let Ok((known_yes, _)) = &known {
+            self.known = known_yes.clone();
+        }
+        known
+    }
+
+    fn condition_here(&mut self, expr: &Expr, yes: BlockId, no: BlockId) -> Result<(Known, Known), Error> {
+        match &expr.kind {
+            ExprKind::Constant(n) => self.b.jump(if *n != 0 { yes } else { no }),
+            ExprKind::Unary {
+                op: UnaryOp::Not,
+                value,
+            } => {
+                let (known_no, known_yes) = self.condition(value, no, yes)?;
+                return Ok((known_yes, known_no));
+            }
+            ExprKind::Logic { and, left, right } => {
+                let middle = self.b.block();
+                let (go, stop, known_stop) = if *and {
+                    let (go, stop) = self.condition(left, middle, no)?;
+                    (go, false, stop)
+                } else {
+                    let (stop, go) = self.condition(left, yes, middle)?;
+                    (go, true, stop)
+                };
+                self.b.switch_to(middle);
+                self.known = go;
+                let (known_yes, known_no) = self.condition(right, yes, no)?;
+                return Ok(if stop {
+                    (known_stop.common(&known_yes), known_no)
+                } else {
+                    (known_yes, known_stop.common(&known_no))
+                });
+            }
+            ExprKind::Compare {
+                op,
+                signed,
+                left,
+                right,
+            } => {
+                let left = self.value(left)?;
+                let right = self.operand(right)?;
+                self.b.branch(condition(*op, *signed), left, right, yes, no);
+            }
+            ExprKind::TextEqual {
+                left,
+                right,
+                bytes,
+                negated,
+            } => {
+                let (equal, different) = if *negated { (no, yes) } else { (yes, no) };
+                self.text_equal(left, right, *bytes, equal, different)?;
+            }
+            _ => {
+                let value = self.value(expr)?;
+                self.b.branch(Condition::NotEqual, value, 0, yes, no);
+            }
+        }
+        Ok((self.known.clone(), self.known.clone()))
+    }
+}
+
+/// The access of so many bytes.
+pub(super) fn width(size: u8, expr: &Expr) -> Result<Width, Error> {
+    Width::from_bytes(size.into()).ok_or(Error::Malformed {
+        what: "a number of a size that is not 1, 2, 4 or 8",
+        span: expr.span,
+    })
+}
+
+fn condition(op: CompareOp, signed: bool) -> Condition {
+    match (op, signed) {
+        (CompareOp::Equal, _) => Condition::Equal,
+        (CompareOp::NotEqual, _) => Condition::NotEqual,
+        (CompareOp::Less, false) => Condition::Less,
+        (CompareOp::LessEqual, false) => Condition::LessEqual,
+        (CompareOp::Greater, false) => Condition::Greater,
+        (CompareOp::GreaterEqual, false) => Condition::GreaterEqual,
+        (CompareOp::Less, true) => Condition::SignedLess,
+        (CompareOp::LessEqual, true) => Condition::SignedLessEqual,
+        (CompareOp::Greater, true) => Condition::SignedGreater,
+        (CompareOp::GreaterEqual, true) => Condition::SignedGreaterEqual,
+    }
+}

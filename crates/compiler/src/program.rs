@@ -1,0 +1,55 @@
+//! What compiling gives: a program that still has to be bound to maps, with all that its loader must know.
+
+use crate::context::ProgramKind;
+use crate::ir::{Function, MapUse, Op};
+use kestrel_bpf::code::Code;
+use kestrel_bpf::helper::Helper;
+use kestrel_trace::layout::Layout;
+use std::collections::BTreeSet;
+
+/// A compiled program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// The event it was made for.
+    pub name: String,
+    /// The kind of hook.
+    pub kind: ProgramKind,
+    /// Instructions, references, and where each came from.
+    pub code: Code,
+    /// By [`kestrel_bpf::code::MapRef`]: maps to make and maps to find.
+    pub maps: Vec<MapUse>,
+    /// Of the records it writes, by what their number exceeds the event's; empty if it writes none.
+    pub layouts: Vec<Layout>,
+    /// What it asks of the kernel.
+    pub uses: Uses,
+    /// The intermediate code after all passes, for those who want to look.
+    pub function: Function,
+}
+
+/// Helpers and kernel functions that a program calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// BPF helpers.
+    pub helpers: BTreeSet<Helper>,
+    /// Kernel functions, by name.
+    pub kfuncs: BTreeSet<String>,
+}
+
+impl Uses {
+    /// What a function calls.
+    pub fn of(function: &Function) -> Self {
+        let mut uses = Self::default();
+        for inst in function.blocks.iter().flat_map(|b| &b.insts) {
+            match &inst.op {
+                Op::Helper { helper, .. } => {
+                    uses.helpers.insert(*helper);
+                }
+                Op::Kfunc { name, .. } => {
+                    uses.kfuncs.insert(name.clone());
+                }
+                _ => {}
+            }
+        }
+        uses
+    }
+}

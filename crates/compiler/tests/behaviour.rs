@@ -1,0 +1,463 @@
+//! Generated programs run in the interpreter; what they recorded is read back by the trace crate's decoder.
+
+mod support;
+
+use kestrel_bpf::interp::Space as Memory;
+use kestrel_compiler::check::tree::*;
+use kestrel_compiler::context::EventNumber;
+use kestrel_trace::layout::{FieldType, Space};
+use support::bump::Bump;
+use support::run::{Bench, Seen};
+use support::tree::*;
+
+const KERNEL: u64 = 0xffff_8880_1000_0000;
+const USER: u64 = 0x7f00_0000_1000;
+
+fn text(size: u32) -> FieldType {
+    FieldType::Text { size }
+}
+
+#[test]
+fn a_record_carries_number_pid_tid_and_arguments() {
+    let body = vec![record(vec![
+        ("nr", int(8, true), arg(1)),
+        ("regs", int(8, false), arg(0)),
+    ])];
+    let mut bench = Bench::new(&probe(None, body), &context());
+    let row = bench.run(&[0xffff_ffff_0000_0001, -5i64 as u64]).row();
+    assert_eq!((row.number, row.pid, row.tid), (7, 1200, 1234));
+    assert_eq!(row.number("nr"), -5);
+    assert_eq!(row.number("regs"), 0xffff_ffff_0000_0001);
+}
+
+#[test]
+fn predicates_decide_and_share_the_identity_call() {
+    let is = |n| eq(pid(), num(n));
+    let cases = [
+        (is(1200), true),
+        (is(1), false),
+        (not(is(1)), true),
+        (and(is(1200), eq(arg(0), num(3))), true),
+        (and(is(1200), eq(arg(0), num(4))), false),
+        (or(is(1), eq(arg(0), num(3))), true),
+        (or(is(1), eq(arg(0), num(4))), false),
+        (
+            or(and(is(1), is(1200)), and(is(1200), not(eq(arg(0), num(9))))),
+            true,
+        ),
+        (num(0), false),
+        (num(2), true),
+    ];
+    for (predicate, expected) in cases {
+        let body = vec![record(vec![("x", int(4, false), arg(0))])];
+        let mut bench = Bench::new(&probe(Some(predicate.clone()), body), &context());
+        let rows = bench.run(&[3]).rows();
+        assert_eq!(!rows.is_empty(), expected, "{predicate:?}");
+    }
+    let body = vec![record(vec![("x", int(4, false), arg(0))])];
+    let bench = Bench::new(&probe(Some(is(1200)), body), &context());
+    assert_eq!(
+        bench.listing().matches("call bpf_get_current_pid_tgid").count(),
+        1
+    );
+}
+
+#[test]
+fn integers_of_every_size_and_sign_from_every_memory() {
+    let pattern: [u8; 16] = [
+        0x81, 0x92, 0xa3, 0xb4, 0xc5, 0xd6, 0xe7, 0xf8, 0x19, 0x2a, 0x3b, 0x4c, 0x5d, 0x6e, 0x7f, 0x01,
+    ];
+    for access in [Access::Kernel, Access::User, Access::Context, Access::Direct] {
+        for size in [1u8, 2, 4, 8] {
+            for signed in [false, true] {
+                for offset in [0, 8] {
+                    let address = match access {
+                        Access::Context => ctx(),
+                        _ => arg(0),
+                    };
+                    let shift = if access == Access::Context { 8 } else { 0 };
+                    let value = load(address, offset + shift, size, signed, access);
+                    // The field is wider than the load, so its extension shows.
+                    let wide = binary(BinaryOp::Add, value.clone(), num(1));
+                    let body = vec![record(vec![
+                        ("x", int(size, signed), value),
+                        ("y", int(8, true), wide),
+                    ])];
+                    let mut bench = Bench::new(&probe(None, body), &context());
+                    bench.machine.direct_kernel_reads = access == Access::Direct;
+                    let (space, at) = match access {
+                        Access::User => (Memory::User, USER),
+                        _ => (Memory::Kernel, KERNEL),
+                    };
+                    bench.machine.add_memory(space, at, &pattern);
+                    let mut words = at.to_le_bytes().to_vec();
+                    words.extend(pattern);
+                    let row = bench.run_bytes(&words).row();
+                    let bytes = &pattern[offset as usize..][..size.into()];
+                    let expected = number(bytes, signed);
+                    assert_eq!(row.number("x"), expected, "{access:?} {size} {signed} {offset}");
+                    let sum = (expected as i64).wrapping_add(1);
+                    assert_eq!(row.number("y"), sum.into(), "{access:?} {size} {signed} {offset}");
+                }
+            }
+        }
+    }
+}
+
+/// Little-endian bytes as a number, computed without shifts by register widths.
+fn number(bytes: &[u8], signed: bool) -> i128 {
+    let unsigned = bytes.iter().rev().fold(0i128, |n, b| n * 256 + i128::from(*b));
+    let limit = 1i128 << (bytes.len() * 8);
+    if signed && unsigned >= limit / 2 {
+        unsigned - limit
+    } else {
+        unsigned
+    }
+}
+
+#[test]
+fn bit_fields_are_cut_out() {
+    let field = |shift, bits, signed| {
+        expr(ExprKind::BitField {
+            value: Box::new(arg(0)),
+            shift,
+            bits,
+            signed,
+        })
+    };
+    let body = vec![record(vec![
+        ("a", int(1, false), field(3, 5, false)),
+        ("b", int(1, true), field(3, 5, true)),
+        ("c", int(8, false), field(0, 64, false)),
+        ("d", int(8, true), field(63, 1, true)),
+    ])];
+    let mut bench = Bench::new(&probe(None, body), &context());
+    let row = bench.run(&[0x8000_0000_0000_00b8]).row();
+    assert_eq!(row.number("a"), 0x17);
+    assert_eq!(row.number("b"), 0x17 - 32);
+    assert_eq!(row.number("c"), 0x8000_0000_0000_00b8);
+    assert_eq!(row.number("d"), -1);
+}
+
+#[test]
+fn unreadable_memory_counts_as_zero_and_strings_as_empty() {
+    let body = vec![record(vec![
+        ("x", int(4, true), load(arg(0), 0, 4, true, Access::Kernel)),
+        ("t", text(8), bytes(arg(0), 0, 8, Access::User)),
+        (
+            "s",
+            FieldType::String { max: 20 },
+            string(arg(0), Space::Kernel, 20),
+        ),
+    ])];
+    let mut bench = Bench::new(&probe(None, body), &context());
+    let row = bench.run(&[0xdead_0000]).row();
+    assert_eq!((row.number("x"), row.text("t"), row.text("s")), (0, "", ""));
+}
+
+#[test]
+fn strings_are_cut_at_their_maximum_and_records_stay_aligned() {
+    let body = vec![record(vec![
+        (
+            "k",
+            FieldType::String { max: 5 },
+            string(arg(0), Space::Kernel, 5),
+        ),
+        ("n", int(2, false), arg(2)),
+        (
+            "u",
+            FieldType::String { max: 64 },
+            string(arg(1), Space::User, 64),
+        ),
+    ])];
+    let mut bench = Bench::new(&probe(None, body), &context());
+    bench.machine.add_memory(Memory::Kernel, KERNEL, b"kworker/0:1\0");
+    bench.machine.add_memory(Memory::Kernel, KERNEL + 64, b"abc\0");
+    bench
+        .machine
+        .add_memory(Memory::User, USER, b"/etc/ld.so.cache\0");
+    bench.machine.add_memory(Memory::User, USER + 64, b"\0");
+    bench.run(&[KERNEL, USER, 1]).run(&[KERNEL + 64, USER + 64, 2]);
+    let rows = bench.rows();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(
+        (rows[0].text("k"), rows[0].text("u")),
+        ("kwork", "/etc/ld.so.cache")
+    );
+    assert_eq!((rows[1].text("k"), rows[1].text("u")), ("abc", ""));
+    assert_eq!((rows[0].number("n"), rows[1].number("n")), (1, 2));
+}
+
+#[test]
+fn stacks_and_strings_share_a_record() {
+    let stacks = |max| {
+        vec![record(vec![
+            (
+                "kstack",
+                FieldType::Stack {
+                    space: Space::Kernel,
+                    max,
+                },
+                stack(Space::Kernel, max),
+            ),
+            ("comm", text(16), expr(ExprKind::Comm)),
+            (
+                "ustack",
+                FieldType::Stack {
+                    space: Space::User,
+                    max,
+                },
+                stack(Space::User, max),
+            ),
+            (
+                "s",
+                FieldType::String { max: 30 },
+                string(arg(0), Space::User, 30),
+            ),
+        ])]
+    };
+    // Small ones are staged in the frame, large ones in the scratch map.
+    for max in [4, 127] {
+        let mut bench = Bench::new(&probe(None, stacks(max)), &context());
+        assert_eq!(bench.program.maps.len() == 2, max == 127, "{}", bench.listing());
+        bench.machine.add_memory(Memory::User, USER, b"hello\0");
+        bench.machine.environment.kernel_stack = vec![1, 2, 3];
+        bench.machine.environment.user_stack = (0..300).collect();
+        let row = bench.run(&[USER]).row();
+        assert_eq!(*row.get("kstack"), Seen::Stack(vec![1, 2, 3]));
+        assert_eq!(*row.get("ustack"), Seen::Stack((0..u64::from(max)).collect()));
+        assert_eq!((row.text("comm"), row.text("s")), ("worker", "hello"));
+        bench.machine.environment.kernel_stack.clear();
+        let row = bench.run(&[0]).row();
+        assert_eq!(*row.get("kstack"), Seen::Stack(vec![]));
+        assert_eq!(row.text("s"), "");
+    }
+}
+
+#[test]
+fn texts_compare_up_to_their_nul() {
+    let cases = [
+        ("worker", true),
+        ("work", false),
+        ("workers", false),
+        ("", false),
+        ("workes", false),
+    ];
+    let from_memory = string(arg(0), Space::Kernel, 32);
+    for (constant, expected) in cases {
+        for operand in [
+            expr(ExprKind::Comm),
+            from_memory.clone(),
+            bytes(arg(0), 0, 16, Access::Kernel),
+        ] {
+            let predicate = is_text(operand.clone(), constant);
+            let body = vec![record(vec![("x", int(1, false), num(1))])];
+            let mut bench = Bench::new(&probe(Some(predicate), body), &context());
+            bench
+                .machine
+                .add_memory(Memory::Kernel, KERNEL, b"worker\0garbage\0\0\0\0");
+            let rows = bench.run(&[KERNEL]).rows();
+            assert_eq!(!rows.is_empty(), expected, "{operand:?} == {constant:?}");
+        }
+    }
+}
+
+#[test]
+fn texts_in_memory_compare_with_each_other() {
+    let cases = [
+        ("same", "same", true),
+        ("same", "some", false),
+        ("a", "ab", false),
+        ("", "", true),
+    ];
+    for (left, right, expected) in cases {
+        for negated in [false, true] {
+            let predicate = expr(ExprKind::TextEqual {
+                left: Box::new(string(arg(0), Space::Kernel, 15)),
+                right: Box::new(bytes(arg(0), 32, 16, Access::Kernel)),
+                bytes: 16,
+                negated,
+            });
+            let body = vec![record(vec![("x", int(1, false), num(1))])];
+            let mut bench = Bench::new(&probe(Some(predicate), body), &context());
+            let mut memory = [0xffu8; 48];
+            for (at, text) in [(0, left), (32, right)] {
+                memory[at..at + text.len()].copy_from_slice(text.as_bytes());
+                memory[at + text.len()] = 0;
+            }
+            bench.machine.add_memory(Memory::Kernel, KERNEL, &memory);
+            let rows = bench.run(&[KERNEL]).rows();
+            assert_eq!(!rows.is_empty(), expected != negated, "{left:?} == {right:?}");
+        }
+    }
+}
+
+#[test]
+fn more_live_values_than_registers() {
+    let value = |i: u64| {
+        binary(
+            BinaryOp::Multiply,
+            load(arg(0), i as i32 * 8, 8, false, Access::Kernel),
+            num(i + 1),
+        )
+    };
+    let names: Vec<String> = (0..20).map(|i| format!("f{i}")).collect();
+    let fields = names
+        .iter()
+        .zip(0..)
+        .map(|(name, i)| (name.as_str(), int(8, false), value(i)));
+    let sum = (0..20)
+        .map(value)
+        .reduce(|a, b| binary(BinaryOp::Add, a, b))
+        .expect("some");
+    let nested = (0..20)
+        .rev()
+        .map(value)
+        .reduce(|a, b| binary(BinaryOp::Subtract, b, a))
+        .expect("some");
+    let mut fields: Vec<_> = fields.collect();
+    fields.push(("sum", int(8, false), sum));
+    fields.push(("nested", int(8, false), nested));
+    let mut bench = Bench::new(&probe(None, vec![record(fields)]), &context());
+    let memory: Vec<u8> = (0..20u64).flat_map(|i| (i * 1000 + 7).to_le_bytes()).collect();
+    bench.machine.add_memory(Memory::Kernel, KERNEL, &memory);
+    let row = bench.run(&[KERNEL]).row();
+    let expected = |i: u64| (i * 1000 + 7) * (i + 1);
+    for (name, i) in names.iter().zip(0..) {
+        assert_eq!(row.number(name), expected(i).into(), "{name}");
+    }
+    assert_eq!(row.number("sum"), (0..20).map(expected).sum::<u64>().into());
+    let nested = (0..20)
+        .rev()
+        .map(expected)
+        .reduce(|a, b| b.wrapping_sub(a))
+        .expect("some");
+    assert_eq!(row.number("nested"), nested.into());
+}
+
+#[test]
+fn arrays_and_large_bytes() {
+    let array = FieldType::Array {
+        element: Box::new(int(4, false)),
+        count: 3,
+    };
+    let body = vec![record(vec![
+        ("big", text(100), bytes(arg(0), 0, 100, Access::Kernel)),
+        ("small", text(13), bytes(arg(0), 1, 13, Access::Kernel)),
+        ("inside", text(7), bytes(ctx(), 9, 7, Access::Context)),
+        ("known", text(10), expr(ExprKind::Text(b"constant\0\0".to_vec()))),
+        ("after", int(4, false), num(0x0102_0304)),
+    ])];
+    assert_eq!(array.tail_max(), 0);
+    let mut bench = Bench::new(&probe(None, body), &context());
+    let memory: Vec<u8> = (0..100).map(|i| b'a' + i % 26).collect();
+    bench.machine.add_memory(Memory::Kernel, KERNEL, &memory);
+    let mut words = KERNEL.to_le_bytes().to_vec();
+    words.extend(b"_context");
+    let row = bench.run_bytes(&words).row();
+    assert_eq!(row.text("big").as_bytes(), memory);
+    assert_eq!(
+        (row.text("small"), row.text("inside"), row.text("known")),
+        ("bcdefghijklmn", "context", "constant")
+    );
+    assert_eq!(row.number("after"), 0x0102_0304);
+}
+
+#[test]
+fn variables_branches_and_returns() {
+    let variable = VariableId(0);
+    let at = |kind| Statement {
+        kind,
+        span: Default::default(),
+    };
+    let get = || expr(ExprKind::Variable(variable));
+    let set = |value| at(StatementKind::Set { variable, value });
+    let greater = |n| compare(CompareOp::Greater, true, arg(0), num(n));
+    let body = vec![
+        at(StatementKind::If {
+            condition: greater(10),
+            then: vec![set(num(100)), set(binary(BinaryOp::Add, get(), arg(0)))],
+            otherwise: vec![at(StatementKind::If {
+                condition: greater(5),
+                then: vec![at(StatementKind::Return)],
+                otherwise: vec![],
+            })],
+        }),
+        record(vec![("x", int(8, true), get())]),
+    ];
+    let mut tree = probe(None, body);
+    tree.variables.push(Variable {
+        name: "x".to_owned(),
+        ty: Type::I64,
+    });
+    let mut bench = Bench::new(&tree, &context());
+    assert_eq!(bench.run(&[11]).row().number("x"), 111);
+    assert!(bench.run(&[7]).rows().is_empty());
+    assert_eq!(bench.run(&[-3i64 as u64]).row().number("x"), 0);
+}
+
+#[test]
+fn the_number_may_come_from_the_attachment() {
+    let mut context = context();
+    context.number = EventNumber::Cookie;
+    let body = vec![record(vec![("x", int(8, false), arg(0))])];
+    let mut bench = Bench::new(&probe(None, body), &context);
+    bench.machine.environment.cookie = 21;
+    let row = bench.run(&[5]).row();
+    assert_eq!((row.number, row.number("x")), (21, 5));
+}
+
+#[test]
+fn preemption_is_off_only_while_it_matters() {
+    let mut context = context();
+    context.preemptible = true;
+    let sink = Bump { preemption_off: true };
+    let body = vec![record(vec![("x", int(8, false), arg(0))])];
+    let tree = probe(Some(eq(arg(0), num(1))), body);
+    let mut bench = Bench::with_sink(&tree, &context, sink);
+    bench.run(&[0]);
+    assert_eq!(bench.machine.preemption(), (0, 0));
+    bench.run(&[1]);
+    assert_eq!(bench.machine.preemption(), (1, 0));
+    // Also where the sink refuses.
+    for _ in 0..2000 {
+        bench.run(&[1]);
+    }
+    assert_eq!(bench.machine.preemption(), (2001, 0));
+    context.features.preempt_disable = false;
+    let bench = Bench::with_sink(&tree, &context, sink);
+    assert!(bench.program.uses.kfuncs.is_empty());
+}
+
+#[test]
+fn kernels_without_the_two_kinds_of_read() {
+    let mut context = context();
+    context.features.probe_read_kernel = false;
+    let body = vec![record(vec![
+        ("x", int(8, false), load(arg(0), 0, 8, false, Access::Kernel)),
+        (
+            "s",
+            FieldType::String { max: 20 },
+            string(arg(0), Space::User, 20),
+        ),
+    ])];
+    let bench = Bench::new(&probe(None, body), &context);
+    let numbers: Vec<u32> = bench.program.uses.helpers.iter().map(|h| h.0).collect();
+    assert_eq!(numbers, [4, 14, 45]);
+}
+
+#[test]
+fn a_record_too_large_for_the_sink_is_an_error() {
+    let strings = |count: usize, max| {
+        let names = [
+            "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r",
+        ];
+        let fields = names.iter().take(count);
+        let fields = fields.map(|n| (*n, FieldType::String { max }, string(arg(0), Space::User, max)));
+        probe(None, vec![record(fields.collect())])
+    };
+    let refused = kestrel_compiler::compile(&strings(14, 300), &context(), &Bump::default());
+    assert!(refused.is_err_and(|e| e.to_string().contains("4248")));
+    let tail = kestrel_compiler::compile(&strings(18, 512), &context(), &Bump::default());
+    assert!(tail.is_err_and(|e| e.to_string().contains("at most")));
+}

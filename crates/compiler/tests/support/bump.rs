@@ -1,0 +1,68 @@
+//! The simplest sink that keeps records: one array value, `u64` bytes used, `u64` records committed, then records one after another.
+
+use kestrel_compiler::ir::{BlockId, Builder, Condition, Operand, Width};
+use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
+
+/// Where records begin.
+pub const DATA: u32 = 64;
+/// Bytes for records; a power of two.
+pub const ROOM: u32 = 1 << 15;
+/// Bytes of the map's value.
+pub const VALUE: u32 = DATA + ROOM + 8192;
+/// The map's name.
+pub const MAP: &str = "bump";
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bump {
+    /// Asks for preemption off between reserve and commit.
+    pub preemption_off: bool,
+}
+
+impl Sink for Bump {
+    fn reserve(
+        &self,
+        b: &mut Builder,
+        number: Number,
+        size: Size,
+        refused: BlockId,
+    ) -> Result<Reservation, Refused> {
+        if size.max() > 4096 {
+            return Err(Refused(format!("a record of {} bytes", size.max())));
+        }
+        let map = b.external(MAP);
+        let base = b.map_value(map, 0);
+        let old = b.fetch(
+            kestrel_compiler::ir::AtomicOp::Add,
+            Width::B8,
+            base,
+            0,
+            size.operand(),
+        );
+        b.branch_if(Condition::Greater, old, ROOM - 4096, refused);
+        let offset = b.and(old, i64::from(ROOM - 1) & !7);
+        let data = b.map_value(map, DATA);
+        let record = b.add(data, offset);
+        let number = match number {
+            Operand::Reg(v) => Operand::Reg(b.and(v, 0xffff)),
+            number => number,
+        };
+        b.store(Width::B8, record, 0, number);
+        Ok(Reservation {
+            record,
+            kept: vec![base],
+            size,
+        })
+    }
+
+    fn commit(&self, b: &mut Builder, reservation: Reservation) {
+        b.atomic_add(Width::B8, reservation.kept[0], 8, 1);
+    }
+
+    fn slack(&self) -> u32 {
+        8192
+    }
+
+    fn wants_preemption_off(&self) -> bool {
+        self.preemption_off
+    }
+}

@@ -1,0 +1,11 @@
+//! What the tests of generated code share: short spellings of checked trees, a context, a sink; no test stands here.
+#![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "each test file uses its own part"
+)]
+
+pub mod bump;
+pub mod run;
+pub mod tree;

@@ -1,0 +1,177 @@
+//! Compiles a checked probe for the test sink, runs it in the interpreter, and reads back what it recorded.
+
+use super::bump::{self, Bump};
+use kestrel_bpf::code::MapRef;
+use kestrel_bpf::interp::{self, Machine};
+use kestrel_compiler::check::tree::CheckedProbe;
+use kestrel_compiler::context::Context;
+use kestrel_compiler::ir::{MapKind, MapUse};
+use kestrel_compiler::program::Program;
+use kestrel_trace::decode::EventTable;
+use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::value::Value;
+
+/// A machine that has the program's maps.
+pub struct Bench {
+    pub program: Program,
+    pub machine: Machine,
+    bump: MapRef,
+    sent: u64,
+}
+
+/// One field's value, for comparing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Number(i128),
+    Text(String),
+    Stack(Vec<u64>),
+    Bytes(Vec<u8>),
+}
+
+/// A record as the trace crate decodes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub number: u16,
+    pub pid: u32,
+    pub tid: u32,
+    pub fields: Vec<(String, Seen)>,
+}
+
+impl Bench {
+    pub fn new(probe: &CheckedProbe, context: &Context) -> Self {
+        Self::with_sink(probe, context, Bump::default())
+    }
+
+    pub fn with_sink(probe: &CheckedProbe, context: &Context, sink: Bump) -> Self {
+        let program = kestrel_compiler::compile(probe, context, &sink).expect("compiles");
+        let mut machine = Machine::new();
+        let mut bump = MapRef(u32::MAX);
+        for map in &program.maps {
+            match map {
+                MapUse::External(name) => {
+                    assert_eq!(name, bump::MAP);
+                    bump = machine.add_map(interp::MapKind::Array { entries: 1 }, 4, bump::VALUE);
+                }
+                MapUse::Private(spec) => {
+                    assert_eq!(spec.kind, MapKind::PerCpuArray);
+                    let kind = interp::MapKind::PerCpuArray {
+                        entries: spec.entries,
+                    };
+                    machine.add_map(kind, spec.key, spec.value);
+                }
+            }
+        }
+        Self {
+            program,
+            machine,
+            bump,
+            sent: 0,
+        }
+    }
+
+    /// Runs the program on a context of these words.
+    #[track_caller]
+    pub fn run(&mut self, words: &[u64]) -> &mut Self {
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.run_bytes(&bytes)
+    }
+
+    /// Runs the program on a context of these bytes.
+    #[track_caller]
+    pub fn run_bytes(&mut self, context: &[u8]) -> &mut Self {
+        if let Err(fault) = self.machine.run(&self.program.code, context) {
+            panic!("{fault}\n{}\n{}", self.program.function, self.listing());
+        }
+        self
+    }
+
+    pub fn listing(&self) -> String {
+        let names = ["map0", "map1", "map2"];
+        kestrel_bpf::text::listing(&self.program.code, &names)
+    }
+
+    /// Records made since the last call, decoded.
+    #[track_caller]
+    pub fn rows(&mut self) -> Vec<Row> {
+        let Some(layout) = self.program.layout.clone() else {
+            return Vec::new();
+        };
+        // The machine makes values when they are first touched.
+        let Some(value) = self.machine.value(self.bump, &[0; 4], 0) else {
+            return Vec::new();
+        };
+        let word = |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().expect("8 bytes"));
+        let (used, committed) = (word(0), word(8));
+        let mut rows = Vec::new();
+        let mut at = bump::DATA as usize + self.sent as usize;
+        let end = bump::DATA as usize + used as usize;
+        while at < end {
+            let class = EventClass {
+                id: EventId(value[at].into()),
+                name: "test".to_owned(),
+                kind: "test".to_owned(),
+                layout: layout.clone(),
+            };
+            let table = EventTable::new([class]);
+            let record = table.record(&value[at..end], 0, 0).expect("a whole record");
+            rows.push(Row {
+                number: record.event.id.0,
+                pid: record.pid,
+                tid: record.tid,
+                fields: record
+                    .fields()
+                    .map(|(field, value)| (field.name.clone(), seen(value)))
+                    .collect(),
+            });
+            at += record.bytes.len().next_multiple_of(8);
+        }
+        assert_eq!(at, end, "records fill what was reserved");
+        self.sent = used;
+        assert!(committed >= rows.len() as u64, "every record was committed");
+        rows
+    }
+
+    /// The only record since the last call.
+    #[track_caller]
+    pub fn row(&mut self) -> Row {
+        let mut rows = self.rows();
+        assert_eq!(rows.len(), 1, "one record");
+        rows.remove(0)
+    }
+}
+
+impl Row {
+    #[track_caller]
+    pub fn number(&self, name: &str) -> i128 {
+        match self.get(name) {
+            Seen::Number(n) => *n,
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub fn text(&self, name: &str) -> &str {
+        match self.get(name) {
+            Seen::Text(text) => text,
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub fn get(&self, name: &str) -> &Seen {
+        let found = self.fields.iter().find(|(n, _)| n == name);
+        &found.unwrap_or_else(|| panic!("no field {name}")).1
+    }
+}
+
+fn seen(value: Value<'_>) -> Seen {
+    match value {
+        Value::Signed { value, .. } => Seen::Number(value.into()),
+        Value::Unsigned { value, .. } => Seen::Number(value.into()),
+        Value::Bool(b) => Seen::Number(b.into()),
+        Value::Pointer { address, .. } => Seen::Number(address.into()),
+        Value::Text(text) => Seen::Text(String::from_utf8_lossy(text).into_owned()),
+        Value::Stack(frames) => Seen::Stack(frames.iter().collect()),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,178 @@
+//! Short spellings of checked trees and contexts.
+
+use kestrel_compiler::check::tree::*;
+use kestrel_compiler::context::{Context, EventNumber, Features, ProgramKind};
+use kestrel_compiler::lang::ast::Span;
+use kestrel_trace::layout::{Base, FieldType, Layout, Space};
+
+pub fn expr(kind: ExprKind) -> Expr {
+    Expr::new(kind, Type::U64, Span::default())
+}
+
+pub fn num(n: u64) -> Expr {
+    expr(ExprKind::Constant(n))
+}
+
+pub fn ctx() -> Expr {
+    expr(ExprKind::ContextPointer)
+}
+
+pub fn load(address: Expr, offset: i32, size: u8, signed: bool, access: Access) -> Expr {
+    expr(ExprKind::Load {
+        address: Box::new(address),
+        offset,
+        size,
+        signed,
+        access,
+    })
+}
+
+/// The `index`th `u64` of the context.
+pub fn arg(index: i32) -> Expr {
+    load(ctx(), index * 8, 8, false, Access::Context)
+}
+
+pub fn get(intrinsic: Intrinsic) -> Expr {
+    expr(ExprKind::Intrinsic(intrinsic))
+}
+
+pub fn pid() -> Expr {
+    binary(BinaryOp::ShiftRight, get(Intrinsic::PidTgid), num(32))
+}
+
+pub fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
+    signed_binary(op, false, left, right)
+}
+
+pub fn signed_binary(op: BinaryOp, signed: bool, left: Expr, right: Expr) -> Expr {
+    expr(ExprKind::Binary {
+        op,
+        signed,
+        left: Box::new(left),
+        right: Box::new(right),
+    })
+}
+
+pub fn compare(op: CompareOp, signed: bool, left: Expr, right: Expr) -> Expr {
+    expr(ExprKind::Compare {
+        op,
+        signed,
+        left: Box::new(left),
+        right: Box::new(right),
+    })
+}
+
+pub fn eq(left: Expr, right: Expr) -> Expr {
+    compare(CompareOp::Equal, false, left, right)
+}
+
+pub fn and(left: Expr, right: Expr) -> Expr {
+    logic(true, left, right)
+}
+
+pub fn or(left: Expr, right: Expr) -> Expr {
+    logic(false, left, right)
+}
+
+fn logic(and: bool, left: Expr, right: Expr) -> Expr {
+    expr(ExprKind::Logic {
+        and,
+        left: Box::new(left),
+        right: Box::new(right),
+    })
+}
+
+pub fn not(value: Expr) -> Expr {
+    expr(ExprKind::Unary {
+        op: UnaryOp::Not,
+        value: Box::new(value),
+    })
+}
+
+pub fn string(address: Expr, space: Space, max: u32) -> Expr {
+    expr(ExprKind::ReadString {
+        address: Box::new(address),
+        space,
+        max,
+    })
+}
+
+pub fn stack(space: Space, max: u32) -> Expr {
+    expr(ExprKind::Stack { space, max })
+}
+
+pub fn bytes(address: Expr, offset: i32, size: u32, access: Access) -> Expr {
+    expr(ExprKind::Bytes {
+        address: Box::new(address),
+        offset,
+        size,
+        access,
+    })
+}
+
+/// `left == "text"`, the NUL included.
+pub fn is_text(left: Expr, text: &str) -> Expr {
+    let mut constant = text.as_bytes().to_vec();
+    constant.push(0);
+    let bytes = constant.len() as u32;
+    constant.resize(16.max(constant.len()), 0);
+    expr(ExprKind::TextEqual {
+        left: Box::new(left),
+        right: Box::new(expr(ExprKind::Text(constant))),
+        bytes,
+        negated: false,
+    })
+}
+
+pub fn int(size: u8, signed: bool) -> FieldType {
+    FieldType::Integer {
+        size,
+        signed,
+        base: Base::Decimal,
+    }
+}
+
+/// A statement that records these fields.
+pub fn record(fields: Vec<(&str, FieldType, Expr)>) -> Statement {
+    let layout = Layout::new(
+        fields
+            .iter()
+            .map(|(name, ty, _)| ((*name).to_owned(), ty.clone())),
+    );
+    let values = fields.into_iter().map(|(_, _, value)| value).collect();
+    Statement {
+        kind: StatementKind::Record(Record { layout, values }),
+        span: Span::default(),
+    }
+}
+
+pub fn probe(predicate: Option<Expr>, body: Vec<Statement>) -> CheckedProbe {
+    CheckedProbe {
+        predicate,
+        body,
+        variables: Vec::new(),
+    }
+}
+
+/// A raw tracepoint on a recent kernel.
+pub fn context() -> Context {
+    Context {
+        name: "raw_syscalls:sys_enter".to_owned(),
+        function: None,
+        program: ProgramKind::RawTracepoint,
+        number: EventNumber::Constant(7),
+        fields: Vec::new(),
+        arguments: Vec::new(),
+        return_value: None,
+        types: None,
+        features: Features {
+            preempt_disable: true,
+            attach_cookie: true,
+            func_ip: true,
+            current_task_btf: true,
+            probe_read_kernel: true,
+        },
+        direct_loads: true,
+        preemptible: false,
+    }
+}

@@ -1,0 +1,121 @@
+//! Watching: records of a session as they come, in the order of their times, without a trace on disk.
+
+use crate::error::Result;
+use crate::session::Session;
+use kestrel_kernel::procfs;
+use kestrel_trace::ctf::packet::Packet;
+use kestrel_trace::decode::EventTable;
+use kestrel_trace::packet::{HEADER, PAGE};
+use kestrel_trace::record::Record;
+
+/// A session being watched.
+#[derive(Debug)]
+pub struct Live {
+    session: Session,
+    table: EventTable,
+    waiting: Vec<Waiting>,
+    lost: u64,
+}
+
+/// A record that has come but may be preceded by one that has not.
+#[derive(Debug)]
+struct Waiting {
+    time_ns: u64,
+    cpu: u32,
+    bytes: Vec<u8>,
+}
+
+impl Live {
+    /// Watches a session; hooks stay masked until [`Live::start`].
+    pub fn new(session: Session) -> Self {
+        let table = EventTable::new(session.classes().iter().cloned());
+        Self {
+            session,
+            table,
+            waiting: Vec::new(),
+            lost: 0,
+        }
+    }
+
+    /// Lets events in.
+    pub fn start(&self) {
+        self.session.activate();
+    }
+
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Gives every record that has come since the last call, oldest first over all CPUs. Gives their number.
+    ///
+    /// # Errors
+    /// What `show` answers, and the reader's.
+    pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
+        let until = procfs::monotonic();
+        self.gather(until)?;
+        self.emit(until, show)
+    }
+
+    /// Masks the hooks and gives what is left.
+    ///
+    /// # Errors
+    /// As [`Live::poll`].
+    pub fn stop(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
+        self.session.deactivate();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        self.gather(procfs::monotonic())?;
+        self.emit(u64::MAX, show)
+    }
+
+    /// Records refused since the last call because the ring was full.
+    pub fn take_lost(&mut self) -> u64 {
+        let ring = self.session.ring();
+        let all: u64 = ring.cpus().map(|cpu| ring.discarded(cpu)).sum();
+        all - std::mem::replace(&mut self.lost, all)
+    }
+
+    fn gather(&mut self, now: u64) -> Result<()> {
+        for cpu in self.session.ring().cpus() {
+            let ring = self.session.ring_mut();
+            let mut pages = Vec::new();
+            let first = ring.read_position(cpu);
+            ring.drain(cpu, &mut pages)?;
+            for (index, page) in pages.chunks_exact(PAGE as usize).enumerate() {
+                let from = ring.unpeeked(cpu, first + index as u64 * u64::from(PAGE));
+                keep(&self.table, &mut self.waiting, page, from);
+            }
+            if let Some((page, from)) = ring.peek(cpu, now)? {
+                keep(&self.table, &mut self.waiting, &page, from);
+            }
+        }
+        self.waiting.sort_by_key(|w| w.time_ns);
+        Ok(())
+    }
+
+    fn emit(&mut self, until: u64, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
+        let ready = self.waiting.partition_point(|w| w.time_ns <= until);
+        for w in self.waiting.drain(..ready) {
+            if let Ok(record) = self.table.record(&w.bytes, w.cpu, w.time_ns) {
+                show(&record)?;
+            }
+        }
+        Ok(ready)
+    }
+}
+
+/// Copies a page's records from offset `from` on.
+fn keep(table: &EventTable, waiting: &mut Vec<Waiting>, page: &[u8], from: u32) {
+    let Ok(packet) = Packet::parse(page) else { return };
+    let mut at = HEADER;
+    for record in packet.records(table).map_while(std::result::Result::ok) {
+        if at >= from {
+            waiting.push(Waiting {
+                time_ns: record.time_ns,
+                cpu: record.cpu,
+                bytes: record.bytes.to_vec(),
+            });
+        }
+        at += record.bytes.len() as u32;
+    }
+}

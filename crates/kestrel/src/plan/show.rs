@@ -1,0 +1,104 @@
+//! A plan as text: what `--dry-run` prints.
+
+use super::{BUFFER, Hook, Plan, PlannedWay};
+use crate::buffer::layout::Mode;
+use crate::catalog::Attachment;
+use crate::error::Result;
+use crate::session::target::Target;
+use kestrel_compiler::ir::MapUse;
+use std::fmt::Write;
+
+/// The plan: buffer, processes, programs, records; with `code`, the BPF of each program, too.
+///
+/// # Errors
+/// When a handler cannot be compiled.
+pub fn show(plan: &Plan, code: bool) -> Result<String> {
+    let mut out = String::new();
+    let geometry = plan.geometry;
+    let mode = match geometry.mode {
+        Mode::Stream => "stream: the newest record is refused and counted when the ring is full",
+        Mode::Overwrite => "overwrite: the oldest page goes when the ring is full",
+    };
+    let _ = writeln!(
+        out,
+        "buffer {BUFFER}: {} KiB per CPU, {mode}",
+        geometry.data() >> 10
+    );
+    let whose = match plan.target {
+        Target::All => "all processes".to_owned(),
+        Target::Process(pid) => format!("process {pid}"),
+        Target::Command(pid) => format!("the command (process {pid}) and its children, from its exec on"),
+    };
+    let _ = writeln!(out, "events of {whose}");
+    for hook in &plan.hooks {
+        show_hook(&mut out, plan, hook, code)?;
+    }
+    Ok(out)
+}
+
+fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<()> {
+    let Some(way) = hook.ways.first() else {
+        return Ok(());
+    };
+    let names: Vec<&str> = hook.instances.iter().take(3).map(|i| i.name.as_str()).collect();
+    let more = hook.instances.len().saturating_sub(names.len());
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    let _ = writeln!(out, "\n{}{more}", names.join(", "));
+    let _ = writeln!(out, "  attach: {}", attachment(way));
+    for other in hook.ways.iter().skip(1) {
+        let _ = writeln!(out, "  else:   {}", attachment(other));
+    }
+    let program = hook.compile(way, plan)?;
+    let _ = writeln!(out, "  program: {} instructions", program.code.insns.len());
+    for class in hook.classes(way).iter().take(1) {
+        let size = class.layout.constant_size().map_or_else(
+            || format!("at most {} bytes", class.layout.max_size()),
+            |size| format!("{size} bytes"),
+        );
+        let fields: Vec<&str> = class.layout.fields().iter().map(|f| f.name.as_str()).collect();
+        let _ = writeln!(out, "  record {}: {size}: {}", class.id.0, fields.join(", "));
+    }
+    if code {
+        let maps: Vec<&str> = program.maps.iter().map(map_text).collect();
+        for line in kestrel_bpf::text::listing(&program.code, &maps).lines() {
+            let _ = writeln!(out, "    {line}");
+        }
+    }
+    Ok(())
+}
+
+fn attachment(way: &PlannedWay) -> String {
+    let reads = if way.context.direct_loads {
+        "reading directly"
+    } else {
+        "reading by bpf_probe_read_kernel"
+    };
+    match &way.attachment {
+        Attachment::Tracepoint { group, name } => format!("tracepoint {group}:{name}, the formatted entry"),
+        Attachment::RawTracepoint { name } => format!("raw tracepoint {name}"),
+        Attachment::TypedTracepoint { name, .. } => format!("raw tracepoint {name}, typed, {reads}"),
+        Attachment::Functions { at_return: false } => "kprobe".to_owned(),
+        Attachment::Functions { at_return: true } => "kretprobe".to_owned(),
+        Attachment::Trampoline {
+            function,
+            at_return: false,
+            ..
+        } => format!("fentry {function}, {reads}"),
+        Attachment::Trampoline {
+            function,
+            at_return: true,
+            ..
+        } => format!("fexit {function}, {reads}"),
+    }
+}
+
+fn map_text(used: &MapUse) -> &str {
+    match used {
+        MapUse::Private(spec) => &spec.name,
+        MapUse::External(name) => name,
+    }
+}

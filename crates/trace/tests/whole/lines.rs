@@ -1,0 +1,76 @@
+//! Lines and reports as people and programs see them.
+
+use crate::sample;
+use crate::writing::{sealed, write};
+use kestrel_trace::ctf::directory;
+use kestrel_trace::ctf::read::Reader;
+use kestrel_trace::print::{Json, Style, Text, all};
+use kestrel_trace::report::{Options, Report, text};
+
+fn sample_reader(bytes: &[u8]) -> Reader<&[u8]> {
+    Reader::new(sample::info(), vec![("main_0".into(), bytes)])
+}
+
+#[test]
+fn text_looks_as_it_should() {
+    let bytes = sealed(&mut sample::streams(8).remove(1).ring);
+    let mut out = Vec::new();
+    for nanoseconds in [false, true] {
+        let mut reader = sample_reader(&bytes);
+        let mut printer = Text::new(Style { nanoseconds }, sample::symbols(), sample::processes());
+        assert_eq!(all(&mut reader, &mut printer, &mut out, "memory").unwrap(), 8);
+    }
+    testkit::golden("tests/golden/lines.txt", &String::from_utf8(out).unwrap());
+}
+
+#[test]
+fn json_looks_as_it_should_and_any_parser_takes_it() {
+    let bytes = sealed(&mut sample::streams(8).remove(1).ring);
+    let mut reader = sample_reader(&bytes);
+    let mut printer = Json::new(sample::symbols());
+    let mut out = Vec::new();
+    all(&mut reader, &mut printer, &mut out, "memory").unwrap();
+    let out = String::from_utf8(out).unwrap();
+    for line in out.lines() {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(object["time"].is_u64() && object["fields"].is_object(), "{line}");
+    }
+    let first: serde_json::Value = serde_json::from_str(out.lines().nth(5).unwrap()).unwrap();
+    assert_eq!(first["fields"]["name"], "x\"\\\ny");
+    assert_eq!(first["fields"]["kstack"][0], "vfs_read+0x10");
+    assert_eq!(first["fields"]["flags"], "O_A, B|%=:|ö");
+    testkit::golden("tests/golden/lines.json", &out);
+}
+
+#[test]
+fn a_report_counts_every_record_and_looks_as_it_should() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 700);
+    let report = directory::open(dir.path())
+        .unwrap()
+        .report(Some("caller".into()))
+        .unwrap();
+    assert_eq!(report.records, 2100);
+    for rows in [&report.events, &report.processes, &report.cpus] {
+        assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 2100);
+    }
+    assert_eq!(report.timeline.counts.iter().sum::<u64>(), 2100);
+    assert_eq!((report.lost(), report.overwritten()), (12, 1234));
+    testkit::golden("tests/golden/report.txt", &text(&report, 90, false));
+    testkit::golden("tests/golden/report-colour.txt", &text(&report, 60, true));
+    for line in text(&report, 90, false).lines() {
+        assert!(line.chars().count() <= 90, "{line:?}");
+    }
+}
+
+#[test]
+fn an_empty_trace_has_a_report() {
+    let mut reader = sample_reader(&[]);
+    let report = Report::gather(&mut reader, Options::default()).unwrap();
+    assert_eq!(report.records, 0);
+    let text = text(&report, 80, false);
+    assert!(
+        text.starts_with("0 events") && text.ends_with("lost 0\n"),
+        "{text}"
+    );
+}

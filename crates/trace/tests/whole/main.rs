@@ -1,0 +1,12 @@
+//! The room as its neighbours see it: pages built byte by byte, written, read back, printed, and shown to babeltrace2.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, reason = "tests")]
+
+mod arbitrary;
+mod babeltrace;
+mod lines;
+mod metadata;
+mod pages;
+mod reading;
+mod sample;
+mod sealing;
+mod writing;

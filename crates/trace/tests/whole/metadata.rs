@@ -1,0 +1,222 @@
+//! Metadata text: as it should look, and back again, for any layout.
+
+use crate::sample;
+use kestrel_trace::ctf::metadata::{parse, text};
+use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
+use kestrel_trace::layout::{Base, FieldType, Layout, Names, Space};
+use proptest::prelude::*;
+
+#[test]
+fn it_looks_as_it_should_and_comes_back() {
+    let text = text(&sample::info()).unwrap();
+    testkit::golden("tests/golden/metadata", &text);
+    assert_eq!(parse(&text).unwrap(), sample::info());
+}
+
+#[test]
+fn what_ctf_cannot_say_is_refused_by_name() {
+    let three = FieldType::Integer {
+        size: 3,
+        signed: false,
+        base: Base::Decimal,
+    };
+    let strings = FieldType::Array {
+        element: Box::new(FieldType::String { max: 9 }),
+        count: 2,
+    };
+    for (ty, why) in [(three, "size is not 1, 2, 4 or 8"), (strings, "variable length")] {
+        let mut info = sample::info();
+        info.events = vec![EventClass {
+            id: EventId(1),
+            name: "kprobe:x".into(),
+            kind: "kprobe".into(),
+            layout: Layout::new([("odd".to_owned(), ty)]),
+        }];
+        let error = text(&info).unwrap_err().to_string();
+        assert!(
+            error.contains("kprobe:x") && error.contains("odd") && error.contains(why),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn two_events_of_one_number_are_refused() {
+    let mut info = sample::info();
+    info.events.push(sample::bare());
+    let error = text(&info).unwrap_err().to_string();
+    assert!(error.contains("two events have number 300"), "{error}");
+}
+
+#[test]
+fn other_text_is_refused_with_its_line() {
+    let good = text(&sample::info()).unwrap();
+    let swapped = good.replace(
+        "int32_t _prev_prio;\n        int32_t _next_pid;",
+        "int32_t _next_pid;\n        int32_t _prev_prio;",
+    );
+    assert_ne!(swapped, good);
+    let cases = [
+        (
+            good.replace("\"kestrel\"", "\"lttng-modules\""),
+            "written by lttng-modules",
+        ),
+        (
+            good.replace("trace_format = 1", "trace_format = 9"),
+            "trace format 9",
+        ),
+        (
+            good.replace("uint64_t content_size;", "uint32_t content_size;"),
+            "packet.context",
+        ),
+        (
+            good.replace("int32_t _prev_pid;", "string _prev_pid;"),
+            "string is not a type",
+        ),
+        (
+            good.replace("uint16_t __kstack_length", "uint16_t __kstack"),
+            "do not lie",
+        ),
+        (swapped, "do not lie"),
+        (
+            good.replace("tracepoint prev_comm", "tracepoint prev_com"),
+            "field prev_com ",
+        ),
+        (
+            good.replace("kstack:kstack(32)", "kstack:kstack"),
+            "not understood",
+        ),
+        (good.replace("event {", "event {;"), "expected a name"),
+        (good[..good.len() / 2].to_owned(), "line"),
+        (String::new(), "no env block"),
+        ("\u{feff}trace".to_owned(), "unexpected character"),
+    ];
+    for (text, expected) in cases {
+        let error = parse(&text).unwrap_err().to_string();
+        assert!(
+            error.contains("line ") && error.contains(expected),
+            "{expected:?} not in {error:?}"
+        );
+    }
+}
+
+#[test]
+fn types_nested_beyond_reason_do_not_exhaust_the_stack() {
+    let deep = "event { fields := ".to_owned() + &"struct { ".repeat(100_000);
+    assert!(parse(&deep).unwrap_err().to_string().contains("too deeply"));
+    let deep = "trace { fields := struct { integer { size = 8; } x".to_owned() + &"[1]".repeat(100_000);
+    assert!(parse(&deep).unwrap_err().to_string().contains("too deeply"));
+}
+
+fn any_names() -> impl Strategy<Value = Names> {
+    prop::collection::vec(
+        (any::<i64>().prop_map(|n| n >> (n & 63)), "[ -~äß\n\t]{0,6}"),
+        0..5,
+    )
+    .prop_map(Into::into)
+}
+
+fn any_size() -> impl Strategy<Value = u8> {
+    prop::sample::select(vec![1_u8, 2, 4, 8])
+}
+
+fn any_fixed() -> impl Strategy<Value = FieldType> {
+    let base = prop::sample::select(vec![Base::Decimal, Base::Hexadecimal, Base::Octal]);
+    let leaf =
+        prop_oneof![
+            (any_size(), any::<bool>(), base).prop_map(|(size, signed, base)| FieldType::Integer {
+                size,
+                signed,
+                base
+            }),
+            Just(FieldType::Bool),
+            any::<bool>().prop_map(|symbolic| FieldType::Pointer { symbolic }),
+            (any_size(), any::<bool>(), any_names())
+                .prop_map(|(size, signed, names)| FieldType::Enumeration { size, signed, names }),
+            (any_size(), any_names()).prop_map(|(size, names)| FieldType::Flags { size, names }),
+            (1..40_u32).prop_map(|size| FieldType::Text { size }),
+        ];
+    leaf.prop_recursive(2, 4, 1, |inner| {
+        (inner, 1..5_u32).prop_map(|(element, count)| FieldType::Array {
+            element: Box::new(element),
+            count,
+        })
+    })
+}
+
+pub fn any_event() -> impl Strategy<Value = EventClass> {
+    let space = || prop::sample::select(vec![Space::Kernel, Space::User]);
+    let ty = prop_oneof![
+        6 => any_fixed(),
+        1 => (1..300_u32).prop_map(|max| FieldType::String { max }),
+        1 => (space(), 1..128_u32).prop_map(|(space, max)| FieldType::Stack { space, max }),
+    ];
+    let name = prop_oneof![8 => "[a-z_]{1,4}", 1 => "[ -~ö]{0,5}"];
+    let fields = prop::collection::vec((name, ty), 0..8);
+    (any::<u16>(), "[ -~\n]{0,20}", "[ -~]{0,9}", fields).prop_map(|(id, name, kind, fields)| EventClass {
+        id: EventId(id),
+        name,
+        kind,
+        layout: Layout::new(fields),
+    })
+}
+
+fn any_info() -> impl Strategy<Value = TraceInfo> {
+    let event = prop::collection::btree_map(any::<u16>(), any_event(), 0..4);
+    let buffer = (("[ -~]{0,9}", any::<bool>()), any::<u64>());
+    let buffers = prop::collection::btree_map(any::<u32>(), buffer, 0..3);
+    let words = ["[ -~\n\t\"\\\\é]{0,20}"; 5];
+    (
+        any::<[u8; 16]>(),
+        any::<u64>(),
+        0..1_000_000_000_u32,
+        words,
+        buffers,
+        event,
+    )
+        .prop_map(
+            |(
+                uuid,
+                seconds,
+                nanoseconds,
+                [hostname, kernel_release, machine, tracer_version, command],
+                buffers,
+                events,
+            )| {
+                let buffer = |(number, ((name, overwrite), bytes_per_cpu))| BufferInfo {
+                    number,
+                    name,
+                    mode: if overwrite {
+                        BufferMode::Overwrite
+                    } else {
+                        BufferMode::Discard
+                    },
+                    bytes_per_cpu,
+                };
+                let event = |(id, event)| EventClass {
+                    id: EventId(id),
+                    ..event
+                };
+                TraceInfo {
+                    uuid: Uuid(uuid),
+                    clock: ClockOffset { seconds, nanoseconds },
+                    hostname,
+                    kernel_release,
+                    machine,
+                    tracer_version,
+                    command,
+                    buffers: buffers.into_iter().map(buffer).collect(),
+                    events: events.into_iter().map(event).collect(),
+                }
+            },
+        )
+}
+
+proptest! {
+    #[test]
+    fn any_trace_survives_the_round_trip(info in any_info()) {
+        let text = text(&info).unwrap();
+        prop_assert_eq!(parse(&text).unwrap(), info, "{}", text);
+    }
+}

@@ -1,0 +1,274 @@
+//! Reading: everything that was written comes back in order of time; what is missing or broken is counted and named.
+
+use crate::pages::{Cell, Ring, record};
+use crate::sample::{self, UUID, crooked, info};
+use crate::writing::{sealed, write};
+use kestrel_trace::Error;
+use kestrel_trace::ctf::directory;
+use kestrel_trace::ctf::read::{Losses, Reader};
+use kestrel_trace::process::Processes;
+use kestrel_trace::symbol::addresses;
+use kestrel_trace::value::Value;
+use std::collections::{HashSet, VecDeque};
+
+fn crooked_ring(count: u64) -> Ring {
+    let mut ring = Ring::new(UUID, 0, 0);
+    more(&mut ring, 0, count);
+    ring
+}
+
+fn more(ring: &mut Ring, from: u64, count: u64) {
+    for n in from..from + count {
+        ring.push(1000 + n, &record(&crooked(), 1000 + n, 1, 1, &[Cell::U(n)]));
+    }
+}
+
+fn read(streams: &[&[u8]]) -> (Vec<(u64, u32)>, Losses) {
+    let named = streams
+        .iter()
+        .enumerate()
+        .map(|(i, bytes)| (format!("main_{i}"), *bytes));
+    let mut reader = Reader::new(info(), named.collect());
+    let mut seen = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        seen.push((record.time_ns, record.cpu));
+    }
+    assert!(reader.next().unwrap().is_none(), "the end stays the end");
+    (seen, reader.losses())
+}
+
+#[test]
+fn all_records_come_back_in_order_of_time() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), 500);
+    let mut trace = directory::open(dir.path()).unwrap();
+    let mut expected: Vec<u64> = sample::streams(500)
+        .into_iter()
+        .flat_map(|stream| stream.times)
+        .collect();
+    expected.sort_unstable();
+    let mut times = Vec::new();
+    while let Some(record) = trace.reader.next().unwrap() {
+        times.push(record.time_ns);
+    }
+    assert_eq!(times, expected);
+    assert!(trace.reader.losses().is_none(), "{:?}", trace.reader.losses());
+    assert_eq!(trace.reader.info(), &info());
+    assert_eq!(trace.summary, Some(sample::summary()));
+    assert_eq!(trace.symbols, sample::symbols());
+    assert_eq!(trace.processes, sample::processes());
+}
+
+#[test]
+fn every_field_has_the_value_that_was_written() {
+    let mut streams = sample::streams(11);
+    let bytes = sealed(&mut streams[0].ring);
+    let mut reader = Reader::new(info(), vec![("main_0".into(), bytes.as_slice())]);
+    let mut count = 0;
+    while let Some(record) = reader.next().unwrap() {
+        if record.event.name != sample::everything().name {
+            continue;
+        }
+        let n = count * 5;
+        count += 1;
+        assert_eq!((record.pid, record.tid), (100, 101));
+        for ((field, value), cell) in record.fields().zip(sample::everything_cells(n)) {
+            match (value, cell) {
+                (Value::Text(found), Cell::T(text)) => assert_eq!(found, text, "{}", field.name),
+                (Value::Stack(found), Cell::A(frames)) => {
+                    assert_eq!(found.iter().collect::<Vec<_>>(), frames)
+                }
+                (Value::Array(found), Cell::A(all)) => {
+                    assert_eq!(found.iter().map(|v| v.as_u64().unwrap()).collect::<Vec<_>>(), all);
+                }
+                (Value::Array(found), Cell::T(_)) => {
+                    assert_eq!(
+                        found.iter().map(|v| v.as_text().unwrap()).collect::<Vec<_>>(),
+                        ["abc", "d"]
+                    );
+                }
+                (found, Cell::U(bits)) => {
+                    let mask = u64::MAX >> (64 - 8 * field.ty.fixed_size());
+                    assert_eq!(found.as_u64().unwrap() & mask, bits & mask, "{}", field.name);
+                }
+                other => panic!("{}: {other:?}", field.name),
+            }
+        }
+    }
+    assert_eq!(count, 3);
+}
+
+#[test]
+fn equal_times_keep_the_order_of_streams() {
+    let make = |cpu| {
+        let mut ring = Ring::new(UUID, 0, cpu);
+        for time in [5, 5, 6] {
+            ring.push(time, &record(&crooked(), time, 1, 1, &[Cell::U(0)]));
+        }
+        sealed(&mut ring)
+    };
+    let (a, b) = (make(0), make(1));
+    assert_eq!(
+        read(&[&a, &b]).0,
+        [(5, 0), (5, 0), (5, 1), (5, 1), (6, 0), (6, 1)]
+    );
+}
+
+#[test]
+fn discarded_events_and_missing_packets_are_counted() {
+    let mut ring = crooked_ring(300);
+    ring.discarded = 17;
+    ring.skip_packets(4);
+    more(&mut ring, 300, 10);
+    let (seen, losses) = read(&[&sealed(&mut ring)]);
+    assert_eq!(seen.len(), 310);
+    assert_eq!(
+        (losses.discarded, losses.packets_missing, losses.packets_damaged),
+        (17, 4, 0)
+    );
+    assert!(losses.notes.is_empty());
+}
+
+#[test]
+fn a_ring_that_came_round_has_not_lost_what_came_before() {
+    let mut ring = crooked_ring(0);
+    ring.discarded = 17;
+    ring.skip_packets(9);
+    more(&mut ring, 0, 10);
+    assert!(read(&[&sealed(&mut ring)]).1.is_none());
+}
+
+#[test]
+fn a_trace_cut_in_half_gives_its_whole_packets() {
+    let bytes = sealed(&mut crooked_ring(1000));
+    let per_page = 4008 / 24;
+    let (seen, losses) = read(&[&bytes[..3 * 4096 + 2000]]);
+    assert_eq!(seen.len(), 3 * per_page);
+    assert_eq!(losses.packets_damaged, 1);
+    assert_eq!(
+        losses.notes,
+        ["main_0: packet 3: only 2000 bytes of it are there, the file was cut"]
+    );
+}
+
+#[test]
+fn a_broken_packet_is_passed_over() {
+    let good = sealed(&mut crooked_ring(1000));
+    let per_page = 4008 / 24;
+    let cases: [(usize, u8, &str); 4] = [
+        (
+            0,
+            0,
+            "main_0: packet 1: it does not begin with the magic number of CTF",
+        ),
+        (
+            4,
+            0,
+            "main_0: packet 1: it belongs to trace 00234567-89ab-cdef-fedc-ba9876543210",
+        ),
+        (88, 0xff, "main_0: packet 1: unknown event number 511 at byte 88"),
+        (41, 0xff, "main_0: packet 1: its content size is 65280 bits"),
+    ];
+    for (at, byte, note) in cases {
+        let mut bytes = good.clone();
+        bytes[4096 + at] = byte;
+        let (seen, losses) = read(&[&bytes]);
+        assert_eq!(losses.notes, [note]);
+        assert_eq!((seen.len(), losses.packets_damaged), (1000 - per_page, 1));
+    }
+}
+
+#[test]
+fn an_unsealed_packet_is_read_as_far_as_it_was_committed() {
+    let (seen, losses) = read(&[&crooked_ring(3).bytes()]);
+    assert_eq!((seen.len(), losses.packets_damaged), (3, 1));
+}
+
+#[test]
+fn what_is_no_trace_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    assert!(matches!(directory::open(path), Err(Error::NoMetadata { .. })));
+    let missing = directory::open(&path.join("none")).unwrap_err();
+    assert!(
+        missing.to_string().contains("cannot open trace") && missing.errno() == Some(2),
+        "{missing}"
+    );
+    std::fs::write(path.join("file"), "x").unwrap();
+    assert!(matches!(
+        directory::open(&path.join("file")),
+        Err(Error::NoMetadata { .. })
+    ));
+    std::fs::write(path.join("metadata"), b"\xff\xfe binary").unwrap();
+    assert!(matches!(directory::open(path), Err(Error::Metadata { .. })));
+}
+
+#[test]
+fn a_live_reader_goes_on_when_more_has_come() {
+    let queue = |_| ("live".to_owned(), VecDeque::new());
+    let mut reader = Reader::new(info(), (0..2).map(queue).collect());
+    let mut rings = [Ring::new(UUID, 0, 0), Ring::new(UUID, 0, 1)];
+    let mut seen = Vec::new();
+    for round in 0..3 {
+        for (cpu, ring) in rings.iter_mut().enumerate() {
+            let start = ring.pages.len();
+            more(ring, round * 1000, 200 * cpu as u64 + round * 10);
+            ring.leave();
+            let bytes = ring.pages[start..].concat();
+            reader.source(cpu).unwrap().extend(bytes);
+        }
+        reader.again();
+        while let Some(record) = reader.next().unwrap() {
+            seen.push((record.time_ns, record.cpu));
+            // Without effect before the end.
+            reader.again();
+        }
+    }
+    let of = |round: u64, cpu: u32| {
+        (0..200 * u64::from(cpu) + round * 10).map(move |n| (1000 + round * 1000 + n, cpu))
+    };
+    let mut expected: Vec<(u64, u32)> = (0..3)
+        .flat_map(|round| of(round, 0).chain(of(round, 1)))
+        .collect();
+    expected.sort_unstable();
+    assert_eq!(seen, expected);
+    assert!(reader.losses().is_none());
+}
+
+#[test]
+fn the_kernel_addresses_of_a_trace_can_be_collected() {
+    let bytes = sealed(&mut sample::streams(11).remove(0).ring);
+    let mut reader = Reader::new(info(), vec![("main_0".into(), bytes.as_slice())]);
+    let mut all = HashSet::new();
+    while let Some(record) = reader.next().unwrap() {
+        addresses(&record, &mut all);
+    }
+    let mut all: Vec<u64> = all.into_iter().collect();
+    all.sort_unstable();
+    // Two elements of `tails`, the frames of `kstack`, `caller`; neither `buf`, no `args`, nor the user's frames.
+    let frames = [
+        0xffff_ffff_8100_0010,
+        0xffff_ffff_8100_1005,
+        0xffff_ffff_8100_1010,
+    ];
+    assert_eq!(all, [&[0x10, 0xffff_ffff_8100_0000][..], &frames].concat());
+    assert_eq!(sample::symbols().subset(all).len(), 2);
+}
+
+#[test]
+fn names_of_processes_survive_their_file() {
+    let names = Processes::parse("1 init\n42 a b\n").unwrap();
+    assert_eq!(
+        (names.name(42, 42), names.name(43, 42), names.name(7, 7)),
+        (Some("a b"), Some("a b"), None)
+    );
+    assert_eq!(
+        (names.name(0, 0), names.to_text().as_str()),
+        (Some("<idle>"), "1 init\n42 a b\n")
+    );
+    let error = Processes::parse("init 1\n").unwrap_err().to_string();
+    assert!(
+        error.contains("names of processes") && error.contains("\"init 1\""),
+        "{error}"
+    );
+}

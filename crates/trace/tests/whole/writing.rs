@@ -1,0 +1,183 @@
+//! Writing: a trace is readable at every moment, and a full disk leaves whole packets.
+
+use crate::pages::Ring;
+use crate::sample;
+use kestrel_trace::Error;
+use kestrel_trace::ctf::directory;
+use kestrel_trace::ctf::packet::seal;
+use kestrel_trace::ctf::write::{Folder, StreamFile, Writer};
+use kestrel_trace::decode::EventTable;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+pub fn sealed(ring: &mut Ring) -> Vec<u8> {
+    let table = EventTable::new(sample::info().events);
+    seal(ring.pages.last_mut().unwrap(), &table).unwrap();
+    ring.bytes()
+}
+
+/// The sample as a directory, pages in two appends.
+pub fn write(path: &Path, each: u64) {
+    let mut writer = directory::create(path, sample::info(), false).unwrap();
+    for mut stream in sample::streams(each) {
+        let bytes = sealed(&mut stream.ring);
+        let (first, rest) = bytes.split_at(4096);
+        writer.append(stream.buffer, stream.cpu, first).unwrap();
+        writer.append(stream.buffer, stream.cpu, rest).unwrap();
+    }
+    let written = writer
+        .finish(&sample::summary(), &sample::symbols(), &sample::processes())
+        .unwrap();
+    assert_eq!(written.streams, 3);
+    assert_eq!(written.bytes, written.packets * 4096);
+}
+
+type Files = Rc<RefCell<BTreeMap<String, Vec<u8>>>>;
+
+/// A disk with room for so many bytes, that takes at most 1000 at once.
+struct Disk {
+    files: Files,
+    room: Rc<RefCell<usize>>,
+}
+
+struct DiskFile {
+    name: String,
+    files: Files,
+    room: Rc<RefCell<usize>>,
+}
+
+impl Folder for Disk {
+    type File = DiskFile;
+
+    fn create(&mut self, name: &str) -> Result<DiskFile, Error> {
+        self.files.borrow_mut().insert(name.into(), Vec::new());
+        Ok(DiskFile {
+            name: name.into(),
+            files: self.files.clone(),
+            room: self.room.clone(),
+        })
+    }
+
+    fn replace(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.files.borrow_mut().insert(name.into(), bytes.to_vec());
+        Ok(())
+    }
+}
+
+impl io::Write for DiskFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut room = self.room.borrow_mut();
+        let taken = bytes.len().min(1000).min(*room);
+        if taken == 0 {
+            return Err(io::Error::from_raw_os_error(28));
+        }
+        *room -= taken;
+        self.files
+            .borrow_mut()
+            .get_mut(&self.name)
+            .unwrap()
+            .extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl StreamFile for DiskFile {
+    fn truncate(&mut self, bytes: u64) -> io::Result<()> {
+        self.files
+            .borrow_mut()
+            .get_mut(&self.name)
+            .unwrap()
+            .truncate(bytes as usize);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_whole_packets_and_says_how_many() {
+    let files = Files::default();
+    let disk = Disk {
+        files: files.clone(),
+        room: Rc::new(RefCell::new(10_000)),
+    };
+    let mut writer = Writer::create(disk, sample::info()).unwrap();
+    let bytes = sealed(&mut sample::streams(300).remove(0).ring);
+    assert!(bytes.len() > 4 * 4096);
+    writer.append(0, 0, &bytes[..4096]).unwrap();
+    let error = writer.append(0, 0, &bytes[4096..4 * 4096]).unwrap_err();
+    assert_eq!(error.errno(), Some(28));
+    let text = error.to_string();
+    assert!(
+        text.contains("main_0") && text.contains("2 whole packets were kept") && text.contains("2 were not"),
+        "{text}"
+    );
+    assert_eq!(files.borrow()["main_0"], bytes[..2 * 4096]);
+    assert_eq!(writer.written().packets, 2);
+}
+
+#[test]
+fn an_occupied_directory_is_left_alone_and_an_old_trace_is_replaced_only_when_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    write(&path, 300);
+    assert!(matches!(
+        directory::create(&path, sample::info(), false),
+        Err(Error::Occupied { .. })
+    ));
+    for leftover in [".metadata.new", ".kestrel/.symbols.new"] {
+        std::fs::write(path.join(leftover), "half").unwrap();
+    }
+    directory::create(&path, sample::info(), true).unwrap();
+    let names: Vec<_> = std::fs::read_dir(&path)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["metadata"]);
+    std::fs::write(path.join("precious.txt"), "x").unwrap();
+    assert!(matches!(
+        directory::create(&path, sample::info(), true),
+        Err(Error::Occupied { .. })
+    ));
+    assert!(path.join("precious.txt").exists());
+}
+
+#[test]
+fn a_trace_can_be_opened_before_it_is_finished() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    let mut writer = directory::create(&path, sample::info(), false).unwrap();
+    assert!(directory::open(&path).unwrap().reader.next().unwrap().is_none());
+    let bytes = sealed(&mut sample::streams(3).remove(0).ring);
+    writer.append(0, 0, &bytes).unwrap();
+    let mut trace = directory::open(&path).unwrap();
+    assert!(trace.reader.next().unwrap().is_some() && trace.summary.is_none());
+    writer
+        .add_events([sample::class(900, "kprobe", "kprobe:later", vec![])])
+        .unwrap();
+    let trace = directory::open(&path).unwrap();
+    assert_eq!(trace.reader.info().events.last().unwrap().name, "kprobe:later");
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = directory::create(&dir.path().join("t"), sample::info(), false).unwrap();
+    assert!(matches!(
+        writer.append(0, 0, &[0; 100]),
+        Err(Error::Fraction { bytes: 100 })
+    ));
+    let bytes = sealed(&mut sample::streams(1).remove(0).ring);
+    assert!(matches!(
+        writer.append(9, 0, &bytes),
+        Err(Error::UnknownBuffer(9))
+    ));
+    let mut info = sample::info();
+    info.buffers[0].name = "../x".into();
+    assert!(directory::create(&dir.path().join("u"), info, false).is_err());
+}
