@@ -7,5 +7,5 @@ pub(super) const ROW: Row = Row {
     about: "bare system call",
     over: None,
     promise: None,
-    line: "instructions getppid",
+    line: "cost getppid",
 };

@@ -8,5 +8,5 @@ pub(super) const ROW: Row = Row {
     over: Some("getppid"),
     promise: Some((0.65, "tracefs-kprobe")),
     line: "kestrel record -o /tmp/trace -e 'kprobe:__do_sys_getppid { record(arg0, arg1, arg2) }' \
-           -- instructions getppid",
+           -- cost getppid",
 };

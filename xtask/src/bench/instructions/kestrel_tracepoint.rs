@@ -7,5 +7,5 @@ pub(super) const ROW: Row = Row {
     about: "+ syscalls:sys_enter_getppid recorded by kestrel",
     over: Some("getppid"),
     promise: None,
-    line: "kestrel record -o /tmp/trace -e syscalls:sys_enter_getppid -- instructions getppid",
+    line: "kestrel record -o /tmp/trace -e syscalls:sys_enter_getppid -- cost getppid",
 };

@@ -283,13 +283,24 @@ mod tests {
 
     #[test]
     fn every_row_is_read_against_one_that_is_there() {
+        let there = |name: &str| ROWS.iter().any(|row| row.name == name);
         for row in ROWS {
-            assert!(
-                row.over
-                    .is_none_or(|over| ROWS.iter().any(|other| other.name == over)),
-                "{}",
-                row.name
-            );
+            assert!(row.over.is_none_or(there), "{}", row.name);
+            assert!(row.promise.is_none_or(|(_, peer)| there(peer)), "{}", row.name);
         }
+    }
+
+    #[test]
+    fn a_promise_is_about_the_event_without_the_call() {
+        let rows = |ours| {
+            [
+                ("getppid", 300),
+                ("tracefs-kprobe", 1300),
+                ("kestrel-kprobe", ours),
+            ]
+        };
+        assert!(costs("k", &rows(949)).broken_promises().is_empty());
+        assert_eq!(costs("k", &rows(951)).broken_promises().len(), 1);
+        assert_eq!(costs("k", &[]).broken_promises().len(), 1);
     }
 }

@@ -9,5 +9,5 @@ pub(super) const ROW: Row = Row {
     promise: None,
     line: "cd /sys/kernel/tracing && echo 1 > options/overwrite \
            && echo 'p:bench/getppid __do_sys_getppid a=%di b=%si c=%dx' >> kprobe_events \
-           && echo 1 > events/bench/getppid/enable && instructions getppid",
+           && echo 1 > events/bench/getppid/enable && cost getppid",
 };

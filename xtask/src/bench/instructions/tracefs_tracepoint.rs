@@ -7,5 +7,5 @@ pub(super) const ROW: Row = Row {
     about: "+ syscalls:sys_enter_getppid in the tracefs ring",
     over: Some("getppid"),
     promise: None,
-    line: "cd /sys/kernel/tracing && echo 1 > events/syscalls/sys_enter_getppid/enable && instructions getppid",
+    line: "cd /sys/kernel/tracing && echo 1 > events/syscalls/sys_enter_getppid/enable && cost getppid",
 };
