@@ -165,7 +165,8 @@ impl Dump<'_> {
             }
             ExprKind::Comm => "Comm".into(),
             ExprKind::ReadString { address, space, max } => {
-                format!("({space:?}.string {} {max})", self.expr(address))
+                let space = space.map_or("Either".to_owned(), |space| format!("{space:?}"));
+                format!("({space}.string {} {max})", self.expr(address))
             }
             ExprKind::Stack { space, max } => format!("({space:?}.stack {max})"),
         }
