@@ -5,6 +5,7 @@ mod facts;
 mod fold;
 mod fuse;
 mod legal;
+mod narrow;
 mod share;
 mod thread;
 
@@ -37,6 +38,16 @@ pub const PASSES: &[Pass] = &[
         name: "fuse",
         what: "branches on comparisons themselves instead of on their 0 or 1",
         run: fuse::run,
+    },
+    Pass {
+        name: "narrow",
+        what: "drops sign extensions whose upper bits nobody looks at",
+        run: narrow::run,
+    },
+    Pass {
+        name: "fold",
+        what: "once more, over what the last two laid bare",
+        run: fold::run,
     },
     Pass {
         name: "thread",
