@@ -61,6 +61,7 @@ fn checked(mode: &str, input: &str) -> String {
         "kprobe" => kernel::kprobe(),
         "untyped" => kernel::untyped(),
         "kretprobe" => kernel::kretprobe(),
+        "elements" => kernel::elements(),
         "odd" => kernel::odd(),
         "broken" => kernel::broken_rules(),
         other => panic!("unknown event {other}"),

@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-#[allow(dead_code, reason = "some of its events are enough here")]
 mod kernel;
 mod support;
 

@@ -163,6 +163,10 @@ impl Dump<'_> {
             } => {
                 format!("({access:?}.bytes {} {offset} {size})", self.expr(address))
             }
+            ExprKind::Elements(parts) => {
+                let parts: Vec<String> = parts.iter().map(|p| self.expr(p)).collect();
+                format!("[{}]", parts.join(" "))
+            }
             ExprKind::Comm => "Comm".into(),
             ExprKind::ReadString { address, space, max } => {
                 let space = space.map_or("Either".to_owned(), |space| format!("{space:?}"));
