@@ -164,6 +164,25 @@ fn context(name: &str, program: ProgramKind, types: &Types) -> Context {
     }
 }
 
+/// The event that golden files call `name`.
+pub(crate) fn by_name(name: &str) -> Context {
+    match name {
+        "switch" => switch(),
+        "indirect" => Context {
+            direct_loads: false,
+            ..switch()
+        },
+        "elements" => elements(),
+        "broken" => broken_rules(),
+        "entry" => entry(),
+        "kprobe" => kprobe(),
+        "odd" => odd(),
+        "untyped" => untyped(),
+        "kretprobe" => kretprobe(),
+        other => panic!("unknown event {other}"),
+    }
+}
+
 /// `sched:sched_switch` by `tp_btf`: three arguments, and fields by rules.
 pub(crate) fn switch() -> Context {
     let t = types();
@@ -229,7 +248,7 @@ pub(crate) fn elements() -> Context {
         count: 2,
     };
     let rule = Source::Expression("(prev->__state, next->__state)".into());
-    c.fields = c.fields.into_iter().filter(|f| !f.recorded).collect();
+    c.fields.retain(|f| !f.recorded);
     c.fields.push(field("states", two, rule));
     c
 }
