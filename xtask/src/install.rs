@@ -18,7 +18,6 @@ pub(crate) const GUESTS: &[Need] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("setpriv", "util-linux"),
     ("dpkg-deb", "dpkg"),
-    ("cc", "gcc"),
 ];
 
 /// For building the peers' root image.

@@ -6,5 +6,6 @@ pub(super) const ROW: Row = Row {
     name: "getppid",
     about: "bare system call",
     over: None,
+    promise: None,
     line: "instructions getppid",
 };
