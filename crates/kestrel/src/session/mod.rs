@@ -3,6 +3,7 @@
 mod attach;
 pub mod control;
 pub mod gate;
+mod metadata;
 mod names;
 pub mod target;
 
@@ -33,6 +34,8 @@ pub struct Session {
     ring: Ring,
     targets: Option<Map>,
     names: Map,
+    /// Described in kernel memory, for whoever finds the session there.
+    _metadata: Option<Map>,
     hooks: Vec<Attached>,
     followers: Vec<Attached>,
     classes: Vec<EventClass>,
@@ -85,6 +88,7 @@ impl Session {
             ring,
             targets,
             names: names::create_map()?,
+            _metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),
             classes: Vec::new(),
@@ -96,6 +100,7 @@ impl Session {
             session.classes.extend(classes);
         }
         session.info.events.clone_from(&session.classes);
+        session._metadata = Some(metadata::create(&session.info)?);
         session.follow(catalog, plan.target)?;
         Ok(session)
     }
