@@ -461,3 +461,24 @@ fn a_record_too_large_for_the_sink_is_an_error() {
     let tail = kestrel_compiler::compile(&strings(18, 512), &context(), &Bump::default());
     assert!(tail.is_err_and(|e| e.to_string().contains("at most")));
 }
+
+#[test]
+fn records_of_different_fields_have_numbers_of_their_own() {
+    let body = vec![
+        record(vec![("x", int(8, false), arg(0))]),
+        record(vec![
+            (
+                "s",
+                FieldType::String { max: 9 },
+                string(arg(1), Space::Kernel, 9),
+            ),
+            ("y", int(1, true), arg(0)),
+        ]),
+    ];
+    let mut bench = Bench::new(&probe(None, body), &context());
+    bench.machine.add_memory(Memory::Kernel, KERNEL, b"second\0");
+    let rows = bench.run(&[0xfe, KERNEL]).rows();
+    assert_eq!(rows.iter().map(|r| r.number).collect::<Vec<_>>(), [7, 8]);
+    assert_eq!(rows[0].number("x"), 0xfe);
+    assert_eq!((rows[1].text("s"), rows[1].number("y")), ("second", -2));
+}

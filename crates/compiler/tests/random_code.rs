@@ -337,7 +337,7 @@ impl Direct<'_> {
         loop {
             let block = function.block(at);
             block.insts.iter().for_each(|inst| self.step(&inst.op));
-            match block.end.as_ref().expect("an end") {
+            match block.end.as_ref().unwrap_or(&End::Exit(Operand::Imm(0))) {
                 End::Jump(to) => at = *to,
                 End::Branch {
                     condition,

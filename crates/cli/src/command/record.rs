@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Options of `record`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
     /// The trace directory; an old trace there is replaced
@@ -33,7 +33,7 @@ const CALM: Duration = Duration::from_millis(20);
 const BUSY: Duration = Duration::from_millis(1);
 
 /// Records.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let selection = &options.selection;
     let catalog = Catalog::new(Host::default());

@@ -8,7 +8,7 @@ use super::types::STRING;
 use super::walk::Spot;
 use super::{Checked, Checker};
 use crate::context::{EventField, Source};
-use crate::lang::ast::Span;
+use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, has_errors};
 use crate::lang::parse_expression;
 use kestrel_trace::layout::Space;
@@ -115,9 +115,8 @@ impl<'a> Checker<'a> {
                 self.found = found;
                 Err(super::Reported)
             }
-            false => self.expression(&expr),
+            false => self.rule_value(&expr, ty),
         };
-        let value = value.and_then(|value| self.as_declared(value, ty, expr.span));
         self.rules.pop();
         let inner = std::mem::replace(&mut self.found, outer);
         value
@@ -138,6 +137,26 @@ impl<'a> Checker<'a> {
                 diagnostic.hints.extend(why.hints.iter().cloned());
                 self.report(diagnostic)
             })
+    }
+
+    /// A rule's expression as the type that its field declares; a tuple gives an array's elements.
+    fn rule_value(&mut self, expr: &ast::Expr, ty: Type) -> Checked<Expr> {
+        match (&expr.kind, &ty) {
+            (ast::ExprKind::Tuple(parts), Type::Array { element, count })
+                if parts.len() == *count as usize =>
+            {
+                let parts = parts.iter().map(|part| {
+                    let value = self.expression(part)?;
+                    self.as_declared(value, (**element).clone(), part.span)
+                });
+                let parts = parts.collect::<Checked<Vec<_>>>()?;
+                Ok(Expr::new(ExprKind::Elements(parts), ty, expr.span))
+            }
+            _ => {
+                let value = self.expression(expr)?;
+                self.as_declared(value, ty, expr.span)
+            }
+        }
     }
 
     /// A value as the type that its field declares.
@@ -302,6 +321,7 @@ impl Expr {
                     then.set_span(span);
                 }
             }
+            ExprKind::Elements(parts) => parts.iter_mut().for_each(|part| part.set_span(span)),
             ExprKind::Constant(_)
             | ExprKind::Text(_)
             | ExprKind::ContextPointer

@@ -1,7 +1,6 @@
 //! From intermediate code to BPF: registers, frame, instructions. Meaning is settled before; the kernel is not known here.
 
 mod allocate;
-mod dominate;
 mod emit;
 mod frame;
 mod live;

@@ -4,11 +4,13 @@
 //! register must be assigned on each path before it is used. Blocks end in exactly one [`End`]; the first one is the entry.
 
 mod builder;
+mod dominate;
 mod dump;
 mod map;
 mod op;
 
 pub use builder::Builder;
+pub(crate) use dominate::Dominators;
 pub use map::{MapKind, MapSpec, MapUse};
 pub use op::{AluOp, AtomicOp, Bits, Condition, Op, Operand, Width};
 

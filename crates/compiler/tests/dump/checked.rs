@@ -163,6 +163,10 @@ impl Dump<'_> {
             } => {
                 format!("({access:?}.bytes {} {offset} {size})", self.expr(address))
             }
+            ExprKind::Elements(parts) => {
+                let parts: Vec<String> = parts.iter().map(|part| self.expr(part)).collect();
+                format!("(elements {})", parts.join(" "))
+            }
             ExprKind::Comm => "Comm".into(),
             ExprKind::ReadString { address, space, max } => {
                 format!("({space:?}.string {} {max})", self.expr(address))

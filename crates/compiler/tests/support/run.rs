@@ -4,7 +4,7 @@ use super::bump::{self, Bump};
 use kestrel_bpf::code::MapRef;
 use kestrel_bpf::interp::{self, Machine};
 use kestrel_compiler::check::tree::CheckedProbe;
-use kestrel_compiler::context::Context;
+use kestrel_compiler::context::{Context, EventNumber};
 use kestrel_compiler::ir::{MapKind, MapUse};
 use kestrel_compiler::program::Program;
 use kestrel_trace::decode::EventTable;
@@ -16,6 +16,7 @@ pub struct Bench {
     pub program: Program,
     pub machine: Machine,
     bump: MapRef,
+    number: EventNumber,
     sent: u64,
 }
 
@@ -65,6 +66,7 @@ impl Bench {
             program,
             machine,
             bump,
+            number: context.number,
             sent: 0,
         }
     }
@@ -93,9 +95,22 @@ impl Bench {
     /// Records made since the last call, decoded.
     #[track_caller]
     pub fn rows(&mut self) -> Vec<Row> {
-        let Some(layout) = self.program.layout.clone() else {
-            return Vec::new();
+        let first = match self.number {
+            EventNumber::Constant(number) => number,
+            EventNumber::Cookie => self.machine.environment.cookie as u16,
         };
+        let classes = self
+            .program
+            .layouts
+            .iter()
+            .zip(first..)
+            .map(|(layout, id)| EventClass {
+                id: EventId(id),
+                name: "test".to_owned(),
+                kind: "test".to_owned(),
+                layout: layout.clone(),
+            });
+        let table = EventTable::new(classes);
         // The machine makes values when they are first touched.
         let Some(value) = self.machine.value(self.bump, &[0; 4], 0) else {
             return Vec::new();
@@ -106,13 +121,6 @@ impl Bench {
         let mut at = bump::DATA as usize + self.sent as usize;
         let end = bump::DATA as usize + used as usize;
         while at < end {
-            let class = EventClass {
-                id: EventId(value[at].into()),
-                name: "test".to_owned(),
-                kind: "test".to_owned(),
-                layout: layout.clone(),
-            };
-            let table = EventTable::new([class]);
             let record = table.record(&value[at..end], 0, 0).expect("a whole record");
             rows.push(Row {
                 number: record.event.id.0,

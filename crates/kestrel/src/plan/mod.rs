@@ -207,9 +207,8 @@ fn check_ways(
     probe: &Probe,
     resolved: Resolved,
 ) -> std::result::Result<(Hook, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let mut ways = Vec::new();
+    let mut checked = Vec::new();
     let mut refused = Vec::new();
-    let mut remarks = Vec::new();
     for Way {
         attachment,
         context,
@@ -220,19 +219,29 @@ fn check_ways(
         if let Some(condition) = condition {
             guard(&mut probe, &condition);
         }
-        let (handler, diagnostics) = check(&probe, &context, true);
-        match handler {
-            Some(handler) => {
-                remarks = diagnostics;
-                ways.push(PlannedWay {
+        match check(&probe, &context, true) {
+            (Some(handler), remarks) => checked.push((
+                PlannedWay {
                     attachment,
                     context,
                     handler,
-                });
-            }
-            None => refused = diagnostics,
+                },
+                remarks,
+            )),
+            (None, diagnostics) => refused = diagnostics,
         }
     }
+    // A way with more remarks than another cannot give all that was asked for (a field whose rule does not fit this kernel).
+    let fewest = checked
+        .iter()
+        .map(|(_, remarks)| remarks.len())
+        .min()
+        .unwrap_or(0);
+    checked.retain(|(_, remarks)| remarks.len() == fewest);
+    let remarks = checked
+        .first()
+        .map_or_else(Vec::new, |(_, remarks)| remarks.clone());
+    let ways: Vec<PlannedWay> = checked.into_iter().map(|(way, _)| way).collect();
     let Some(first) = ways.first() else {
         return Err(refused);
     };

@@ -3,6 +3,7 @@
 mod attach;
 pub mod control;
 pub mod gate;
+mod names;
 pub mod target;
 
 use crate::buffer::emit::map_name;
@@ -19,6 +20,7 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSp
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
+use kestrel_trace::process::Processes;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use target::Target;
@@ -30,6 +32,7 @@ pub struct Session {
     /// The buffer.
     ring: Ring,
     targets: Option<Map>,
+    names: Map,
     hooks: Vec<Attached>,
     followers: Vec<Attached>,
     classes: Vec<EventClass>,
@@ -81,6 +84,7 @@ impl Session {
             control,
             ring,
             targets,
+            names: names::create_map()?,
             hooks: Vec::new(),
             followers: Vec::new(),
             classes: Vec::new(),
@@ -92,9 +96,7 @@ impl Session {
             session.classes.extend(classes);
         }
         session.info.events.clone_from(&session.classes);
-        if let Target::Command(pid) = plan.target {
-            session.follow(catalog, pid)?;
-        }
+        session.follow(catalog, plan.target)?;
         Ok(session)
     }
 
@@ -169,6 +171,7 @@ impl Session {
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
             (target::MAP, Some(map)) => Ok(map.as_fd()),
+            (names::MAP, _) => Ok(self.names.as_fd()),
             _ => Err(Error::Compile {
                 event: name.clone(),
                 why: "it names a map that the session does not have".to_owned(),
@@ -176,9 +179,19 @@ impl Session {
         }
     }
 
-    fn follow(&mut self, catalog: &Catalog, pid: u32) -> Result<()> {
-        let types = catalog.types()?;
-        for follower in target::followers(&types, pid)? {
+    /// Attaches what follows the command's processes, and what keeps the names of threads. The latter is a convenience: without types it is
+    /// left out.
+    fn follow(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
+        let types = match (catalog.types(), target) {
+            (Ok(types), _) => types,
+            (Err(error), Target::Command(_)) => return Err(error),
+            (Err(_), _) => return Ok(()),
+        };
+        let mut followers = names::followers(&types)?;
+        if let Target::Command(pid) = target {
+            followers.extend(target::followers(&types, pid)?);
+        }
+        for follower in followers {
             let event = follower.tracepoint.to_owned();
             let code = &follower.code;
             let (program, maps) = self.load(
@@ -197,6 +210,16 @@ impl Session {
             });
         }
         Ok(())
+    }
+
+    /// Names of threads that appeared, or changed their name, since the session began.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn thread_names(&self) -> Result<Processes> {
+        let mut all = Processes::default();
+        names::collect(&self.names, &mut all)?;
+        Ok(all)
     }
 
     /// Lets the hooks work, all at once, from their next event on.

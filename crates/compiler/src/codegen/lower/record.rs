@@ -41,6 +41,8 @@ enum Plan<'e> {
     Read { from: Vreg, access: Access },
     /// Store its count and copy its elements to the tail.
     Tail(Staged),
+    /// An array's elements, one after the other.
+    Elements(Vec<Plan<'e>>),
 }
 
 /// A variable field's elements.
@@ -84,7 +86,7 @@ impl Lower<'_> {
         let to = reservation.record;
         self.identity(identity, to);
         for ((field, _), plan) in fields.iter().zip(&plans) {
-            self.fill(field, plan, to)?;
+            self.fill(field.offset(), &field.ty, plan, to)?;
         }
         self.tail(&record.layout, &plans, to);
         self.b.at(span);
@@ -142,6 +144,10 @@ impl Lower<'_> {
                 Plan::Tail(self.stage_stack(*space, *max))
             }
             (_, ExprKind::Text(text)) => Plan::Text(text),
+            (FieldType::Array { element, .. }, ExprKind::Elements(values)) => {
+                let parts = values.iter().map(|value| self.prepare(element, value));
+                Plan::Elements(parts.collect::<Result<_, _>>()?)
+            }
             (
                 _,
                 ExprKind::Bytes {
@@ -280,34 +286,45 @@ impl Lower<'_> {
     }
 
     /// Fills a field of the fixed part.
-    fn fill(&mut self, field: &Field, plan: &Plan<'_>, to: Vreg) -> Result<(), Error> {
-        let offset = field.offset();
+    fn fill(&mut self, offset: u32, ty: &FieldType, plan: &Plan<'_>, to: Vreg) -> Result<(), Error> {
         match plan {
+            Plan::Elements(parts) => {
+                let FieldType::Array { element, .. } = ty else {
+                    return Err(Error::Malformed {
+                        what: "elements for a field that is no array",
+                        span: self.b.span(),
+                    });
+                };
+                for (index, part) in parts.iter().enumerate() {
+                    self.fill(offset + index as u32 * fixed_size(element), element, part, to)?;
+                }
+            }
             Plan::Late(expr) => {
+                let expr = low_bytes(expr, scalar_size(ty));
                 let value = self.operand(expr)?;
                 self.b.at(expr.span);
-                self.scalar(field, expr, to, value)?;
+                self.scalar(offset, ty, expr, to, value)?;
             }
             Plan::Ready(value) => {
                 let (to, offset) = self.near(to, offset.cast_signed());
-                let width = scalar_size(&field.ty).and_then(|s| Width::from_bytes(s.into()));
+                let width = scalar_size(ty).and_then(|s| Width::from_bytes(s.into()));
                 let width = width.ok_or(Error::Malformed {
                     what: "a number for a field that is not one",
                     span: self.b.span(),
                 })?;
                 self.b.store(width, to, offset, *value);
             }
-            Plan::Copy(bytes) => self.copy(*bytes, fixed_size(&field.ty), to, offset),
-            Plan::Text(text) => self.store_text(text, fixed_size(&field.ty), to, offset),
+            Plan::Copy(bytes) => self.copy(*bytes, fixed_size(ty), to, offset),
+            Plan::Text(text) => self.store_text(text, fixed_size(ty), to, offset),
             Plan::Read { from, access } => {
                 let place = self.b.add(to, offset);
                 let helper = self.reader(*access);
-                let size = fixed_size(&field.ty);
+                let size = fixed_size(ty);
                 self.b
                     .helper(helper, &[place.into(), size.into(), (*from).into()]);
             }
             Plan::Tail(staged) => {
-                let count = match field.ty {
+                let count = match ty {
                     FieldType::Stack { .. } => self.b.shift_right(staged.length, 3),
                     _ => staged.length,
                 };
@@ -318,12 +335,19 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn scalar(&mut self, field: &Field, expr: &Expr, to: Vreg, value: Operand) -> Result<(), Error> {
-        let size = scalar_size(&field.ty).ok_or(Error::Malformed {
+    fn scalar(
+        &mut self,
+        offset: u32,
+        ty: &FieldType,
+        expr: &Expr,
+        to: Vreg,
+        value: Operand,
+    ) -> Result<(), Error> {
+        let size = scalar_size(ty).ok_or(Error::Malformed {
             what: "a number for a field that is not one",
             span: expr.span,
         })?;
-        let (to, offset) = self.near(to, field.offset().cast_signed());
+        let (to, offset) = self.near(to, offset.cast_signed());
         self.b.store(width(size, expr)?, to, offset, value);
         Ok(())
     }
@@ -355,6 +379,16 @@ impl Plan<'_> {
             Self::Tail(staged) => Some(*staged),
             _ => None,
         }
+    }
+}
+
+/// What gives the same low bytes with less work: a conversion is not needed where only these are stored.
+fn low_bytes(expr: &Expr, stored: Option<u8>) -> &Expr {
+    match &expr.kind {
+        ExprKind::Convert { value, size, .. } if stored.is_some_and(|stored| stored <= *size) => {
+            low_bytes(value, stored)
+        }
+        _ => expr,
     }
 }
 

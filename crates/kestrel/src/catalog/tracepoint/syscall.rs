@@ -33,7 +33,7 @@ pub(super) fn ways(catalog: &Catalog, group: &str, name: &str, format: &Format) 
         };
         Some((field.name.clone(), value_type(format, field, true)?, value))
     });
-    let guard = Some(guard(&number_of(arch), number));
+    let guard = Some(guard(&format!("args.{}", number_of(arch)), number));
     fields.collect::<Option<Vec<_>>>().map_or(Vec::new(), |f| {
         from_expressions(catalog, &full, "sys_exit", f, guard)
     })
@@ -89,7 +89,7 @@ fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Forma
             format!("regs->{}", registers.next()?),
         ))
     });
-    let guard = Some(guard("id", number));
+    let guard = Some(guard("args.id", number));
     fields.collect::<Option<Vec<_>>>().map_or(Vec::new(), |f| {
         from_expressions(catalog, full, "sys_enter", f, guard)
     })
