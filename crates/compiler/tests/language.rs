@@ -1,9 +1,8 @@
 //! Text all the way: what people write is parsed, checked, compiled, run in the interpreter, and what was recorded is what
 //! C would have computed.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-#[allow(dead_code, reason = "some of its events are enough here")]
 mod kernel;
 mod support;
 
@@ -219,6 +218,7 @@ fn arithmetic_is_that_of_c_in_64_bits() {
         ("str(arg1)", "hello"),
         ("str(args.buf, 2)", "he"),
         ("kstr(arg1)", ""),
+        ("str((char *)arg1)", "hello"),
         ("str(uptr(arg1))", "hello"),
         ("str(args.file->f_path.dentry->d_name.name)", "passwd"),
         ("str(args.file->tail)", "tail"),

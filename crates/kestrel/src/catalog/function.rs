@@ -98,7 +98,8 @@ impl FunctionProbe {
             name: format!("{}:{}", self.name, symbol.unwrap_or("*")),
             function: symbol.map(str::to_owned),
             program,
-            number: EventNumber::Constant(0),
+            // A set shares one program: which function it was is told by the cookie.
+            number: symbol.map_or(EventNumber::Cookie, |_| EventNumber::Constant(0)),
             fields,
             arguments: if self.at_return {
                 Vec::new()
