@@ -18,6 +18,7 @@ use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
+use kestrel_kernel::feature::{Feature, Features, Support};
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
@@ -67,6 +68,10 @@ impl Session {
     /// # Errors
     /// The first thing that could not be made; nothing stays attached.
     pub fn start(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
+        Self::make(plan, catalog, command).map_err(|error| name_what_is_missing(error, catalog.host()))
+    }
+
+    fn make(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
@@ -285,6 +290,26 @@ impl Session {
         }
         Ok(all)
     }
+}
+
+/// What the rings cannot do without; a kernel that lacks it fails in many ways, and none of them says so.
+const NEEDED: &[Feature] = &[Feature::Atomics, Feature::MmapArray];
+
+/// Puts the name of what this kernel lacks in the place of what came of it.
+fn name_what_is_missing(error: Error, host: &Host) -> Error {
+    if !matches!(error, Error::Kernel(_) | Error::Attach { .. }) {
+        return error;
+    }
+    let features = Features::new(host.clone());
+    for &feature in NEEDED {
+        if matches!(features.check(feature), Support::Missing { .. }) {
+            return Error::Unsupported {
+                what: "recording events on this kernel".to_owned(),
+                why: format!("it lacks {} ({})", feature.name(), feature.purpose()),
+            };
+        }
+    }
+    error
 }
 
 /// Whether trying the next way is pointless: the refusal is not about the program.
