@@ -94,7 +94,7 @@ impl Emitter<'_> {
     }
 
     /// The register a value is in.
-    fn read(&mut self, v: Vreg) -> Reg {
+    fn read(&self, v: Vreg) -> Reg {
         match self.place(v) {
             Location::Reg(reg) => *reg,
             other => {
@@ -104,7 +104,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn read_operand(&mut self, operand: Operand) -> kestrel_bpf::asm::Operand {
+    fn read_operand(&self, operand: Operand) -> kestrel_bpf::asm::Operand {
         match operand {
             Operand::Reg(v) => self.read(v).into(),
             // The `legal` pass left only numbers that fit.
@@ -113,7 +113,7 @@ impl Emitter<'_> {
     }
 
     /// Register and offset of an access; addresses in the frame need no register.
-    fn reach(&mut self, base: Vreg, offset: i16) -> (Reg, i32) {
+    fn reach(&self, base: Vreg, offset: i16) -> (Reg, i32) {
         let offset = i32::from(offset);
         if let Location::Again(Op::SlotAddress {
             slot, offset: within, ..
