@@ -168,14 +168,32 @@ impl Live {
     }
 }
 
-/// Reverse postorder with cold blocks moved to the end.
+/// Reverse postorder with cold blocks, and those that only cold ones lead to, moved to the end.
 fn code_order(function: &Function) -> Vec<BlockId> {
-    let (cold, mut order): (Vec<_>, Vec<_>) = function
-        .order()
-        .into_iter()
-        .partition(|id| function.block(*id).cold && id.0 != 0);
-    order.extend(cold);
-    order
+    let order = function.order();
+    // A block is warm if it is not marked and the entry or a warm block leads to it.
+    let mut warm = vec![false; function.blocks.len()];
+    warm[0] = true;
+    let mut changed = true;
+    while std::mem::take(&mut changed) {
+        for id in order
+            .iter()
+            .filter(|id| warm[id.0 as usize])
+            .copied()
+            .collect::<Vec<_>>()
+        {
+            for target in function.block(id).end.iter().flat_map(End::targets) {
+                let target = target.0 as usize;
+                if !warm[target] && !function.blocks[target].cold {
+                    warm[target] = true;
+                    changed = true;
+                }
+            }
+        }
+    }
+    let (mut code, cold): (Vec<_>, Vec<_>) = order.into_iter().partition(|id| warm[id.0 as usize]);
+    code.extend(cold);
+    code
 }
 
 /// Registers needed at the start and at the end of each block.

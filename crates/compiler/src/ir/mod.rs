@@ -123,6 +123,18 @@ impl End {
         first.into_iter().chain(second)
     }
 
+    /// Visits the registers it reads, to change them.
+    pub fn each_use(&mut self, visit: &mut dyn FnMut(&mut Vreg)) {
+        match self {
+            Self::Branch { left, right, .. } => {
+                visit(left);
+                right.vreg_mut().into_iter().for_each(visit);
+            }
+            Self::Exit(value) => value.vreg_mut().into_iter().for_each(visit),
+            Self::Jump(_) => {}
+        }
+    }
+
     /// The registers it reads.
     pub fn uses(&self) -> impl Iterator<Item = Vreg> + use<> {
         let (first, second) = match self {

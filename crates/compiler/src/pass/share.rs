@@ -1,7 +1,9 @@
-//! Calls helpers once whose result stays the same during a run: predicate, sink and record all ask for the process.
+//! Asks once for what stays the same during a run: the process, for predicate, sink and record; the context, within a few operations.
 
 use super::facts::Facts;
-use crate::ir::{BlockId, Dominators, Function, Helper, Op, Operand, Vreg, helper};
+use crate::ir::{BlockId, Dominators, Function, Helper, Op, Operand, Vreg, Width, helper};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Helpers that give the same to the same arguments all through a run (migration is off while a program runs).
 const CONSTANT: &[Helper] = &[
@@ -23,8 +25,47 @@ struct Call {
     result: Vreg,
 }
 
-/// Replaces calls that an earlier one on every path has answered.
+/// Replaces calls that an earlier one on every path has answered, and loads from the context that are at hand.
 pub(super) fn run(function: &mut Function) {
+    share_calls(function);
+    share_loads(function);
+}
+
+/// The context does not change while the program runs. A load is cheaper than keeping its result across a call, so only those of one
+/// block between two calls are shared.
+fn share_loads(function: &mut Function) {
+    let facts = Facts::of(function);
+    for block in &mut function.blocks {
+        let mut loads: HashMap<(Width, bool, i16), Vreg> = HashMap::new();
+        for inst in &mut block.insts {
+            match inst.op {
+                Op::Load {
+                    dst,
+                    width,
+                    signed,
+                    base,
+                    offset,
+                } if Some(base) == function.context && facts.is_single(dst) => {
+                    match loads.entry((width, signed, offset)) {
+                        Entry::Occupied(earlier) => {
+                            inst.op = Op::Copy {
+                                dst,
+                                src: *earlier.get(),
+                            };
+                        }
+                        Entry::Vacant(new) => {
+                            new.insert(dst);
+                        }
+                    }
+                }
+                ref op if op.is_call() => loads.clear(),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn share_calls(function: &mut Function) {
     let facts = Facts::of(function);
     let dominators = Dominators::of(function);
     let mut calls: Vec<Call> = Vec::new();
