@@ -56,6 +56,11 @@ const ROWS: &[Row] = &[
         promises: &[],
     },
     Row {
+        name: "kestrel refused",
+        line: "kestrel record --overwrite --buffer-size RING -e 'raw_syscalls:sys_enter /pid == 1/' -o DIR/r -- LOAD",
+        promises: &[],
+    },
+    Row {
         name: "kestrel overwrite",
         line: "kestrel record --overwrite --buffer-size RING -e raw_syscalls:sys_enter -o DIR/o -- LOAD",
         promises: &[(0.60, "tracefs ring"), (0.20, "perf record")],
