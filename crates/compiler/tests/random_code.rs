@@ -1,5 +1,7 @@
 //! Arbitrary intermediate code: what passes, registers, spills and emission make of it gives what the code itself says.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
 use kestrel_bpf::interp::{Machine, MapKind as Kind};
 use kestrel_compiler::codegen::generate;
 use kestrel_compiler::ir::{
