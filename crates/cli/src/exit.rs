@@ -5,7 +5,7 @@ use std::process::ExitCode;
 /// How the command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// It did what was asked.
     Done = 0,
     /// Nothing was found, the traced command failed, or a file could not be read or written.
@@ -28,18 +28,18 @@ impl From<Exit> for ExitCode {
 
 /// What went wrong, with its exit code.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// What to say; several lines are allowed.
-    pub message: String,
+    pub(crate) message: String,
     /// What to do about it.
-    pub hint: Option<String>,
+    pub(crate) hint: Option<String>,
     /// How to end.
-    pub exit: Exit,
+    pub(crate) exit: Exit,
 }
 
 impl Failure {
     /// A failure with a message.
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             hint: None,
@@ -48,7 +48,7 @@ impl Failure {
     }
 
     /// The same with a hint.
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What to trace.
 #[derive(Args, Debug)]
-pub struct Selection {
+pub(crate) struct Selection {
     /// An event, e.g. 'sched:sched_switch', 'kprobe:vfs_read /pid == 42/ { record(arg2) }'; may be repeated
     #[arg(short, long = "event", value_name = "EVENT", required = true)]
     events: Vec<String>,
@@ -34,16 +34,16 @@ pub struct Selection {
     buffer_size: u64,
     /// End after so long: seconds, or with ms, s, m, h
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
     /// How tracepoints are read
     #[arg(long, value_enum, default_value = "auto", hide_short_help = true)]
     via: ViaOption,
     /// Print the plan (programs, maps, records) and stop: nothing is loaded
     #[arg(long)]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Say more: how events are attached, how long it took, the BPF code
     #[arg(short, long)]
-    pub verbose: bool,
+    pub(crate) verbose: bool,
     /// A command to run and trace, from its exec to its exit, children included
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -96,7 +96,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A command held before its exec, if one was given.
-pub fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
+pub(crate) fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
     let Some((program, arguments)) = selection.command.split_first() else {
         return Ok(None);
     };
@@ -106,7 +106,7 @@ pub fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
 }
 
 /// What the library is asked for.
-pub fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Request {
+pub(crate) fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Request {
     let target = match (selection.pid, held) {
         (Some(pid), _) => Target::Process(pid),
         (None, Some(held)) if !selection.all => Target::Command(held.pid()),
@@ -128,7 +128,7 @@ pub fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Reques
 }
 
 /// A checked plan; warnings go to stderr.
-pub fn plan(selection: &Selection, request: &Request, catalog: &Catalog) -> Result<Plan, Failure> {
+pub(crate) fn plan(selection: &Selection, request: &Request, catalog: &Catalog) -> Result<Plan, Failure> {
     if let Some(pid) = selection.pid
         && !catalog.host().path(format!("/proc/{pid}")).exists()
     {

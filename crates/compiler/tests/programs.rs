@@ -5,30 +5,14 @@
 mod kernel;
 mod support;
 
-use kestrel_compiler::context::{Context, EventNumber};
+use kestrel_compiler::context::EventNumber;
 use kestrel_compiler::{Program, compile_text};
 use std::path::Path;
 use support::bump::{self, Bump};
 
-fn context(mode: &str) -> Context {
-    match mode {
-        "switch" => kernel::switch(),
-        "indirect" => Context {
-            direct_loads: false,
-            ..kernel::switch()
-        },
-        "entry" => kernel::entry(),
-        "kprobe" => kernel::kprobe(),
-        "untyped" => kernel::untyped(),
-        "kretprobe" => kernel::kretprobe(),
-        "odd" => kernel::odd(),
-        other => panic!("unknown event {other}"),
-    }
-}
-
 fn compile(mode: &str, text: &str) -> Program {
     let sink = Bump { preemption_off: true };
-    match compile_text(&format!("e:x {text}"), &context(mode), &sink) {
+    match compile_text(&format!("e:x {text}"), &kernel::by_name(mode), &sink) {
         Ok(program) => program,
         Err(error) => panic!("{mode} {text}: {error} {error:?}"),
     }

@@ -209,7 +209,7 @@ fn review(path: &Path, session: &Session, host: &Host) -> Result<Review> {
         .any(|c| c.layout.fields().iter().any(|f| is_symbolic(&f.ty)));
     let mut recorded: BTreeMap<(u16, u32), u64> = BTreeMap::new();
     let mut addresses = HashSet::new();
-    let mut processes = Processes::default();
+    let mut processes = session.thread_names()?;
     let mut learner = Learner::default();
     let mut tasks = HashSet::new();
     while let Some(record) = reader.next()? {

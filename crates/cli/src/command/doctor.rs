@@ -11,7 +11,7 @@ use std::io::{IsTerminal, Write};
 
 /// Options of `doctor`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// How it looks
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -29,7 +29,7 @@ struct Row {
 const NEEDED: &[Feature] = &[Feature::Bpf, Feature::Atomics, Feature::MmapArray];
 
 /// Examines.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let mut rows = machine(&host);
     let features = Features::new(host);

@@ -9,7 +9,7 @@ use std::io::Write;
 
 /// Options of `list`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Patterns: 'tracepoint:sched:*', 'sched:*', 'k:vfs_*', '*read*'; nothing lists everything
     #[arg(value_name = "GLOB")]
     patterns: Vec<String>,
@@ -28,7 +28,7 @@ struct Wanted {
 }
 
 /// Lists.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
     let wanted: Vec<Wanted> = match options.patterns.as_slice() {
         [] => vec![Wanted {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// Options of `print`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// The trace directory
     #[arg(value_name = "DIR", default_value_os_t = default_trace())]
     trace: PathBuf,
@@ -23,7 +23,7 @@ pub struct Options {
 }
 
 /// Prints.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
     let mut printer: Box<dyn Printer> = match options.format {
         Format::Json => Box::new(Json::new(trace.symbols)),

@@ -8,7 +8,7 @@ use clap::Args;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::kernel::process::{Held, Interrupt};
+use kestrel::kernel::process::{Held, Interrupt, set_niceness};
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Options of `record`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
     /// The trace directory; an old trace there is replaced
@@ -32,8 +32,11 @@ pub struct Options {
 const CALM: Duration = Duration::from_millis(20);
 const BUSY: Duration = Duration::from_millis(1);
 
+/// Priority of the recorder.
+const READER_NICENESS: i32 = -15;
+
 /// Records.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let selection = &options.selection;
     let catalog = Catalog::new(Host::default());
@@ -96,6 +99,8 @@ fn follow(
     duration: Option<Duration>,
     interrupt: &Interrupt,
 ) -> Result<Option<ExitStatus>, Failure> {
+    // A late reader loses events; the command was forked before and keeps its own priority. Without the right to, we go on as we are.
+    let _ = set_niceness(READER_NICENESS);
     let mut child = held.map(Held::release).transpose()?;
     let deadline = duration.map(|d| Instant::now() + d);
     loop {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Options of `report`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// The trace directory
     #[arg(value_name = "DIR", default_value_os_t = default_trace())]
     trace: PathBuf,
@@ -27,7 +27,7 @@ pub struct Options {
 const WIDTH: usize = 100;
 
 /// Reports.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
     let report = Report::gather(
         &mut trace.reader,

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Options of `trace`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
     /// How lines look
@@ -33,7 +33,7 @@ const NAP: Duration = Duration::from_millis(10);
 type Line = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
 
 /// Traces.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let selection = &options.selection;
     let catalog = Catalog::new(Host::default());
     let held = if selection.dry_run {

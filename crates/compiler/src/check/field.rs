@@ -88,7 +88,7 @@ impl<'a> Checker<'a> {
                 let low = constant(0xffff, Type::I64, span);
                 let inside = operation(BinaryOp::And, Type::I64, word, low, span);
                 let address = operation(BinaryOp::Add, Type::U64, context_pointer(span), inside, span);
-                Ok(read_string(address, Space::Kernel, STRING, span))
+                Ok(read_string(address, Some(Space::Kernel), STRING, span))
             }
             Source::Expression(_) => Err(self.error(span, "a rule cannot be a source here")),
         }
@@ -182,8 +182,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The text at an address, or that an expression already is: at most `max` bytes. `space` decides where the type of
-    /// the address does not.
+    /// The text at an address, or that an expression already is: at most `max` bytes. Where neither `space` nor
+    /// the type of the address says whose memory it is, the address itself does.
     pub(crate) fn string(
         &mut self,
         value: Expr,
@@ -208,18 +208,18 @@ impl<'a> Checker<'a> {
                 } else {
                     Space::Kernel
                 };
-                Ok(read_string(address, own, max, span))
+                Ok(read_string(address, Some(own), max, span))
             }
             (Type::Text { size }, _) => Ok(shortened(Expr { span, ..value }, size.min(max))),
             (Type::String { max: own }, ExprKind::ReadString { address, space, .. }) => {
                 Ok(read_string(*address, space, own.min(max), span))
             }
             (Type::Pointer(pointer), _) if may_be_text(pointer) => {
-                Ok(read_string(value, space.unwrap_or(pointer.space), max, span))
+                // The kernel's types rarely say `__user`: only that which says so is certain.
+                let certain = (pointer.space == Space::User).then_some(Space::User);
+                Ok(read_string(value, space.or(certain), max, span))
             }
-            (Type::Integer { size: 8, .. }, _) => {
-                Ok(read_string(value, space.unwrap_or(Space::User), max, span))
-            }
+            (Type::Integer { size: 8, .. }, _) => Ok(read_string(value, space, max, span)),
             (ty, _) => {
                 let message = format!("a text cannot be read at {}", self.describe(&ty));
                 let hint = "cast it if a text lies there: (char *)…";
@@ -244,7 +244,7 @@ pub(crate) fn context_pointer(span: Span) -> Expr {
 }
 
 /// The string at an address.
-pub(crate) fn read_string(address: Expr, space: Space, max: u32, span: Span) -> Expr {
+pub(crate) fn read_string(address: Expr, space: Option<Space>, max: u32, span: Span) -> Expr {
     let kind = ExprKind::ReadString {
         address: Box::new(address),
         space,

@@ -202,9 +202,10 @@ pub enum ExprKind {
     /// Not a scalar: the current task's name, 16 bytes.
     Comm,
     /// Not a scalar: the NUL-terminated string at `address`, at most `max` bytes without its NUL; empty where unreadable.
+    /// Without a space, it is read where the address itself belongs (`bpf_probe_read_str`).
     ReadString {
         address: Box<Expr>,
-        space: Space,
+        space: Option<Space>,
         max: u32,
     },
     /// Not a scalar: at most `max` return addresses, innermost first.

@@ -92,7 +92,7 @@ pub fn not(value: Expr) -> Expr {
 pub fn string(address: Expr, space: Space, max: u32) -> Expr {
     expr(ExprKind::ReadString {
         address: Box::new(address),
-        space,
+        space: Some(space),
         max,
     })
 }

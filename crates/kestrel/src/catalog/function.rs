@@ -9,20 +9,20 @@ use kestrel_compiler::lang::ast::EventSpec;
 
 /// `kprobe` or `kretprobe`.
 #[derive(Debug)]
-pub struct FunctionProbe {
+pub(super) struct FunctionProbe {
     name: &'static str,
     aliases: &'static [&'static str],
     at_return: bool,
 }
 
 /// A function's entry.
-pub const KPROBE: FunctionProbe = FunctionProbe {
+pub(super) const KPROBE: FunctionProbe = FunctionProbe {
     name: "kprobe",
     aliases: &["k"],
     at_return: false,
 };
 /// A function's return.
-pub const KRETPROBE: FunctionProbe = FunctionProbe {
+pub(super) const KRETPROBE: FunctionProbe = FunctionProbe {
     name: "kretprobe",
     aliases: &["kr"],
     at_return: true,
@@ -98,7 +98,8 @@ impl FunctionProbe {
             name: format!("{}:{}", self.name, symbol.unwrap_or("*")),
             function: symbol.map(str::to_owned),
             program,
-            number: EventNumber::Constant(0),
+            // A set shares one program: which function it was is told by the cookie.
+            number: symbol.map_or(EventNumber::Cookie, |_| EventNumber::Constant(0)),
             fields,
             arguments: if self.at_return {
                 Vec::new()

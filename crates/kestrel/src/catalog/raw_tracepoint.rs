@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The kind.
 #[derive(Debug)]
-pub struct RawTracepoint;
+pub(super) struct RawTracepoint;
 
 /// Prefix of the typedef that BTF keeps for each raw tracepoint.
 const TYPEDEF: &str = "btf_trace_";

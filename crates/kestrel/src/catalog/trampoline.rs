@@ -9,20 +9,20 @@ use kestrel_compiler::lang::ast::EventSpec;
 
 /// `fentry` or `fexit`.
 #[derive(Debug)]
-pub struct Trampoline {
+pub(super) struct Trampoline {
     name: &'static str,
     aliases: &'static [&'static str],
     at_return: bool,
 }
 
 /// A function's entry.
-pub const FENTRY: Trampoline = Trampoline {
+pub(super) const FENTRY: Trampoline = Trampoline {
     name: "fentry",
     aliases: &["f", "kfunc"],
     at_return: false,
 };
 /// A function's return.
-pub const FEXIT: Trampoline = Trampoline {
+pub(super) const FEXIT: Trampoline = Trampoline {
     name: "fexit",
     aliases: &["fr", "kretfunc"],
     at_return: true,

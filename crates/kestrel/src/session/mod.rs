@@ -3,6 +3,8 @@
 mod attach;
 pub mod control;
 pub mod gate;
+mod metadata;
+mod names;
 pub mod target;
 
 use crate::buffer::emit::map_name;
@@ -16,9 +18,11 @@ use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
+use kestrel_kernel::feature::{Feature, Features, Support};
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
+use kestrel_trace::process::Processes;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use target::Target;
@@ -30,6 +34,9 @@ pub struct Session {
     /// The buffer.
     ring: Ring,
     targets: Option<Map>,
+    names: Map,
+    /// Described in kernel memory, for whoever finds the session there.
+    _metadata: Option<Map>,
     hooks: Vec<Attached>,
     followers: Vec<Attached>,
     classes: Vec<EventClass>,
@@ -61,6 +68,10 @@ impl Session {
     /// # Errors
     /// The first thing that could not be made; nothing stays attached.
     pub fn start(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
+        Self::make(plan, catalog, command).map_err(|error| name_what_is_missing(error, catalog.host()))
+    }
+
+    fn make(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
@@ -81,6 +92,8 @@ impl Session {
             control,
             ring,
             targets,
+            names: names::create_map()?,
+            _metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),
             classes: Vec::new(),
@@ -92,9 +105,8 @@ impl Session {
             session.classes.extend(classes);
         }
         session.info.events.clone_from(&session.classes);
-        if let Target::Command(pid) = plan.target {
-            session.follow(catalog, pid)?;
-        }
+        session._metadata = Some(metadata::create(&session.info)?);
+        session.follow(catalog, plan.target)?;
         Ok(session)
     }
 
@@ -169,6 +181,7 @@ impl Session {
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
             (target::MAP, Some(map)) => Ok(map.as_fd()),
+            (names::MAP, _) => Ok(self.names.as_fd()),
             _ => Err(Error::Compile {
                 event: name.clone(),
                 why: "it names a map that the session does not have".to_owned(),
@@ -176,9 +189,19 @@ impl Session {
         }
     }
 
-    fn follow(&mut self, catalog: &Catalog, pid: u32) -> Result<()> {
-        let types = catalog.types()?;
-        for follower in target::followers(&types, pid)? {
+    /// Attaches what follows the command's processes, and what keeps the names of threads. The latter is a convenience: without types it is
+    /// left out.
+    fn follow(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
+        let types = match (catalog.types(), target) {
+            (Ok(types), _) => types,
+            (Err(error), Target::Command(_)) => return Err(error),
+            (Err(_), _) => return Ok(()),
+        };
+        let mut followers = names::followers(&types)?;
+        if let Target::Command(pid) = target {
+            followers.extend(target::followers(&types, pid)?);
+        }
+        for follower in followers {
             let event = follower.tracepoint.to_owned();
             let code = &follower.code;
             let (program, maps) = self.load(
@@ -197,6 +220,16 @@ impl Session {
             });
         }
         Ok(())
+    }
+
+    /// Names of threads that appeared, or changed their name, since the session began.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn thread_names(&self) -> Result<Processes> {
+        let mut all = Processes::default();
+        names::collect(&self.names, &mut all)?;
+        Ok(all)
     }
 
     /// Lets the hooks work, all at once, from their next event on.
@@ -257,6 +290,26 @@ impl Session {
         }
         Ok(all)
     }
+}
+
+/// What the rings cannot do without; a kernel that lacks it fails in many ways, and none of them says so.
+const NEEDED: &[Feature] = &[Feature::Atomics, Feature::MmapArray];
+
+/// Puts the name of what this kernel lacks in the place of what came of it.
+fn name_what_is_missing(error: Error, host: &Host) -> Error {
+    if !matches!(error, Error::Kernel(_) | Error::Attach { .. }) {
+        return error;
+    }
+    let features = Features::new(host.clone());
+    for &feature in NEEDED {
+        if matches!(features.check(feature), Support::Missing { .. }) {
+            return Error::Unsupported {
+                what: "recording events on this kernel".to_owned(),
+                why: format!("it lacks {} ({})", feature.name(), feature.purpose()),
+            };
+        }
+    }
+    error
 }
 
 /// Whether trying the next way is pointless: the refusal is not about the program.

@@ -215,7 +215,7 @@ impl Lower<'_> {
         }
     }
 
-    fn stage_string(&mut self, address: &Expr, space: Space, max: u32) -> Result<Staged, Error> {
+    fn stage_string(&mut self, address: &Expr, space: Option<Space>, max: u32) -> Result<Staged, Error> {
         let slot = self.b.slot(max + 1, 8);
         let result = self.read_string(slot, address, space, max)?;
         let length = self.b.sub(result, 1);

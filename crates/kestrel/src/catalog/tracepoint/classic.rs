@@ -45,7 +45,7 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
     }
     if field.is_array() {
         let count = field.array_len?;
-        if count == 0 || field.size % count != 0 {
+        if count == 0 || !field.size.is_multiple_of(count) {
             return None;
         }
         if matches!(text, "char" | "const char") {

@@ -14,7 +14,7 @@ use kestrel_kernel::tracefs::Format;
 
 /// The kind.
 #[derive(Debug)]
-pub struct Tracepoint;
+pub(super) struct Tracepoint;
 
 impl EventKind for Tracepoint {
     fn name(&self) -> &'static str {
