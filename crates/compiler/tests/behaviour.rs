@@ -1,5 +1,7 @@
 //! Generated programs run in the interpreter; what they recorded is read back by the trace crate's decoder.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
 mod support;
 
 use kestrel_bpf::interp::Space as Memory;
