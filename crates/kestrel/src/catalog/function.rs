@@ -100,6 +100,7 @@ impl FunctionProbe {
             program,
             // A set shares one program: which function it was is told by the cookie.
             number: symbol.map_or(EventNumber::Cookie, |_| EventNumber::Constant(0)),
+            selector: None,
             fields,
             arguments: if self.at_return {
                 Vec::new()
@@ -207,10 +208,7 @@ impl EventKind for FunctionProbe {
         let context = self.context(catalog, single.as_deref());
         let instances = names
             .into_iter()
-            .map(|symbol| Instance {
-                name: format!("{}:{symbol}", self.name),
-                symbol: Some(symbol),
-            })
+            .map(|symbol| Instance::function(self.name, symbol))
             .collect();
         let attachment = Attachment::Functions {
             at_return: self.at_return,
@@ -223,6 +221,7 @@ impl EventKind for FunctionProbe {
                 context,
                 guard: None,
             }],
+            apart: Vec::new(),
         }])
     }
 }

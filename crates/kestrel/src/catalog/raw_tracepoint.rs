@@ -125,6 +125,7 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
             function: None,
             program: ProgramKind::TracingTracepoint,
             number: EventNumber::Constant(0),
+            selector: None,
             fields: argument_fields(&target, true, true),
             arguments: (0..target.arguments.len() as u32)
                 .map(|index| Source::Argument { index, trusted: true })
@@ -139,10 +140,8 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
     });
     Some(Resolved {
         kind: "rawtracepoint",
-        instances: vec![Instance {
-            name: format!("rawtracepoint:{name}"),
-            symbol: None,
-        }],
+        instances: vec![Instance::named(format!("rawtracepoint:{name}"))],
         ways: ways.into(),
+        apart: Vec::new(),
     })
 }

@@ -17,7 +17,7 @@ use control::Control;
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
 use kestrel_kernel::feature::{Feature, Features, Support};
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::event::EventClass;
@@ -163,9 +163,24 @@ impl Session {
             .first()
             .map_or_else(String::new, |i| i.name.clone());
         let types = catalog.types().ok();
-        let load =
-            |kind: ProgramKind| self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref());
-        let (program, maps, links) = attach::attach(hook, way, catalog, &load)?;
+        let numbers = way
+            .context
+            .selector
+            .as_ref()
+            .map(|s| numbers_map(hook, &s.map))
+            .transpose()?;
+        let load = |kind: ProgramKind| {
+            self.load(
+                &event,
+                kind,
+                &compiled.code,
+                &compiled.maps,
+                types.as_ref(),
+                numbers.as_ref(),
+            )
+        };
+        let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)?;
+        maps.extend(numbers.map(|(_, map)| map));
         Ok(Attached {
             event,
             program,
@@ -181,12 +196,13 @@ impl Session {
         code: &kestrel_bpf::code::Code,
         uses: &[MapUse],
         types: Option<&Arc<Btf>>,
+        numbers: Option<&(String, Map)>,
     ) -> Result<(Program, Vec<Map>)> {
         let own = uses.iter().map(private_map).collect::<Result<Vec<_>>>()?;
         let fds = uses
             .iter()
             .zip(&own)
-            .map(|(used, own)| self.map_fd(used, own.as_ref()));
+            .map(|(used, own)| self.map_fd(used, own.as_ref(), numbers));
         let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
         let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
         let name = program_name(event);
@@ -195,12 +211,20 @@ impl Session {
         Ok((program, own.into_iter().flatten().collect()))
     }
 
-    fn map_fd<'a>(&'a self, used: &MapUse, own: Option<&'a Map>) -> Result<BorrowedFd<'a>> {
+    fn map_fd<'a>(
+        &'a self,
+        used: &MapUse,
+        own: Option<&'a Map>,
+        numbers: Option<&'a (String, Map)>,
+    ) -> Result<BorrowedFd<'a>> {
         let name = match (used, own) {
             (MapUse::Private(_), Some(map)) => return Ok(map.as_fd()),
             (MapUse::Private(spec), None) => &spec.name,
             (MapUse::External(name), _) => name,
         };
+        if let Some((_, map)) = numbers.filter(|(numbers, _)| numbers == name) {
+            return Ok(map.as_fd());
+        }
         if *name == map_name(BUFFER) {
             return Ok(self.ring.map().as_fd());
         }
@@ -236,6 +260,7 @@ impl Session {
                 &code.code,
                 &code.maps,
                 Some(&types),
+                None,
             )?;
             let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
             self.followers.push(Attached {
@@ -351,6 +376,22 @@ fn is_final(error: &Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// The numbers of a set's events by what tells them apart.
+fn numbers_map(hook: &Hook, name: &str) -> Result<(String, Map)> {
+    let codes = || {
+        hook.instances
+            .iter()
+            .enumerate()
+            .filter_map(|(index, i)| Some((i.code?, hook.number(index))))
+    };
+    let entries = codes().map(|(code, _)| code + 1).max().unwrap_or(1);
+    let map = Map::create(&MapSpec::new(MapKind::ARRAY, "kestrel_numbers", 4, 2, entries))?;
+    for (code, number) in codes() {
+        map.update(&code.to_ne_bytes(), &number.to_ne_bytes(), ValueCheck::Any)?;
+    }
+    Ok((name.to_owned(), map))
 }
 
 fn private_map(used: &MapUse) -> Result<Option<Map>> {

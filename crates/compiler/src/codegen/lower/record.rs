@@ -102,6 +102,14 @@ impl Lower<'_> {
         Ok(())
     }
 
+    fn nth(&mut self, number: Vreg, index: usize) -> Operand {
+        if index == 0 {
+            number.into()
+        } else {
+            self.b.add(number, index as i64).into()
+        }
+    }
+
     /// The number of this record: the event's, plus its place among the probe's records.
     fn number(&mut self, record: &Record) -> Operand {
         let index = self
@@ -114,12 +122,12 @@ impl Lower<'_> {
             EventNumber::Cookie => {
                 let context = self.b.context();
                 let cookie = self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()]);
-                if index == 0 {
-                    cookie.into()
-                } else {
-                    self.b.add(cookie, index as i64).into()
-                }
+                self.nth(cookie, index)
             }
+            EventNumber::Selected => match self.selected {
+                Some(number) => self.nth(number, index),
+                None => Operand::Imm(0),
+            },
         }
     }
 

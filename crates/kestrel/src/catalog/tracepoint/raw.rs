@@ -50,6 +50,7 @@ pub(super) fn from_expressions(
             function: None,
             program: ProgramKind::TracingTracepoint,
             number: EventNumber::Constant(0),
+            selector: None,
             fields: all.clone(),
             arguments: (0..target.arguments.len() as u32)
                 .map(|index| Source::Argument { index, trusted: true })
