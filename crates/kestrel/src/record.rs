@@ -38,6 +38,8 @@ pub struct Recorded {
     pub written: Written,
     /// What was counted.
     pub summary: Summary,
+    /// Masked, still attached: dropping it detaches, which takes the kernel a while for some kinds of events.
+    pub session: Session,
 }
 
 impl Recorded {
@@ -133,7 +135,8 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording: counts what each event lost, finds names for the addresses and processes in it, detaches.
+    /// Ends the recording: counts what each event lost, finds names for the addresses and processes in it. What it
+    /// returns holds the masked session: drop it to detach.
     ///
     /// # Errors
     /// When the trace cannot be read back or the rest not be written; the packets stay.
@@ -158,11 +161,11 @@ impl Recorder {
             ));
         }
         let written = self.writer.finish(&summary, &seen.symbols, &seen.processes)?;
-        self.session.detach();
         Ok(Recorded {
             path: self.path,
             written,
             summary,
+            session: self.session,
         })
     }
 

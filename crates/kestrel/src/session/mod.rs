@@ -40,6 +40,7 @@ pub struct Session {
     hooks: Vec<Attached>,
     followers: Vec<Attached>,
     classes: Vec<EventClass>,
+    detours: Vec<Detour>,
     info: TraceInfo,
 }
 
@@ -51,6 +52,17 @@ struct Attached {
     /// Maps of its own live as long as it does.
     _maps: Vec<Map>,
     links: Links,
+}
+
+/// An event that could not be seen in the best way planned, and is seen in another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detour {
+    /// The event.
+    pub event: String,
+    /// How it is seen now.
+    pub way: String,
+    /// What came of the way before.
+    pub why: String,
 }
 
 /// Events that a program did not see because it was running already on that CPU.
@@ -97,10 +109,12 @@ impl Session {
             hooks: Vec::new(),
             followers: Vec::new(),
             classes: Vec::new(),
+            detours: Vec::new(),
             info,
         };
         for hook in &plan.hooks {
-            let (attached, classes) = session.attach(plan, hook, catalog)?;
+            let (attached, classes, detour) = session.attach(plan, hook, catalog)?;
+            session.detours.extend(detour);
             session.hooks.push(attached);
             session.classes.extend(classes);
         }
@@ -111,11 +125,23 @@ impl Session {
     }
 
     /// Tries the ways of a hook in turn.
-    fn attach(&self, plan: &Plan, hook: &Hook, catalog: &Catalog) -> Result<(Attached, Vec<EventClass>)> {
-        let mut last = None;
+    fn attach(
+        &self,
+        plan: &Plan,
+        hook: &Hook,
+        catalog: &Catalog,
+    ) -> Result<(Attached, Vec<EventClass>, Option<Detour>)> {
+        let mut last: Option<Error> = None;
         for way in &hook.ways {
             match self.attach_way(plan, hook, way, catalog) {
-                Ok(attached) => return Ok((attached, hook.classes(way))),
+                Ok(attached) => {
+                    let detour = last.map(|why| Detour {
+                        event: attached.event.clone(),
+                        way: way.to_string(),
+                        why: why.to_string(),
+                    });
+                    return Ok((attached, hook.classes(way), detour));
+                }
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) => last = Some(error),
             }
@@ -266,6 +292,11 @@ impl Session {
     /// The kinds of record that can come.
     pub fn classes(&self) -> &[EventClass] {
         &self.classes
+    }
+
+    /// Events that are not seen in the best way planned.
+    pub fn detours(&self) -> &[Detour] {
+        &self.detours
     }
 
     /// Programs attached, followers of the command left out.

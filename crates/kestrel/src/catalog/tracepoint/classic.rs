@@ -87,10 +87,13 @@ fn scalar(format: &Format, field: &Field) -> Option<ValueType> {
         return Some(ValueType::Bool);
     }
     if let Some(labels) = format.labels(&field.name) {
+        let more = MORE_NAMES.iter().filter(|(name, ..)| *name == field.name);
+        let more = more.map(|(_, value, name)| (*value, (*name).to_owned()));
         let names: Names = labels
             .rows
             .iter()
             .map(|(v, n)| (v.cast_signed(), n.clone()))
+            .chain(more)
             .collect();
         return Some(match labels.kind {
             LabelKind::Symbolic => ValueType::Enumeration {
@@ -110,6 +113,9 @@ fn scalar(format: &Format, field: &Field) -> Option<ValueType> {
         base: base(format, field),
     })
 }
+
+/// Names that a print format gives by a condition instead of a table: field, value, name.
+const MORE_NAMES: &[(&str, i64, &str)] = &[("prev_state", 0, "R"), ("prev_state", 0x100, "R+")];
 
 fn base(format: &Format, field: &Field) -> Base {
     match printed_as(format, &field.name) {
