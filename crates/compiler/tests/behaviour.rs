@@ -223,7 +223,8 @@ fn stacks_and_strings_share_a_record() {
         let mut bench = Bench::new(&probe(None, stacks(max)), &context());
         assert_eq!(bench.program.maps.len() == 2, max == 127, "{}", bench.listing());
         bench.machine.add_memory(Memory::User, USER, b"hello\0");
-        bench.machine.environment.kernel_stack = vec![1, 2, 3];
+        // The program and the kernel's call of it come first on a raw tracepoint.
+        bench.machine.environment.kernel_stack = vec![0xb, 0xf, 1, 2, 3];
         bench.machine.environment.user_stack = (0..300).collect();
         let row = bench.run(&[USER]).row();
         assert_eq!(*row.get("kstack"), Seen::Stack(vec![1, 2, 3]));

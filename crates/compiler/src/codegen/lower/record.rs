@@ -12,7 +12,7 @@ use super::Lower;
 use super::text::Bytes;
 use super::value::width;
 use crate::check::tree::{Access, Expr, ExprKind, Intrinsic, Record};
-use crate::context::EventNumber;
+use crate::context::{EventNumber, ProgramKind};
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, Condition, Operand, Slot, Vreg, Width, helper};
 use crate::sink::Size;
@@ -234,7 +234,7 @@ impl Lower<'_> {
         let slot = self.b.slot(max * 8, 8);
         let (place, context) = (self.b.slot_address(slot, 0), self.b.context());
         let flags = match space {
-            Space::Kernel => 0,
+            Space::Kernel => self.own_frames(),
             Space::User => USER_STACK,
         };
         let length = self.b.helper(
@@ -242,6 +242,15 @@ impl Lower<'_> {
             &[context.into(), place.into(), (max * 8).into(), flags.into()],
         );
         self.bounded(slot, length, max * 8, !7)
+    }
+
+    /// Frames at the top of a kernel stack that are ours. Raw tracepoints take their registers inside of the program: the program and
+    /// `bpf_trace_run<n>` come first (`kernel/trace/bpf_trace.c`); others have the registers of the place that was hit.
+    fn own_frames(&self) -> i64 {
+        match self.context.program {
+            ProgramKind::RawTracepoint | ProgramKind::TracingTracepoint => 2,
+            _ => 0,
+        }
     }
 
     /// Takes a length beyond `max` (an error, seen as unsigned) as 0. The mask says so to the verifier where the comparison does
