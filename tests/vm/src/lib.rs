@@ -12,6 +12,7 @@ use std::{
 };
 
 pub mod protocol;
+pub mod recording;
 
 /// Where tracefs is mounted in a guest.
 pub const TRACEFS: &str = "/sys/kernel/tracing";
