@@ -221,16 +221,11 @@ impl Session {
             (MapUse::Private(spec), None) => &spec.name,
             (MapUse::External(name), _) => name,
         };
-<<<<<<< HEAD
         if let Some((_, map)) = numbers.filter(|(numbers, _)| numbers == name) {
             return Ok(map.as_fd());
         }
-        if *name == map_name(BUFFER) {
-            return Ok(self.ring.map().as_fd());
-=======
         if *name == self.buffer.map_name() {
             return Ok(self.buffer.map().as_fd());
->>>>>>> t2
         }
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
