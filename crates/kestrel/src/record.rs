@@ -9,6 +9,7 @@ use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory::{self, Directory};
 use kestrel_trace::ctf::write::{Writer, Written};
+use kestrel_trace::decode::EventTable;
 use kestrel_trace::layout::{FieldType, Space};
 use kestrel_trace::process::{Learner, Processes};
 use kestrel_trace::summary::{EventCount, Summary};
@@ -27,6 +28,9 @@ pub struct Recorder {
     clocks: ClockPair,
     begun: Instant,
     ended: Option<Duration>,
+    /// Pages in which a writer never finished, and records behind such places.
+    unfinished: u64,
+    torn: u64,
 }
 
 /// What came of a recording.
@@ -63,6 +67,8 @@ impl Recorder {
             clocks: ClockPair::now(),
             begun: Instant::now(),
             ended: None,
+            unfinished: 0,
+            torn: 0,
         })
     }
 
@@ -108,14 +114,13 @@ impl Recorder {
         self.session.deactivate();
         self.ended = Some(self.begun.elapsed());
         self.settle();
+        let events = EventTable::new(self.session.classes().iter().cloned());
         for cpu in self.session.ring().cpus() {
             self.pages.clear();
             let ring = self.session.ring_mut();
-            ring.skip_overwritten(cpu);
-            ring.drain(cpu, &mut self.pages)?;
-            if let Some(last) = ring.last(cpu, procfs::monotonic())? {
-                self.pages.extend_from_slice(&last);
-            }
+            let rest = ring.rest(cpu, procfs::monotonic(), &events, &mut self.pages)?;
+            self.unfinished += rest.unfinished;
+            self.torn += rest.torn;
             self.writer.append(0, cpu, &self.pages)?;
         }
         Ok(())
@@ -155,6 +160,12 @@ impl Recorder {
             summary.notes.push(format!(
                 "{} hits of {} were skipped by the kernel because a program was running already on that CPU",
                 missed.count, missed.event
+            ));
+        }
+        if self.unfinished > 0 {
+            summary.notes.push(format!(
+                "{} pages hold a record that was never finished; {} records behind it cannot be read",
+                self.unfinished, self.torn
             ));
         }
         let written = self.writer.finish(&summary, &seen.symbols, &seen.processes)?;

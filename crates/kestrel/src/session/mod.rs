@@ -7,7 +7,7 @@ mod metadata;
 mod names;
 pub mod target;
 
-use crate::buffer::emit::map_name;
+use crate::buffer::Buffer;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
@@ -31,8 +31,7 @@ use target::Target;
 #[derive(Debug)]
 pub struct Session {
     control: Control,
-    /// The buffer.
-    ring: Ring,
+    buffer: Buffer,
     targets: Option<Map>,
     names: Map,
     /// Described in kernel memory, for whoever finds the session there.
@@ -75,22 +74,22 @@ impl Session {
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
-        let ring = Ring::create(&RingSpec {
-            name: BUFFER,
+        let ring = RingSpec {
             number: 0,
             geometry: plan.geometry,
             uuid,
             cpus: &cpus,
             now,
-        })?;
+        };
+        let buffer = Buffer::create(BUFFER, &ring)?;
         let control = Control::create(uuid, now)?;
         let targets = matches!(plan.target, Target::Command(_))
             .then(target::create_map)
             .transpose()?;
-        let info = trace_info(catalog.host(), &ring, uuid, command);
+        let info = trace_info(catalog.host(), &buffer, uuid, command);
         let mut session = Self {
             control,
-            ring,
+            buffer,
             targets,
             names: names::create_map()?,
             _metadata: None,
@@ -175,8 +174,8 @@ impl Session {
             (MapUse::Private(spec), None) => &spec.name,
             (MapUse::External(name), _) => name,
         };
-        if *name == map_name(BUFFER) {
-            return Ok(self.ring.map().as_fd());
+        if *name == self.buffer.map_name() {
+            return Ok(self.buffer.map().as_fd());
         }
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
@@ -248,14 +247,14 @@ impl Session {
         self.followers.clear();
     }
 
-    /// The buffer.
+    /// The buffer's rings.
     pub fn ring(&self) -> &Ring {
-        &self.ring
+        self.buffer.ring()
     }
 
-    /// The buffer, to be read.
+    /// The buffer's rings, to be read.
     pub fn ring_mut(&mut self) -> &mut Ring {
-        &mut self.ring
+        self.buffer.ring_mut()
     }
 
     /// The trace that the buffer's packets belong to.
@@ -359,8 +358,8 @@ fn new_uuid() -> Result<Uuid> {
     Ok(Uuid(bytes))
 }
 
-fn trace_info(host: &Host, ring: &Ring, uuid: Uuid, command: &str) -> TraceInfo {
-    let geometry = ring.geometry();
+fn trace_info(host: &Host, buffer: &Buffer, uuid: Uuid, command: &str) -> TraceInfo {
+    let geometry = buffer.ring().geometry();
     let mode = match geometry.mode {
         crate::buffer::layout::Mode::Stream => BufferMode::Discard,
         crate::buffer::layout::Mode::Overwrite => BufferMode::Overwrite,
@@ -375,7 +374,7 @@ fn trace_info(host: &Host, ring: &Ring, uuid: Uuid, command: &str) -> TraceInfo 
         command: command.to_owned(),
         buffers: vec![BufferInfo {
             number: 0,
-            name: ring.name().to_owned(),
+            name: buffer.name().to_owned(),
             mode,
             bytes_per_cpu: u64::from(geometry.data()),
         }],
