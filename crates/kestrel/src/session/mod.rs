@@ -5,6 +5,7 @@ pub mod control;
 pub mod gate;
 mod metadata;
 mod names;
+pub mod rejection;
 pub mod target;
 
 use crate::buffer::emit::map_name;
@@ -139,7 +140,8 @@ impl Session {
         let types = catalog.types().ok();
         let load =
             |kind: ProgramKind| self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref());
-        let (program, maps, links) = attach::attach(hook, way, catalog, &load)?;
+        let (program, maps, links) = attach::attach(hook, way, catalog, &load)
+            .map_err(|error| rejection::explain(error, &event, &hook.source, &compiled.code))?;
         Ok(Attached {
             event,
             program,
@@ -297,7 +299,7 @@ const NEEDED: &[Feature] = &[Feature::Atomics, Feature::MmapArray];
 
 /// Puts the name of what this kernel lacks in the place of what came of it.
 fn name_what_is_missing(error: Error, host: &Host) -> Error {
-    if !matches!(error, Error::Kernel(_) | Error::Attach { .. }) {
+    if !matches!(error, Error::Kernel(_) | Error::Rejected(_)) {
         return error;
     }
     let features = Features::new(host.clone());
