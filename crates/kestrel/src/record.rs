@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Told how many packets of how many were looked through.
+pub type Progress = Box<dyn FnMut(u64, u64)>;
+
 /// A recording in progress.
 #[derive(Debug)]
 pub struct Recorder {
@@ -140,17 +143,21 @@ impl Recorder {
         }
     }
 
+<<<<<<< HEAD
     /// Ends the recording: counts what each event lost, finds names for the addresses and processes in it. What it
     /// returns holds the masked session: drop it to detach.
+=======
+    /// Ends the recording (a long one takes a while: `progress` is told how far it is): counts what each event lost, finds names for the addresses and processes in it, detaches.
+>>>>>>> t4
     ///
     /// # Errors
     /// When the trace cannot be read back or the rest not be written; the packets stay.
-    pub fn finish(mut self, catalog: &Catalog) -> Result<Recorded> {
+    pub fn finish(mut self, catalog: &Catalog, progress: Option<Progress>) -> Result<Recorded> {
         if self.ended.is_none() {
             self.stop()?;
         }
         let missed = self.session.missed()?;
-        let seen = review(&self.path, &self.session, catalog.host())?;
+        let seen = review(&self.path, &self.session, catalog.host(), progress)?;
         let mut summary = Summary {
             version: self.session.info().tracer_version.clone(),
             command: self.session.info().command.clone(),
@@ -215,8 +222,12 @@ struct Review {
     processes: Processes,
 }
 
-fn review(path: &Path, session: &Session, host: &Host) -> Result<Review> {
-    let mut reader = directory::open(path)?.reader;
+fn review(path: &Path, session: &Session, host: &Host, progress: Option<Progress>) -> Result<Review> {
+    let trace = directory::open(path)?;
+    let (mut reader, total) = (trace.reader, trace.packets);
+    if let Some(mut progress) = progress {
+        reader.watch(Box::new(move |done| progress(done, total)));
+    }
     let symbolic = session
         .classes()
         .iter()

@@ -153,6 +153,13 @@ fn entry_fields(types: &Btf, function: &Function<'_>) -> Vec<EventField> {
         .collect()
 }
 
+fn no_kprobes(what: &str) -> Error {
+    Error::Unsupported {
+        what: what.to_owned(),
+        why: "this kernel has no kprobes (CONFIG_KPROBES, CONFIG_KPROBE_EVENTS)".to_owned(),
+    }
+}
+
 impl EventKind for FunctionProbe {
     fn name(&self) -> &'static str {
         self.name
@@ -172,7 +179,7 @@ impl EventKind for FunctionProbe {
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
         if !catalog.has_kprobes() {
-            return Ok(());
+            return Err(no_kprobes(self.name));
         }
         let functions = catalog.functions()?;
         let wanted = functions
@@ -198,10 +205,7 @@ impl EventKind for FunctionProbe {
             });
         }
         if !catalog.has_kprobes() {
-            return Err(Error::Unsupported {
-                what: format!("{}:{}", self.name, part.text),
-                why: "this kernel has no kprobes (CONFIG_KPROBES, CONFIG_KPROBE_EVENTS)".to_owned(),
-            });
+            return Err(no_kprobes(&format!("{}:{}", self.name, part.text)));
         }
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
         let single = (names.len() == 1).then(|| names[0].clone());

@@ -101,11 +101,6 @@ impl Catalog {
             .exists()
     }
 
-    /// Whether BPF trampolines can be put on functions: the kernel lists what ftrace can hook.
-    pub fn has_trampolines(&self) -> bool {
-        self.functions().is_ok()
-    }
-
     /// What generated code of a program kind may use on this kernel.
     pub fn features(&self, program: ProgramKind) -> Features {
         let kfunc = |name: &str| self.types().is_ok_and(|t| t.find(Kind::Func, name).is_some());
@@ -188,9 +183,22 @@ impl Catalog {
                 continue;
             }
         }
+        // `sched` alone, as trace-cmd takes it.
+        let group = [Glob::new(&text), Glob::new("*")];
+        let mut of_group = 0;
+        let asked = tracepoint::Tracepoint.names(self, &group, &mut |_| of_group += 1);
+        if asked.is_ok() && of_group > 0 {
+            near.insert(0, format!("{text}:* (the {of_group} tracepoints of this group)"));
+        }
         near.truncate(NEAR);
-        let kinds: Vec<&str> = KINDS.iter().map(|k| k.name()).collect();
-        kind::nothing_matches(&format!("event (kinds: {})", kinds.join(", ")), &text, near)
+        if near.is_empty() {
+            let kinds: Vec<&str> = KINDS.iter().map(|k| k.name()).collect();
+            return Error::WrongShape {
+                wanted: text,
+                shape: format!("KIND:NAME, with one of the kinds {}; or GROUP:EVENT for a tracepoint", kinds.join(", ")),
+            };
+        }
+        kind::nothing_matches("event", &text, near)
     }
 }
 
@@ -211,9 +219,9 @@ impl Error {
     /// An event specification with the wrong number of parts.
     pub(crate) fn wrong_shape(spec: &EventSpec, shape: &str) -> Self {
         let text: Vec<&str> = spec.parts.iter().map(|p| p.text.as_str()).collect();
-        Self::Unsupported {
-            what: format!("the event `{}`", text.join(":")),
-            why: format!("it should read {shape}"),
+        Self::WrongShape {
+            wanted: text.join(":"),
+            shape: shape.to_owned(),
         }
     }
 }

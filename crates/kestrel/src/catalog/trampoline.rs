@@ -46,11 +46,11 @@ impl EventKind for Trampoline {
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
-        let Ok(types) = catalog.types() else { return Ok(()) };
-        if !catalog.has_trampolines() {
-            return Ok(());
-        }
-        let functions = catalog.functions()?;
+        let types = catalog.types()?;
+        let functions = catalog.functions().map_err(|error| Error::Unsupported {
+            what: format!("{} on functions", self.name),
+            why: format!("this kernel does not list what ftrace can hook: {error}"),
+        })?;
         if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
             let known = functions
                 .binary_search_by(|f| f.as_str().cmp(plain.text()))

@@ -5,6 +5,7 @@ pub mod control;
 pub mod gate;
 mod metadata;
 mod names;
+pub mod rejection;
 pub mod target;
 
 use crate::buffer::Buffer;
@@ -162,6 +163,7 @@ impl Session {
             .first()
             .map_or_else(String::new, |i| i.name.clone());
         let types = catalog.types().ok();
+<<<<<<< HEAD
         let numbers = way
             .context
             .selector
@@ -180,6 +182,12 @@ impl Session {
         };
         let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)?;
         maps.extend(numbers.map(|(_, map)| map));
+=======
+        let load =
+            |kind: ProgramKind| self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref());
+        let (program, maps, links) = attach::attach(hook, way, catalog, &load)
+            .map_err(|error| rejection::explain(error, &event, &hook.source, &compiled.code))?;
+>>>>>>> t4
         Ok(Attached {
             event,
             program,
@@ -352,7 +360,7 @@ const NEEDED: &[Feature] = &[Feature::Atomics, Feature::MmapArray];
 
 /// Puts the name of what this kernel lacks in the place of what came of it.
 fn name_what_is_missing(error: Error, host: &Host) -> Error {
-    if !matches!(error, Error::Kernel(_) | Error::Attach { .. }) {
+    if !matches!(error, Error::Kernel(_) | Error::Rejected(_)) {
         return error;
     }
     let features = Features::new(host.clone());
