@@ -143,12 +143,8 @@ impl Recorder {
         }
     }
 
-<<<<<<< HEAD
-    /// Ends the recording: counts what each event lost, finds names for the addresses and processes in it. What it
-    /// returns holds the masked session: drop it to detach.
-=======
-    /// Ends the recording (a long one takes a while: `progress` is told how far it is): counts what each event lost, finds names for the addresses and processes in it, detaches.
->>>>>>> t4
+    /// Ends the recording (a long one takes a while: `progress` is told how far it is): counts what each event lost, finds names for the
+    /// addresses and processes in it. What it returns holds the masked session: drop it to detach.
     ///
     /// # Errors
     /// When the trace cannot be read back or the rest not be written; the packets stay.

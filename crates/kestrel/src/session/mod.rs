@@ -163,7 +163,6 @@ impl Session {
             .first()
             .map_or_else(String::new, |i| i.name.clone());
         let types = catalog.types().ok();
-<<<<<<< HEAD
         let numbers = way
             .context
             .selector
@@ -180,14 +179,9 @@ impl Session {
                 numbers.as_ref(),
             )
         };
-        let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)?;
-        maps.extend(numbers.map(|(_, map)| map));
-=======
-        let load =
-            |kind: ProgramKind| self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref());
-        let (program, maps, links) = attach::attach(hook, way, catalog, &load)
+        let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)
             .map_err(|error| rejection::explain(error, &event, &hook.source, &compiled.code))?;
->>>>>>> t4
+        maps.extend(numbers.map(|(_, map)| map));
         Ok(Attached {
             event,
             program,
