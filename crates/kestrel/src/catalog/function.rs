@@ -182,10 +182,20 @@ impl EventKind for FunctionProbe {
             return Err(no_kprobes(self.name));
         }
         let functions = catalog.functions()?;
-        let wanted = functions
+        if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
+            let listed = functions
+                .binary_search_by(|f| f.as_str().cmp(plain.text()))
+                .is_ok();
+            // Of several names for one address ftrace lists one; kprobes take all of them.
+            if listed || catalog.is_function(plain.text()) {
+                found(plain.text());
+            }
+            return Ok(());
+        }
+        functions
             .iter()
-            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)));
-        wanted.for_each(|name| found(name));
+            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)))
+            .for_each(|name| found(name));
         Ok(())
     }
 
