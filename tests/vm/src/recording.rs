@@ -64,7 +64,9 @@ impl Record {
 pub fn records(directory: &str) -> Vec<Record> {
     let run = kestrel(&["print", "--format", "json", directory]);
     assert_eq!(run.err, "", "a whole trace is read in silence");
-    let records: Vec<Record> = run.success().lines().map(record).collect();
+    let code = i32::from(run.out.is_empty());
+    assert_eq!(run.code, Some(code), "0, or 1 when there is nothing");
+    let records: Vec<Record> = run.out.lines().map(record).collect();
     assert!(
         records.is_sorted_by_key(|r| r.time),
         "the records of a trace are in the order of their times"
@@ -183,6 +185,18 @@ impl Recorder {
     /// When it does not come so far.
     #[must_use]
     pub fn start<S: AsRef<OsStr>>(name: &str, options: &[S]) -> Self {
+        let mut recorder = Self::spawn(name, options);
+        recorder.wait_until_attached();
+        recorder
+    }
+
+    /// Starts `kestrel record -v` with these options.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn spawn<S: AsRef<OsStr>>(name: &str, options: &[S]) -> Self {
+        let _ = fs::remove_dir_all(format!("/tmp/{name}.trace"));
         let directory = format!("/tmp/{name}.trace");
         let said = PathBuf::from(format!("/tmp/{name}.said"));
         let Ok(file) = fs::File::create(&said) else {
@@ -197,16 +211,18 @@ impl Recorder {
         let Ok(child) = child else {
             panic!("cannot start kestrel")
         };
-        let mut recorder = Self {
+        Self {
             child,
             said,
             directory,
-        };
-        recorder.wait_until_attached();
-        recorder
+        }
     }
 
-    fn wait_until_attached(&mut self) {
+    /// Waits until it says that it is attached.
+    ///
+    /// # Panics
+    /// When it does not come so far.
+    pub fn wait_until_attached(&mut self) {
         let end = Instant::now() + Duration::from_secs(60);
         // The trace's directory is made after everything is attached.
         let begun = Path::new(&self.directory).join("metadata");
@@ -238,6 +254,16 @@ impl Recorder {
             panic!("a process has a number")
         };
         if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::INT) {
+            panic!("kestrel is gone: {error}: {}", self.said());
+        }
+    }
+
+    /// Kills it: it can clean up nothing.
+    ///
+    /// # Panics
+    /// When it is gone already.
+    pub fn kill(&mut self) {
+        if let Err(error) = self.child.kill() {
             panic!("kestrel is gone: {error}: {}", self.said());
         }
     }

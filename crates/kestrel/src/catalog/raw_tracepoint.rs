@@ -134,7 +134,8 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
             types: Some(target.types.clone()),
             features: catalog.features(ProgramKind::TracingTracepoint),
             direct_loads: direct,
-            preemptible: false,
+            // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
+            preemptible: true,
         },
         guard: None,
     });

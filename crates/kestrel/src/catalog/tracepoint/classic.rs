@@ -1,5 +1,6 @@
 //! The classic way: fields of a tracepoint's formatted entry, from its format file.
 
+use super::syscall;
 use kestrel_compiler::context::{EventField, Source, ValueType};
 use kestrel_kernel::tracefs::{Field, Format, LabelKind, Location};
 use kestrel_trace::layout::{Base, Names};
@@ -14,7 +15,11 @@ pub(super) fn fields(format: &Format, user_pointers: bool) -> Vec<EventField> {
 }
 
 fn event_field(format: &Format, field: &Field, user_pointers: bool) -> Option<EventField> {
-    let ty = value_type(format, field, user_pointers)?;
+    let ty = if user_pointers {
+        syscall::argument_type(format, field)?
+    } else {
+        value_type(format, field, false)?
+    };
     let source = match (&field.location, &ty) {
         (Location::DataLoc, ValueType::String) => Source::DataLocation { offset: field.offset },
         (Location::Inline, ValueType::Text { .. } | ValueType::Array { .. }) => Source::ContextArray {
@@ -23,7 +28,11 @@ fn event_field(format: &Format, field: &Field, user_pointers: bool) -> Option<Ev
         },
         (Location::Inline, _) => Source::Context {
             offset: field.offset,
-            size: u8::try_from(field.size).ok()?,
+            // An `int` of a system call stands in the low bytes of its register-wide place.
+            size: match ty {
+                ValueType::Integer { size, .. } if u32::from(size) < field.size => size,
+                _ => u8::try_from(field.size).ok()?,
+            },
         },
         _ => return None,
     };

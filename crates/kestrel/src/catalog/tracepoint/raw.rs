@@ -49,7 +49,8 @@ pub(super) fn from_expressions(
             types: Some(target.types.clone()),
             features: catalog.features(program),
             direct_loads: direct,
-            preemptible: false,
+            // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
+            preemptible: true,
         },
         guard: guard.clone(),
     };

@@ -97,7 +97,7 @@ fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Forma
 }
 
 /// The type that the system call declares, not the register-wide one that its entry stores: `dfd=-100`, not 4294967196.
-fn argument_type(format: &Format, field: &Field) -> Option<ValueType> {
+pub(super) fn argument_type(format: &Format, field: &Field) -> Option<ValueType> {
     let integer = |size, signed, base| Some(ValueType::Integer { size, signed, base });
     match field.type_text.as_str() {
         "int" | "pid_t" | "key_t" | "clockid_t" | "timer_t" | "mqd_t" | "key_serial_t" | "rwf_t" => {
