@@ -106,7 +106,7 @@ impl Recorder {
         for cpu in cpus {
             self.pages.clear();
             pages += self.session.ring_mut().drain(cpu, &mut self.pages)?;
-            self.writer.append(0, cpu, &self.pages)?;
+            self.append(cpu)?;
         }
         Ok(pages)
     }
@@ -126,9 +126,15 @@ impl Recorder {
             let rest = ring.rest(cpu, procfs::monotonic(), &events, &mut self.pages)?;
             self.unfinished += rest.unfinished;
             self.torn += rest.torn;
-            self.writer.append(0, cpu, &self.pages)?;
+            self.append(cpu)?;
         }
         Ok(())
+    }
+
+    /// Appends the pages at hand to a CPU's stream.
+    fn append(&mut self, cpu: u32) -> Result<()> {
+        let appended = self.writer.append(0, cpu, &self.pages);
+        Ok(appended.map_err(|error| error.within(&self.path))?)
     }
 
     /// Waits until nobody is between reserve and commit, for a few milliseconds at most.
