@@ -8,13 +8,15 @@ use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::process::Held;
 use kestrel::plan::{Plan, Request};
 use kestrel::session::target::Target;
-use std::process::Command;
+use std::io::Write;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 /// What to trace.
 #[derive(Args, Debug)]
 pub(crate) struct Selection {
     /// An event, e.g. 'sched:sched_switch', 'kprobe:vfs_read /pid == 42/ { record(arg2) }'; may be repeated
+    /// (or several with commas between them)
     #[arg(short, long = "event", value_name = "EVENT", required = true)]
     events: Vec<String>,
     /// Only this process, all its threads
@@ -44,8 +46,8 @@ pub(crate) struct Selection {
     /// Say more: how events are attached, how long it took, the BPF code
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// A command to run and trace, from its exec to its exit, children included
-    #[arg(last = true, value_name = "COMMAND")]
+    /// A command to run and trace, from its exec to its exit, children included; -- before it may be left out
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
@@ -100,9 +102,56 @@ pub(crate) fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
     let Some((program, arguments)) = selection.command.split_first() else {
         return Ok(None);
     };
+    find(program)?;
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(Some(Held::start(command)?))
+}
+
+/// That a program does not exist shows only at its exec; it is better said before an old trace makes place for a new one.
+fn find(program: &str) -> Result<(), Failure> {
+    use std::os::unix::fs::PermissionsExt;
+    let fails = |why: String| {
+        Err(Failure::new(
+            Exit::Failed,
+            format!("cannot run `{program}`: {why}"),
+        ))
+    };
+    if !program.contains('/') {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        if std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
+            return Ok(());
+        }
+        return fails("no folder of PATH has such a program".to_owned());
+    }
+    match std::fs::metadata(program) {
+        Ok(file) if file.is_dir() => fails("it is a directory".to_owned()),
+        Ok(file) if file.permissions().mode() & 0o111 == 0 => {
+            fails("it is not executable (chmod +x)".to_owned())
+        }
+        Ok(_) => Ok(()),
+        Err(error) => fails(error.to_string()),
+    }
+}
+
+/// Lets a held command go on to its exec.
+pub(crate) fn release(held: Held) -> Result<Child, Failure> {
+    held.release()
+        .map_err(|error| Failure::new(Exit::Failed, error.to_string()))
+}
+
+/// The plan in words: on stdout where it is all that was asked for, on stderr beside other output. Whether that was all.
+pub(crate) fn show(selection: &Selection, plan: &Plan) -> Result<bool, Failure> {
+    if !selection.dry_run && !selection.verbose {
+        return Ok(false);
+    }
+    let text = kestrel::plan::show(plan, selection.verbose)?;
+    if selection.dry_run {
+        std::io::stdout().lock().write_all(text.as_bytes())?;
+    } else {
+        eprint!("{text}");
+    }
+    Ok(selection.dry_run)
 }
 
 /// What the library is asked for.
@@ -132,7 +181,11 @@ pub(crate) fn plan(selection: &Selection, request: &Request, catalog: &Catalog) 
     if let Some(pid) = selection.pid
         && !catalog.host().path(format!("/proc/{pid}")).exists()
     {
-        return Err(Failure::new(Exit::Failed, format!("there is no process {pid}")));
+        return Err(Failure::new(
+            Exit::Failed,
+            format!("cannot trace process {pid}: there is no such process"),
+        )
+        .hint("`pgrep NAME` gives the numbers of running processes"));
     }
     let plan = kestrel::plan::plan(request, catalog)?;
     for (text, warning) in &plan.warnings {

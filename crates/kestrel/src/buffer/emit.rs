@@ -22,7 +22,8 @@
 //! *Times* never run backwards within a ring, although an NMI's clock may be ahead of what is read after it (kernel/time/timekeeping.c,
 //! `ktime_get_mono_fast_ns`): a time is at least what was announced and what was reserved. Either word alone can be set back by a writer that
 //! was interrupted between reading and writing it: the first only before its swap, which then fails, and the second only after, when the first
-//! holds what the interrupter wrote.
+//! holds what the interrupter wrote. (Both at once: a writer interrupted in the first gap by one interrupted in the second by an
+//! NMI whose clock was so far ahead that it still is when all have returned. A clock that is only slewed is not.)
 //!
 //! *A page's committed word* only grows within one use (see `kestrel_trace::packet`): its opener takes the value left from the last
 //! use, read before the swap, off again, so that records of nested writers count whether they come before or after. The sequence number

@@ -100,6 +100,7 @@ impl FunctionProbe {
             program,
             // A set shares one program: which function it was is told by the cookie.
             number: symbol.map_or(EventNumber::Cookie, |_| EventNumber::Constant(0)),
+            selector: None,
             fields,
             arguments: if self.at_return {
                 Vec::new()
@@ -152,6 +153,13 @@ fn entry_fields(types: &Btf, function: &Function<'_>) -> Vec<EventField> {
         .collect()
 }
 
+fn no_kprobes(what: &str) -> Error {
+    Error::Unsupported {
+        what: what.to_owned(),
+        why: "this kernel has no kprobes (CONFIG_KPROBES, CONFIG_KPROBE_EVENTS)".to_owned(),
+    }
+}
+
 impl EventKind for FunctionProbe {
     fn name(&self) -> &'static str {
         self.name
@@ -171,13 +179,23 @@ impl EventKind for FunctionProbe {
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
         if !catalog.has_kprobes() {
-            return Ok(());
+            return Err(no_kprobes(self.name));
         }
         let functions = catalog.functions()?;
-        let wanted = functions
+        if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
+            let listed = functions
+                .binary_search_by(|f| f.as_str().cmp(plain.text()))
+                .is_ok();
+            // Of several names for one address ftrace lists one; kprobes take all of them.
+            if listed || catalog.is_function(plain.text()) {
+                found(plain.text());
+            }
+            return Ok(());
+        }
+        functions
             .iter()
-            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)));
-        wanted.for_each(|name| found(name));
+            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)))
+            .for_each(|name| found(name));
         Ok(())
     }
 
@@ -197,20 +215,14 @@ impl EventKind for FunctionProbe {
             });
         }
         if !catalog.has_kprobes() {
-            return Err(Error::Unsupported {
-                what: format!("{}:{}", self.name, part.text),
-                why: "this kernel has no kprobes (CONFIG_KPROBES, CONFIG_KPROBE_EVENTS)".to_owned(),
-            });
+            return Err(no_kprobes(&format!("{}:{}", self.name, part.text)));
         }
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
         let single = (names.len() == 1).then(|| names[0].clone());
         let context = self.context(catalog, single.as_deref());
         let instances = names
             .into_iter()
-            .map(|symbol| Instance {
-                name: format!("{}:{symbol}", self.name),
-                symbol: Some(symbol),
-            })
+            .map(|symbol| Instance::function(self.name, symbol))
             .collect();
         let attachment = Attachment::Functions {
             at_return: self.at_return,
@@ -223,6 +235,7 @@ impl EventKind for FunctionProbe {
                 context,
                 guard: None,
             }],
+            apart: Vec::new(),
         }])
     }
 }

@@ -5,6 +5,7 @@ pub mod control;
 pub mod gate;
 mod metadata;
 mod names;
+pub mod rejection;
 pub mod target;
 
 use crate::buffer::Buffer;
@@ -17,7 +18,7 @@ use control::Control;
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
 use kestrel_kernel::feature::{Feature, Features, Support};
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::event::EventClass;
@@ -39,6 +40,7 @@ pub struct Session {
     hooks: Vec<Attached>,
     followers: Vec<Attached>,
     classes: Vec<EventClass>,
+    detours: Vec<Detour>,
     info: TraceInfo,
 }
 
@@ -50,6 +52,17 @@ struct Attached {
     /// Maps of its own live as long as it does.
     _maps: Vec<Map>,
     links: Links,
+}
+
+/// An event that could not be seen in the best way planned, and is seen in another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detour {
+    /// The event.
+    pub event: String,
+    /// How it is seen now.
+    pub way: String,
+    /// What came of the way before.
+    pub why: String,
 }
 
 /// Events that a program did not see because it was running already on that CPU.
@@ -96,10 +109,12 @@ impl Session {
             hooks: Vec::new(),
             followers: Vec::new(),
             classes: Vec::new(),
+            detours: Vec::new(),
             info,
         };
         for hook in &plan.hooks {
-            let (attached, classes) = session.attach(plan, hook, catalog)?;
+            let (attached, classes, detour) = session.attach(plan, hook, catalog)?;
+            session.detours.extend(detour);
             session.hooks.push(attached);
             session.classes.extend(classes);
         }
@@ -110,11 +125,23 @@ impl Session {
     }
 
     /// Tries the ways of a hook in turn.
-    fn attach(&self, plan: &Plan, hook: &Hook, catalog: &Catalog) -> Result<(Attached, Vec<EventClass>)> {
-        let mut last = None;
+    fn attach(
+        &self,
+        plan: &Plan,
+        hook: &Hook,
+        catalog: &Catalog,
+    ) -> Result<(Attached, Vec<EventClass>, Option<Detour>)> {
+        let mut last: Option<Error> = None;
         for way in &hook.ways {
             match self.attach_way(plan, hook, way, catalog) {
-                Ok(attached) => return Ok((attached, hook.classes(way))),
+                Ok(attached) => {
+                    let detour = last.map(|why| Detour {
+                        event: attached.event.clone(),
+                        way: way.to_string(),
+                        why: why.to_string(),
+                    });
+                    return Ok((attached, hook.classes(way), detour));
+                }
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) => last = Some(error),
             }
@@ -136,9 +163,25 @@ impl Session {
             .first()
             .map_or_else(String::new, |i| i.name.clone());
         let types = catalog.types().ok();
-        let load =
-            |kind: ProgramKind| self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref());
-        let (program, maps, links) = attach::attach(hook, way, catalog, &load)?;
+        let numbers = way
+            .context
+            .selector
+            .as_ref()
+            .map(|s| numbers_map(hook, &s.map))
+            .transpose()?;
+        let load = |kind: ProgramKind| {
+            self.load(
+                &event,
+                kind,
+                &compiled.code,
+                &compiled.maps,
+                types.as_ref(),
+                numbers.as_ref(),
+            )
+        };
+        let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)
+            .map_err(|error| rejection::explain(error, &event, &hook.source, &compiled.code))?;
+        maps.extend(numbers.map(|(_, map)| map));
         Ok(Attached {
             event,
             program,
@@ -154,12 +197,13 @@ impl Session {
         code: &kestrel_bpf::code::Code,
         uses: &[MapUse],
         types: Option<&Arc<Btf>>,
+        numbers: Option<&(String, Map)>,
     ) -> Result<(Program, Vec<Map>)> {
         let own = uses.iter().map(private_map).collect::<Result<Vec<_>>>()?;
         let fds = uses
             .iter()
             .zip(&own)
-            .map(|(used, own)| self.map_fd(used, own.as_ref()));
+            .map(|(used, own)| self.map_fd(used, own.as_ref(), numbers));
         let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
         let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
         let name = program_name(event);
@@ -168,12 +212,20 @@ impl Session {
         Ok((program, own.into_iter().flatten().collect()))
     }
 
-    fn map_fd<'a>(&'a self, used: &MapUse, own: Option<&'a Map>) -> Result<BorrowedFd<'a>> {
+    fn map_fd<'a>(
+        &'a self,
+        used: &MapUse,
+        own: Option<&'a Map>,
+        numbers: Option<&'a (String, Map)>,
+    ) -> Result<BorrowedFd<'a>> {
         let name = match (used, own) {
             (MapUse::Private(_), Some(map)) => return Ok(map.as_fd()),
             (MapUse::Private(spec), None) => &spec.name,
             (MapUse::External(name), _) => name,
         };
+        if let Some((_, map)) = numbers.filter(|(numbers, _)| numbers == name) {
+            return Ok(map.as_fd());
+        }
         if *name == self.buffer.map_name() {
             return Ok(self.buffer.map().as_fd());
         }
@@ -209,6 +261,7 @@ impl Session {
                 &code.code,
                 &code.maps,
                 Some(&types),
+                None,
             )?;
             let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
             self.followers.push(Attached {
@@ -267,6 +320,11 @@ impl Session {
         &self.classes
     }
 
+    /// Events that are not seen in the best way planned.
+    pub fn detours(&self) -> &[Detour] {
+        &self.detours
+    }
+
     /// Programs attached, followers of the command left out.
     pub fn programs(&self) -> usize {
         self.hooks.len()
@@ -296,7 +354,7 @@ const NEEDED: &[Feature] = &[Feature::Atomics, Feature::MmapArray];
 
 /// Puts the name of what this kernel lacks in the place of what came of it.
 fn name_what_is_missing(error: Error, host: &Host) -> Error {
-    if !matches!(error, Error::Kernel(_) | Error::Attach { .. }) {
+    if !matches!(error, Error::Kernel(_) | Error::Rejected(_)) {
         return error;
     }
     let features = Features::new(host.clone());
@@ -319,6 +377,22 @@ fn is_final(error: &Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// The numbers of a set's events by what tells them apart.
+fn numbers_map(hook: &Hook, name: &str) -> Result<(String, Map)> {
+    let codes = || {
+        hook.instances
+            .iter()
+            .enumerate()
+            .filter_map(|(index, i)| Some((i.code?, hook.number(index))))
+    };
+    let entries = codes().map(|(code, _)| code + 1).max().unwrap_or(1);
+    let map = Map::create(&MapSpec::new(MapKind::ARRAY, "kestrel_numbers", 4, 2, entries))?;
+    for (code, number) in codes() {
+        map.update(&code.to_ne_bytes(), &number.to_ne_bytes(), ValueCheck::Any)?;
+    }
+    Ok((name.to_owned(), map))
 }
 
 fn private_map(used: &MapUse) -> Result<Option<Map>> {
