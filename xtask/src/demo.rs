@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     time::Duration,
@@ -30,13 +31,12 @@ const SECONDS: u32 = 5;
 /// Here: a compiler at work.
 const HOST_WORKLOAD: &str = r#"
 cd "$(mktemp -d)" || exit 1
-for n in 1 2 3 4 5 6 7 8 9 10 11 12; do
+for n in $(seq 48); do
     printf '#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nint f%s(int a) { return printf("%%d", a); }\n' $n > f$n.c
     cc -O2 -c f$n.c &
-    [ $((n % 4)) = 0 ] && wait
+    [ $((n % 4)) = 0 ] && wait && tar cf - . | gzip > all.tar.gz && sleep 0.05
 done
 wait
-tar cf - . | gzip > all.tar.gz
 rm -r "$PWD"
 "#;
 
@@ -44,7 +44,7 @@ rm -r "$PWD"
 const GUEST_WORKLOAD: &str = r#"
 for n in 1 2 3 4 5 6 7 8; do
     find /proc /sys/kernel/btf /bin -maxdepth 2 -type f 2>/dev/null | sort | gzip > /tmp/list.$n &
-    cat /proc/[0-9]*/status /proc/interrupts | wc -l > /tmp/count.$n
+    cat /proc/[0-9]*/status /proc/interrupts 2>/dev/null | wc -l > /tmp/count.$n
     [ $((n % 4)) = 0 ] && wait
 done
 wait
@@ -63,7 +63,6 @@ pub(crate) struct Options {
 
 /// Records, reports, and says where and why.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    install::ensure(&[("cc", "gcc")])?;
     let base = artifact::base(Profile::Release)?;
     let kestrel = base
         .programs
@@ -94,7 +93,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         "kestrel report {} failed",
         trace.display()
     );
-    println!("\nrecorded on {place}\nthe trace: {}", trace.display());
+    println!("\nrecorded on {place}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -120,6 +119,7 @@ fn record_here(kestrel: &Path, trace: &Path) -> Result<Result<(), String>> {
         return Ok(Err(reason));
     }
     let output = Command::new(kestrel)
+        .arg0("kestrel") // The trace says how it was made: not where cargo put the binary.
         .args(record_arguments(&trace.display().to_string(), HOST_WORKLOAD))
         .stdin(Stdio::null())
         .stdout(Stdio::inherit())

@@ -18,11 +18,13 @@ pub(crate) const GUESTS: &[Need] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("setpriv", "util-linux"),
     ("dpkg-deb", "dpkg"),
-    ("cc", "gcc"),
 ];
 
 /// For building the peers' root image.
 pub(crate) const IMAGES: &[Need] = &[("mmdebstrap", "mmdebstrap"), ("mke2fs", "e2fsprogs")];
+
+/// What speed is compared with.
+pub(crate) const TRACERS: &[Need] = &[("perf", "linux-perf"), ("taskset", "util-linux")];
 
 /// What host tests compare with.
 pub(crate) const PEERS: &[Need] = &[("babeltrace2", "babeltrace2"), ("bpftool", "bpftool")];

@@ -1,11 +1,25 @@
 //! Exit codes, documented in one place, and which failure has which.
 
+use kestrel::kernel::privilege::{Need, Privilege};
+use kestrel::kernel::{Error as Kernel, Host};
+use kestrel_trace::Error as Trace;
+use std::io::ErrorKind;
 use std::process::ExitCode;
+
+/// The codes as the help shows them.
+pub(crate) const CODES: &str = "\
+Exit codes:
+  0  it did what was asked
+  1  nothing was found, the traced command failed, or a file could not be read or written
+  2  the command line, an event or a handler is wrong
+  3  a privilege is missing
+  4  the kernel lacks a feature
+  5  a fault of Kestrel's own";
 
 /// How the command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Exit {
+pub(crate) enum Exit {
     /// It did what was asked.
     Done = 0,
     /// Nothing was found, the traced command failed, or a file could not be read or written.
@@ -28,29 +42,37 @@ impl From<Exit> for ExitCode {
 
 /// What went wrong, with its exit code.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// What to say; several lines are allowed.
-    pub message: String,
+    pub(crate) message: String,
+    /// Whether the message is dressed already (diagnostics with their source).
+    pub(crate) dressed: bool,
     /// What to do about it.
-    pub hint: Option<String>,
+    pub(crate) hint: Option<String>,
     /// How to end.
-    pub exit: Exit,
+    pub(crate) exit: Exit,
 }
 
 impl Failure {
     /// A failure with a message.
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
+            dressed: false,
             hint: None,
             exit,
         }
     }
 
     /// The same with a hint.
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Nobody reads any more (`| head`): an end like any other, with nothing to say.
+    fn reader_gone() -> Self {
+        Self::new(Exit::Done, "")
     }
 }
 
@@ -64,61 +86,163 @@ impl From<kestrel::Error> for Failure {
             kestrel::Error::Program {
                 source_text,
                 diagnostics,
-            } => {
-                let text = crate::style::diagnostics(diagnostics, source_text);
-                Self::new(Exit::Usage, text)
+            } => Self::of_text(Exit::Usage, diagnostics, source_text),
+            kestrel::Error::NoSuchEvent { near, .. } => {
+                let failure = Self::new(Exit::Usage, message);
+                if near.is_empty() {
+                    failure.hint("`kestrel list` shows the events of this kernel, `kestrel list '*open*'` those with a word in their name")
+                } else {
+                    failure
+                }
             }
-            kestrel::Error::NoSuchEvent { .. } => {
-                Self::new(Exit::Usage, message).hint("`kestrel list` shows the events of this kernel")
-            }
+            kestrel::Error::WrongShape { .. } => Self::new(Exit::Usage, message),
             kestrel::Error::Unsupported { .. } | kestrel::Error::Types(_) => {
-                Self::new(Exit::Feature, message)
+                Self::new(Exit::Feature, message).hint("`kestrel doctor` shows what this kernel can do")
             }
             kestrel::Error::Compile { .. } => Self::new(Exit::Usage, message),
-            kestrel::Error::Attach { log, .. } => {
-                let failure = Self::new(Exit::Feature, message);
-                match log {
-                    Some(log) => failure.hint(format!("the verifier said: {log}")),
-                    None => failure,
-                }
+            kestrel::Error::Rejected(rejection) => {
+                let mut failure = Self::of_text(
+                    Exit::Internal,
+                    std::slice::from_ref(&rejection.diagnostic),
+                    &rejection.source_text,
+                );
+                failure.message = format!("{message}\n{}", failure.message);
+                failure
             }
             _ => Self::new(Exit::Failed, message),
         }
     }
 }
 
-fn of_kernel(error: &kestrel::kernel::Error, message: String) -> Failure {
-    if error.errno().is_some_and(kestrel::kernel::Errno::is_permission) {
-        return Failure::new(Exit::Privilege, message)
-            .hint("tracing the kernel needs root, or CAP_BPF and CAP_PERFMON; `kestrel doctor` says what is missing");
+impl Failure {
+    /// Diagnostics about a text.
+    fn of_text(exit: Exit, diagnostics: &[kestrel::language::Diagnostic], source: &str) -> Self {
+        let mut failure = Self::new(exit, crate::style::diagnostics(diagnostics, source));
+        failure.dressed = true;
+        failure
     }
+}
+
+fn of_kernel(error: &Kernel, message: String) -> Failure {
+    let failure = |exit| Failure::new(exit, message.clone());
     match error {
-        kestrel::kernel::Error::Unavailable { .. } => {
-            Failure::new(Exit::Feature, message).hint("`kestrel doctor` shows what this kernel can do")
+        Kernel::System { errno, .. } | Kernel::Load { errno, .. }
+            if errno.is_permission() && error.verifier_log().is_none() =>
+        {
+            of_permission(failure)
         }
-        kestrel::kernel::Error::Load { .. } => Failure::new(Exit::Internal, message),
-        _ => Failure::new(Exit::Feature, message),
+        Kernel::Unavailable { .. } => {
+            failure(Exit::Feature).hint("`kestrel doctor` shows what this kernel can do")
+        }
+        Kernel::Load { .. } | Kernel::Unresolved { .. } | Kernel::Format { .. } => failure(Exit::Internal),
+        Kernel::Argument { .. } => failure(Exit::Usage),
+        Kernel::System { errno, .. } => {
+            let exit = match errno.name() {
+                Some("ENOSYS" | "EOPNOTSUPP" | "ENOTSUPP" | "EINVAL" | "E2BIG" | "ENODEV") => Exit::Feature,
+                _ => Exit::Failed,
+            };
+            let mut failure = failure(exit);
+            failure.hint = error.hint().map(str::to_owned);
+            failure
+        }
+        _ => failure(Exit::Internal),
     }
 }
 
-fn of_trace(_error: &kestrel_trace::Error, message: String) -> Failure {
-    Failure::new(Exit::Failed, message)
+/// The kernel said no: for want of privilege, or (to one who has all of it) because it is locked down, sandboxed or built so.
+fn of_permission(failure: impl Fn(Exit) -> Failure) -> Failure {
+    let missing = Privilege::read(&Host::default()).map(|privilege| privilege.missing(Need::Trace));
+    match missing {
+        Ok(None) => failure(Exit::Feature).hint(
+            "this process has the privileges for tracing: the kernel refuses it to everybody; `kestrel doctor` shows what works",
+        ),
+        Ok(Some(missing)) => failure(Exit::Privilege).hint(format!("{missing}: try it with sudo")),
+        Err(_) => failure(Exit::Privilege).hint("tracing the kernel needs root, or CAP_BPF and CAP_PERFMON"),
+    }
 }
 
-impl From<kestrel::kernel::Error> for Failure {
-    fn from(error: kestrel::kernel::Error) -> Self {
+fn of_trace(error: &Trace, message: String) -> Failure {
+    let failure = Failure::new(Exit::Failed, message);
+    match error {
+        _ if error.kind() == Some(ErrorKind::BrokenPipe) => Failure::reader_gone(),
+        _ if error.kind() == Some(ErrorKind::StorageFull) => {
+            failure.hint("the disk is full: free some space, or record elsewhere with -o")
+        }
+        Trace::Occupied { .. } => {
+            failure.hint("only an old trace is replaced: choose another directory with -o")
+        }
+        Trace::Io {
+            action: "open trace", ..
+        }
+        | Trace::NoMetadata { .. } => {
+            failure.hint("`kestrel record -o DIR -e EVENT` makes one; its directory is the argument")
+        }
+        _ => failure,
+    }
+}
+
+impl From<Kernel> for Failure {
+    fn from(error: Kernel) -> Self {
         kestrel::Error::from(error).into()
     }
 }
 
-impl From<kestrel_trace::Error> for Failure {
-    fn from(error: kestrel_trace::Error) -> Self {
+impl From<Trace> for Failure {
+    fn from(error: Trace) -> Self {
         of_trace(&error, error.to_string())
     }
 }
 
+/// Input and output here are always the standard output: what else can fail has errors of its own.
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Self::new(Exit::Failed, format!("cannot write the output: {error}"))
+        if error.kind() == ErrorKind::BrokenPipe {
+            return Self::reader_gone();
+        }
+        Self::new(
+            Exit::Failed,
+            format!("cannot write to the standard output: {error}"),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kestrel::kernel::Errno;
+
+    fn system(action: &'static str, errno: i32) -> Failure {
+        Kernel::System {
+            action,
+            subject: "it".to_owned(),
+            errno: Errno(errno),
+        }
+        .into()
+    }
+
+    #[test]
+    fn what_the_kernel_answers_decides_the_code() {
+        assert_eq!(system("create", 28).exit, Exit::Failed, "ENOSPC");
+        assert_eq!(system("attach", 95).exit, Exit::Feature, "EOPNOTSUPP");
+        let denied = system("attach", 1);
+        assert!(matches!(denied.exit, Exit::Privilege | Exit::Feature));
+        assert!(denied.hint.is_some());
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure() {
+        let failure = Failure::from(std::io::Error::from(ErrorKind::BrokenPipe));
+        assert_eq!((failure.exit, failure.message.as_str()), (Exit::Done, ""));
+        assert_eq!(
+            Failure::from(std::io::Error::from(ErrorKind::StorageFull)).exit,
+            Exit::Failed
+        );
+    }
+
+    #[test]
+    fn every_code_is_in_the_help() {
+        for code in 0..=Exit::Internal as u8 {
+            assert!(CODES.contains(&format!("  {code}  ")), "{code}");
+        }
     }
 }

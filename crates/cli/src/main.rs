@@ -3,23 +3,34 @@
 
 mod command;
 mod exit;
+mod progress;
 mod selection;
 mod style;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use exit::{Exit, Failure};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// A kernel state tracer: probes, tracepoints, event mask tables.
 #[derive(Parser, Debug)]
-#[command(name = "kestrel", version, disable_help_subcommand = true, after_help = AFTER)]
+#[command(name = "kestrel", bin_name = "kestrel", version, disable_help_subcommand = true, after_help = after())]
 struct Arguments {
     #[command(subcommand)]
-    command: command::Command,
+    command: Option<command::Command>,
 }
 
-const AFTER: &str = "Exit codes: 0 done; 1 nothing found, the traced command failed, or a file could not be read or written; \
-2 wrong usage; 3 a privilege is missing; 4 the kernel lacks a feature; 5 a fault of Kestrel's own.";
+const EXAMPLES: &str = "\
+Examples:
+  kestrel list 'sched:*'                                  what there is to trace
+  kestrel trace -e syscalls:sys_enter_openat -- ls        watch one command
+  kestrel record -e 'sched:*' -a --duration 5             everybody, for five seconds
+  kestrel report                                          what was recorded, as tables
+  kestrel print --format json                             the same, event by event";
+
+fn after() -> String {
+    format!("{EXAMPLES}\n\n{}", exit::CODES)
+}
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -33,7 +44,12 @@ fn main() -> ExitCode {
             };
         }
     };
-    match command::run(arguments.command) {
+    let Some(command) = arguments.command else {
+        // Nothing asked: say what there is.
+        let _ = Arguments::command().print_help();
+        return Exit::Done.into();
+    };
+    match command::run(command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             complain(&failure);
@@ -42,21 +58,24 @@ fn main() -> ExitCode {
     }
 }
 
-/// A reader that went away (`| head`) is no failure.
-fn is_broken_pipe(failure: &Failure) -> bool {
-    failure.message.contains("Broken pipe")
+fn complain(failure: &Failure) {
+    if failure.message.is_empty() {
+        return;
+    }
+    let mut err = std::io::stderr().lock();
+    let lead = if failure.dressed { "" } else { "kestrel: " };
+    let _ = writeln!(err, "{lead}{}", failure.message);
+    if let Some(hint) = &failure.hint {
+        let _ = writeln!(err, "hint: {hint}");
+    }
 }
 
-fn complain(failure: &Failure) {
-    if is_broken_pipe(failure) {
-        std::process::exit(0);
-    }
-    if failure.message.contains("error:") {
-        eprintln!("{}", failure.message);
-    } else {
-        eprintln!("kestrel: {}", failure.message);
-    }
-    if let Some(hint) = &failure.hint {
-        eprintln!("hint: {hint}");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
     }
 }

@@ -8,13 +8,15 @@ use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::process::Held;
 use kestrel::plan::{Plan, Request};
 use kestrel::session::target::Target;
-use std::process::Command;
+use std::io::Write;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 /// What to trace.
 #[derive(Args, Debug)]
-pub struct Selection {
+pub(crate) struct Selection {
     /// An event, e.g. 'sched:sched_switch', 'kprobe:vfs_read /pid == 42/ { record(arg2) }'; may be repeated
+    /// (or several with commas between them)
     #[arg(short, long = "event", value_name = "EVENT", required = true)]
     events: Vec<String>,
     /// Only this process, all its threads
@@ -34,18 +36,18 @@ pub struct Selection {
     buffer_size: u64,
     /// End after so long: seconds, or with ms, s, m, h
     #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
     /// How tracepoints are read
     #[arg(long, value_enum, default_value = "auto", hide_short_help = true)]
     via: ViaOption,
     /// Print the plan (programs, maps, records) and stop: nothing is loaded
     #[arg(long)]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Say more: how events are attached, how long it took, the BPF code
     #[arg(short, long)]
-    pub verbose: bool,
-    /// A command to run and trace, from its exec to its exit, children included
-    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) verbose: bool,
+    /// A command to run and trace, from its exec to its exit, children included; -- before it may be left out
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
@@ -96,17 +98,64 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A command held before its exec, if one was given.
-pub fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
+pub(crate) fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
     let Some((program, arguments)) = selection.command.split_first() else {
         return Ok(None);
     };
+    find(program)?;
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(Some(Held::start(command)?))
 }
 
+/// That a program does not exist shows only at its exec; it is better said before an old trace makes place for a new one.
+fn find(program: &str) -> Result<(), Failure> {
+    use std::os::unix::fs::PermissionsExt;
+    let fails = |why: String| {
+        Err(Failure::new(
+            Exit::Failed,
+            format!("cannot run `{program}`: {why}"),
+        ))
+    };
+    if !program.contains('/') {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        if std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
+            return Ok(());
+        }
+        return fails("no folder of PATH has such a program".to_owned());
+    }
+    match std::fs::metadata(program) {
+        Ok(file) if file.is_dir() => fails("it is a directory".to_owned()),
+        Ok(file) if file.permissions().mode() & 0o111 == 0 => {
+            fails("it is not executable (chmod +x)".to_owned())
+        }
+        Ok(_) => Ok(()),
+        Err(error) => fails(error.to_string()),
+    }
+}
+
+/// Lets a held command go on to its exec.
+pub(crate) fn release(held: Held) -> Result<Child, Failure> {
+    held.release()
+        .map_err(|error| Failure::new(Exit::Failed, error.to_string()))
+}
+
+/// The plan in words: on stdout where it is all that was asked for, on stderr beside other output. Whether that was all.
+pub(crate) fn show(selection: &Selection, plan: &Plan) -> Result<bool, Failure> {
+    if !selection.dry_run && !selection.verbose {
+        return Ok(false);
+    }
+    let text = kestrel::plan::show(plan, selection.verbose)?;
+    if selection.dry_run {
+        std::io::stdout().lock().write_all(text.as_bytes())?;
+    } else {
+        eprint!("{text}");
+    }
+    Ok(selection.dry_run)
+}
+
 /// What the library is asked for.
-pub fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Request {
+pub(crate) fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Request {
     let target = match (selection.pid, held) {
         (Some(pid), _) => Target::Process(pid),
         (None, Some(held)) if !selection.all => Target::Command(held.pid()),
@@ -128,11 +177,15 @@ pub fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Reques
 }
 
 /// A checked plan; warnings go to stderr.
-pub fn plan(selection: &Selection, request: &Request, catalog: &Catalog) -> Result<Plan, Failure> {
+pub(crate) fn plan(selection: &Selection, request: &Request, catalog: &Catalog) -> Result<Plan, Failure> {
     if let Some(pid) = selection.pid
         && !catalog.host().path(format!("/proc/{pid}")).exists()
     {
-        return Err(Failure::new(Exit::Failed, format!("there is no process {pid}")));
+        return Err(Failure::new(
+            Exit::Failed,
+            format!("cannot trace process {pid}: there is no such process"),
+        )
+        .hint("`pgrep NAME` gives the numbers of running processes"));
     }
     let plan = kestrel::plan::plan(request, catalog)?;
     for (text, warning) in &plan.warnings {

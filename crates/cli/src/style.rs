@@ -4,12 +4,12 @@ use kestrel::language::{Diagnostic, Style, render};
 use std::io::IsTerminal;
 
 /// Whether colour is wanted on a stream: a terminal, and no `NO_COLOR`.
-pub fn colour(terminal: bool) -> bool {
+pub(crate) fn colour(terminal: bool) -> bool {
     terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
 /// Diagnostics as text for stderr, without the leading `error:` of other failures.
-pub fn diagnostics(all: &[Diagnostic], source: &str) -> String {
+pub(crate) fn diagnostics(all: &[Diagnostic], source: &str) -> String {
     let style = Style {
         colour: colour(std::io::stderr().is_terminal()),
     };
@@ -17,11 +17,11 @@ pub fn diagnostics(all: &[Diagnostic], source: &str) -> String {
 }
 
 /// `1,234,567`.
-pub fn thousands(n: u64) -> String {
+pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(c);
@@ -30,7 +30,7 @@ pub fn thousands(n: u64) -> String {
 }
 
 /// `4.0 MiB`.
-pub fn bytes(n: u64) -> String {
+pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = n as f64;
     let mut unit = 0;

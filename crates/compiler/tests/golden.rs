@@ -51,20 +51,7 @@ fn parse(mode: &str, input: &str) -> String {
 
 /// The mode names the event; a predicate and a block are the input.
 fn checked(mode: &str, input: &str) -> String {
-    let context = match mode {
-        "switch" => kernel::switch(),
-        "indirect" => kestrel_compiler::context::Context {
-            direct_loads: false,
-            ..kernel::switch()
-        },
-        "entry" => kernel::entry(),
-        "kprobe" => kernel::kprobe(),
-        "untyped" => kernel::untyped(),
-        "kretprobe" => kernel::kretprobe(),
-        "odd" => kernel::odd(),
-        "broken" => kernel::broken_rules(),
-        other => panic!("unknown event {other}"),
-    };
+    let context = kernel::by_name(mode);
     let text = format!("e:x {input}");
     let (probe, found) = parse_events(text.trim_end());
     assert!(!has_errors(&found), "{input}: {found:?}");

@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-#[allow(dead_code, reason = "one of its events is enough here")]
 mod kernel;
 
 use kestrel_bpf::btf::{Btf, Kind};

@@ -1,5 +1,7 @@
 //! Arbitrary intermediate code: what passes, registers, spills and emission make of it gives what the code itself says.
 
+#![allow(clippy::expect_used, reason = "a test")]
+
 use kestrel_bpf::interp::{Machine, MapKind as Kind};
 use kestrel_compiler::codegen::generate;
 use kestrel_compiler::ir::{
@@ -337,7 +339,7 @@ impl Direct<'_> {
         loop {
             let block = function.block(at);
             block.insts.iter().for_each(|inst| self.step(&inst.op));
-            match block.end.as_ref().expect("an end") {
+            match block.end.as_ref().unwrap_or(&End::Exit(Operand::Imm(0))) {
                 End::Jump(to) => at = *to,
                 End::Branch {
                     condition,

@@ -1,6 +1,6 @@
 //! perf_event_open(2) as far as BPF programs are hung on its events: tracepoints, kprobes, uprobes, software counters; no sampling buffers.
 
-use crate::bpf::Program;
+use crate::bpf::{Link, Program};
 use crate::error::{Errno, Error, Result};
 use crate::host::Host;
 use bytemuck::{Pod, Zeroable};
@@ -244,6 +244,20 @@ impl PerfEvent {
         self.enable()
     }
 
+    /// Attaches a program through a link, or where the kernel has no perf links (before 5.15) and no cookie is wanted, in the old way.
+    ///
+    /// # Errors
+    /// [`Error::System`]: `EINVAL` if the program does not fit the event, or for a cookie on older kernels.
+    pub fn attach(self, program: &Program, cookie: u64) -> Result<Attachment> {
+        match Link::perf_event(program, &self, cookie) {
+            Ok(link) => Ok(Attachment::Link(link)),
+            Err(error) if cookie == 0 && error.errno() == Some(Errno(libc::EINVAL)) => {
+                self.set_program(program).map(|()| Attachment::Event(self))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// What the event has counted.
     ///
     /// # Errors
@@ -268,6 +282,15 @@ impl PerfEvent {
             Ok(())
         }
     }
+}
+
+/// What keeps a program on a perf event; dropping it detaches.
+#[derive(Debug)]
+pub enum Attachment {
+    /// A link: can be pinned and asked about.
+    Link(Link),
+    /// The event itself, on kernels without perf links.
+    Event(PerfEvent),
 }
 
 /// The numbers of the kernel's dynamic perf units, which sysfs tells.

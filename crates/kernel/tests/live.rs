@@ -1,4 +1,8 @@
 //! bpf(2) on the kernel that runs the tests: only this process is observed, everything detaches with the test; without privilege they skip.
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests stand outside of functions marked as tests"
+)]
 
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::code::{Code, MapRef, Relocation, Target};
@@ -184,10 +188,13 @@ fn kernel_functions_are_called_by_the_id_that_the_caller_finds() {
     let find = |_: &str| Some(TypeId(1));
     let spec = ProgramSpec::new("p", ProgramKind::RawTracepoint, &code, &[]).with_kfunc(&find);
     let error = Program::load(&spec).unwrap_err();
-    assert!(
-        error.to_string().contains("kernel btf_id 1 is not a function"),
-        "{error}"
-    );
+    let message = error.to_string();
+    // Before 5.13 programs cannot call kernel functions at all.
+    let said = [
+        "kernel btf_id 1 is not a function",
+        "BPF_CALL uses reserved fields",
+    ];
+    assert!(said.iter().any(|said| message.contains(said)), "{message}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub enum Error {
     #[error("cannot read the kernel's types (BTF): {0}")]
     Types(#[from] kestrel_bpf::Error),
     /// An event specification matches nothing.
-    #[error("there is no {what} `{wanted}` on this kernel{}", near_text(.near))]
+    #[error("this kernel has no {what} `{wanted}`{}", near_text(.near))]
     NoSuchEvent {
         /// The kind, for people: `tracepoint`, `traceable function`.
         what: String,
@@ -44,18 +44,17 @@ pub enum Error {
         /// Why this kernel cannot.
         why: String,
     },
-    /// The verifier refused a program, or attaching failed, on every way tried.
-    #[error("cannot attach to {event}: {why}")]
-    Attach {
-        /// The event.
-        event: String,
-        /// What the kernel said, the last way first.
-        why: String,
-        /// The verifier's log, if it spoke.
-        log: Option<String>,
-        /// The kernel's error number, if there was one.
-        errno: Option<i32>,
+    /// An event's name does not have the parts that its kind wants.
+    #[error("`{wanted}` does not name an event: it should read {shape}")]
+    WrongShape {
+        /// As typed.
+        wanted: String,
+        /// How such a name is written.
+        shape: String,
     },
+    /// The verifier refused a program that was made from a text, on the last way tried.
+    #[error(transparent)]
+    Rejected(Box<crate::session::rejection::Rejection>),
     /// A generated program could not be made.
     #[error("cannot compile the handler of {event}: {why}")]
     Compile {

@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Told how many packets of how many were looked through.
+pub type Progress = Box<dyn FnMut(u64, u64)>;
+
 /// A recording in progress.
 #[derive(Debug)]
 pub struct Recorder {
@@ -42,6 +45,8 @@ pub struct Recorded {
     pub written: Written,
     /// What was counted.
     pub summary: Summary,
+    /// Masked, still attached: dropping it detaches, which takes the kernel a while for some kinds of events.
+    pub session: Session,
 }
 
 impl Recorded {
@@ -138,16 +143,17 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording: counts what each event lost, finds names for the addresses and processes in it, detaches.
+    /// Ends the recording (a long one takes a while: `progress` is told how far it is): counts what each event lost, finds names for the
+    /// addresses and processes in it. What it returns holds the masked session: drop it to detach.
     ///
     /// # Errors
     /// When the trace cannot be read back or the rest not be written; the packets stay.
-    pub fn finish(mut self, catalog: &Catalog) -> Result<Recorded> {
+    pub fn finish(mut self, catalog: &Catalog, progress: Option<Progress>) -> Result<Recorded> {
         if self.ended.is_none() {
             self.stop()?;
         }
         let missed = self.session.missed()?;
-        let seen = review(&self.path, &self.session, catalog.host())?;
+        let seen = review(&self.path, &self.session, catalog.host(), progress)?;
         let mut summary = Summary {
             version: self.session.info().tracer_version.clone(),
             command: self.session.info().command.clone(),
@@ -169,11 +175,11 @@ impl Recorder {
             ));
         }
         let written = self.writer.finish(&summary, &seen.symbols, &seen.processes)?;
-        self.session.detach();
         Ok(Recorded {
             path: self.path,
             written,
             summary,
+            session: self.session,
         })
     }
 
@@ -212,15 +218,19 @@ struct Review {
     processes: Processes,
 }
 
-fn review(path: &Path, session: &Session, host: &Host) -> Result<Review> {
-    let mut reader = directory::open(path)?.reader;
+fn review(path: &Path, session: &Session, host: &Host, progress: Option<Progress>) -> Result<Review> {
+    let trace = directory::open(path)?;
+    let (mut reader, total) = (trace.reader, trace.packets);
+    if let Some(mut progress) = progress {
+        reader.watch(Box::new(move |done| progress(done, total)));
+    }
     let symbolic = session
         .classes()
         .iter()
         .any(|c| c.layout.fields().iter().any(|f| is_symbolic(&f.ty)));
     let mut recorded: BTreeMap<(u16, u32), u64> = BTreeMap::new();
     let mut addresses = HashSet::new();
-    let mut processes = Processes::default();
+    let mut processes = session.thread_names()?;
     let mut learner = Learner::default();
     let mut tasks = HashSet::new();
     while let Some(record) = reader.next()? {

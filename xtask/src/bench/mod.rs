@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 pub(crate) mod instructions;
+mod overhead;
 
 /// Measure what tracing costs.
 #[derive(Debug, Args)]
@@ -17,11 +18,13 @@ pub(crate) struct Options {
 #[derive(Debug, Subcommand)]
 enum What {
     Instructions(instructions::Options),
+    Overhead(overhead::Options),
 }
 
 /// Runs the measurement asked for.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     match &options.what {
         What::Instructions(options) => instructions::run(options),
+        What::Overhead(options) => overhead::run(options),
     }
 }

@@ -11,7 +11,7 @@ use std::io::{IsTerminal, Write};
 
 /// Options of `doctor`.
 #[derive(Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// How it looks
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -29,7 +29,7 @@ struct Row {
 const NEEDED: &[Feature] = &[Feature::Bpf, Feature::Atomics, Feature::MmapArray];
 
 /// Examines.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let mut rows = machine(&host);
     let features = Features::new(host);
@@ -71,6 +71,7 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
 
 fn text(rows: &[Row], out: &mut impl Write) -> Result<(), Failure> {
     let colour = style::colour(std::io::stdout().is_terminal());
+    let column = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     for row in rows {
         let mark = match (row.good, colour) {
             (true, true) => "\x1b[32m yes\x1b[0m",
@@ -83,7 +84,7 @@ fn text(rows: &[Row], out: &mut impl Write) -> Result<(), Failure> {
         } else {
             format!(" — {}", row.purpose)
         };
-        writeln!(out, "{mark}  {:<16} {}{purpose}", row.name, row.says)?;
+        writeln!(out, "{mark}  {:<column$}  {}{purpose}", row.name, row.says)?;
     }
     Ok(())
 }
@@ -110,7 +111,7 @@ fn machine(host: &Host) -> Vec<Row> {
                 let says = missing
                     .as_ref()
                     .map_or_else(|| "granted".to_owned(), ToString::to_string);
-                rows.push(row(&need.to_string(), missing.is_none(), says, ""));
+                rows.push(row(&need.to_string(), missing.is_none(), says, "a privilege"));
             }
         }
         Err(error) => rows.push(row("privileges", false, error.to_string(), "")),

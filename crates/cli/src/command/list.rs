@@ -9,7 +9,8 @@ use std::io::Write;
 
 /// Options of `list`.
 #[derive(Args, Debug)]
-pub struct Options {
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
     /// Patterns: 'tracepoint:sched:*', 'sched:*', 'k:vfs_*', '*read*'; nothing lists everything
     #[arg(value_name = "GLOB")]
     patterns: Vec<String>,
@@ -21,6 +22,14 @@ pub struct Options {
     format: Format,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  kestrel list                                            everything
+  kestrel list 'sched:*' 'tracepoint:syscalls:sys_enter_*'
+  kestrel list -v sched:sched_switch                      its fields and their types
+  kestrel list -v kprobe:vfs_read                         its parameters and their types
+  kestrel list '*openat*' --format json | jq -r .event";
+
 /// One pattern: the kinds it is about, and a glob per part of the name.
 struct Wanted {
     kind: Option<&'static dyn EventKind>,
@@ -28,7 +37,7 @@ struct Wanted {
 }
 
 /// Lists.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
     let wanted: Vec<Wanted> = match options.patterns.as_slice() {
         [] => vec![Wanted {
@@ -48,16 +57,28 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
         lister.pattern(pattern)?;
     }
     lister.flush()?;
-    for (kind, problem) in &lister.problems {
-        eprintln!("kestrel: no {kind} events are listed: {problem}");
-    }
-    if lister.lines > 0 {
+    let found = lister.lines > 0;
+    // What this kernel lacks is `doctor`'s to tell; what we may not see, or could not, is said beside an incomplete list.
+    lister
+        .problems
+        .retain(|(_, problem)| !matches!(problem, kestrel::Error::Unsupported { .. }));
+    if found {
+        for (kind, problem) in &lister.problems {
+            eprintln!("kestrel: no {kind} events are listed: {problem}");
+        }
         return Ok(Exit::Done);
+    }
+    if let Some((_, problem)) = lister.problems.into_iter().next() {
+        return Err(problem.into());
     }
     Err(Failure::new(
         Exit::Failed,
-        format!("nothing matches {}", options.patterns.join(" ")),
-    ))
+        format!(
+            "this kernel has no event that matches {}",
+            options.patterns.join(" ")
+        ),
+    )
+    .hint("put patterns into quotes; `kestrel list '*word*'` finds events with a word in their name"))
 }
 
 fn wanted(text: &str) -> Wanted {
@@ -77,7 +98,7 @@ struct Lister<'a> {
     options: &'a Options,
     out: Vec<u8>,
     lines: u64,
-    problems: Vec<(&'static str, String)>,
+    problems: Vec<(&'static str, kestrel::Error)>,
 }
 
 impl Lister<'_> {
@@ -96,7 +117,7 @@ impl Lister<'_> {
                 if wanted.kind.is_some() {
                     return Err(error.into());
                 }
-                self.problems.push((kind.name(), error.to_string()));
+                self.problems.push((kind.name(), error));
             }
             for name in names {
                 self.line(*kind, &name)?;

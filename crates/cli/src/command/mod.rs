@@ -16,7 +16,7 @@ const DEFAULT_TRACE: &str = "kestrel.trace";
 
 /// The verbs.
 #[derive(Subcommand, Debug)]
-pub enum Command {
+pub(crate) enum Command {
     /// Show what this kernel can tell: tracepoints, functions, raw tracepoints
     List(list::Options),
     /// Record events into a trace directory
@@ -32,7 +32,7 @@ pub enum Command {
 }
 
 /// Carries out a command.
-pub fn run(command: Command) -> Result<Exit, Failure> {
+pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::List(options) => list::run(&options),
         Command::Record(options) => record::run(&options),

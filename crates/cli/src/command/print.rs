@@ -2,15 +2,18 @@
 
 use super::{Format, default_trace};
 use crate::exit::{Exit, Failure};
+use crate::progress;
 use clap::Args;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::Losses;
 use kestrel_trace::print::{self, Json, Printer, Style, Text};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Options of `print`.
 #[derive(Args, Debug)]
-pub struct Options {
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
     /// The trace directory
     #[arg(value_name = "DIR", default_value_os_t = default_trace())]
     trace: PathBuf,
@@ -22,9 +25,24 @@ pub struct Options {
     ns: bool,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  kestrel print                                           the trace in ./kestrel.trace
+  kestrel print my.trace | less
+  kestrel print --format json | jq -r 'select(.event == \"sched:sched_switch\") | .time_ns'
+
+Losses are told on stderr. The same directory opens in babeltrace2 and Trace Compass (Common Trace Format 1.8).";
+
 /// Prints.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
+    let total = trace.packets;
+    // A bar between lines helps nobody.
+    if !std::io::stdout().is_terminal()
+        && let Some(mut bar) = progress::bar("printing")
+    {
+        trace.reader.watch(Box::new(move |done| bar(done, total)));
+    }
     let mut printer: Box<dyn Printer> = match options.format {
         Format::Json => Box::new(Json::new(trace.symbols)),
         Format::Text => Box::new(Text::new(
@@ -47,7 +65,11 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
         .as_ref()
         .map_or(0, kestrel_trace::summary::Summary::lost);
     tell(&trace.reader.losses(), lost);
-    Ok(if records == 0 { Exit::Failed } else { Exit::Done })
+    if records == 0 {
+        eprintln!("kestrel: {} holds no events", options.trace.display());
+        return Ok(Exit::Failed);
+    }
+    Ok(Exit::Done)
 }
 
 /// Losses go to stderr: data stays clean.

@@ -2,13 +2,14 @@
 
 use super::DEFAULT_TRACE;
 use crate::exit::{Exit, Failure};
+use crate::progress;
 use crate::selection::{self, Selection};
 use crate::style::{bytes, thousands};
 use clap::Args;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::kernel::process::{Held, Interrupt};
+use kestrel::kernel::process::{Interrupt, set_niceness};
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Options of `record`.
 #[derive(Args, Debug)]
-pub struct Options {
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
     /// The trace directory; an old trace there is replaced
@@ -28,12 +30,25 @@ pub struct Options {
     overwrite: bool,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  kestrel record -e sched:sched_switch -- make            a command and its children
+  kestrel record -e 'sched:*,irq:*' -a --duration 5       everybody, for five seconds
+  kestrel record -e 'syscalls:sys_enter_openat { record(str(args.filename)) }' -p 1234
+  kestrel record -e 'kprobe:vfs_read /arg2 > 4096/' -g    large reads, with call stacks
+  kestrel record -e 'sched:*' --overwrite -o last.trace   keep the newest until Ctrl-C
+
+What is lost because a ring was full is counted and said; `kestrel report` and `kestrel print` show what was recorded.";
+
 /// How long the recorder sleeps when the rings are calm, and when they fill.
 const CALM: Duration = Duration::from_millis(20);
 const BUSY: Duration = Duration::from_millis(1);
 
+/// Priority of the recorder.
+const READER_NICENESS: i32 = -15;
+
 /// Records.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let selection = &options.selection;
     let catalog = Catalog::new(Host::default());
@@ -49,11 +64,8 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let request = selection::request(selection, held.as_ref(), mode);
     let plan = selection::plan(selection, &request, &catalog)?;
-    if selection.dry_run || selection.verbose {
-        print!("{}", kestrel::plan::show(&plan, selection.verbose)?);
-        if selection.dry_run {
-            return Ok(Exit::Done);
-        }
+    if selection::show(selection, &plan)? {
+        return Ok(Exit::Done);
     }
     let interrupt = Interrupt::install()?;
     let session = Session::start(&plan, &catalog, &command_line())?;
@@ -63,14 +75,29 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
             "attached {programs} programs {:.1} ms after the start",
             begun.elapsed().as_secs_f64() * 1e3
         );
+        for detour in session.detours() {
+            eprintln!("  {} by {}: {}", detour.event, detour.way, detour.why);
+        }
     }
     let mut recorder = Recorder::create(session, &options.output, true)?;
     recorder.start();
-    let status = follow(&mut recorder, held, selection.duration, &interrupt)?;
+    // A late reader loses events; the command was forked before and keeps its own priority. Without the right to, we go on as we are.
+    let _ = set_niceness(READER_NICENESS);
+    let mut child = held.map(selection::release).transpose()?;
+    let followed = follow(&mut recorder, child.as_mut(), selection.duration, &interrupt);
+    let status = match &followed {
+        Ok(Some(status)) => Some(*status),
+        _ => {
+            end(child)?;
+            None
+        }
+    };
+    // A full disk or the like: what was written before stays a whole trace.
+    followed?;
     recorder.stop()?;
-    let recorded = recorder.finish(&catalog)?;
+    let recorded = recorder.finish(&catalog, progress::bar("counting and naming"))?;
     tell(&recorded);
-    Ok(exit(status))
+    Ok(exit(status.filter(|_| !interrupt.requested())))
 }
 
 /// The command as typed, for the trace's own record.
@@ -82,73 +109,73 @@ pub(super) fn command_line() -> String {
 pub(super) fn exit(status: Option<ExitStatus>) -> Exit {
     match status {
         Some(status) if !status.success() => {
-            eprintln!("the command ended with {status}");
+            eprintln!("kestrel: the traced command ended with {status}");
             Exit::Failed
         }
         _ => Exit::Done,
     }
 }
 
-/// Drains the rings until the command or the time ends, or somebody asks us to stop.
+/// Drains the rings until the command ends (gives its status), the time ends, or somebody asks us to stop.
 fn follow(
     recorder: &mut Recorder,
-    held: Option<Held>,
+    mut child: Option<&mut Child>,
     duration: Option<Duration>,
     interrupt: &Interrupt,
 ) -> Result<Option<ExitStatus>, Failure> {
-    let mut child = held.map(Held::release).transpose()?;
     let deadline = duration.map(|d| Instant::now() + d);
     loop {
         let pages = recorder.poll()?;
-        if let Some(status) = ended(child.as_mut())? {
+        if let Some(status) = child.as_deref_mut().map_or(Ok(None), ended)? {
             return Ok(Some(status));
         }
         if interrupt.requested() || deadline.is_some_and(|d| Instant::now() >= d) {
-            return finish_child(child);
+            return Ok(None);
         }
         let nap = if pages > 0 { BUSY } else { CALM };
-        nap_until(nap, deadline, &mut child)?;
+        nap_until(nap, deadline, child.as_deref_mut())?;
     }
 }
 
 /// Sleeps, but not beyond the end of the time or of the command.
-fn nap_until(nap: Duration, deadline: Option<Instant>, child: &mut Option<Child>) -> Result<(), Failure> {
+fn nap_until(nap: Duration, deadline: Option<Instant>, mut child: Option<&mut Child>) -> Result<(), Failure> {
     let end = Instant::now() + nap;
     let end = deadline.map_or(end, |d| d.min(end));
     while Instant::now() < end {
         std::thread::sleep(BUSY.min(end - Instant::now()));
-        if let Some(child) = child
-            && child.try_wait()?.is_some()
-        {
+        if child.as_deref_mut().map_or(Ok(None), ended)?.is_some() {
             return Ok(());
         }
     }
     Ok(())
 }
 
-fn ended(child: Option<&mut Child>) -> Result<Option<ExitStatus>, Failure> {
-    Ok(match child {
-        Some(child) => child.try_wait()?,
-        None => None,
+/// The command's status, once it has ended.
+pub(super) fn ended(child: &mut Child) -> Result<Option<ExitStatus>, Failure> {
+    child.try_wait().map_err(|error| {
+        Failure::new(
+            Exit::Internal,
+            format!("cannot ask for the command's status: {error}"),
+        )
     })
 }
 
 /// A command that still runs when tracing ends is asked to end; Ctrl-C on the terminal reached it already.
-pub(super) fn finish_child(child: Option<Child>) -> Result<Option<ExitStatus>, Failure> {
+pub(super) fn end(child: Option<Child>) -> Result<(), Failure> {
     use kestrel::kernel::process::{Signal, send};
-    let Some(mut child) = child else { return Ok(None) };
-    if child.try_wait()?.is_none() {
-        let _ = send(child.id(), Signal::Terminate);
-        let until = Instant::now() + Duration::from_secs(2);
-        while child.try_wait()?.is_none() && Instant::now() < until {
-            std::thread::sleep(CALM);
-        }
-        if child.try_wait()?.is_none() {
-            child.kill()?;
-            child.wait()?;
-        }
+    let Some(mut child) = child else { return Ok(()) };
+    if ended(&mut child)?.is_some() {
+        return Ok(());
     }
-    Ok(None)
+    let _ = send(child.id(), Signal::Terminate);
+    let until = Instant::now() + Duration::from_secs(2);
+    while ended(&mut child)?.is_none() {
+        if Instant::now() > until {
+            let _ = send(child.id(), Signal::Kill);
+        }
+        std::thread::sleep(CALM);
+    }
+    Ok(())
 }
 
 fn tell(recorded: &Recorded) {
@@ -179,6 +206,9 @@ fn tell(recorded: &Recorded) {
     }
     if summary.lost() > 0 {
         eprintln!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
+    }
+    if recorded.records() == 0 {
+        eprintln!("hint: none of the events came; -a records those of all processes");
     }
 }
 

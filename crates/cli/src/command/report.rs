@@ -2,6 +2,7 @@
 
 use super::{Format, default_trace};
 use crate::exit::{Exit, Failure};
+use crate::progress;
 use crate::style;
 use clap::Args;
 use kestrel_trace::ctf::directory;
@@ -11,7 +12,8 @@ use std::path::PathBuf;
 
 /// Options of `report`.
 #[derive(Args, Debug)]
-pub struct Options {
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
     /// The trace directory
     #[arg(value_name = "DIR", default_value_os_t = default_trace())]
     trace: PathBuf,
@@ -23,12 +25,22 @@ pub struct Options {
     field: Option<String>,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  kestrel report                                          the trace in ./kestrel.trace
+  kestrel report --field next_comm                        and the most frequent values of a field
+  kestrel report --format json my.trace | jq .events";
+
 /// Columns where the output is no terminal.
 const WIDTH: usize = 100;
 
 /// Reports.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
+    let total = trace.packets;
+    if let Some(mut bar) = progress::bar("counting") {
+        trace.reader.watch(Box::new(move |done| bar(done, total)));
+    }
     let report = Report::gather(
         &mut trace.reader,
         report::Options {
@@ -38,6 +50,8 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
             field: options.field.clone(),
         },
     )?;
+    // The bar goes before the tables come.
+    drop(trace.reader);
     let mut stdout = std::io::stdout().lock();
     match options.format {
         Format::Json => {

@@ -1,25 +1,27 @@
 //! `kestrel trace`: events as lines while they happen.
 
 use super::Format;
-use super::record::{command_line, exit, finish_child};
+use super::record::{command_line, end, ended, exit};
 use crate::exit::{Exit, Failure};
 use crate::selection::{self, Selection};
 use clap::Args;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::kernel::process::{Held, Interrupt};
+use kestrel::kernel::process::Interrupt;
 use kestrel::live::Live;
 use kestrel::session::Session;
 use kestrel_trace::print::{Json, Printer, Style, Text};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use std::io::Write;
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// Options of `trace`.
 #[derive(Args, Debug)]
-pub struct Options {
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
     /// How lines look
@@ -27,13 +29,22 @@ pub struct Options {
     format: Format,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  kestrel trace -e syscalls:sys_enter_openat -- ls        what one command opens
+  kestrel trace -e 'syscalls:sys_enter_openat { record(comm, str(args.filename)) }'
+  kestrel trace -e 'sched:sched_switch /args.next_pid == 1/ { record(args.prev_comm, kstack) }'
+  kestrel trace -e sched:sched_process_exec --format json --duration 10
+
+Ctrl-C ends. `kestrel list -v EVENT` shows the fields of an event.";
+
 const NAP: Duration = Duration::from_millis(10);
 
 /// Writes one record's line.
 type Line = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
 
 /// Traces.
-pub fn run(options: &Options) -> Result<Exit, Failure> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let selection = &options.selection;
     let catalog = Catalog::new(Host::default());
     let held = if selection.dry_run {
@@ -43,16 +54,30 @@ pub fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let request = selection::request(selection, held.as_ref(), Mode::Stream);
     let plan = selection::plan(selection, &request, &catalog)?;
-    if selection.dry_run || selection.verbose {
-        print!("{}", kestrel::plan::show(&plan, selection.verbose)?);
-        if selection.dry_run {
-            return Ok(Exit::Done);
-        }
+    if selection::show(selection, &plan)? {
+        return Ok(Exit::Done);
     }
     let interrupt = Interrupt::install()?;
-    let live = Live::new(Session::start(&plan, &catalog, &command_line())?);
+    let mut live = Live::new(Session::start(&plan, &catalog, &command_line())?);
     let line = printer(options.format, &live, &catalog);
-    follow(live, line, held, selection.duration, &interrupt)
+    live.start();
+    let mut child = held.map(selection::release).transpose()?;
+    let followed = follow(&mut live, line, child.as_mut(), selection.duration, &interrupt);
+    let status = match &followed {
+        Ok(Some(status)) => Some(*status),
+        _ => {
+            end(child)?;
+            None
+        }
+    };
+    followed?;
+    for missed in live.session().missed()? {
+        eprintln!(
+            "{} hits of {} were skipped by the kernel",
+            missed.count, missed.event
+        );
+    }
+    Ok(exit(status.filter(|_| !interrupt.requested())))
 }
 
 fn printer(format: Format, live: &Live, catalog: &Catalog) -> Line {
@@ -78,20 +103,16 @@ fn printer(format: Format, live: &Live, catalog: &Catalog) -> Line {
     }
 }
 
+/// Shows what comes until the command ends (gives its status), the time ends, or somebody asks us to stop.
 fn follow(
-    mut live: Live,
+    live: &mut Live,
     mut line: Line,
-    held: Option<Held>,
+    mut child: Option<&mut Child>,
     duration: Option<Duration>,
     interrupt: &Interrupt,
-) -> Result<Exit, Failure> {
+) -> Result<Option<ExitStatus>, Failure> {
     let mut out = Vec::new();
-    let mut child = None;
     let mut status = None;
-    live.start();
-    if let Some(held) = held {
-        child = Some(held.release()?);
-    }
     let deadline = duration.map(|d| Instant::now() + d);
     loop {
         let last = interrupt.requested() || deadline.is_some_and(|d| Instant::now() >= d) || status.is_some();
@@ -110,25 +131,13 @@ fn follow(
             lost => eprintln!("lost {lost} events: the ring was full"),
         }
         if last {
-            break;
+            return Ok(status);
         }
-        if let Some(child) = &mut child {
-            status = child.try_wait()?;
-        }
+        status = child.as_deref_mut().map_or(Ok(None), ended)?;
         if came == 0 && status.is_none() {
             std::thread::sleep(NAP);
         }
     }
-    for missed in live.session().missed()? {
-        eprintln!(
-            "{} hits of {} were skipped by the kernel",
-            missed.count, missed.event
-        );
-    }
-    if status.is_none() {
-        finish_child(child)?;
-    }
-    Ok(exit(status))
 }
 
 fn flush(out: &mut Vec<u8>) -> Result<(), Failure> {

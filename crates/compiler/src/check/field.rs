@@ -8,7 +8,7 @@ use super::types::STRING;
 use super::walk::Spot;
 use super::{Checked, Checker};
 use crate::context::{EventField, Source};
-use crate::lang::ast::Span;
+use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, has_errors};
 use crate::lang::parse_expression;
 use kestrel_trace::layout::Space;
@@ -88,7 +88,7 @@ impl<'a> Checker<'a> {
                 let low = constant(0xffff, Type::I64, span);
                 let inside = operation(BinaryOp::And, Type::I64, word, low, span);
                 let address = operation(BinaryOp::Add, Type::U64, context_pointer(span), inside, span);
-                Ok(read_string(address, Space::Kernel, STRING, span))
+                Ok(read_string(address, Some(Space::Kernel), STRING, span))
             }
             Source::Expression(_) => Err(self.error(span, "a rule cannot be a source here")),
         }
@@ -99,6 +99,11 @@ impl<'a> Checker<'a> {
             (Pointee::Btf(id), Some(btf)) => levels == 0 && btf.composite(id).is_some(),
             _ => false,
         }
+    }
+
+    /// What tells the events of one program apart.
+    pub(super) fn selector(&mut self, value: &str, span: Span) -> Checked<Expr> {
+        self.rule("(selector)", value, Type::U64, span)
     }
 
     /// The value of a field rule, in the words of the event's other fields.
@@ -115,9 +120,8 @@ impl<'a> Checker<'a> {
                 self.found = found;
                 Err(super::Reported)
             }
-            false => self.expression(&expr),
+            false => self.rule_value(&expr, ty),
         };
-        let value = value.and_then(|value| self.as_declared(value, ty, expr.span));
         self.rules.pop();
         let inner = std::mem::replace(&mut self.found, outer);
         value
@@ -138,6 +142,26 @@ impl<'a> Checker<'a> {
                 diagnostic.hints.extend(why.hints.iter().cloned());
                 self.report(diagnostic)
             })
+    }
+
+    /// A rule's expression as the type that its field declares; a tuple gives an array's elements.
+    fn rule_value(&mut self, expr: &ast::Expr, ty: Type) -> Checked<Expr> {
+        match (&expr.kind, &ty) {
+            (ast::ExprKind::Tuple(parts), Type::Array { element, count })
+                if parts.len() == *count as usize =>
+            {
+                let parts = parts.iter().map(|part| {
+                    let value = self.expression(part)?;
+                    self.as_declared(value, (**element).clone(), part.span)
+                });
+                let parts = parts.collect::<Checked<Vec<_>>>()?;
+                Ok(Expr::new(ExprKind::Elements(parts), ty, expr.span))
+            }
+            _ => {
+                let value = self.expression(expr)?;
+                self.as_declared(value, ty, expr.span)
+            }
+        }
     }
 
     /// A value as the type that its field declares.
@@ -163,8 +187,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The text at an address, or that an expression already is: at most `max` bytes. `space` decides where the type of
-    /// the address does not.
+    /// The text at an address, or that an expression already is: at most `max` bytes. Where neither `space` nor
+    /// the type of the address says whose memory it is, the address itself does.
     pub(crate) fn string(
         &mut self,
         value: Expr,
@@ -189,18 +213,18 @@ impl<'a> Checker<'a> {
                 } else {
                     Space::Kernel
                 };
-                Ok(read_string(address, own, max, span))
+                Ok(read_string(address, Some(own), max, span))
             }
             (Type::Text { size }, _) => Ok(shortened(Expr { span, ..value }, size.min(max))),
             (Type::String { max: own }, ExprKind::ReadString { address, space, .. }) => {
                 Ok(read_string(*address, space, own.min(max), span))
             }
             (Type::Pointer(pointer), _) if may_be_text(pointer) => {
-                Ok(read_string(value, space.unwrap_or(pointer.space), max, span))
+                // The kernel's types rarely say `__user`: only that which says so is certain.
+                let certain = (pointer.space == Space::User).then_some(Space::User);
+                Ok(read_string(value, space.or(certain), max, span))
             }
-            (Type::Integer { size: 8, .. }, _) => {
-                Ok(read_string(value, space.unwrap_or(Space::User), max, span))
-            }
+            (Type::Integer { size: 8, .. }, _) => Ok(read_string(value, space, max, span)),
             (ty, _) => {
                 let message = format!("a text cannot be read at {}", self.describe(&ty));
                 let hint = "cast it if a text lies there: (char *)…";
@@ -225,7 +249,7 @@ pub(crate) fn context_pointer(span: Span) -> Expr {
 }
 
 /// The string at an address.
-pub(crate) fn read_string(address: Expr, space: Space, max: u32, span: Span) -> Expr {
+pub(crate) fn read_string(address: Expr, space: Option<Space>, max: u32, span: Span) -> Expr {
     let kind = ExprKind::ReadString {
         address: Box::new(address),
         space,
@@ -302,6 +326,7 @@ impl Expr {
                     then.set_span(span);
                 }
             }
+            ExprKind::Elements(parts) => parts.iter_mut().for_each(|part| part.set_span(span)),
             ExprKind::Constant(_)
             | ExprKind::Text(_)
             | ExprKind::ContextPointer

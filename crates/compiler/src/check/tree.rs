@@ -16,6 +16,8 @@ pub struct CheckedProbe {
     pub predicate: Option<Expr>,
     /// In source order.
     pub body: Vec<Statement>,
+    /// With [`crate::context::EventNumber::Selected`]: the index into the map of numbers, a scalar.
+    pub selector: Option<Expr>,
     /// Scratch variables by [`VariableId`]; each holds one 64-bit register, zero at the start.
     pub variables: Vec<Variable>,
 }
@@ -96,7 +98,7 @@ pub struct Record {
     /// |---|---|
     /// | integer, bool, pointer, enumeration, flags | a scalar, of which the low `size` bytes are stored |
     /// | text of `size` bytes | [`ExprKind::Text`] or [`ExprKind::Bytes`] of that size, or [`ExprKind::Comm`] (16) |
-    /// | array | [`ExprKind::Bytes`] of the array's size |
+    /// | array | [`ExprKind::Bytes`] of the array's size, or [`ExprKind::Elements`], one each |
     /// | string | [`ExprKind::ReadString`] with the same `max` |
     /// | stack | [`ExprKind::Stack`] with the same `max` |
     pub values: Vec<Expr>,
@@ -197,12 +199,15 @@ pub enum ExprKind {
         size: u32,
         access: Access,
     },
+    /// Not a scalar: an array given element by element, each a scalar; only as a field of a record.
+    Elements(Vec<Expr>),
     /// Not a scalar: the current task's name, 16 bytes.
     Comm,
     /// Not a scalar: the NUL-terminated string at `address`, at most `max` bytes without its NUL; empty where unreadable.
+    /// Without a space, it is read where the address itself belongs (`bpf_probe_read_str`).
     ReadString {
         address: Box<Expr>,
-        space: Space,
+        space: Option<Space>,
         max: u32,
     },
     /// Not a scalar: at most `max` return addresses, innermost first.

@@ -1,10 +1,10 @@
 //! Gives each virtual register a place: in the order in which their lives begin, with hints so that copies and moves to arguments vanish.
 //!
-//! First without any reserve; only where some register must live in memory again with two (three, where there is a
-//! compare-and-exchange) registers kept free to carry such values. Cheap values (constants, addresses of maps and frame
-//! objects) are made again at each use rather than stored.
+//! Where there are too few registers, the least wanted values are moved to memory by rewriting the code ([`super::spill`]), and all
+//! begins again; values that live for one operation only are never moved, so it ends.
 
 use super::live::{Live, Range, arguments};
+use super::spill::{Part, Spills};
 use crate::ir::{BlockId, Function, Op, Vreg};
 use kestrel_bpf::isa::Reg;
 
@@ -15,8 +15,6 @@ pub(crate) enum Location {
     Nowhere,
     /// In a machine register.
     Reg(Reg),
-    /// In the spill slot of this number.
-    Spill(u32),
     /// Nowhere: this operation makes it again wherever it is read.
     Again(Op),
 }
@@ -25,12 +23,7 @@ pub(crate) enum Location {
 pub(crate) struct Allocation {
     /// By virtual register.
     pub(crate) places: Vec<Location>,
-    /// Number of spill slots of 8 bytes.
-    pub(crate) spills: u32,
 }
-
-/// Free to carry a value between memory and an operation, where anything is spilled at all.
-pub(crate) const CARRIERS: [Reg; 3] = [Reg::R0, Reg::R5, Reg::R4];
 
 /// A set of machine registers, a bit each.
 type Mask = u16;
@@ -57,21 +50,27 @@ const PREFERENCE: [Reg; 10] = [
     Reg::R9,
 ];
 
-/// Finds a place for every register.
-pub(crate) fn allocate(function: &Function, live: &Live) -> Allocation {
-    let problem = Problem::of(function, live);
-    let free = problem.scan(ALL);
-    if free.spilled.is_empty() {
-        return problem.finish(free);
+/// Finds a place for every register, rewriting the function where there are too few.
+pub(crate) fn allocate(function: &mut Function) -> (Live, Allocation) {
+    let mut spills = Spills::default();
+    loop {
+        let live = Live::of(function);
+        let problem = Problem::of(function, &live, &spills);
+        let scan = problem.scan();
+        if scan.spilled.is_empty() {
+            let places = problem.finish(&scan);
+            return (live, Allocation { places });
+        }
+        let again = problem.again;
+        let again = |v: Vreg| again.get(v.0 as usize).cloned().flatten();
+        spills.split(function, &scan.spilled, &again);
     }
-    let carriers = if problem.has_exchange { 3 } else { 2 };
-    let reserved: Mask = CARRIERS[..carriers].iter().map(|r| bit(*r)).sum();
-    problem.finish(problem.scan(ALL & !reserved))
 }
 
 /// What is known before scanning.
 struct Problem<'a> {
     live: &'a Live,
+    spills: &'a Spills,
     /// Positions at which registers are lost, ascending.
     losses: Vec<(u32, Mask)>,
     /// By register: where it would like to be.
@@ -80,7 +79,6 @@ struct Problem<'a> {
     again: Vec<Option<Op>>,
     /// By register: read only where an address in the frame or a fresh load of a map costs nothing extra.
     free: Vec<bool>,
-    has_exchange: bool,
 }
 
 /// Where a register would like to be.
@@ -111,15 +109,15 @@ impl Scan {
 }
 
 impl<'a> Problem<'a> {
-    fn of(function: &Function, live: &'a Live) -> Self {
+    fn of(function: &Function, live: &'a Live, spills: &'a Spills) -> Self {
         let n = function.vregs as usize;
         let mut problem = Self {
             live,
+            spills,
             losses: Vec::new(),
             hints: vec![Hint::default(); n],
             again: vec![None; n],
             free: vec![true; n],
-            has_exchange: false,
         };
         let mut definitions = vec![0u32; n];
         if let Some(context) = function.context {
@@ -161,7 +159,6 @@ impl<'a> Problem<'a> {
                 self.losses.push((n * 4 + 1, LOST));
             } else if matches!(op, Op::CompareExchange { .. }) {
                 self.losses.push((n * 4 + 1, bit(Reg::R0)));
-                self.has_exchange = true;
             }
         }
         for v in block.end.iter().flat_map(crate::ir::End::uses) {
@@ -245,8 +242,8 @@ impl<'a> Problem<'a> {
             .fold(0, |mask, (_, lost)| mask | lost)
     }
 
-    /// Gives each virtual register one of `available`, or spills the least wanted ones in the way.
-    fn scan(&self, available: Mask) -> Scan {
+    /// Gives each virtual register one of the machine's, or spills the least wanted ones in the way.
+    fn scan(&self) -> Scan {
         let n = self.hints.len();
         let mut scan = Scan {
             regs: vec![None; n],
@@ -259,7 +256,7 @@ impl<'a> Problem<'a> {
             .collect();
         todo.sort_by_key(|(range, v)| (range.start, v.0));
         for (_, v) in todo {
-            self.settle(&mut scan, v, available & !self.lost_during(v));
+            self.settle(&mut scan, v, ALL & !self.lost_during(v));
         }
         scan
     }
@@ -310,9 +307,14 @@ impl<'a> Problem<'a> {
         let stretches = &self.live.stretches[v.0 as usize];
         let length: u32 = stretches.iter().map(|s| s.end - s.start + 1).sum();
         let weight = u64::from(self.live.weights[v.0 as usize]);
+        let must = self.spills.part(v) == Part::Moment;
         (
-            self.again[v.0 as usize].is_none(),
-            (weight << 20) / u64::from(length.max(1)),
+            must || self.again[v.0 as usize].is_none(),
+            if must {
+                u64::MAX
+            } else {
+                (weight << 20) / u64::from(length.max(1))
+            },
         )
     }
 
@@ -335,41 +337,12 @@ impl<'a> Problem<'a> {
             .chain(PREFERENCE)
     }
 
-    fn finish(&self, scan: Scan) -> Allocation {
-        let mut places: Vec<Location> = scan
-            .regs
-            .iter()
-            .map(|reg| reg.map_or(Location::Nowhere, Location::Reg))
-            .collect();
-        let mut slots: Vec<u32> = Vec::new();
-        let mut spilled: Vec<(Range, Vreg)> = Vec::new();
-        for (at, place) in places.iter_mut().enumerate() {
-            match (&self.again[at], *place == Location::Nowhere) {
-                (Some(op), true) => *place = Location::Again(op.clone()),
-                _ => continue,
-            }
-        }
-        for v in scan.spilled {
-            if let (Some(range), Location::Nowhere) = (self.live.ranges[v.0 as usize], &places[v.0 as usize])
-            {
-                spilled.push((range, v));
-            }
-        }
-        spilled.sort_by_key(|(range, v)| (range.start, v.0));
-        for (range, v) in spilled {
-            let slot = slots
-                .iter()
-                .position(|end| *end < range.start)
-                .unwrap_or_else(|| {
-                    slots.push(0);
-                    slots.len() - 1
-                });
-            slots[slot] = range.end;
-            places[v.0 as usize] = Location::Spill(slot as u32);
-        }
-        Allocation {
-            places,
-            spills: slots.len() as u32,
-        }
+    fn finish(&self, scan: &Scan) -> Vec<Location> {
+        let place = |(reg, again): (&Option<Reg>, &Option<Op>)| match (reg, again) {
+            (Some(reg), _) => Location::Reg(*reg),
+            (None, Some(op)) => Location::Again(op.clone()),
+            (None, None) => Location::Nowhere,
+        };
+        scan.regs.iter().zip(&self.again).map(place).collect()
     }
 }

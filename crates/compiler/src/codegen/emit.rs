@@ -1,6 +1,6 @@
 //! Intermediate code with places for its registers becomes instructions; no choices are left but the order of moves.
 
-use super::allocate::{Allocation, CARRIERS, Location};
+use super::allocate::{Allocation, Location};
 use super::frame::Frame;
 use super::live::{Live, arguments};
 use super::moves;
@@ -10,11 +10,6 @@ use kestrel_bpf::code::Code;
 use kestrel_bpf::isa::{Alu, Atomic, Cond, Order, Reg, Size, Width as Machine};
 
 const ARGUMENTS: [Reg; 5] = [Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5];
-/// Carries what lives in memory to and from an operation: its result or first operand, its second, its third.
-const FIRST: Reg = CARRIERS[0];
-const SECOND: Reg = CARRIERS[1];
-const THIRD: Reg = CARRIERS[2];
-
 /// Emits all blocks in the order that the positions were counted in.
 pub(crate) fn emit(
     function: &Function,
@@ -77,9 +72,6 @@ impl Emitter<'_> {
             Location::Reg(from) => {
                 self.asm.mov(to, from);
             }
-            Location::Spill(slot) => {
-                self.asm.load(Size::DW, to, Reg::R10, Frame::spill(slot));
-            }
             Location::Again(op) => self.make_again(to, &op),
             Location::Nowhere => debug_assert!(false, "{v} is read but lives nowhere"),
         }
@@ -101,25 +93,27 @@ impl Emitter<'_> {
         };
     }
 
-    /// The register a value is in, after it was brought into `carrier` if it was in none.
-    fn read(&mut self, v: Vreg, carrier: Reg) -> Reg {
-        if let Location::Reg(reg) = *self.place(v) {
-            return reg;
+    /// The register a value is in.
+    fn read(&self, v: Vreg) -> Reg {
+        match self.place(v) {
+            Location::Reg(reg) => *reg,
+            other => {
+                debug_assert!(false, "{v} has no register but {other:?}");
+                Reg::R0
+            }
         }
-        self.bring(carrier, v);
-        carrier
     }
 
-    fn read_operand(&mut self, operand: Operand, carrier: Reg) -> kestrel_bpf::asm::Operand {
+    fn read_operand(&self, operand: Operand) -> kestrel_bpf::asm::Operand {
         match operand {
-            Operand::Reg(v) => self.read(v, carrier).into(),
+            Operand::Reg(v) => self.read(v).into(),
             // The `legal` pass left only numbers that fit.
             Operand::Imm(n) => (n as i32).into(),
         }
     }
 
     /// Register and offset of an access; addresses in the frame need no register.
-    fn reach(&mut self, base: Vreg, offset: i16) -> (Reg, i32) {
+    fn reach(&self, base: Vreg, offset: i16) -> (Reg, i32) {
         let offset = i32::from(offset);
         if let Location::Again(Op::SlotAddress {
             slot, offset: within, ..
@@ -127,26 +121,14 @@ impl Emitter<'_> {
         {
             return (Reg::R10, self.frame.object(*slot, *within) + offset);
         }
-        (self.read(base, SECOND), offset)
+        (self.read(base), offset)
     }
 
-    /// The register to compute a result in; [`Emitter::write_back`] must follow.
-    fn target(&self, dst: Vreg) -> Reg {
-        match self.place(dst) {
-            Location::Reg(reg) => *reg,
-            _ => FIRST,
-        }
-    }
-
+    /// Copies a result from the register that the machine left it in.
     fn write_back(&mut self, dst: Vreg, from: Reg) {
-        match *self.place(dst) {
-            Location::Reg(to) if to != from => {
-                self.asm.mov(to, from);
-            }
-            Location::Spill(slot) => {
-                self.asm.store(Size::DW, Reg::R10, Frame::spill(slot), from);
-            }
-            _ => {}
+        let to = self.read(dst);
+        if to != from {
+            self.asm.mov(to, from);
         }
     }
 
@@ -157,13 +139,12 @@ impl Emitter<'_> {
             | Op::Map { dst, .. }
             | Op::MapValue { dst, .. } => {
                 if !matches!(self.place(*dst), Location::Again(_)) {
-                    let to = self.target(*dst);
+                    let to = self.read(*dst);
                     self.make_again(to, op);
-                    self.write_back(*dst, to);
                 }
             }
             Op::Copy { dst, src } => {
-                let from = self.read(*src, FIRST);
+                let from = self.read(*src);
                 self.write_back(*dst, from);
             }
             Op::Alu {
@@ -187,14 +168,13 @@ impl Emitter<'_> {
                 signed,
             } => self.extend(*dst, *src, *width, *signed),
             Op::SwapBytes { dst, src, width } => {
-                let to = self.target(*dst);
+                let to = self.read(*dst);
                 self.bring(to, *src);
                 if *width == Width::B1 {
                     self.asm.and(to, 0xff);
                 } else {
                     self.asm.endian(Order::Big, width.bytes() as u8 * 8, to);
                 }
-                self.write_back(*dst, to);
             }
             Op::Load {
                 dst,
@@ -204,10 +184,9 @@ impl Emitter<'_> {
                 offset,
             } => {
                 let (base, offset) = self.reach(*base, *offset);
-                let to = self.target(*dst);
+                let to = self.read(*dst);
                 self.asm.load(size(*width), to, base, offset);
                 self.extend_in_place(to, *width, *signed, true);
-                self.write_back(*dst, to);
             }
             Op::Store {
                 width,
@@ -216,7 +195,7 @@ impl Emitter<'_> {
                 value,
             } => {
                 let (base, offset) = self.reach(*base, *offset);
-                let value = self.read_operand(*value, FIRST);
+                let value = self.read_operand(*value);
                 self.asm.store(size(*width), base, offset, value);
             }
             Op::Atomic {
@@ -236,7 +215,7 @@ impl Emitter<'_> {
                 new,
             } => {
                 let (base, offset) = self.reach(*base, *offset);
-                let new = self.read(*new, THIRD);
+                let new = self.read(*new);
                 self.bring(Reg::R0, *expected);
                 self.asm.atomic(Atomic::Cmpxchg, size(*width), base, offset, new);
                 self.write_back(*dst, Reg::R0);
@@ -255,52 +234,40 @@ impl Emitter<'_> {
     }
 
     fn alu(&mut self, op: AluOp, bits: Bits, dst: Vreg, left: Vreg, right: Operand) {
-        let to = self.target(dst);
-        let right = self.read_operand(right, SECOND);
+        let to = self.read(dst);
+        let right = self.read_operand(right);
         let in_the_way = right == to.into() && *self.place(left) != Location::Reg(to);
         let right = if in_the_way {
             debug_assert!(op.commutes(), "the allocator keeps these apart");
-            self.read(left, FIRST).into()
+            self.read(left).into()
         } else {
             self.bring(to, left);
             right
         };
         self.asm.alu(alu(op), machine(bits), to, right);
-        self.write_back(dst, to);
     }
 
     /// 1, and 0 unless the condition jumps over it.
     fn compare(&mut self, condition: Condition, bits: Bits, dst: Vreg, left: Vreg, right: Operand) {
-        let left = self.read(left, FIRST);
-        let right = self.read_operand(right, SECOND);
-        let spilled = match self.place(dst) {
-            Location::Spill(slot) => Some(Frame::spill(*slot)),
-            _ => None,
-        };
-        let to = self.target(dst);
-        let set = |asm: &mut Assembler, value: i32| {
-            match spilled {
-                Some(at) => asm.store(Size::DW, Reg::R10, at, value),
-                None => asm.mov(to, value),
-            };
-        };
+        let left = self.read(left);
+        let right = self.read_operand(right);
+        let to = self.read(dst);
         let done = self.asm.label();
-        set(&mut self.asm, 1);
+        self.asm.mov(to, 1);
         self.asm.branch(cond(condition), machine(bits), left, right, done);
-        set(&mut self.asm, 0);
+        self.asm.mov(to, 0);
         self.asm.bind(done);
     }
 
     fn extend(&mut self, dst: Vreg, src: Vreg, width: Width, signed: bool) {
-        let to = self.target(dst);
+        let to = self.read(dst);
         if width == Width::B4 && !signed {
-            let from = self.read(src, FIRST);
+            let from = self.read(src);
             self.asm.mov32(to, from);
         } else {
             self.bring(to, src);
             self.extend_in_place(to, width, signed, false);
         }
-        self.write_back(dst, to);
     }
 
     /// Extends the low bytes of a register; a load has put zeros above them already. (Sign-extending moves and loads exist
@@ -337,14 +304,13 @@ impl Emitter<'_> {
     ) {
         let (base, offset) = self.reach(base, offset);
         let Some(dst) = old else {
-            let value = self.read(value, FIRST);
+            let value = self.read(value);
             self.asm.atomic(plain(op), size(width), base, offset, value);
             return;
         };
-        let to = self.target(dst);
+        let to = self.read(dst);
         self.bring(to, value);
         self.asm.atomic(fetching(op), size(width), base, offset, to);
-        self.write_back(dst, to);
     }
 
     /// Puts the arguments of a call into registers 1 to 5: first what moves between registers, then the rest.
@@ -393,8 +359,8 @@ impl Emitter<'_> {
                 then,
                 otherwise,
             } => {
-                let left = self.read(left, FIRST);
-                let right = self.read_operand(right, SECOND);
+                let left = self.read(left);
+                let right = self.read_operand(right);
                 let (condition, then, otherwise) = match condition.negated() {
                     Some(negated) if next == Some(then) => (negated, otherwise, then),
                     _ => (condition, then, otherwise),

@@ -1,4 +1,4 @@
-//! Lays out the 512 bytes of stack: spill slots next to the frame pointer, then objects, those that never live together sharing bytes.
+//! Lays out the 512 bytes of stack: objects that never live together share bytes.
 
 use super::live::{Live, Range};
 use crate::ir::{AluOp, Function, Op, Operand, Slot, Vreg};
@@ -14,8 +14,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Lays out spill slots and objects; the size may exceed [`LIMIT`].
-    pub(crate) fn of(function: &Function, live: &Live, spills: u32) -> Self {
+    /// Lays out all objects; the size may exceed [`LIMIT`].
+    pub(crate) fn of(function: &Function, live: &Live) -> Self {
         let ranges = object_ranges(function, live);
         let mut order: Vec<usize> = (0..function.objects.len())
             .filter(|i| ranges[*i].is_some())
@@ -23,14 +23,14 @@ impl Frame {
         order.sort_by_key(|i| std::cmp::Reverse(function.objects[*i].size));
         let mut frame = Self {
             objects: vec![0; function.objects.len()],
-            size: spills * 8,
+            size: 0,
         };
         let mut placed: Vec<(Range, u32, u32)> = Vec::new();
         for i in order {
             let Some(range) = ranges[i] else { continue };
             let object = function.objects[i];
             let align = object.align.clamp(1, 8);
-            let mut depth = spills * 8 + object.size;
+            let mut depth = object.size;
             // First fit: go deeper past each neighbour that lives at the same time.
             loop {
                 depth = depth.next_multiple_of(align);
@@ -51,11 +51,6 @@ impl Frame {
         }
         frame.size = frame.size.next_multiple_of(8);
         frame
-    }
-
-    /// Offset of a spill slot.
-    pub(crate) fn spill(number: u32) -> i32 {
-        -8 * (number.cast_signed() + 1)
     }
 
     /// Offset of a byte of an object.

@@ -1,13 +1,13 @@
 //! From intermediate code to BPF: registers, frame, instructions. Meaning is settled before; the kernel is not known here.
 
 mod allocate;
-mod dominate;
 mod emit;
 mod frame;
 mod live;
 pub mod lower;
 mod moves;
 mod scratch;
+mod spill;
 
 use crate::error::Error;
 use crate::ir::{Function, MapUse, Slot};
@@ -34,9 +34,8 @@ pub fn generate(function: &Function) -> Result<Generated, Error> {
         let mut attempt = function.clone();
         scratch::evict(&mut attempt, &evicted);
         crate::pass::run_all(&mut attempt);
-        let live = live::Live::of(&attempt);
-        let allocation = allocate::allocate(&attempt, &live);
-        let frame = frame::Frame::of(&attempt, &live, allocation.spills);
+        let (live, allocation) = allocate::allocate(&mut attempt);
+        let frame = frame::Frame::of(&attempt, &live);
         if frame.size <= frame::LIMIT {
             let code = emit::emit(&attempt, &live, &allocation, &frame).map_err(Error::Assemble)?;
             return Ok(Generated {

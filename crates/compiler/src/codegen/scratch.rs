@@ -4,10 +4,9 @@
 //! One value per CPU is enough: the kernel never runs the same program twice at a time on one CPU (`bpf_prog_active`, or the
 //! program's own `active` count; the second run is skipped and counted as a recursion miss).
 
-use super::dominate::Dominators;
 use crate::ir::{
-    AluOp, Bits, Block, BlockId, Condition, End, Function, Inst, MapKind, MapSpec, MapUse, Object, Op,
-    Operand, Slot, Vreg, Width, helper,
+    AluOp, Bits, Block, BlockId, Condition, Dominators, End, Function, Inst, MapKind, MapSpec, MapUse,
+    Object, Op, Operand, Slot, Vreg, Width, helper,
 };
 use kestrel_bpf::code::MapRef;
 use std::collections::HashMap;

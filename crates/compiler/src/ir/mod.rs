@@ -4,11 +4,13 @@
 //! register must be assigned on each path before it is used. Blocks end in exactly one [`End`]; the first one is the entry.
 
 mod builder;
+mod dominate;
 mod dump;
 mod map;
 mod op;
 
 pub use builder::Builder;
+pub(crate) use dominate::Dominators;
 pub use map::{MapKind, MapSpec, MapUse};
 pub use op::{AluOp, AtomicOp, Bits, Condition, Op, Operand, Width};
 
@@ -119,6 +121,18 @@ impl End {
             Self::Exit(_) => (None, None),
         };
         first.into_iter().chain(second)
+    }
+
+    /// Visits the registers it reads, to change them.
+    pub fn each_use(&mut self, visit: &mut dyn FnMut(&mut Vreg)) {
+        match self {
+            Self::Branch { left, right, .. } => {
+                visit(left);
+                right.vreg_mut().into_iter().for_each(visit);
+            }
+            Self::Exit(value) => value.vreg_mut().into_iter().for_each(visit),
+            Self::Jump(_) => {}
+        }
     }
 
     /// The registers it reads.

@@ -68,6 +68,16 @@ impl Operand {
     }
 }
 
+impl Operand {
+    /// The register, if it is one, to be changed.
+    pub fn vreg_mut(&mut self) -> Option<&mut Vreg> {
+        match self {
+            Self::Reg(v) => Some(v),
+            Self::Imm(_) => None,
+        }
+    }
+}
+
 impl From<Vreg> for Operand {
     fn from(v: Vreg) -> Self {
         Self::Reg(v)
@@ -350,6 +360,11 @@ pub enum Op {
 impl Op {
     /// The register it writes.
     pub fn def(&self) -> Option<Vreg> {
+        self.clone().def_mut().copied()
+    }
+
+    /// The register it writes, to be changed.
+    pub fn def_mut(&mut self) -> Option<&mut Vreg> {
         match self {
             Self::Const { dst, .. }
             | Self::Copy { dst, .. }
@@ -361,8 +376,10 @@ impl Op {
             | Self::CompareExchange { dst, .. }
             | Self::SlotAddress { dst, .. }
             | Self::Map { dst, .. }
-            | Self::MapValue { dst, .. } => Some(*dst),
-            Self::Helper { dst, .. } | Self::Kfunc { dst, .. } | Self::Atomic { old: dst, .. } => *dst,
+            | Self::MapValue { dst, .. } => Some(dst),
+            Self::Helper { dst, .. } | Self::Kfunc { dst, .. } | Self::Atomic { old: dst, .. } => {
+                dst.as_mut()
+            }
             Self::Store { .. } => None,
         }
     }

@@ -5,6 +5,8 @@ mod facts;
 mod fold;
 mod fuse;
 mod legal;
+mod narrow;
+mod share;
 mod thread;
 
 use crate::ir::Function;
@@ -23,6 +25,11 @@ pub struct Pass {
 /// The passes in their order. All but `legal` are free to be left out: they change speed, not meaning.
 pub const PASSES: &[Pass] = &[
     Pass {
+        name: "share",
+        what: "asks the kernel once for what stays the same during a run",
+        run: share::run,
+    },
+    Pass {
         name: "fold",
         what: "computes what is known, follows copies, moves offsets into memory accesses",
         run: fold::run,
@@ -31,6 +38,16 @@ pub const PASSES: &[Pass] = &[
         name: "fuse",
         what: "branches on comparisons themselves instead of on their 0 or 1",
         run: fuse::run,
+    },
+    Pass {
+        name: "narrow",
+        what: "drops sign extensions whose upper bits nobody looks at",
+        run: narrow::run,
+    },
+    Pass {
+        name: "fold",
+        what: "once more, over what the last two laid bare",
+        run: fold::run,
     },
     Pass {
         name: "thread",

@@ -163,9 +163,14 @@ impl Dump<'_> {
             } => {
                 format!("({access:?}.bytes {} {offset} {size})", self.expr(address))
             }
+            ExprKind::Elements(parts) => {
+                let parts: Vec<String> = parts.iter().map(|p| self.expr(p)).collect();
+                format!("[{}]", parts.join(" "))
+            }
             ExprKind::Comm => "Comm".into(),
             ExprKind::ReadString { address, space, max } => {
-                format!("({space:?}.string {} {max})", self.expr(address))
+                let space = space.map_or("Either".to_owned(), |space| format!("{space:?}"));
+                format!("({space}.string {} {max})", self.expr(address))
             }
             ExprKind::Stack { space, max } => format!("({space:?}.stack {max})"),
         }

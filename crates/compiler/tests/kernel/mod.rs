@@ -1,5 +1,7 @@
 //! A miniature kernel: a few types and events on them, enough to check every construct of the language.
 
+#![allow(dead_code, reason = "each test uses some of the events")]
+
 use kestrel_bpf::btf::write::{Builder, Placed};
 use kestrel_bpf::btf::{Btf, TypeId};
 use kestrel_compiler::context::{Context, EventField, EventNumber, Features, ProgramKind, Source, ValueType};
@@ -147,6 +149,7 @@ fn context(name: &str, program: ProgramKind, types: &Types) -> Context {
         function: None,
         program,
         number: EventNumber::Constant(1),
+        selector: None,
         fields: vec![],
         arguments: vec![],
         return_value: None,
@@ -159,6 +162,25 @@ fn context(name: &str, program: ProgramKind, types: &Types) -> Context {
         },
         direct_loads: true,
         preemptible: false,
+    }
+}
+
+/// The event that golden files call `name`.
+pub(crate) fn by_name(name: &str) -> Context {
+    match name {
+        "switch" => switch(),
+        "indirect" => Context {
+            direct_loads: false,
+            ..switch()
+        },
+        "elements" => elements(),
+        "broken" => broken_rules(),
+        "entry" => entry(),
+        "kprobe" => kprobe(),
+        "odd" => odd(),
+        "untyped" => untyped(),
+        "kretprobe" => kretprobe(),
+        other => panic!("unknown event {other}"),
     }
 }
 
@@ -216,6 +238,19 @@ pub(crate) fn broken_rules() -> Context {
         integer(4, true),
         Source::Expression("prev->comm".into()),
     ));
+    c
+}
+
+/// The same with a rule that gives an array element by element.
+pub(crate) fn elements() -> Context {
+    let mut c = switch();
+    let two = ValueType::Array {
+        element: Box::new(integer(4, false)),
+        count: 2,
+    };
+    let rule = Source::Expression("(prev->__state, next->__state)".into());
+    c.fields.retain(|f| !f.recorded);
+    c.fields.push(field("states", two, rule));
     c
 }
 

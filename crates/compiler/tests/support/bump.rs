@@ -1,6 +1,6 @@
 //! The simplest sink that keeps records: one array value, `u64` bytes used, `u64` records committed, then records one after another.
 
-use kestrel_compiler::ir::{BlockId, Builder, Condition, Operand, Width};
+use kestrel_compiler::ir::{BlockId, Builder, Condition, Operand, Vreg, Width};
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 
 /// Where records begin.
@@ -9,6 +9,8 @@ pub const DATA: u32 = 64;
 pub const ROOM: u32 = 1 << 15;
 /// Bytes of the map's value.
 pub const VALUE: u32 = DATA + ROOM + 8192;
+/// Where the start time stands.
+pub const START: i16 = 16;
 /// The map's name.
 pub const MAP: &str = "bump";
 
@@ -56,6 +58,12 @@ impl Sink for Bump {
 
     fn commit(&self, b: &mut Builder, reservation: Reservation) {
         b.atomic_add(Width::B8, reservation.kept[0], 8, 1);
+    }
+
+    fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {
+        let map = b.external(MAP);
+        let base = b.map_value(map, 0);
+        Ok(b.load(Width::B8, base, START))
     }
 
     fn slack(&self) -> u32 {

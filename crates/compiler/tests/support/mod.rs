@@ -3,6 +3,7 @@
     dead_code,
     missing_docs,
     unreachable_pub,
+    clippy::expect_used,
     reason = "each test file uses its own part"
 )]
 

@@ -4,7 +4,7 @@ use super::bump::{self, Bump};
 use kestrel_bpf::code::MapRef;
 use kestrel_bpf::interp::{self, Machine};
 use kestrel_compiler::check::tree::CheckedProbe;
-use kestrel_compiler::context::Context;
+use kestrel_compiler::context::{Context, EventNumber};
 use kestrel_compiler::ir::{MapKind, MapUse};
 use kestrel_compiler::program::Program;
 use kestrel_trace::decode::EventTable;
@@ -16,8 +16,14 @@ pub struct Bench {
     pub program: Program,
     pub machine: Machine,
     bump: MapRef,
+    /// Numbers of the events of a set, by selector.
+    pub numbers: Option<MapRef>,
+    number: EventNumber,
     sent: u64,
 }
+
+/// The number that tests give to the one event of a set that is wanted.
+pub const SELECTED: u16 = 77;
 
 /// One field's value, for comparing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,10 +51,14 @@ impl Bench {
     pub fn with_sink(probe: &CheckedProbe, context: &Context, sink: Bump) -> Self {
         let program = kestrel_compiler::compile(probe, context, &sink).expect("compiles");
         let mut machine = Machine::new();
-        let mut bump = MapRef(u32::MAX);
+        let (mut bump, mut numbers) = (MapRef(u32::MAX), None);
         for map in &program.maps {
             match map {
                 MapUse::External(name) => {
+                    if context.selector.as_ref().is_some_and(|s| s.map == *name) {
+                        numbers = Some(machine.add_map(interp::MapKind::Array { entries: 16 }, 4, 2));
+                        continue;
+                    }
                     assert_eq!(name, bump::MAP);
                     bump = machine.add_map(interp::MapKind::Array { entries: 1 }, 4, bump::VALUE);
                 }
@@ -65,6 +75,8 @@ impl Bench {
             program,
             machine,
             bump,
+            numbers,
+            number: context.number,
             sent: 0,
         }
     }
@@ -93,9 +105,23 @@ impl Bench {
     /// Records made since the last call, decoded.
     #[track_caller]
     pub fn rows(&mut self) -> Vec<Row> {
-        let Some(layout) = self.program.layout.clone() else {
-            return Vec::new();
+        let first = match self.number {
+            EventNumber::Constant(number) => number,
+            EventNumber::Cookie => self.machine.environment.cookie as u16,
+            EventNumber::Selected => SELECTED,
         };
+        let classes = self
+            .program
+            .layouts
+            .iter()
+            .zip(first..)
+            .map(|(layout, id)| EventClass {
+                id: EventId(id),
+                name: "test".to_owned(),
+                kind: "test".to_owned(),
+                layout: layout.clone(),
+            });
+        let table = EventTable::new(classes);
         // The machine makes values when they are first touched.
         let Some(value) = self.machine.value(self.bump, &[0; 4], 0) else {
             return Vec::new();
@@ -106,13 +132,6 @@ impl Bench {
         let mut at = bump::DATA as usize + self.sent as usize;
         let end = bump::DATA as usize + used as usize;
         while at < end {
-            let class = EventClass {
-                id: EventId(value[at].into()),
-                name: "test".to_owned(),
-                kind: "test".to_owned(),
-                layout: layout.clone(),
-            };
-            let table = EventTable::new([class]);
             let record = table.record(&value[at..end], 0, 0).expect("a whole record");
             rows.push(Row {
                 number: record.event.id.0,

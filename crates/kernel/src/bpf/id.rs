@@ -63,13 +63,11 @@ pub(super) fn open(command: Command, id: u32, action: &'static str) -> Result<Ow
         .map_err(|errno| Error::system(action, id.to_string(), errno))
 }
 
-/// Fills in what the kernel says about the object; what it does not know stays as it is. Addresses inside `info` must be zero: only
-/// [`info_with`] can promise for others.
-pub(super) fn info<I: Pod>(fd: BorrowedFd<'_>, info: &mut I) -> std::result::Result<(), Errno> {
-    debug_assert!(bytemuck::bytes_of(info).iter().all(|byte| *byte == 0));
-    *info = I::zeroed();
+/// What the kernel says about the object; what it does not know stays zero.
+pub(super) fn info<I: Pod>(fd: BorrowedFd<'_>) -> std::result::Result<I, Errno> {
+    let mut info = I::zeroed();
     // SAFETY: all addresses are zero, which the kernel takes for "not wanted".
-    unsafe { info_with(fd, info) }
+    unsafe { info_with(fd, &mut info) }.map(|()| info)
 }
 
 /// As [`info`], with addresses of buffers inside.

@@ -268,8 +268,7 @@ impl Link {
     /// [`Error::System`].
     pub fn info(&self) -> Result<LinkInfo> {
         let failed = |errno| Error::system("ask about", "a link", errno);
-        let mut raw = sys::LinkInfo::zeroed();
-        super::id::info(self.as_fd(), &mut raw).map_err(failed)?;
+        let mut raw: sys::LinkInfo = super::id::info(self.as_fd()).map_err(failed)?;
         let mut text = vec![0u8; 256];
         let mut named = sys::LinkInfo::zeroed();
         let place = match (LinkType(raw.kind), raw.with[0] as u32) {

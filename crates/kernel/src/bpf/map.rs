@@ -1,5 +1,6 @@
 //! BPF maps: creating, reading and writing elements, freezing; memory-mapping is [`crate::mmap`]'s.
 
+use super::memlock;
 use super::sys::{self, Command, MapKind};
 use crate::error::{Errno, Error, Result};
 use crate::procfs;
@@ -86,8 +87,8 @@ pub struct MapInfo {
 
 impl MapInfo {
     pub(super) fn of(fd: BorrowedFd<'_>, subject: &str) -> Result<Self> {
-        let mut info = sys::MapInfo::zeroed();
-        super::id::info(fd, &mut info).map_err(|errno| Error::system("ask about the map", subject, errno))?;
+        let info: sys::MapInfo =
+            super::id::info(fd).map_err(|errno| Error::system("ask about the map", subject, errno))?;
         Ok(Self {
             id: info.id,
             kind: MapKind(info.kind),
@@ -178,7 +179,8 @@ impl Map {
             ..Zeroable::zeroed()
         };
         // SAFETY: the command reads no addresses, and answers with a new descriptor.
-        let fd = unsafe { sys::call_for_fd(Command::MapCreate, &mut argument) }.map_err(|errno| {
+        let create = || unsafe { sys::call_for_fd(Command::MapCreate, &mut argument) };
+        let fd = memlock::attempt(create).map_err(|errno| {
             let subject = format!(
                 "{} ({}, {} × {} bytes)",
                 spec.name, spec.kind, spec.entries, spec.value_size

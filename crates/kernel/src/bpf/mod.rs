@@ -4,6 +4,7 @@ mod btf;
 mod id;
 mod link;
 mod map;
+mod memlock;
 mod pin;
 mod program;
 pub mod sys;

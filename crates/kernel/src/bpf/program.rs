@@ -1,5 +1,6 @@
 //! BPF programs: binding code to maps and kernel functions, loading, asking about, test runs; attaching is [`super::Link`]'s.
 
+use super::memlock;
 use super::pin::{self, Kind};
 use super::sys::{self, AttachType, Command, ProgramType};
 use crate::error::{Errno, Error, Result};
@@ -257,9 +258,8 @@ impl Program {
     /// # Errors
     /// [`Error::System`].
     pub fn info(&self) -> Result<ProgramInfo> {
-        let mut info = sys::ProgInfo::zeroed();
-        super::id::info(self.as_fd(), &mut info)
-            .map_err(|errno| Error::system("ask about", "a program", errno))?;
+        let info: sys::ProgInfo =
+            super::id::info(self.as_fd()).map_err(|errno| Error::system("ask about", "a program", errno))?;
         Ok(ProgramInfo {
             id: info.id,
             kind: ProgramType(info.kind),
@@ -282,9 +282,8 @@ impl Program {
     /// # Errors
     /// [`Error::System`].
     pub fn map_ids(&self) -> Result<Vec<u32>> {
-        let mut info = sys::ProgInfo::zeroed();
         let failed = |errno| Error::system("ask about", "a program's maps", errno);
-        super::id::info(self.as_fd(), &mut info).map_err(failed)?;
+        let info: sys::ProgInfo = super::id::info(self.as_fd()).map_err(failed)?;
         let mut ids = vec![0u32; info.nr_map_ids as usize];
         let mut info = sys::ProgInfo {
             nr_map_ids: ids.len() as u32,
@@ -424,7 +423,7 @@ unsafe fn submit(argument: &mut sys::ProgLoad, spec: &ProgramSpec<'_>) -> Result
     let mut errno = Errno(0);
     if spec.log_level == 0 {
         // SAFETY: the caller's promise; there is no log.
-        match unsafe { attempt(argument) } {
+        match memlock::attempt(|| unsafe { attempt(argument) }) {
             Ok(fd) => return Ok(Program { fd, log: None }),
             Err(refused) => errno = refused,
         }

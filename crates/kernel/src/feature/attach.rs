@@ -8,6 +8,7 @@ use crate::error::{Errno, Error, Result};
 use crate::perf::{PerfEvent, Place, Target};
 use crate::tracefs::{DynamicEvents, Tracefs};
 use kestrel_bpf::btf::{Kind, TypeId};
+use kestrel_bpf::helper;
 use std::fs::OpenOptions;
 
 /// A function that the kernel calls only when a BPF self-test asks it to.
@@ -22,6 +23,16 @@ const QUIET_TRACEPOINTS: [(&str, &str); 3] = [
 
 fn program(kind: ProgramKind) -> Result<Program> {
     Program::load(&ProgramSpec::new("probe", kind, &load::assemble(|_| {})?, &[]))
+}
+
+/// A program that asks for its cookie if one is to be tried: 6.1 takes a cookie for a typed tracepoint and forgets it, but knows no helper there.
+fn reader(kind: ProgramKind, cookie: u64) -> Result<Program> {
+    let code = load::assemble(|asm| {
+        if cookie != 0 {
+            asm.call(helper::GET_ATTACH_COOKIE);
+        }
+    })?;
+    Program::load(&ProgramSpec::new("probe", kind, &code, &[]))
 }
 
 /// The first of the quiet tracepoints for which `attempt` does not answer that it is unknown.
@@ -39,7 +50,7 @@ fn quiet(attempt: impl Fn(&str, &str) -> Result<()>) -> Result<()> {
 }
 
 fn raw(cookie: u64) -> Result<()> {
-    let program = program(ProgramKind::RawTracepoint)?;
+    let program = reader(ProgramKind::RawTracepoint, cookie)?;
     quiet(|_, name| Link::raw_tracepoint(&program, name, cookie).map(drop))
 }
 
@@ -55,7 +66,7 @@ fn typed(features: &Features, cookie: u64) -> Result<()> {
     quiet(|_, name| {
         let id = features.type_id(Kind::Typedef, &format!("btf_trace_{name}"))?;
         Link::tracing(
-            &program(ProgramKind::TypedTracepoint(id))?,
+            &reader(ProgramKind::TypedTracepoint(id), cookie)?,
             AttachType::TRACE_RAW_TP,
             cookie,
         )
@@ -71,20 +82,29 @@ pub(super) fn typed_tracepoint_cookie(features: &Features) -> Result<()> {
     typed(features, 1)
 }
 
-pub(super) fn tracepoint(features: &Features) -> Result<()> {
+/// Opens the first quiet tracepoint that there is and hands it over.
+fn with_tracepoint(features: &Features, attach: impl Fn(PerfEvent) -> Result<()>) -> Result<()> {
     let tracefs = Tracefs::open(features.host())?;
-    let program = program(ProgramKind::Tracepoint)?;
     quiet(|group, name| {
         let id = tracefs.event_id(group, name)?;
-        let event = PerfEvent::tracepoint(id, name, Target::All)?;
-        Link::perf_event(&program, &event, 0).map(drop)
+        attach(PerfEvent::tracepoint(id, name, Target::All)?)
     })
+}
+
+pub(super) fn tracepoint(features: &Features) -> Result<()> {
+    let program = program(ProgramKind::Tracepoint)?;
+    with_tracepoint(features, |event| event.attach(&program, 0).map(drop))
+}
+
+pub(super) fn perf_link(features: &Features) -> Result<()> {
+    let program = reader(ProgramKind::Tracepoint, 1)?;
+    with_tracepoint(features, |event| Link::perf_event(&program, &event, 1).map(drop))
 }
 
 fn kprobe_at(features: &Features, at_return: bool) -> Result<()> {
     let place = Place::Symbol(QUIET_FUNCTION, 0);
     let event = PerfEvent::kprobe(features.host(), place, at_return, Target::All)?;
-    Link::perf_event(&program(ProgramKind::Kprobe)?, &event, 0).map(drop)
+    event.attach(&program(ProgramKind::Kprobe)?, 0).map(drop)
 }
 
 pub(super) fn kprobe(features: &Features) -> Result<()> {
@@ -121,7 +141,7 @@ fn function(
     cookie: u64,
 ) -> Result<()> {
     let id = features.function(QUIET_FUNCTION)?;
-    Link::tracing(&program(kind(id))?, attach, cookie).map(drop)
+    Link::tracing(&reader(kind(id), cookie)?, attach, cookie).map(drop)
 }
 
 pub(super) fn fentry(features: &Features) -> Result<()> {

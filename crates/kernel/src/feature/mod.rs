@@ -111,9 +111,10 @@ features! {
     RawTracepointCookie "raw-tp-cookie" "cookies for those" attach::raw_tracepoint_cookie;
     TypedTracepoint "tp-btf" "tracepoints by their typed arguments" attach::typed_tracepoint;
     TypedTracepointCookie "tp-btf-cookie" "cookies for those" attach::typed_tracepoint_cookie;
-    TracepointLink "tracepoint" "tracepoints by their formatted entries" attach::tracepoint;
-    KprobeLink "kprobe" "probes on kernel instructions" attach::kprobe;
-    KretprobeLink "kretprobe" "probes on returns of kernel functions" attach::kretprobe;
+    Tracepoint "tracepoint" "tracepoints by their formatted entries" attach::tracepoint;
+    Kprobe "kprobe" "probes on kernel instructions" attach::kprobe;
+    Kretprobe "kretprobe" "probes on returns of kernel functions" attach::kretprobe;
+    PerfLink "perf-link" "links to those three: cookies, and pins that outlive the process" attach::perf_link;
     KprobeMulti "kprobe-multi" "probes on many functions at once" attach::kprobe_multi;
     KprobeSession "kprobe-session" "entry and return by one program, on many functions at once" attach::kprobe_session;
     Fentry "fentry" "entries of kernel functions, typed" attach::fentry;
@@ -248,8 +249,14 @@ mod tests {
             println!("{:16} {support}", feature.name());
             assert_eq!(features.check(*feature), support);
         }
-        // What the ring needs is in every kernel that these tests are meant to run on.
-        assert!(features.works(Feature::Atomics) && features.works(Feature::MmapArray));
+        // Atomics came with 5.12, raw tracepoints and mappable arrays long before.
+        assert!(features.works(Feature::RawTracepoint) && features.works(Feature::MmapArray));
+        let release = crate::procfs::kernel_release(features.host()).unwrap();
+        let mut numbers = release
+            .split(['.', '-'])
+            .map(|part| part.parse::<u32>().unwrap_or(0));
+        let version = (numbers.next().unwrap(), numbers.next().unwrap());
+        assert_eq!(features.works(Feature::Atomics), version >= (5, 12));
     }
 
     #[test]

@@ -103,7 +103,8 @@ impl RingSink {
                 b.atomic_add(Width::B8, at, 0, 1);
             }
             Operand::Reg(n) => {
-                let at = b.alu(AluOp::Mul, Bits::B64, n, COUNTER);
+                let at = b.and(n, i64::from(self.geometry.number_mask()));
+                let at = b.alu(AluOp::Mul, Bits::B64, at, COUNTER);
                 let at = b.add(region, at);
                 let at = b.add(at, base);
                 b.atomic_add(Width::B8, at, 0, 1);

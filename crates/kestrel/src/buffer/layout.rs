@@ -67,7 +67,13 @@ impl Geometry {
 
     /// Bytes of control pages: where the data begins.
     pub fn control(&self) -> u32 {
-        (offset::COUNTERS + COUNTER * self.events).next_multiple_of(PAGE)
+        (offset::COUNTERS + COUNTER * (self.number_mask() + 1)).next_multiple_of(PAGE)
+    }
+
+    /// A mask that leaves every event number as it is. There are counters for all that it lets through, because the verifier
+    /// of Linux 6.1 forgets what a number was compared with when it is kept on the stack.
+    pub fn number_mask(&self) -> u32 {
+        self.events.next_power_of_two() - 1
     }
 
     /// Bytes of data.
@@ -102,6 +108,8 @@ mod tests {
             assert_eq!(g.pages, 32);
             assert_eq!(g.region() % PAGE, 0);
             assert!(g.counter(events as u16 - 1) + COUNTER <= g.control());
+            assert!(g.counter(g.number_mask() as u16) + COUNTER <= g.control());
+            assert!(g.number_mask() >= events - 1);
         }
     }
 

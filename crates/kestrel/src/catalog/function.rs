@@ -9,20 +9,20 @@ use kestrel_compiler::lang::ast::EventSpec;
 
 /// `kprobe` or `kretprobe`.
 #[derive(Debug)]
-pub struct FunctionProbe {
+pub(super) struct FunctionProbe {
     name: &'static str,
     aliases: &'static [&'static str],
     at_return: bool,
 }
 
 /// A function's entry.
-pub const KPROBE: FunctionProbe = FunctionProbe {
+pub(super) const KPROBE: FunctionProbe = FunctionProbe {
     name: "kprobe",
     aliases: &["k"],
     at_return: false,
 };
 /// A function's return.
-pub const KRETPROBE: FunctionProbe = FunctionProbe {
+pub(super) const KRETPROBE: FunctionProbe = FunctionProbe {
     name: "kretprobe",
     aliases: &["kr"],
     at_return: true,
@@ -98,7 +98,9 @@ impl FunctionProbe {
             name: format!("{}:{}", self.name, symbol.unwrap_or("*")),
             function: symbol.map(str::to_owned),
             program,
-            number: EventNumber::Constant(0),
+            // A set shares one program: which function it was is told by the cookie.
+            number: symbol.map_or(EventNumber::Cookie, |_| EventNumber::Constant(0)),
+            selector: None,
             fields,
             arguments: if self.at_return {
                 Vec::new()
@@ -151,6 +153,13 @@ fn entry_fields(types: &Btf, function: &Function<'_>) -> Vec<EventField> {
         .collect()
 }
 
+fn no_kprobes(what: &str) -> Error {
+    Error::Unsupported {
+        what: what.to_owned(),
+        why: "this kernel has no kprobes (CONFIG_KPROBES, CONFIG_KPROBE_EVENTS)".to_owned(),
+    }
+}
+
 impl EventKind for FunctionProbe {
     fn name(&self) -> &'static str {
         self.name
@@ -170,13 +179,23 @@ impl EventKind for FunctionProbe {
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
         if !catalog.has_kprobes() {
-            return Ok(());
+            return Err(no_kprobes(self.name));
         }
         let functions = catalog.functions()?;
-        let wanted = functions
+        if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
+            let listed = functions
+                .binary_search_by(|f| f.as_str().cmp(plain.text()))
+                .is_ok();
+            // Of several names for one address ftrace lists one; kprobes take all of them.
+            if listed || catalog.is_function(plain.text()) {
+                found(plain.text());
+            }
+            return Ok(());
+        }
+        functions
             .iter()
-            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)));
-        wanted.for_each(|name| found(name));
+            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)))
+            .for_each(|name| found(name));
         Ok(())
     }
 
@@ -196,20 +215,14 @@ impl EventKind for FunctionProbe {
             });
         }
         if !catalog.has_kprobes() {
-            return Err(Error::Unsupported {
-                what: format!("{}:{}", self.name, part.text),
-                why: "this kernel has no kprobes (CONFIG_KPROBES, CONFIG_KPROBE_EVENTS)".to_owned(),
-            });
+            return Err(no_kprobes(&format!("{}:{}", self.name, part.text)));
         }
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
         let single = (names.len() == 1).then(|| names[0].clone());
         let context = self.context(catalog, single.as_deref());
         let instances = names
             .into_iter()
-            .map(|symbol| Instance {
-                name: format!("{}:{symbol}", self.name),
-                symbol: Some(symbol),
-            })
+            .map(|symbol| Instance::function(self.name, symbol))
             .collect();
         let attachment = Attachment::Functions {
             at_return: self.at_return,
@@ -222,6 +235,7 @@ impl EventKind for FunctionProbe {
                 context,
                 guard: None,
             }],
+            apart: Vec::new(),
         }])
     }
 }

@@ -16,6 +16,7 @@ use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{Features, ProgramKind};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 use kestrel_kernel::Host;
+use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 pub struct Catalog {
     host: Host,
     types: OnceCell<std::result::Result<Arc<Btf>, String>>,
+    symbols: OnceCell<Option<Kallsyms>>,
     functions: OnceCell<std::result::Result<Vec<String>, kestrel_kernel::Error>>,
 }
 
@@ -37,6 +39,7 @@ impl Catalog {
         Self {
             host,
             types: OnceCell::new(),
+            symbols: OnceCell::new(),
             functions: OnceCell::new(),
         }
     }
@@ -94,16 +97,19 @@ impl Catalog {
         }
     }
 
+    /// Whether the kernel has a function of this name, traceable or not.
+    pub(crate) fn is_function(&self, name: &str) -> bool {
+        let symbols = self.symbols.get_or_init(|| Kallsyms::read(&self.host).ok());
+        symbols
+            .as_ref()
+            .is_some_and(|s| s.named(name).any(|symbol| symbol.is_text()))
+    }
+
     /// Whether perf can put kprobes.
     pub fn has_kprobes(&self) -> bool {
         self.host
             .path("/sys/bus/event_source/devices/kprobe/type")
             .exists()
-    }
-
-    /// Whether BPF trampolines can be put on functions: the kernel lists what ftrace can hook.
-    pub fn has_trampolines(&self) -> bool {
-        self.functions().is_ok()
     }
 
     /// What generated code of a program kind may use on this kernel.
@@ -188,9 +194,25 @@ impl Catalog {
                 continue;
             }
         }
+        // `sched` alone, as trace-cmd takes it.
+        let group = [Glob::new(&text), Glob::new("*")];
+        let mut of_group = 0;
+        let asked = tracepoint::Tracepoint.names(self, &group, &mut |_| of_group += 1);
+        if asked.is_ok() && of_group > 0 {
+            near.insert(0, format!("{text}:* (the {of_group} tracepoints of this group)"));
+        }
         near.truncate(NEAR);
-        let kinds: Vec<&str> = KINDS.iter().map(|k| k.name()).collect();
-        kind::nothing_matches(&format!("event (kinds: {})", kinds.join(", ")), &text, near)
+        if near.is_empty() {
+            let kinds: Vec<&str> = KINDS.iter().map(|k| k.name()).collect();
+            return Error::WrongShape {
+                wanted: text,
+                shape: format!(
+                    "KIND:NAME, with one of the kinds {}; or GROUP:EVENT for a tracepoint",
+                    kinds.join(", ")
+                ),
+            };
+        }
+        kind::nothing_matches("event", &text, near)
     }
 }
 
@@ -211,9 +233,9 @@ impl Error {
     /// An event specification with the wrong number of parts.
     pub(crate) fn wrong_shape(spec: &EventSpec, shape: &str) -> Self {
         let text: Vec<&str> = spec.parts.iter().map(|p| p.text.as_str()).collect();
-        Self::Unsupported {
-            what: format!("the event `{}`", text.join(":")),
-            why: format!("it should read {shape}"),
+        Self::WrongShape {
+            wanted: text.join(":"),
+            shape: shape.to_owned(),
         }
     }
 }

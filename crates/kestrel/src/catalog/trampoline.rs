@@ -9,20 +9,20 @@ use kestrel_compiler::lang::ast::EventSpec;
 
 /// `fentry` or `fexit`.
 #[derive(Debug)]
-pub struct Trampoline {
+pub(super) struct Trampoline {
     name: &'static str,
     aliases: &'static [&'static str],
     at_return: bool,
 }
 
 /// A function's entry.
-pub const FENTRY: Trampoline = Trampoline {
+pub(super) const FENTRY: Trampoline = Trampoline {
     name: "fentry",
     aliases: &["f", "kfunc"],
     at_return: false,
 };
 /// A function's return.
-pub const FEXIT: Trampoline = Trampoline {
+pub(super) const FEXIT: Trampoline = Trampoline {
     name: "fexit",
     aliases: &["fr", "kretfunc"],
     at_return: true,
@@ -46,11 +46,11 @@ impl EventKind for Trampoline {
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
-        let Ok(types) = catalog.types() else { return Ok(()) };
-        if !catalog.has_trampolines() {
-            return Ok(());
-        }
-        let functions = catalog.functions()?;
+        let types = catalog.types()?;
+        let functions = catalog.functions().map_err(|error| Error::Unsupported {
+            what: format!("{} on functions", self.name),
+            why: format!("this kernel does not list what ftrace can hook: {error}"),
+        })?;
         if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
             let known = functions
                 .binary_search_by(|f| f.as_str().cmp(plain.text()))
@@ -120,6 +120,7 @@ impl Trampoline {
                 function: Some(name.to_owned()),
                 program,
                 number: EventNumber::Constant(0),
+                selector: None,
                 arguments: (0..fields.len() as u32)
                     .map(|index| Source::Argument { index, trusted: true })
                     .collect(),
@@ -142,11 +143,9 @@ impl Trampoline {
         });
         Ok(Resolved {
             kind: self.name,
-            instances: vec![Instance {
-                name: format!("{}:{name}", self.name),
-                symbol: Some(name.to_owned()),
-            }],
+            instances: vec![Instance::function(self.name, name)],
             ways: ways.into(),
+            apart: Vec::new(),
         })
     }
 }

@@ -6,7 +6,9 @@ use crate::plan::{Hook, PlannedWay};
 use kestrel_kernel::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, Map, Program, ProgramKind,
 };
+use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::perf::{PerfEvent, Place, Target};
+use kestrel_kernel::tracefs::TraceableFunction;
 use std::collections::HashMap;
 
 /// What keeps a program attached.
@@ -120,37 +122,37 @@ fn many(
     let cookies: Vec<u64> = (0..hook.instances.len())
         .map(|i| u64::from(hook.number(i)))
         .collect();
-    let link = match catalog.tracefs()?.traceable_functions_with_addresses() {
-        Ok(functions) => {
-            let wanted: HashMap<&str, u64> = hook.instances.iter().map(symbol).zip(cookies).collect();
-            let found = functions
-                .iter()
-                .filter_map(|f| Some((f.address?, *wanted.get(f.name.as_str())?)));
-            let (addresses, cookies): (Vec<u64>, Vec<u64>) = found.unzip();
-            let targets = KprobeTargets::Addresses(&addresses);
-            Link::kprobe_multi(
-                &program,
-                &KprobeMulti {
-                    targets,
-                    cookies: &cookies,
-                    at_return,
-                    session: false,
-                },
-            )?
-        }
-        Err(_) => {
-            let symbols: Vec<&str> = hook.instances.iter().map(symbol).collect();
-            let targets = KprobeTargets::Symbols(&symbols);
-            Link::kprobe_multi(
-                &program,
-                &KprobeMulti {
-                    targets,
-                    cookies: &cookies,
-                    at_return,
-                    session: false,
-                },
-            )?
-        }
+    let symbols: Vec<&str> = hook.instances.iter().map(symbol).collect();
+    let known = entries(catalog, &symbols, &cookies).unwrap_or_default();
+    let (addresses, at): (Vec<u64>, Vec<u64>) = known.into_iter().unzip();
+    let (targets, cookies) = if addresses.is_empty() {
+        (KprobeTargets::Symbols(&symbols), &cookies)
+    } else {
+        (KprobeTargets::Addresses(&addresses), &at)
     };
+    let link = Link::kprobe_multi(
+        &program,
+        &KprobeMulti {
+            targets,
+            cookies,
+            at_return,
+            session: false,
+        },
+    )?;
     Ok((program, maps, Links(vec![link])))
+}
+
+/// Addresses and cookies of functions; several for a name that several functions bear. ftrace lists where its call stands, which
+/// may be behind an `endbr64`; the kernel finds a cookie by the function's own address (`bpf_kprobe_multi_cookie`), so the
+/// symbol before each place is taken.
+fn entries(catalog: &Catalog, symbols: &[&str], cookies: &[u64]) -> Result<Vec<(u64, u64)>> {
+    let places = catalog.tracefs()?.traceable_functions_with_addresses()?;
+    let table = Kallsyms::read(catalog.host())?;
+    let wanted: HashMap<&str, u64> = symbols.iter().copied().zip(cookies.iter().copied()).collect();
+    let entry = |f: &TraceableFunction| {
+        let cookie = *wanted.get(f.name.as_str())?;
+        let (symbol, _) = table.at(f.address?)?;
+        Some((symbol.address, cookie))
+    };
+    Ok(places.iter().filter_map(entry).collect())
 }

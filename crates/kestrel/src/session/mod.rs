@@ -3,6 +3,9 @@
 mod attach;
 pub mod control;
 pub mod gate;
+mod metadata;
+mod names;
+pub mod rejection;
 pub mod target;
 
 use crate::buffer::Buffer;
@@ -15,10 +18,12 @@ use control::Control;
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
+use kestrel_kernel::feature::{Feature, Features, Support};
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
+use kestrel_trace::process::Processes;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use target::Target;
@@ -29,9 +34,13 @@ pub struct Session {
     control: Control,
     buffer: Buffer,
     targets: Option<Map>,
+    names: Map,
+    /// Described in kernel memory, for whoever finds the session there.
+    _metadata: Option<Map>,
     hooks: Vec<Attached>,
     followers: Vec<Attached>,
     classes: Vec<EventClass>,
+    detours: Vec<Detour>,
     info: TraceInfo,
 }
 
@@ -43,6 +52,17 @@ struct Attached {
     /// Maps of its own live as long as it does.
     _maps: Vec<Map>,
     links: Links,
+}
+
+/// An event that could not be seen in the best way planned, and is seen in another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detour {
+    /// The event.
+    pub event: String,
+    /// How it is seen now.
+    pub way: String,
+    /// What came of the way before.
+    pub why: String,
 }
 
 /// Events that a program did not see because it was running already on that CPU.
@@ -60,6 +80,10 @@ impl Session {
     /// # Errors
     /// The first thing that could not be made; nothing stays attached.
     pub fn start(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
+        Self::make(plan, catalog, command).map_err(|error| name_what_is_missing(error, catalog.host()))
+    }
+
+    fn make(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
@@ -80,29 +104,44 @@ impl Session {
             control,
             buffer,
             targets,
+            names: names::create_map()?,
+            _metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),
             classes: Vec::new(),
+            detours: Vec::new(),
             info,
         };
         for hook in &plan.hooks {
-            let (attached, classes) = session.attach(plan, hook, catalog)?;
+            let (attached, classes, detour) = session.attach(plan, hook, catalog)?;
+            session.detours.extend(detour);
             session.hooks.push(attached);
             session.classes.extend(classes);
         }
         session.info.events.clone_from(&session.classes);
-        if let Target::Command(pid) = plan.target {
-            session.follow(catalog, pid)?;
-        }
+        session._metadata = Some(metadata::create(&session.info)?);
+        session.follow(catalog, plan.target)?;
         Ok(session)
     }
 
     /// Tries the ways of a hook in turn.
-    fn attach(&self, plan: &Plan, hook: &Hook, catalog: &Catalog) -> Result<(Attached, Vec<EventClass>)> {
-        let mut last = None;
+    fn attach(
+        &self,
+        plan: &Plan,
+        hook: &Hook,
+        catalog: &Catalog,
+    ) -> Result<(Attached, Vec<EventClass>, Option<Detour>)> {
+        let mut last: Option<Error> = None;
         for way in &hook.ways {
             match self.attach_way(plan, hook, way, catalog) {
-                Ok(attached) => return Ok((attached, hook.classes(way))),
+                Ok(attached) => {
+                    let detour = last.map(|why| Detour {
+                        event: attached.event.clone(),
+                        way: way.to_string(),
+                        why: why.to_string(),
+                    });
+                    return Ok((attached, hook.classes(way), detour));
+                }
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) => last = Some(error),
             }
@@ -124,9 +163,25 @@ impl Session {
             .first()
             .map_or_else(String::new, |i| i.name.clone());
         let types = catalog.types().ok();
-        let load =
-            |kind: ProgramKind| self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref());
-        let (program, maps, links) = attach::attach(hook, way, catalog, &load)?;
+        let numbers = way
+            .context
+            .selector
+            .as_ref()
+            .map(|s| numbers_map(hook, &s.map))
+            .transpose()?;
+        let load = |kind: ProgramKind| {
+            self.load(
+                &event,
+                kind,
+                &compiled.code,
+                &compiled.maps,
+                types.as_ref(),
+                numbers.as_ref(),
+            )
+        };
+        let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)
+            .map_err(|error| rejection::explain(error, &event, &hook.source, &compiled.code))?;
+        maps.extend(numbers.map(|(_, map)| map));
         Ok(Attached {
             event,
             program,
@@ -142,12 +197,13 @@ impl Session {
         code: &kestrel_bpf::code::Code,
         uses: &[MapUse],
         types: Option<&Arc<Btf>>,
+        numbers: Option<&(String, Map)>,
     ) -> Result<(Program, Vec<Map>)> {
         let own = uses.iter().map(private_map).collect::<Result<Vec<_>>>()?;
         let fds = uses
             .iter()
             .zip(&own)
-            .map(|(used, own)| self.map_fd(used, own.as_ref()));
+            .map(|(used, own)| self.map_fd(used, own.as_ref(), numbers));
         let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
         let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
         let name = program_name(event);
@@ -156,18 +212,27 @@ impl Session {
         Ok((program, own.into_iter().flatten().collect()))
     }
 
-    fn map_fd<'a>(&'a self, used: &MapUse, own: Option<&'a Map>) -> Result<BorrowedFd<'a>> {
+    fn map_fd<'a>(
+        &'a self,
+        used: &MapUse,
+        own: Option<&'a Map>,
+        numbers: Option<&'a (String, Map)>,
+    ) -> Result<BorrowedFd<'a>> {
         let name = match (used, own) {
             (MapUse::Private(_), Some(map)) => return Ok(map.as_fd()),
             (MapUse::Private(spec), None) => &spec.name,
             (MapUse::External(name), _) => name,
         };
+        if let Some((_, map)) = numbers.filter(|(numbers, _)| numbers == name) {
+            return Ok(map.as_fd());
+        }
         if *name == self.buffer.map_name() {
             return Ok(self.buffer.map().as_fd());
         }
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
             (target::MAP, Some(map)) => Ok(map.as_fd()),
+            (names::MAP, _) => Ok(self.names.as_fd()),
             _ => Err(Error::Compile {
                 event: name.clone(),
                 why: "it names a map that the session does not have".to_owned(),
@@ -175,9 +240,19 @@ impl Session {
         }
     }
 
-    fn follow(&mut self, catalog: &Catalog, pid: u32) -> Result<()> {
-        let types = catalog.types()?;
-        for follower in target::followers(&types, pid)? {
+    /// Attaches what follows the command's processes, and what keeps the names of threads. The latter is a convenience: without types it is
+    /// left out.
+    fn follow(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
+        let types = match (catalog.types(), target) {
+            (Ok(types), _) => types,
+            (Err(error), Target::Command(_)) => return Err(error),
+            (Err(_), _) => return Ok(()),
+        };
+        let mut followers = names::followers(&types)?;
+        if let Target::Command(pid) = target {
+            followers.extend(target::followers(&types, pid)?);
+        }
+        for follower in followers {
             let event = follower.tracepoint.to_owned();
             let code = &follower.code;
             let (program, maps) = self.load(
@@ -186,6 +261,7 @@ impl Session {
                 &code.code,
                 &code.maps,
                 Some(&types),
+                None,
             )?;
             let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
             self.followers.push(Attached {
@@ -196,6 +272,16 @@ impl Session {
             });
         }
         Ok(())
+    }
+
+    /// Names of threads that appeared, or changed their name, since the session began.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn thread_names(&self) -> Result<Processes> {
+        let mut all = Processes::default();
+        names::collect(&self.names, &mut all)?;
+        Ok(all)
     }
 
     /// Lets the hooks work, all at once, from their next event on.
@@ -234,6 +320,11 @@ impl Session {
         &self.classes
     }
 
+    /// Events that are not seen in the best way planned.
+    pub fn detours(&self) -> &[Detour] {
+        &self.detours
+    }
+
     /// Programs attached, followers of the command left out.
     pub fn programs(&self) -> usize {
         self.hooks.len()
@@ -258,6 +349,26 @@ impl Session {
     }
 }
 
+/// What the rings cannot do without; a kernel that lacks it fails in many ways, and none of them says so.
+const NEEDED: &[Feature] = &[Feature::Atomics, Feature::MmapArray];
+
+/// Puts the name of what this kernel lacks in the place of what came of it.
+fn name_what_is_missing(error: Error, host: &Host) -> Error {
+    if !matches!(error, Error::Kernel(_) | Error::Rejected(_)) {
+        return error;
+    }
+    let features = Features::new(host.clone());
+    for &feature in NEEDED {
+        if matches!(features.check(feature), Support::Missing { .. }) {
+            return Error::Unsupported {
+                what: "recording events on this kernel".to_owned(),
+                why: format!("it lacks {} ({})", feature.name(), feature.purpose()),
+            };
+        }
+    }
+    error
+}
+
 /// Whether trying the next way is pointless: the refusal is not about the program.
 fn is_final(error: &Error) -> bool {
     match error {
@@ -266,6 +377,22 @@ fn is_final(error: &Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// The numbers of a set's events by what tells them apart.
+fn numbers_map(hook: &Hook, name: &str) -> Result<(String, Map)> {
+    let codes = || {
+        hook.instances
+            .iter()
+            .enumerate()
+            .filter_map(|(index, i)| Some((i.code?, hook.number(index))))
+    };
+    let entries = codes().map(|(code, _)| code + 1).max().unwrap_or(1);
+    let map = Map::create(&MapSpec::new(MapKind::ARRAY, "kestrel_numbers", 4, 2, entries))?;
+    for (code, number) in codes() {
+        map.update(&code.to_ne_bytes(), &number.to_ne_bytes(), ValueCheck::Any)?;
+    }
+    Ok((name.to_owned(), map))
 }
 
 fn private_map(used: &MapUse) -> Result<Option<Map>> {

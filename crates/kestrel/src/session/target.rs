@@ -8,11 +8,11 @@ use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_bpf::helper;
 use kestrel_compiler::codegen::{self, Generated};
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Operand, Vreg, Width};
-use kestrel_kernel::bpf::{Map, MapKind, MapSpec};
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 
 /// Name by which programs refer to the hash of traced processes.
 pub const MAP: &str = "targets";
-const MOST: u32 = 16384;
+const MOST: u32 = 65536;
 
 /// Whose events are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,13 +28,9 @@ pub enum Target {
 
 /// Makes the hash.
 pub(super) fn create_map() -> Result<Map> {
-    Ok(Map::create(&MapSpec::new(
-        MapKind::HASH,
-        "kestrel_targets",
-        4,
-        4,
-        MOST,
-    ))?)
+    // Allocated as needed: making room for all beforehand takes milliseconds.
+    let spec = MapSpec::new(MapKind::HASH, "kestrel_targets", 4, 4, MOST).with_flags(sys::MAP_NO_PREALLOC);
+    Ok(Map::create(&spec)?)
 }
 
 fn tgid(b: &mut Builder) -> Vreg {
@@ -42,7 +38,7 @@ fn tgid(b: &mut Builder) -> Vreg {
     b.shift_right(id, 32)
 }
 
-fn key(b: &mut Builder, value: impl Into<Operand>) -> Vreg {
+pub(super) fn key(b: &mut Builder, value: impl Into<Operand>) -> Vreg {
     let slot = b.slot(4, 4);
     let key = b.slot_address(slot, 0);
     b.store(Width::B4, key, 0, value);
@@ -79,13 +75,6 @@ pub(super) struct Follower {
 
 /// The three programs that follow a command whose process is `pid`.
 pub(super) fn followers(types: &Btf, pid: u32) -> Result<Vec<Follower>> {
-    let make = |tracepoint, b: Builder| -> Result<Follower> {
-        let code = codegen::generate(&b.finish()).map_err(|e| Error::Compile {
-            event: tracepoint_name(tracepoint),
-            why: e.to_string(),
-        })?;
-        Ok(Follower { tracepoint, code })
-    };
     Ok(vec![
         make("sched_process_exec", on_exec(pid))?,
         make("sched_process_fork", on_fork(types)?)?,
@@ -93,8 +82,14 @@ pub(super) fn followers(types: &Btf, pid: u32) -> Result<Vec<Follower>> {
     ])
 }
 
-fn tracepoint_name(name: &str) -> String {
-    format!("rawtracepoint:{name} (following the command)")
+/// Generates a follower's code.
+pub(super) fn make(tracepoint: &'static str, b: Builder) -> Result<Follower> {
+    let failed = |e: kestrel_compiler::Error| Error::Compile {
+        event: format!("rawtracepoint:{tracepoint} (following processes)"),
+        why: e.to_string(),
+    };
+    let code = codegen::generate(&b.finish()).map_err(failed)?;
+    Ok(Follower { tracepoint, code })
 }
 
 fn on_exec(pid: u32) -> Builder {
@@ -111,9 +106,9 @@ fn on_exec(pid: u32) -> Builder {
 }
 
 /// Byte offset of a member of `task_struct` or the like.
-fn member(types: &Btf, structure: &str, path: &[&str]) -> Result<i64> {
+pub(super) fn member(types: &Btf, structure: &str, path: &[&str]) -> Result<i64> {
     let missing = || Error::Unsupported {
-        what: "following a command's children".to_owned(),
+        what: "following processes".to_owned(),
         why: format!("the kernel's types have no {structure}.{}", path.join(".")),
     };
     let mut ty = types.find(Kind::Struct, structure).ok_or_else(missing)?;
@@ -127,7 +122,7 @@ fn member(types: &Btf, structure: &str, path: &[&str]) -> Result<i64> {
 }
 
 /// Reads `width` bytes of kernel memory at `base + offset`; 0 where it cannot.
-fn read(b: &mut Builder, width: Width, base: Vreg, offset: i64) -> Vreg {
+pub(super) fn read(b: &mut Builder, width: Width, base: Vreg, offset: i64) -> Vreg {
     let slot = b.slot(8, 8);
     let to = b.slot_address(slot, 0);
     b.store(Width::B8, to, 0, 0);

@@ -215,11 +215,7 @@ impl Bench {
         assert_eq!(geometry.pages, pages);
         let mut machine = Machine::new();
         machine.environment.clock = BEGIN;
-        let map = machine.add_map(
-            interp::MapKind::Array { entries: cpus },
-            4,
-            geometry.region(),
-        );
+        let map = machine.add_map(interp::MapKind::Array { entries: cpus }, 4, geometry.region());
         assert_eq!(map, MapRef(0));
         let values = (0..cpus)
             .map(|cpu| machine.value_address(map, &cpu.to_le_bytes()).unwrap())
@@ -342,7 +338,10 @@ pub fn contents(table: &EventTable, pages: &[u8]) -> Contents {
         let mut count = 0;
         for record in packet.records(table) {
             let record = record.unwrap();
-            assert!(record.time_ns >= time && record.time_ns < 1 << 47, "time runs backwards");
+            assert!(
+                record.time_ns >= time && record.time_ns < 1 << 47,
+                "time runs backwards"
+            );
             time = record.time_ns;
             let word = |at: usize| u64::from_le_bytes(record.bytes[at..at + 8].try_into().unwrap());
             let payload = word(8);

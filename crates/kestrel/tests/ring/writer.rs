@@ -50,9 +50,15 @@ fn a_page_is_sealed_with_what_it_holds() {
     assert_eq!(bench.read(|ring| ring.drain(0, &mut pages)).unwrap(), 2);
     for (sequence, page) in (0u64..).zip(pages.chunks(PAGE as usize)) {
         assert_eq!(page_word(page, offset::SEQUENCE), sequence);
-        assert_eq!(page_word(page, offset::CONTENT_SIZE), u64::from(HEADER + 4000) * 8);
+        assert_eq!(
+            page_word(page, offset::CONTENT_SIZE),
+            u64::from(HEADER + 4000) * 8
+        );
         assert_eq!(page_word(page, offset::PACKET_SIZE), u64::from(PAGE) * 8);
-        assert_eq!(page_word(page, offset::COMMITTED), u64::from(CAPACITY + SEALED) | 4 << 32);
+        assert_eq!(
+            page_word(page, offset::COMMITTED),
+            u64::from(CAPACITY + SEALED) | 4 << 32
+        );
         assert_eq!(page_word(page, offset::DISCARDED), 0);
         let (packet, last) = (Packet::parse(page).unwrap(), sequence * 4 + 3);
         let records: Vec<_> = packet.records(&bench.table).map(Result::unwrap).collect();
@@ -176,7 +182,11 @@ fn each_cpu_has_a_ring_of_its_own() {
         let (pages, _) = bench.rest_of(cpu);
         assert_eq!(Packet::parse(&pages).unwrap().cpu, cpu);
         let got = contents(&bench.table, &pages);
-        assert!((0..30).zip(&got.records).all(|(i, r)| r.payload == i * 3 + u64::from(cpu)));
+        assert!(
+            (0..30)
+                .zip(&got.records)
+                .all(|(i, r)| r.payload == i * 3 + u64::from(cpu))
+        );
         assert_eq!(got.records.len(), 30);
     }
 }

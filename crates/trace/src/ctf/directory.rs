@@ -5,6 +5,7 @@ use super::write::{Folder, StreamFile, Writer};
 use super::{METADATA, SIDE, metadata};
 use crate::error::{Error, Result};
 use crate::info::TraceInfo;
+use crate::packet::PAGE;
 use crate::process::Processes;
 use crate::report::{Options, Report};
 use crate::summary::Summary;
@@ -24,6 +25,8 @@ pub struct Directory {
 pub struct Trace {
     /// Its records.
     pub reader: Reader<File>,
+    /// Packets in its streams, a started one counted as one.
+    pub packets: u64,
     /// What its recorder counted, if that was written.
     pub summary: Option<Summary>,
     /// The kernel's names of addresses; empty if none were written.
@@ -73,8 +76,13 @@ pub fn open(path: &Path) -> Result<Trace> {
     };
     let info = metadata::parse(&text)?;
     let mut streams = Vec::new();
+    let mut packets = 0;
     for name in stream_names(path).map_err(Error::io("read directory", path))? {
         let file = File::open(path.join(&name)).map_err(Error::io("open", path.join(&name)))?;
+        let bytes = file
+            .metadata()
+            .map_err(Error::io("read the size of", path.join(&name)))?;
+        packets += bytes.len().div_ceil(u64::from(PAGE));
         streams.push((name, file));
     }
     let side = |name: &str| match fs::read(path.join(SIDE).join(name)) {
@@ -84,6 +92,7 @@ pub fn open(path: &Path) -> Result<Trace> {
     };
     Ok(Trace {
         reader: Reader::new(info, streams),
+        packets,
         summary: side(Summary::FILE)?
             .map(|text| Summary::parse(&text))
             .transpose()?,

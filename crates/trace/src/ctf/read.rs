@@ -42,6 +42,17 @@ pub struct Reader<R> {
     /// The stream of the record handed out last.
     current: Option<usize>,
     started: bool,
+    watch: Watch,
+}
+
+/// Who is told of each packet read.
+#[derive(Default)]
+struct Watch(Option<Box<dyn FnMut(u64)>>);
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Watch" } else { "None" })
+    }
 }
 
 #[derive(Debug)]
@@ -64,6 +75,9 @@ struct Stream<R> {
 /// Bytes read at once from each stream: 16 packets; 512 CPUs take 32 MiB.
 const CHUNK: usize = 16 * PAGE as usize;
 
+/// Packets of a stream between two words to who watches.
+const TELL: u64 = 256;
+
 impl<R: Read> Reader<R> {
     /// Reads `streams`, each with its name for messages.
     pub fn new(info: TraceInfo, streams: Vec<(String, R)>) -> Self {
@@ -76,8 +90,14 @@ impl<R: Read> Reader<R> {
             order: BinaryHeap::new(),
             current: None,
             started: false,
+            watch: Watch::default(),
             info,
         }
+    }
+
+    /// From now on `told` is called with the number of packets read so far, every few hundred packets.
+    pub fn watch(&mut self, told: Box<dyn FnMut(u64)>) {
+        self.watch = Watch(Some(told));
     }
 
     /// What the trace says about itself.
@@ -92,6 +112,7 @@ impl<R: Read> Reader<R> {
     )]
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
         self.advance()?;
+        self.tell();
         let Some(current) = self.current else {
             return Ok(None);
         };
@@ -100,6 +121,17 @@ impl<R: Read> Reader<R> {
             self.events
                 .at(extent, &stream.page[stream.at..stream.end], stream.cpu)
         }))
+    }
+
+    /// Tells who watches, at the first record of every so-many-th packet of a stream.
+    fn tell(&mut self) {
+        let (Some(told), Some(current)) = (self.watch.0.as_mut(), self.current) else {
+            return;
+        };
+        let stream = &self.streams[current];
+        if stream.at == HEADER as usize && stream.packets.is_multiple_of(TELL) {
+            told(self.streams.iter().map(|stream| stream.packets).sum());
+        }
     }
 
     /// Makes the stream of the next record the current one.

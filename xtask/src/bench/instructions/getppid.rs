@@ -6,5 +6,6 @@ pub(super) const ROW: Row = Row {
     name: "getppid",
     about: "bare system call",
     over: None,
-    line: "instructions getppid",
+    promise: None,
+    line: "cost getppid",
 };

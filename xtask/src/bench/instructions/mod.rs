@@ -15,7 +15,10 @@ use crate::{
 };
 
 mod getppid;
+mod kestrel_kprobe;
+mod kestrel_tracepoint;
 mod tracefs_kprobe;
+mod tracefs_tracepoint;
 
 /// The kernel series in which costs are counted.
 const SERIES: &str = "6.12";
@@ -27,13 +30,21 @@ const TOLERANCE: f64 = 0.01;
 struct Row {
     name: &'static str,
     about: &'static str,
-    /// The row whose cost is taken off in the printed table.
+    /// The row whose cost is taken off: what is left is the cost of an event.
     over: Option<&'static str>,
+    /// What we promise: an event costs at most this much of what it costs in the row named.
+    promise: Option<(f64, &'static str)>,
     line: &'static str,
 }
 
 /// Everything measured, in the order in which it is printed.
-const ROWS: &[Row] = &[getppid::ROW, tracefs_kprobe::ROW];
+const ROWS: &[Row] = &[
+    getppid::ROW,
+    tracefs_kprobe::ROW,
+    kestrel_kprobe::ROW,
+    tracefs_tracepoint::ROW,
+    kestrel_tracepoint::ROW,
+];
 
 /// Count instructions per event, exactly.
 #[derive(Debug, Args)]
@@ -146,19 +157,59 @@ impl Costs {
         println!("instructions per call, kernel {}", self.release);
         for row in ROWS {
             let cost = self.rows.get(row.name).copied().unwrap_or_default();
-            let base = row.over.and_then(|over| self.rows.get(over)).copied();
-            let over = base
-                .map(|base| format!("{:+}", cost.cast_signed() - base.cast_signed()))
+            let event = self
+                .event(row)
+                .map(|event| format!("+{event}"))
                 .unwrap_or_default();
-            println!("{:<20} {cost:>8} {over:>8}  {}", row.name, row.about);
+            let ratio = self.ratio(row).zip(row.promise);
+            let ratio =
+                ratio.map(|(ratio, (at_most, peer))| format!(": {ratio:.2} of {peer}, promised {at_most}"));
+            println!(
+                "{:<20} {cost:>8} {event:>8}  {}{}",
+                row.name,
+                row.about,
+                ratio.unwrap_or_default()
+            );
         }
     }
 
     /// Compares with the file and tells what does not hold.
     fn judge(&self) -> Result<Tally> {
-        let (tally, told) = self.compare(&Self::stored()?);
+        let (tally, mut told) = self.compare(&Self::stored()?);
+        let broken = self.broken_promises();
+        let promises = ROWS.iter().filter(|row| row.promise.is_some()).count();
+        let kept = Tally {
+            passed: (promises - broken.len()) as u64,
+            failed: broken.len() as u64,
+            skipped: 0,
+        };
+        told.extend(broken);
         told.iter().for_each(|sentence| println!("{sentence}"));
-        Ok(tally)
+        Ok(tally + kept)
+    }
+
+    /// What an event costs in a row: its cost without what the call costs bare.
+    fn event(&self, row: &Row) -> Option<u64> {
+        self.rows.get(row.name)?.checked_sub(*self.rows.get(row.over?)?)
+    }
+
+    /// How an event's cost relates to the one that it is promised against.
+    fn ratio(&self, row: &Row) -> Option<f64> {
+        let peer = ROWS
+            .iter()
+            .find(|peer| row.promise.is_some_and(|(_, name)| name == peer.name))?;
+        Some(self.event(row)? as f64 / self.event(peer)? as f64)
+    }
+
+    /// A sentence for each promise that these costs do not keep.
+    fn broken_promises(&self) -> Vec<String> {
+        let broken = |row: &Row| {
+            let (at_most, peer) = row.promise?;
+            let ratio = self.ratio(row).unwrap_or(f64::INFINITY);
+            let sentence = format!("bench {}: {ratio:.3} of {peer}, promised {at_most}", row.name);
+            (ratio > at_most).then_some(sentence)
+        };
+        ROWS.iter().filter_map(broken).collect()
     }
 
     /// One verdict per row. Another kernel than the file's has other costs: that is said and not judged.
@@ -232,13 +283,24 @@ mod tests {
 
     #[test]
     fn every_row_is_read_against_one_that_is_there() {
+        let there = |name: &str| ROWS.iter().any(|row| row.name == name);
         for row in ROWS {
-            assert!(
-                row.over
-                    .is_none_or(|over| ROWS.iter().any(|other| other.name == over)),
-                "{}",
-                row.name
-            );
+            assert!(row.over.is_none_or(there), "{}", row.name);
+            assert!(row.promise.is_none_or(|(_, peer)| there(peer)), "{}", row.name);
         }
+    }
+
+    #[test]
+    fn a_promise_is_about_the_event_without_the_call() {
+        let rows = |ours| {
+            [
+                ("getppid", 300),
+                ("tracefs-kprobe", 1300),
+                ("kestrel-kprobe", ours),
+            ]
+        };
+        assert!(costs("k", &rows(949)).broken_promises().is_empty());
+        assert_eq!(costs("k", &rows(951)).broken_promises().len(), 1);
+        assert_eq!(costs("k", &[]).broken_promises().len(), 1);
     }
 }

@@ -6,7 +6,8 @@ pub(super) const ROW: Row = Row {
     name: "tracefs-kprobe",
     about: "+ kprobe event with three arguments in the tracefs ring",
     over: Some("getppid"),
+    promise: None,
     line: "cd /sys/kernel/tracing && echo 1 > options/overwrite \
-           && echo 'p:bench/getppid __x64_sys_getppid a=%di b=%si c=%dx' >> kprobe_events \
-           && echo 1 > events/bench/getppid/enable && instructions getppid",
+           && echo 'p:bench/getppid __do_sys_getppid a=%di b=%si c=%dx' >> kprobe_events \
+           && echo 1 > events/bench/getppid/enable && cost getppid",
 };

@@ -11,7 +11,7 @@ use kestrel_trace::layout::Space;
 /// Most bytes of a text without its NUL.
 const MOST: u32 = 1023;
 
-/// `str(address)`, `str(address, bytes)`: of `space`, or of that which the type of the address says.
+/// `str(address)`, `str(address, bytes)`: of `space`, or of that which the address belongs to.
 fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Space>) -> Checked<Expr> {
     let args = usage.positional(checker, 1, 2)?;
     let address = match args.first() {

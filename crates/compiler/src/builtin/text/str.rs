@@ -7,6 +7,6 @@ pub(crate) static STR: Builtin = Builtin {
     name: "str",
     numbered: false,
     usage: "str(address[, bytes])",
-    about: "the text at an address: the kernel's where its type says so, else the process's",
+    about: "the text at an address, the kernel's or the process's",
     meaning: Meaning::Value(|checker, usage| read(checker, usage, None)),
 };

@@ -12,7 +12,7 @@ use super::Lower;
 use super::text::Bytes;
 use super::value::width;
 use crate::check::tree::{Access, Expr, ExprKind, Intrinsic, Record};
-use crate::context::EventNumber;
+use crate::context::{EventNumber, ProgramKind};
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, Condition, Operand, Slot, Vreg, Width, helper};
 use crate::sink::Size;
@@ -41,6 +41,8 @@ enum Plan<'e> {
     Read { from: Vreg, access: Access },
     /// Store its count and copy its elements to the tail.
     Tail(Staged),
+    /// An array's elements, one after the other.
+    Elements(Vec<Plan<'e>>),
 }
 
 /// A variable field's elements.
@@ -84,7 +86,7 @@ impl Lower<'_> {
         let to = reservation.record;
         self.identity(identity, to);
         for ((field, _), plan) in fields.iter().zip(&plans) {
-            self.fill(field, plan, to)?;
+            self.fill(field.offset(), &field.ty, plan, to)?;
         }
         self.tail(&record.layout, &plans, to);
         self.b.at(span);
@@ -100,6 +102,14 @@ impl Lower<'_> {
         Ok(())
     }
 
+    fn nth(&mut self, number: Vreg, index: usize) -> Operand {
+        if index == 0 {
+            number.into()
+        } else {
+            self.b.add(number, index as i64).into()
+        }
+    }
+
     /// The number of this record: the event's, plus its place among the probe's records.
     fn number(&mut self, record: &Record) -> Operand {
         let index = self
@@ -112,12 +122,12 @@ impl Lower<'_> {
             EventNumber::Cookie => {
                 let context = self.b.context();
                 let cookie = self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()]);
-                if index == 0 {
-                    cookie.into()
-                } else {
-                    self.b.add(cookie, index as i64).into()
-                }
+                self.nth(cookie, index)
             }
+            EventNumber::Selected => match self.selected {
+                Some(number) => self.nth(number, index),
+                None => Operand::Imm(0),
+            },
         }
     }
 
@@ -142,6 +152,10 @@ impl Lower<'_> {
                 Plan::Tail(self.stage_stack(*space, *max))
             }
             (_, ExprKind::Text(text)) => Plan::Text(text),
+            (FieldType::Array { element, .. }, ExprKind::Elements(values)) => {
+                let parts = values.iter().map(|value| self.prepare(element, value));
+                Plan::Elements(parts.collect::<Result<_, _>>()?)
+            }
             (
                 _,
                 ExprKind::Bytes {
@@ -209,7 +223,7 @@ impl Lower<'_> {
         }
     }
 
-    fn stage_string(&mut self, address: &Expr, space: Space, max: u32) -> Result<Staged, Error> {
+    fn stage_string(&mut self, address: &Expr, space: Option<Space>, max: u32) -> Result<Staged, Error> {
         let slot = self.b.slot(max + 1, 8);
         let result = self.read_string(slot, address, space, max)?;
         let length = self.b.sub(result, 1);
@@ -220,7 +234,7 @@ impl Lower<'_> {
         let slot = self.b.slot(max * 8, 8);
         let (place, context) = (self.b.slot_address(slot, 0), self.b.context());
         let flags = match space {
-            Space::Kernel => 0,
+            Space::Kernel => self.own_frames(),
             Space::User => USER_STACK,
         };
         let length = self.b.helper(
@@ -228,6 +242,15 @@ impl Lower<'_> {
             &[context.into(), place.into(), (max * 8).into(), flags.into()],
         );
         self.bounded(slot, length, max * 8, !7)
+    }
+
+    /// Frames at the top of a kernel stack that are ours. Raw tracepoints take their registers inside of the program: the program and
+    /// `bpf_trace_run<n>` come first (`kernel/trace/bpf_trace.c`); others have the registers of the place that was hit.
+    fn own_frames(&self) -> i64 {
+        match self.context.program {
+            ProgramKind::RawTracepoint | ProgramKind::TracingTracepoint => 2,
+            _ => 0,
+        }
     }
 
     /// Takes a length beyond `max` (an error, seen as unsigned) as 0. The mask says so to the verifier where the comparison does
@@ -280,34 +303,45 @@ impl Lower<'_> {
     }
 
     /// Fills a field of the fixed part.
-    fn fill(&mut self, field: &Field, plan: &Plan<'_>, to: Vreg) -> Result<(), Error> {
-        let offset = field.offset();
+    fn fill(&mut self, offset: u32, ty: &FieldType, plan: &Plan<'_>, to: Vreg) -> Result<(), Error> {
         match plan {
+            Plan::Elements(parts) => {
+                let FieldType::Array { element, .. } = ty else {
+                    return Err(Error::Malformed {
+                        what: "elements for a field that is no array",
+                        span: self.b.span(),
+                    });
+                };
+                for (index, part) in parts.iter().enumerate() {
+                    self.fill(offset + index as u32 * fixed_size(element), element, part, to)?;
+                }
+            }
             Plan::Late(expr) => {
+                let expr = low_bytes(expr, scalar_size(ty));
                 let value = self.operand(expr)?;
                 self.b.at(expr.span);
-                self.scalar(field, expr, to, value)?;
+                self.scalar(offset, ty, expr, to, value)?;
             }
             Plan::Ready(value) => {
                 let (to, offset) = self.near(to, offset.cast_signed());
-                let width = scalar_size(&field.ty).and_then(|s| Width::from_bytes(s.into()));
+                let width = scalar_size(ty).and_then(|s| Width::from_bytes(s.into()));
                 let width = width.ok_or(Error::Malformed {
                     what: "a number for a field that is not one",
                     span: self.b.span(),
                 })?;
                 self.b.store(width, to, offset, *value);
             }
-            Plan::Copy(bytes) => self.copy(*bytes, fixed_size(&field.ty), to, offset),
-            Plan::Text(text) => self.store_text(text, fixed_size(&field.ty), to, offset),
+            Plan::Copy(bytes) => self.copy(*bytes, fixed_size(ty), to, offset),
+            Plan::Text(text) => self.store_text(text, fixed_size(ty), to, offset),
             Plan::Read { from, access } => {
                 let place = self.b.add(to, offset);
                 let helper = self.reader(*access);
-                let size = fixed_size(&field.ty);
+                let size = fixed_size(ty);
                 self.b
                     .helper(helper, &[place.into(), size.into(), (*from).into()]);
             }
             Plan::Tail(staged) => {
-                let count = match field.ty {
+                let count = match ty {
                     FieldType::Stack { .. } => self.b.shift_right(staged.length, 3),
                     _ => staged.length,
                 };
@@ -318,12 +352,19 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn scalar(&mut self, field: &Field, expr: &Expr, to: Vreg, value: Operand) -> Result<(), Error> {
-        let size = scalar_size(&field.ty).ok_or(Error::Malformed {
+    fn scalar(
+        &mut self,
+        offset: u32,
+        ty: &FieldType,
+        expr: &Expr,
+        to: Vreg,
+        value: Operand,
+    ) -> Result<(), Error> {
+        let size = scalar_size(ty).ok_or(Error::Malformed {
             what: "a number for a field that is not one",
             span: expr.span,
         })?;
-        let (to, offset) = self.near(to, field.offset().cast_signed());
+        let (to, offset) = self.near(to, offset.cast_signed());
         self.b.store(width(size, expr)?, to, offset, value);
         Ok(())
     }
@@ -355,6 +396,16 @@ impl Plan<'_> {
             Self::Tail(staged) => Some(*staged),
             _ => None,
         }
+    }
+}
+
+/// What gives the same low bytes with less work: a conversion is not needed where only these are stored.
+fn low_bytes(expr: &Expr, stored: Option<u8>) -> &Expr {
+    match &expr.kind {
+        ExprKind::Convert { value, size, .. } if stored.is_some_and(|stored| stored <= *size) => {
+            low_bytes(value, stored)
+        }
+        _ => expr,
     }
 }
 

@@ -105,15 +105,15 @@ impl Lower<'_> {
         &mut self,
         slot: Slot,
         address: &Expr,
-        space: Space,
+        space: Option<Space>,
         max: u32,
     ) -> Result<Vreg, Error> {
         let address = self.value(address)?;
         let place = self.b.slot_address(slot, 0);
         let helper = match (self.context.features.probe_read_kernel, space) {
-            (false, _) => helper::PROBE_READ_STR,
-            (true, Space::User) => helper::PROBE_READ_USER_STR,
-            (true, Space::Kernel) => helper::PROBE_READ_KERNEL_STR,
+            (false, _) | (true, None) => helper::PROBE_READ_STR,
+            (true, Some(Space::User)) => helper::PROBE_READ_USER_STR,
+            (true, Some(Space::Kernel)) => helper::PROBE_READ_KERNEL_STR,
         };
         let args = [place.into(), (max + 1).into(), address.into()];
         Ok(self.b.helper(helper, &args))

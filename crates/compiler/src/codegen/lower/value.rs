@@ -89,6 +89,7 @@ impl Lower<'_> {
                 }),
             ExprKind::Text(_)
             | ExprKind::Bytes { .. }
+            | ExprKind::Elements(_)
             | ExprKind::Comm
             | ExprKind::ReadString { .. }
             | ExprKind::Stack { .. } => Err(Error::Malformed {

@@ -22,7 +22,10 @@ pub(crate) fn find(event: &str) -> Option<&'static Rule> {
 }
 
 /// `__task_state_index` of the kernel's `sched.h`, then its highest bit: what `prev_state` shows for a task that was not preempted.
+/// The commonest states come first.
 const PREV_STATE: &str = "preempt ? 0x100 \
+    : prev_state == 0x1 ? 0x1 \
+    : (prev_state | prev->exit_state) == 0 ? 0 \
     : (prev_state & 0x402) == 0x402 ? 0x80 \
     : (prev_state & 0x9000) != 0 ? 0x2 \
     : ((prev_state | prev->exit_state) & 0x40) != 0 ? 0x40 \

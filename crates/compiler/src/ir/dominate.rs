@@ -1,6 +1,6 @@
 //! Which blocks every path to a block passes; after Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm".
 
-use crate::ir::{BlockId, End, Function};
+use super::{BlockId, End, Function};
 use std::collections::HashMap;
 
 /// Immediate dominators of the reachable blocks.
@@ -43,6 +43,11 @@ impl Dominators {
         }
     }
 
+    /// Whether every path to `b` passes `a`; both reachable.
+    pub(crate) fn dominates(&self, a: BlockId, b: BlockId) -> bool {
+        self.common([a, b]) == Some(a)
+    }
+
     /// The last block that every path to any of these (reachable) blocks passes.
     pub(crate) fn common(&self, blocks: impl IntoIterator<Item = BlockId>) -> Option<BlockId> {
         let found: Vec<Option<usize>> = self.parents.iter().map(|p| Some(*p)).collect();
@@ -83,5 +88,6 @@ mod tests {
         assert_eq!(dominators.common([out, join]), Some(join));
         assert_eq!(dominators.common([out]), Some(out));
         assert_eq!(dominators.common([left, out]), Some(BlockId(0)));
+        assert!(dominators.dominates(join, out) && !dominators.dominates(left, join));
     }
 }

@@ -1,0 +1,261 @@
+//! Text all the way: what people write is parsed, checked, compiled, run in the interpreter, and what was recorded is what
+//! C would have computed.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+mod kernel;
+mod support;
+
+use kestrel_bpf::interp::Space as Memory;
+use kestrel_compiler::check::check;
+use kestrel_compiler::context::Context;
+use kestrel_compiler::lang::diag::{Style, render};
+use kestrel_compiler::lang::parse_events;
+use support::run::{Bench, Seen};
+
+const PREV: u64 = 0xffff_8880_0000_1000;
+const NEXT: u64 = 0xffff_8880_0000_2000;
+const SIGNAL: u64 = 0xffff_8880_0000_3000;
+const FILE: u64 = 0xffff_8880_0000_4000;
+const DENTRY: u64 = 0xffff_8880_0000_5000;
+const NAME: u64 = 0xffff_8880_0000_6000;
+const BUFFER: u64 = 0x7f00_0000_1000;
+
+/// A program for `text` on an event.
+#[track_caller]
+fn bench(text: &str, context: &Context) -> Bench {
+    let text = format!("e:x {text}");
+    let (probe, found) = parse_events(&text);
+    assert!(found.is_empty(), "{text}: {found:?}");
+    let (checked, found) = check(&probe, context, true);
+    let Some(checked) = checked else {
+        panic!("{}", render(&found, "x", &text, Style::default()));
+    };
+    let mut bench = Bench::new(&checked, context);
+    bench.machine.direct_kernel_reads = context.direct_loads;
+    bench
+}
+
+/// A struct in memory: values at offsets.
+fn bytes(size: usize, values: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut all = vec![0; size];
+    for (at, value) in values {
+        all[*at..at + value.len()].copy_from_slice(value);
+    }
+    all
+}
+
+/// Two tasks with what they point to, laid out as `kernel::types` says.
+fn with_tasks(bench: &mut Bench) {
+    for (at, pid, comm) in [(PREV, 42_i32, b"bash\0junk"), (NEXT, -7, b"kworker/0")] {
+        let task = bytes(
+            136,
+            &[
+                (0, &0x1002_u32.to_le_bytes()),
+                (4, &pid.to_le_bytes()),
+                (12, comm),
+                (32, &SIGNAL.to_le_bytes()),
+                (40, &NEXT.to_le_bytes()),
+                (56, &99_u64.to_le_bytes()),
+                // low 5, mid 1000, sign -3, last 1
+                (64, &(5_u64 | 1000 << 3 | 0b11101 << 32 | 1 << 63).to_le_bytes()),
+                (72, &[10, 0, 0, 0, 11, 0, 0, 0, 12, 0, 0, 0, 13, 0, 0, 0]),
+                (88, &1_u32.to_le_bytes()),
+            ],
+        );
+        bench.machine.add_memory(Memory::Kernel, at, &task);
+    }
+    let limit = (8 + 7 * 16, 77_u64.to_le_bytes());
+    let signal = bytes(264, &[(0, &3_i32.to_le_bytes()), (limit.0, &limit.1)]);
+    bench.machine.add_memory(Memory::Kernel, SIGNAL, &signal);
+}
+
+/// What `record(x = EXPRESSION)` records when `sched_switch` happens, directly and by probe reads.
+#[track_caller]
+fn switched(expression: &str) -> Seen {
+    let direct = kernel::switch();
+    let probed = Context {
+        direct_loads: false,
+        ..kernel::switch()
+    };
+    let [first, second] = [direct, probed].map(|context| {
+        let mut bench = bench(&format!("{{ $two = 2; record(x = {expression}) }}"), &context);
+        with_tasks(&mut bench);
+        bench.run(&[0, PREV, NEXT, 5]).row().get("x").clone()
+    });
+    assert_eq!(first, second, "{expression}");
+    first
+}
+
+#[test]
+fn walks_read_what_lies_there() {
+    for (expression, expected) in [
+        ("args.prev->pid", 42),
+        ("args.next->pid", -7),
+        ("args.prev->parent->pid", -7),
+        ("args.prev->signal->nr_threads", 3),
+        ("args.prev->signal->rlim[7].rlim_cur", 77),
+        ("args.prev->stime", 99),
+        ("args.prev->flags.low", 5),
+        ("args.prev->flags.mid", 1000),
+        ("args.prev->flags.sign", -3),
+        ("args.prev->flags.last", 1),
+        ("args.prev->numbers[3]", 13),
+        ("args.prev->numbers[$two]", 12),
+        ("args.prev->numbers[$two + 2]", 0),
+        ("args.prev->signal->rlim[$two + 5].rlim_cur", 77),
+        ("args.prev->kind == PIDTYPE_TGID", 1),
+        ("args.prev->kind == \"PIDTYPE_PID\"", 0),
+        ("args.prev_state + 0", 2),
+        ("args.next_prio", 125),
+        ("(args.prev->pid ? args.next : args.prev)->pid", -7),
+        ("*&args.prev->pid", 42),
+        ("((struct task_struct *)0)->pid", 0),
+    ] {
+        assert_eq!(switched(expression), Seen::Number(expected), "{expression}");
+    }
+    assert_eq!(switched("args.prev->comm"), Seen::Text("bash".to_owned()));
+    assert_eq!(switched("args.next_comm"), Seen::Text("kworker/0".to_owned()));
+}
+
+#[test]
+fn texts_compare_as_c_strings() {
+    for (expression, expected) in [
+        ("args.prev->comm == \"bash\"", 1),
+        ("args.prev->comm == \"bas\"", 0),
+        ("args.prev->comm == \"bashx\"", 0),
+        ("args.prev->comm != \"bash\"", 0),
+        ("args.next->comm == \"kworker/0\"", 1),
+        ("args.prev->comm == args.prev_comm", 1),
+        ("args.prev->comm == args.next->comm", 0),
+        ("\"kworker/0\" == args.prev->parent->comm", 1),
+        ("args.prev->comm == \"bash\" && args.prev->pid == 42 || 0", 1),
+        ("probe == \"sched:sched_switch\"", 1),
+    ] {
+        assert_eq!(switched(expression), Seen::Number(expected), "{expression}");
+    }
+}
+
+/// What `record(x = EXPRESSION)` records when `vfs_read(FILE, BUFFER, 10, 0x12345)` is called.
+#[track_caller]
+fn called(expression: &str) -> Seen {
+    let mut bench = bench(&format!("{{ record(x = {expression}) }}"), &kernel::kprobe());
+    let file = bytes(
+        40,
+        &[
+            (16, &DENTRY.to_le_bytes()),
+            (24, &4096_u64.to_le_bytes()),
+            (34, b"tail\0"),
+        ],
+    );
+    bench.machine.add_memory(Memory::Kernel, FILE, &file);
+    let name = NAME.to_le_bytes();
+    bench.machine.add_memory(
+        Memory::Kernel,
+        DENTRY,
+        &bytes(16, &[(0, &6_u32.to_le_bytes()), (8, &name)]),
+    );
+    bench.machine.add_memory(Memory::Kernel, NAME, b"passwd\0");
+    bench.machine.add_memory(Memory::User, BUFFER, b"hello\0");
+    let mut registers = [0; 21];
+    (registers[14], registers[13], registers[12], registers[11]) = (FILE, BUFFER, 10, 0x12345);
+    (registers[9], registers[8]) = (u64::MAX - 4, 1 << 63);
+    bench.run(&registers).row().get("x").clone()
+}
+
+#[test]
+fn arithmetic_is_that_of_c_in_64_bits() {
+    for (expression, expected) in [
+        ("arg2", 10),
+        ("args.flags", 0x2345),
+        ("(uint8)arg3", 0x45),
+        ("(int8)(arg3 | 0x80)", -59),
+        ("arg2 - 11 > 0", 1),
+        ("(int64)arg2 - 11 > 0", 0),
+        ("args.flags - 0x2346", -1),
+        ("(int64)arg4", -5),
+        ("(int64)arg4 / 2", -2),
+        ("(int64)arg4 % 3", -2),
+        ("(int64)arg4 >> 1", -3),
+        ("arg4 >> 1", (1 << 63) - 3),
+        ("arg4 / 2", (1 << 63) - 3),
+        ("arg4 < 5", 0),
+        ("(int64)arg4 < 5", 1),
+        ("(int32)arg4 < 0", 1),
+        ("(uint32)arg4", 0xffff_fffb),
+        ("arg2 / (arg2 - 10)", 0),
+        ("~arg2 & 0xff", 0xf5),
+        ("-arg2", -10),
+        ("!arg2", 0),
+        ("!!arg2", 1),
+        ("arg2 == 10 ? 3 : 4", 3),
+        ("arg2 ?: 4", 10),
+        ("arg5 ?: 4", 1 << 63),
+        ("(arg2 == 11) ?: 4", 4),
+        ("arg2 && 0 || arg2 > 9 && arg3 != 0", 1),
+        ("1 + 2 * arg2 << 1 | 1", 43),
+        ("arg2 == 10 == 1", 1),
+        ("(bool)arg2", 1),
+        ("arg0 + 8", i128::from(FILE) + 8),
+        ("(uint64)(args.file + 1)", i128::from(FILE) + 40),
+        ("(uint64)&args.file->f_pos", i128::from(FILE) + 24),
+        ("*(uint64 *)(arg0 + 24)", 4096),
+        ("((uint64 *)arg0)[3]", 4096),
+        ("((struct file *)arg0)->f_path.dentry->d_name.len", 6),
+        ("sizeof(struct file) + offsetof(struct file, f_path.dentry)", 56),
+        ("args.file->tail[1]", 0x61),
+        ("func == \"vfs_read\"", 1),
+        ("str(arg1) == \"hello\"", 1),
+        ("str(arg1, 3) == \"hel\"", 1),
+        ("str(arg1) == \"hel\"", 0),
+        ("str(args.file->f_path.dentry->d_name.name) != \"passwd\"", 0),
+        ("(arg2 > 5 ? \"big\" : \"small\") == \"big\"", 1),
+        ("4k + 1ms", 1_004_096),
+    ] {
+        assert_eq!(called(expression), Seen::Number(expected), "{expression}");
+    }
+    for (expression, expected) in [
+        ("str(arg1)", "hello"),
+        ("str(args.buf, 2)", "he"),
+        ("kstr(arg1)", ""),
+        ("str((char *)arg1)", "hello"),
+        ("str(uptr(arg1))", "hello"),
+        ("str(args.file->f_path.dentry->d_name.name)", "passwd"),
+        ("str(args.file->tail)", "tail"),
+        ("func", "vfs_read"),
+        ("\"fixed\"", "fixed"),
+    ] {
+        assert_eq!(
+            called(expression),
+            Seen::Text(expected.to_owned()),
+            "{expression}"
+        );
+    }
+}
+
+#[test]
+fn variables_branches_and_kinds_of_record() {
+    let text = "/arg2 > 1/ {
+        $n = arg2;
+        unroll(3) { $n += 2 }
+        if ($n > 20) { record(big = $n) } else if ($n == 16) { $n--; record(small = $n, arg3) } else { return }
+        let $k: uint8 = $n * 100;
+        record(wrapped = $k)
+    }";
+    let mut bench = bench(text, &kernel::kprobe());
+    let mut registers = [0; 21];
+    let mut run = |count: u64| {
+        registers[12] = count;
+        let rows = bench.run(&registers).rows();
+        let shown = rows
+            .iter()
+            .map(|r| (r.number, r.fields[0].0.clone(), r.fields[0].1.clone()));
+        shown
+            .map(|(number, name, value)| format!("{number} {name} {value:?}"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run(1), [""; 0]);
+    assert_eq!(run(10), ["2 small Number(15)", "3 wrapped Number(220)"]);
+    assert_eq!(run(11), [""; 0]);
+    assert_eq!(run(50), ["1 big Number(56)", "3 wrapped Number(224)"]);
+}

@@ -1,0 +1,26 @@
+//! The session's own description in kernel memory: metadata pages of the same kind as the ring's, so that a memory image explains itself.
+
+use crate::error::Result;
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
+use kestrel_kernel::mmap::{Access, Mapping};
+use kestrel_trace::ctf::{metadata, pages};
+use kestrel_trace::info::TraceInfo;
+use kestrel_trace::packet::PAGE;
+use std::os::fd::AsFd;
+
+/// Writes a trace's metadata into an array map, one page per element, page-aligned.
+///
+/// # Errors
+/// The kernel's, or when the events cannot be described.
+pub(super) fn create(info: &TraceInfo) -> Result<Map> {
+    let text = metadata::text(info)?;
+    let pages = pages::metadata_pages(&text, info.uuid);
+    let spec = MapSpec::new(MapKind::ARRAY, "kestrel_meta", 4, PAGE, pages.len() as u32)
+        .with_flags(sys::MAP_MMAPABLE);
+    let map = Map::create(&spec)?;
+    let mapping = Mapping::new(map.as_fd(), 0, pages.len() * PAGE as usize, Access::ReadWrite)?;
+    for (index, page) in pages.iter().enumerate() {
+        mapping.copy_in(index * PAGE as usize, page)?;
+    }
+    Ok(map)
+}

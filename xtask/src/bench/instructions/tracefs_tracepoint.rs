@@ -1,0 +1,11 @@
+//! A peer: the same call with its entry tracepoint recorded into the tracefs ring.
+
+use super::Row;
+
+pub(super) const ROW: Row = Row {
+    name: "tracefs-tracepoint",
+    about: "+ syscalls:sys_enter_getppid in the tracefs ring",
+    over: Some("getppid"),
+    promise: None,
+    line: "cd /sys/kernel/tracing && echo 1 > events/syscalls/sys_enter_getppid/enable && cost getppid",
+};

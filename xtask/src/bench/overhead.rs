@@ -1,0 +1,187 @@
+//! `cargo xtask bench overhead`: nanoseconds that recording adds to a system call on this machine, ours and the peers'
+//! side by side in one run. One process, pinned; rounds alternate between the rows and the best of each counts, because
+//! noise only ever adds.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, ExitCode, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use crate::{
+    artifact::{self, Profile},
+    install,
+};
+
+/// What every row runs: 30 batches of 10,000 calls, the best batch counts. A batch fits into a ring, and the pause between
+/// two is long enough to empty it: what is lost is cheaper than what is recorded.
+const LOAD: &str = "taskset -c 1 cost getppid 30 10000 20";
+
+/// Ring of every recorder, per CPU.
+const RING: &str = "4M";
+
+/// One way to record raw_syscalls:sys_enter with all its fields, for one process.
+struct Row {
+    name: &'static str,
+    /// A shell line whose last word on standard output is the cost of a call; LOAD, RING and DIR are replaced.
+    line: &'static str,
+    /// At most this much of what the row named adds.
+    promises: &'static [(f64, &'static str)],
+}
+
+/// The row that the others are read against.
+const BARE: &str = "bare";
+
+/// Everything measured, in the order in which it is printed.
+const ROWS: &[Row] = &[
+    Row {
+        name: BARE,
+        line: "LOAD",
+        promises: &[],
+    },
+    Row {
+        name: "tracefs ring",
+        line: "ring=/sys/kernel/tracing/instances/kestrel-bench && mkdir $ring \
+               && trap 'echo 0 > $ring/events/enable; rmdir $ring' EXIT \
+               && echo 4096 > $ring/buffer_size_kb && cd $ring/events/raw_syscalls/sys_enter \
+               && sh -c 'echo \"common_pid == $$\" > filter && echo 1 > enable && exec LOAD'",
+        promises: &[],
+    },
+    Row {
+        name: "perf record",
+        line: "perf record -q -m RING -e raw_syscalls:sys_enter -o DIR/perf.data -- LOAD",
+        promises: &[],
+    },
+    Row {
+        name: "kestrel refused",
+        line: "kestrel record --overwrite --buffer-size RING -e 'raw_syscalls:sys_enter /pid == 1/' -o DIR/r -- LOAD",
+        promises: &[],
+    },
+    Row {
+        name: "kestrel overwrite",
+        line: "kestrel record --overwrite --buffer-size RING -e raw_syscalls:sys_enter -o DIR/o -- LOAD",
+        promises: &[(0.60, "tracefs ring"), (0.20, "perf record")],
+    },
+    Row {
+        name: "kestrel stream",
+        line: "kestrel record --buffer-size RING -e raw_syscalls:sys_enter -o DIR/s -- LOAD",
+        promises: &[(0.60, "tracefs ring"), (0.20, "perf record")],
+    },
+];
+
+/// Measure nanoseconds per recorded event, beside tracefs and perf.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Rounds over all rows.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+}
+
+/// Measures, prints the table, judges the promises.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    install::ensure(install::TRACERS)?;
+    ensure!(
+        Path::new("/sys/kernel/tracing/events").exists(),
+        "tracefs is not mounted on /sys/kernel/tracing"
+    );
+    let programs = tempfile::tempdir().context("make a folder for the programs")?;
+    for program in artifact::base(Profile::Release)?.programs {
+        fs::copy(&program.path, programs.path().join(&program.name))?;
+    }
+    let mut best = vec![u64::MAX; ROWS.len()];
+    for round in 0..options.rounds.max(1) {
+        for (row, best) in ROWS.iter().zip(&mut best) {
+            let cost = row
+                .measure(programs.path())
+                .with_context(|| format!("round {round}, {}", row.name))?;
+            *best = cost.min(*best);
+        }
+    }
+    let costs: Vec<(&Row, u64)> = ROWS.iter().zip(best).collect();
+    print(&costs);
+    Ok(if ROWS.iter().all(|row| kept(row, &costs)) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+impl Row {
+    /// Nanoseconds per call with this recorder at work.
+    fn measure(&self, programs: &Path) -> Result<u64> {
+        let scratch = tempfile::tempdir().context("make a folder for traces")?;
+        let folder = scratch.path().display().to_string();
+        let line = self
+            .line
+            .replace("LOAD", LOAD)
+            .replace("RING", RING)
+            .replace("DIR", &folder);
+        let path = std::env::var("PATH").unwrap_or_default();
+        let output = Command::new("sh")
+            .args(["-c", &line])
+            .env("PATH", format!("{}:{path}", programs.display()))
+            .stdin(Stdio::null())
+            .output()
+            .context("run sh")?;
+        let (out, err) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        ensure!(output.status.success(), "{line}: {}: {err}", output.status);
+        let cost = out.split_whitespace().rev().find_map(|word| word.parse().ok());
+        cost.with_context(|| format!("{line}: a number in {out:?}"))
+    }
+}
+
+/// What a row adds to the bare call.
+fn added(name: &str, costs: &[(&Row, u64)]) -> f64 {
+    let cost = |name: &str| {
+        costs
+            .iter()
+            .find(|(row, _)| row.name == name)
+            .map_or(f64::NAN, |(_, cost)| *cost as f64)
+    };
+    cost(name) - cost(BARE)
+}
+
+fn ratios<'a>(row: &'a Row, costs: &'a [(&Row, u64)]) -> impl Iterator<Item = (f64, f64, &'static str)> + 'a {
+    row.promises
+        .iter()
+        .map(|(at_most, peer)| (added(row.name, costs) / added(peer, costs), *at_most, *peer))
+}
+
+fn kept(row: &Row, costs: &[(&Row, u64)]) -> bool {
+    ratios(row, costs).all(|(ratio, at_most, _)| ratio <= at_most)
+}
+
+fn print(costs: &[(&Row, u64)]) {
+    println!(
+        "raw_syscalls:sys_enter of one process, all fields, {RING} rings; ns per getppid, best of all rounds"
+    );
+    for (row, cost) in costs {
+        let added = added(row.name, costs);
+        let told: Vec<String> = ratios(row, costs)
+            .map(|(ratio, at_most, peer)| format!("{ratio:.2} of {peer} (promised {at_most})"))
+            .collect();
+        println!("{:<20} {cost:>6} {added:>+7.0}  {}", row.name, told.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promises_are_about_what_is_added() {
+        let row = |name| ROWS.iter().find(|row| row.name == name).unwrap();
+        let (bare, tracefs, perf) = (row(BARE), row("tracefs ring"), row("perf record"));
+        let ours = row("kestrel stream");
+        let costs = |cost| [(bare, 100), (tracefs, 400), (perf, 1100), (ours, cost)];
+        assert!(kept(ours, &costs(280)));
+        assert!(!kept(ours, &costs(281)));
+        assert!(!kept(ours, &costs(301)));
+    }
+}
