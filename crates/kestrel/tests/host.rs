@@ -69,7 +69,11 @@ fn read(path: &Path) -> u64 {
     let mut count = 0;
     while let Some(record) = reader.next().unwrap() {
         let last = last.entry(record.cpu).or_default();
-        assert!(record.time_ns >= *last, "time runs backwards on CPU {}", record.cpu);
+        assert!(
+            record.time_ns >= *last,
+            "time runs backwards on CPU {}",
+            record.cpu
+        );
         *last = record.time_ns;
         assert_eq!(record.pid, std::process::id());
         count += 1;

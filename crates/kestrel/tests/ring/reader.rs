@@ -1,6 +1,8 @@
 //! Writer and reader at once: nothing lost, nothing doubled, wherever the reader looks; rings that came round; writers that never finish.
 
-use crate::support::{Attempts, Bench, Got, Reader, Shape, VARIABLE, check_overwrite, check_stream, contents};
+use crate::support::{
+    Attempts, Bench, Got, Reader, Shape, VARIABLE, check_overwrite, check_stream, contents,
+};
 use kestrel::buffer::layout::Mode;
 use kestrel_bpf::interp::Machine;
 use kestrel_trace::decode::EventTable;
@@ -34,7 +36,9 @@ impl Seen {
 
     /// Drains only, as `record` does.
     fn drain(&mut self, machine: &mut Machine, reader: &mut Reader) {
-        reader.with(machine, |ring| ring.drain(0, &mut self.pages)).unwrap();
+        reader
+            .with(machine, |ring| ring.drain(0, &mut self.pages))
+            .unwrap();
     }
 }
 
