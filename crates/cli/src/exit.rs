@@ -131,6 +131,8 @@ fn of_kernel(error: &Kernel, message: String) -> Failure {
         {
             of_permission(failure)
         }
+        Kernel::System { action: "mount", .. } => failure(Exit::Feature)
+            .hint("Kestrel reads the kernel's list of events there: `mount -t tracefs nodev /sys/kernel/tracing`, if this kernel has tracefs at all"),
         Kernel::Unavailable { .. } => failure(Exit::Feature).hint("`kestrel doctor` shows what this kernel can do"),
         Kernel::Load { .. } | Kernel::Unresolved { .. } | Kernel::Format { .. } => failure(Exit::Internal),
         Kernel::Argument { .. } => failure(Exit::Usage),
@@ -166,8 +168,13 @@ fn of_trace(error: &Trace, message: String) -> Failure {
         _ if error.kind() == Some(ErrorKind::StorageFull) => {
             failure.hint("the disk is full: free some space, or record elsewhere with -o")
         }
-        Trace::Occupied { .. } => failure.hint("only an old trace is replaced: choose another directory with -o"),
-        Trace::Io { action: "open trace", .. } | Trace::NoMetadata { .. } => {
+        Trace::Occupied { .. } => {
+            failure.hint("only an old trace is replaced: choose another directory with -o")
+        }
+        Trace::Io {
+            action: "open trace", ..
+        }
+        | Trace::NoMetadata { .. } => {
             failure.hint("`kestrel record -o DIR -e EVENT` makes one; its directory is the argument")
         }
         _ => failure,
@@ -192,7 +199,10 @@ impl From<std::io::Error> for Failure {
         if error.kind() == ErrorKind::BrokenPipe {
             return Self::reader_gone();
         }
-        Self::new(Exit::Failed, format!("cannot write to the standard output: {error}"))
+        Self::new(
+            Exit::Failed,
+            format!("cannot write to the standard output: {error}"),
+        )
     }
 }
 
@@ -223,7 +233,10 @@ mod tests {
     fn a_reader_that_went_away_is_no_failure() {
         let failure = Failure::from(std::io::Error::from(ErrorKind::BrokenPipe));
         assert_eq!((failure.exit, failure.message.as_str()), (Exit::Done, ""));
-        assert_eq!(Failure::from(std::io::Error::from(ErrorKind::StorageFull)).exit, Exit::Failed);
+        assert_eq!(
+            Failure::from(std::io::Error::from(ErrorKind::StorageFull)).exit,
+            Exit::Failed
+        );
     }
 
     #[test]

@@ -111,7 +111,12 @@ pub(crate) fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
 /// That a program does not exist shows only at its exec; it is better said before an old trace makes place for a new one.
 fn find(program: &str) -> Result<(), Failure> {
     use std::os::unix::fs::PermissionsExt;
-    let fails = |why: String| Err(Failure::new(Exit::Failed, format!("cannot run `{program}`: {why}")));
+    let fails = |why: String| {
+        Err(Failure::new(
+            Exit::Failed,
+            format!("cannot run `{program}`: {why}"),
+        ))
+    };
     if !program.contains('/') {
         let path = std::env::var_os("PATH").unwrap_or_default();
         if std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
@@ -121,7 +126,9 @@ fn find(program: &str) -> Result<(), Failure> {
     }
     match std::fs::metadata(program) {
         Ok(file) if file.is_dir() => fails("it is a directory".to_owned()),
-        Ok(file) if file.permissions().mode() & 0o111 == 0 => fails("it is not executable (chmod +x)".to_owned()),
+        Ok(file) if file.permissions().mode() & 0o111 == 0 => {
+            fails("it is not executable (chmod +x)".to_owned())
+        }
         Ok(_) => Ok(()),
         Err(error) => fails(error.to_string()),
     }
@@ -174,8 +181,11 @@ pub(crate) fn plan(selection: &Selection, request: &Request, catalog: &Catalog) 
     if let Some(pid) = selection.pid
         && !catalog.host().path(format!("/proc/{pid}")).exists()
     {
-        return Err(Failure::new(Exit::Failed, format!("cannot trace process {pid}: there is no such process"))
-            .hint("`pgrep NAME` gives the numbers of running processes"));
+        return Err(Failure::new(
+            Exit::Failed,
+            format!("cannot trace process {pid}: there is no such process"),
+        )
+        .hint("`pgrep NAME` gives the numbers of running processes"));
     }
     let plan = kestrel::plan::plan(request, catalog)?;
     for (text, warning) in &plan.warnings {

@@ -73,7 +73,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     Err(Failure::new(
         Exit::Failed,
-        format!("this kernel has no event that matches {}", options.patterns.join(" ")),
+        format!(
+            "this kernel has no event that matches {}",
+            options.patterns.join(" ")
+        ),
     )
     .hint("put patterns into quotes; `kestrel list '*word*'` finds events with a word in their name"))
 }

@@ -149,9 +149,12 @@ fn nap_until(nap: Duration, deadline: Option<Instant>, mut child: Option<&mut Ch
 
 /// The command's status, once it has ended.
 pub(super) fn ended(child: &mut Child) -> Result<Option<ExitStatus>, Failure> {
-    child
-        .try_wait()
-        .map_err(|error| Failure::new(Exit::Internal, format!("cannot ask for the command's status: {error}")))
+    child.try_wait().map_err(|error| {
+        Failure::new(
+            Exit::Internal,
+            format!("cannot ask for the command's status: {error}"),
+        )
+    })
 }
 
 /// A command that still runs when tracing ends is asked to end; Ctrl-C on the terminal reached it already.

@@ -195,7 +195,10 @@ impl Catalog {
             let kinds: Vec<&str> = KINDS.iter().map(|k| k.name()).collect();
             return Error::WrongShape {
                 wanted: text,
-                shape: format!("KIND:NAME, with one of the kinds {}; or GROUP:EVENT for a tracepoint", kinds.join(", ")),
+                shape: format!(
+                    "KIND:NAME, with one of the kinds {}; or GROUP:EVENT for a tracepoint",
+                    kinds.join(", ")
+                ),
             };
         }
         kind::nothing_matches("event", &text, near)

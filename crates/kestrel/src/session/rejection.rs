@@ -157,10 +157,7 @@ processed 3 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_stat
     #[test]
     fn code_from_no_part_of_the_text_blames_none() {
         let mut code = code();
-        code.lines[1].source = SourceRange {
-            start: 500,
-            end: 600,
-        };
+        code.lines[1].source = SourceRange { start: 500, end: 600 };
         let rejection = rejection(LOG, &code);
         assert!(rejection.diagnostic.message.contains("no part of this text"));
         assert_eq!(rejection.diagnostic.span, whole(SOURCE));
@@ -168,7 +165,10 @@ processed 3 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_stat
 
     #[test]
     fn a_log_of_nonsense_is_still_quoted() {
-        let rejection = rejection("BPF program is too large. Processed 1000001 insn\n", &Code::default());
+        let rejection = rejection(
+            "BPF program is too large. Processed 1000001 insn\n",
+            &Code::default(),
+        );
         assert!(
             rejection.diagnostic.hints[0].contains("too large"),
             "{:?}",

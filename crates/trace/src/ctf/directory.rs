@@ -79,7 +79,9 @@ pub fn open(path: &Path) -> Result<Trace> {
     let mut packets = 0;
     for name in stream_names(path).map_err(Error::io("read directory", path))? {
         let file = File::open(path.join(&name)).map_err(Error::io("open", path.join(&name)))?;
-        let bytes = file.metadata().map_err(Error::io("read the size of", path.join(&name)))?;
+        let bytes = file
+            .metadata()
+            .map_err(Error::io("read the size of", path.join(&name)))?;
         packets += bytes.len().div_ceil(u64::from(PAGE));
         streams.push((name, file));
     }
