@@ -100,6 +100,18 @@ pub enum EventNumber {
     Constant(u16),
     /// `bpf_get_attach_cookie`: one program serves many events.
     Cookie,
+    /// One program serves many events, told apart by the value of [`Context::selector`]: an external array map of `u16` gives the number,
+    /// 0 where the event is not wanted.
+    Selected,
+}
+
+/// How one program tells many events apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    /// An expression over the event's fields.
+    pub value: String,
+    /// The external map: an array of `u16`.
+    pub map: String,
 }
 
 /// What this kernel's BPF can do, found by trying.
@@ -128,6 +140,8 @@ pub struct Context {
     pub program: ProgramKind,
     /// The number in record headers.
     pub number: EventNumber,
+    /// With [`EventNumber::Selected`]: an expression over the fields, like a field rule, that is the index into the map.
+    pub selector: Option<Selector>,
     /// Values the event carries.
     pub fields: Vec<EventField>,
     /// `arg0`…`arg9`, where the event has positional arguments.

@@ -1,13 +1,15 @@
 //! Generated programs run in the interpreter; what they recorded is read back by the trace crate's decoder.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
 mod support;
 
 use kestrel_bpf::interp::Space as Memory;
 use kestrel_compiler::check::tree::*;
-use kestrel_compiler::context::EventNumber;
+use kestrel_compiler::context::{EventNumber, Selector};
 use kestrel_trace::layout::{FieldType, Space};
 use support::bump::Bump;
-use support::run::{Bench, Seen};
+use support::run::{Bench, SELECTED, Seen};
 use support::tree::*;
 
 const KERNEL: u64 = 0xffff_8880_1000_0000;
@@ -28,6 +30,28 @@ fn a_record_carries_number_pid_tid_and_arguments() {
     assert_eq!((row.number, row.pid, row.tid), (7, 1200, 1234));
     assert_eq!(row.number("nr"), -5);
     assert_eq!(row.number("regs"), 0xffff_ffff_0000_0001);
+}
+
+#[test]
+fn a_set_of_events_is_told_apart_by_a_value() {
+    let mut context = context();
+    context.number = EventNumber::Selected;
+    context.selector = Some(Selector {
+        value: "id".to_owned(),
+        map: "numbers".to_owned(),
+    });
+    let mut checked = probe(None, vec![record(vec![("x", int(8, false), arg(0))])]);
+    checked.selector = Some(arg(1));
+    let mut bench = Bench::new(&checked, &context);
+    let numbers = bench.numbers.unwrap();
+    bench
+        .machine
+        .set_value(numbers, &5u32.to_le_bytes(), 0, &SELECTED.to_le_bytes());
+    // Wanted, known but not wanted, beyond the map.
+    let row = bench.run(&[9, 5]).row();
+    assert_eq!((row.number, row.number("x")), (SELECTED, 9));
+    assert!(bench.run(&[9, 4]).rows().is_empty());
+    assert!(bench.run(&[9, 16]).rows().is_empty());
 }
 
 #[test]
@@ -221,7 +245,8 @@ fn stacks_and_strings_share_a_record() {
         let mut bench = Bench::new(&probe(None, stacks(max)), &context());
         assert_eq!(bench.program.maps.len() == 2, max == 127, "{}", bench.listing());
         bench.machine.add_memory(Memory::User, USER, b"hello\0");
-        bench.machine.environment.kernel_stack = vec![1, 2, 3];
+        // The program and the kernel's call of it come first on a raw tracepoint.
+        bench.machine.environment.kernel_stack = vec![0xb, 0xf, 1, 2, 3];
         bench.machine.environment.user_stack = (0..300).collect();
         let row = bench.run(&[USER]).row();
         assert_eq!(*row.get("kstack"), Seen::Stack(vec![1, 2, 3]));

@@ -1,6 +1,6 @@
 //! From text to BPF: whatever the checker accepts in its golden file compiles, and some programs are shown whole.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 mod kernel;
 mod support;

@@ -1,5 +1,7 @@
 //! Arbitrary expressions over context fields and kernel memory: what generated code records equals what Rust computes directly.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
 mod support;
 
 use kestrel_bpf::interp::Space as Memory;

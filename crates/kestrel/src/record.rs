@@ -9,6 +9,7 @@ use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory::{self, Directory};
 use kestrel_trace::ctf::write::{Writer, Written};
+use kestrel_trace::decode::EventTable;
 use kestrel_trace::layout::{FieldType, Space};
 use kestrel_trace::process::{Learner, Processes};
 use kestrel_trace::summary::{EventCount, Summary};
@@ -30,6 +31,9 @@ pub struct Recorder {
     clocks: ClockPair,
     begun: Instant,
     ended: Option<Duration>,
+    /// Pages in which a writer never finished, and records behind such places.
+    unfinished: u64,
+    torn: u64,
 }
 
 /// What came of a recording.
@@ -41,6 +45,8 @@ pub struct Recorded {
     pub written: Written,
     /// What was counted.
     pub summary: Summary,
+    /// Masked, still attached: dropping it detaches, which takes the kernel a while for some kinds of events.
+    pub session: Session,
 }
 
 impl Recorded {
@@ -66,6 +72,8 @@ impl Recorder {
             clocks: ClockPair::now(),
             begun: Instant::now(),
             ended: None,
+            unfinished: 0,
+            torn: 0,
         })
     }
 
@@ -111,14 +119,13 @@ impl Recorder {
         self.session.deactivate();
         self.ended = Some(self.begun.elapsed());
         self.settle();
+        let events = EventTable::new(self.session.classes().iter().cloned());
         for cpu in self.session.ring().cpus() {
             self.pages.clear();
             let ring = self.session.ring_mut();
-            ring.skip_overwritten(cpu);
-            ring.drain(cpu, &mut self.pages)?;
-            if let Some(last) = ring.last(cpu, procfs::monotonic())? {
-                self.pages.extend_from_slice(&last);
-            }
+            let rest = ring.rest(cpu, procfs::monotonic(), &events, &mut self.pages)?;
+            self.unfinished += rest.unfinished;
+            self.torn += rest.torn;
             self.writer.append(0, cpu, &self.pages)?;
         }
         Ok(())
@@ -136,7 +143,8 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording (a long one takes a while: `progress` is told how far it is): counts what each event lost, finds names for the addresses and processes in it, detaches.
+    /// Ends the recording (a long one takes a while: `progress` is told how far it is): counts what each event lost, finds names for the
+    /// addresses and processes in it. What it returns holds the masked session: drop it to detach.
     ///
     /// # Errors
     /// When the trace cannot be read back or the rest not be written; the packets stay.
@@ -160,12 +168,18 @@ impl Recorder {
                 missed.count, missed.event
             ));
         }
+        if self.unfinished > 0 {
+            summary.notes.push(format!(
+                "{} pages hold a record that was never finished; {} records behind it cannot be read",
+                self.unfinished, self.torn
+            ));
+        }
         let written = self.writer.finish(&summary, &seen.symbols, &seen.processes)?;
-        self.session.detach();
         Ok(Recorded {
             path: self.path,
             written,
             summary,
+            session: self.session,
         })
     }
 

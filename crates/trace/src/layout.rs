@@ -9,6 +9,9 @@ use std::sync::Arc;
 /// Bytes before the payload: event header (8) and common context, pid and tid (8).
 pub const PAYLOAD: u32 = 16;
 
+/// Name of a field that only fills room; nobody is shown it.
+pub const UNUSED: &str = "_unused";
+
 /// How an integer is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
@@ -162,6 +165,11 @@ impl Layout {
     /// The fields in reading order.
     pub fn fields(&self) -> &[Field] {
         &self.fields
+    }
+
+    /// The fields that people are shown: all but those that only fill room.
+    pub fn shown(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|field| field.name != UNUSED)
     }
 
     /// The variable fields in the order in which their elements stand in the tail: stacks, then strings.

@@ -22,14 +22,13 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The fields with their values, in reading order.
+    /// The fields with their values, in reading order; what only fills room is left out.
     pub fn fields(&self) -> impl Iterator<Item = (&'a Field, Value<'a>)> + use<'a> {
         let record = *self;
         record
             .event
             .layout
-            .fields()
-            .iter()
+            .shown()
             .map(move |field| (field, record.value(field)))
     }
 

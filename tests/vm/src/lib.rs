@@ -12,6 +12,7 @@ use std::{
 };
 
 pub mod protocol;
+pub mod recording;
 
 /// Where tracefs is mounted in a guest.
 pub const TRACEFS: &str = "/sys/kernel/tracing";
@@ -35,7 +36,10 @@ impl Run {
     ///
     /// # Panics
     /// With everything the program said, when it did not exit with 0.
-    #[must_use]
+    #[allow(
+        clippy::must_use_candidate,
+        reason = "that it succeeded may be all that matters"
+    )]
     pub fn success(self) -> String {
         assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.out, self.err);
         self.out

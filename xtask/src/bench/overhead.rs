@@ -56,6 +56,11 @@ const ROWS: &[Row] = &[
         promises: &[],
     },
     Row {
+        name: "kestrel refused",
+        line: "kestrel record --overwrite --buffer-size RING -e 'raw_syscalls:sys_enter /pid == 1/' -o DIR/r -- LOAD",
+        promises: &[],
+    },
+    Row {
         name: "kestrel overwrite",
         line: "kestrel record --overwrite --buffer-size RING -e raw_syscalls:sys_enter -o DIR/o -- LOAD",
         promises: &[(0.60, "tracefs ring"), (0.20, "perf record")],
@@ -171,9 +176,9 @@ mod tests {
 
     #[test]
     fn promises_are_about_what_is_added() {
-        let [bare, tracefs, perf, ours, _] = ROWS else {
-            panic!("five rows")
-        };
+        let row = |name| ROWS.iter().find(|row| row.name == name).unwrap();
+        let (bare, tracefs, perf) = (row(BARE), row("tracefs ring"), row("perf record"));
+        let ours = row("kestrel stream");
         let costs = |cost| [(bare, 100), (tracefs, 400), (perf, 1100), (ours, cost)];
         assert!(kept(ours, &costs(280)));
         assert!(!kept(ours, &costs(281)));

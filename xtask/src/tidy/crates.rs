@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("kestrel-cli", &["kestrel", "kestrel-trace"]),
     ("testkit", &["kestrel-bpf", "kestrel-trace", "kestrel-compiler"]),
-    ("vm-tests", &[]),
+    ("vm-tests", &["kestrel-kernel"]),
     ("xtask", &["vm-tests"]),
 ];
 

@@ -75,6 +75,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             "attached {programs} programs {:.1} ms after the start",
             begun.elapsed().as_secs_f64() * 1e3
         );
+        for detour in session.detours() {
+            eprintln!("  {} by {}: {}", detour.event, detour.way, detour.why);
+        }
     }
     let mut recorder = Recorder::create(session, &options.output, true)?;
     recorder.start();

@@ -101,6 +101,11 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// What tells the events of one program apart.
+    pub(super) fn selector(&mut self, value: &str, span: Span) -> Checked<Expr> {
+        self.rule("(selector)", value, Type::U64, span)
+    }
+
     /// The value of a field rule, in the words of the event's other fields.
     fn rule(&mut self, name: &str, rule: &str, ty: Type, span: Span) -> Checked<Expr> {
         if self.rules.iter().any(|n| n == name) {

@@ -48,6 +48,10 @@ pub fn check(
     record_default: bool,
 ) -> (Option<CheckedProbe>, Vec<Diagnostic>) {
     let mut checker = Checker::new(context);
+    let selector = context
+        .selector
+        .as_ref()
+        .map(|s| checker.selector(&s.value, probe.span));
     let predicate = probe.predicate.as_ref().map(|p| checker.condition(p));
     let body = match &probe.block {
         Some(block) => checker.block(block),
@@ -59,9 +63,10 @@ pub fn check(
     } = checker;
     found.sort_by_key(|d| d.span.start);
     found.truncate(FINDINGS);
-    let checked = match (predicate.transpose(), has_errors(&found)) {
-        (Ok(predicate), false) => Some(CheckedProbe {
+    let checked = match (predicate.transpose(), selector.transpose(), has_errors(&found)) {
+        (Ok(predicate), Ok(selector), false) => Some(CheckedProbe {
             predicate,
+            selector,
             body,
             variables,
         }),

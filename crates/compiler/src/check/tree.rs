@@ -16,6 +16,8 @@ pub struct CheckedProbe {
     pub predicate: Option<Expr>,
     /// In source order.
     pub body: Vec<Statement>,
+    /// With [`crate::context::EventNumber::Selected`]: the index into the map of numbers, a scalar.
+    pub selector: Option<Expr>,
     /// Scratch variables by [`VariableId`]; each holds one 64-bit register, zero at the start.
     pub variables: Vec<Variable>,
 }

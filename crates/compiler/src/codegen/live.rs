@@ -42,7 +42,7 @@ pub(crate) struct Live {
     pub(crate) stretches: Vec<Vec<Range>>,
     /// By register: from the first stretch to the last one; `None` for those that never occur.
     pub(crate) ranges: Vec<Option<Range>>,
-    /// Reads and writes, more for those in loops, by register.
+    /// Reads and writes by register: those in loops count double, those in cold blocks little.
     pub(crate) weights: Vec<u32>,
     /// What each loop covers.
     pub(crate) loops: Vec<Range>,
@@ -87,7 +87,7 @@ impl Set {
 impl Live {
     /// Analyses the reachable blocks.
     pub(crate) fn of(function: &Function) -> Self {
-        let order = code_order(function);
+        let (order, warm) = code_order(function);
         let mut first = Vec::with_capacity(order.len());
         let mut next = 1;
         for id in &order {
@@ -102,7 +102,7 @@ impl Live {
             order,
             first,
         };
-        live.find_stretches(function);
+        live.find_stretches(function, warm);
         live.ranges = live
             .stretches
             .iter()
@@ -111,7 +111,7 @@ impl Live {
         live
     }
 
-    fn find_stretches(&mut self, function: &Function) {
+    fn find_stretches(&mut self, function: &Function, warm: usize) {
         let (ins, outs) = flow(function, &self.order);
         if let Some(context) = function.context {
             let end = if ins[0].contains(context) { 4 } else { 2 };
@@ -122,10 +122,10 @@ impl Live {
         for (at, id) in self.order.clone().into_iter().enumerate() {
             let block = function.block(id);
             let (from, end) = (self.first[at], self.first[at] + block.insts.len() as u32);
-            let weight = if self.loops.iter().any(|l| l.covers(from * 4)) {
-                8
-            } else {
-                1
+            let weight = match self.loops.iter().any(|l| l.covers(from * 4)) {
+                _ if at >= warm => 1,
+                false => 64,
+                true => 128,
             };
             for v in outs[at].iter() {
                 ends[v.0 as usize] = end * 4 + 3;
@@ -168,8 +168,9 @@ impl Live {
     }
 }
 
-/// Reverse postorder with cold blocks, and those that only cold ones lead to, moved to the end.
-fn code_order(function: &Function) -> Vec<BlockId> {
+/// Reverse postorder with cold blocks, and those that only cold ones lead to, moved to the end; also
+/// the number of the others.
+fn code_order(function: &Function) -> (Vec<BlockId>, usize) {
     let order = function.order();
     // A block is warm if it is not marked and the entry or a warm block leads to it.
     let mut warm = vec![false; function.blocks.len()];
@@ -192,8 +193,9 @@ fn code_order(function: &Function) -> Vec<BlockId> {
         }
     }
     let (mut code, cold): (Vec<_>, Vec<_>) = order.into_iter().partition(|id| warm[id.0 as usize]);
+    let warm = code.len();
     code.extend(cold);
-    code
+    (code, warm)
 }
 
 /// Registers needed at the start and at the end of each block.

@@ -195,6 +195,7 @@ impl Spills {
         fresh
     }
 
+    /// Stores from a register always: of an immediate the verifier of kernels before 6.3 forgets the value.
     fn store(&mut self, function: &mut Function, slot: Slot, value: Vreg, span: SourceRange) -> [Inst; 2] {
         let base = function.vreg();
         self.stored.insert(base);

@@ -149,6 +149,7 @@ fn context(name: &str, program: ProgramKind, types: &Types) -> Context {
         function: None,
         program,
         number: EventNumber::Constant(1),
+        selector: None,
         fields: vec![],
         arguments: vec![],
         return_value: None,

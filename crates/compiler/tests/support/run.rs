@@ -16,9 +16,14 @@ pub struct Bench {
     pub program: Program,
     pub machine: Machine,
     bump: MapRef,
+    /// Numbers of the events of a set, by selector.
+    pub numbers: Option<MapRef>,
     number: EventNumber,
     sent: u64,
 }
+
+/// The number that tests give to the one event of a set that is wanted.
+pub const SELECTED: u16 = 77;
 
 /// One field's value, for comparing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +51,14 @@ impl Bench {
     pub fn with_sink(probe: &CheckedProbe, context: &Context, sink: Bump) -> Self {
         let program = kestrel_compiler::compile(probe, context, &sink).expect("compiles");
         let mut machine = Machine::new();
-        let mut bump = MapRef(u32::MAX);
+        let (mut bump, mut numbers) = (MapRef(u32::MAX), None);
         for map in &program.maps {
             match map {
                 MapUse::External(name) => {
+                    if context.selector.as_ref().is_some_and(|s| s.map == *name) {
+                        numbers = Some(machine.add_map(interp::MapKind::Array { entries: 16 }, 4, 2));
+                        continue;
+                    }
                     assert_eq!(name, bump::MAP);
                     bump = machine.add_map(interp::MapKind::Array { entries: 1 }, 4, bump::VALUE);
                 }
@@ -66,6 +75,7 @@ impl Bench {
             program,
             machine,
             bump,
+            numbers,
             number: context.number,
             sent: 0,
         }
@@ -98,6 +108,7 @@ impl Bench {
         let first = match self.number {
             EventNumber::Constant(number) => number,
             EventNumber::Cookie => self.machine.environment.cookie as u16,
+            EventNumber::Selected => SELECTED,
         };
         let classes = self
             .program

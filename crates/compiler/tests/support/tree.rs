@@ -148,6 +148,7 @@ pub fn record(fields: Vec<(&str, FieldType, Expr)>) -> Statement {
 
 pub fn probe(predicate: Option<Expr>, body: Vec<Statement>) -> CheckedProbe {
     CheckedProbe {
+        selector: None,
         predicate,
         body,
         variables: Vec::new(),
@@ -161,6 +162,7 @@ pub fn context() -> Context {
         function: None,
         program: ProgramKind::RawTracepoint,
         number: EventNumber::Constant(7),
+        selector: None,
         fields: Vec::new(),
         arguments: Vec::new(),
         return_value: None,

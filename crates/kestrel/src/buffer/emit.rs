@@ -5,19 +5,34 @@
 //!                       │
 //!          record fits in the page?
 //!         yes │                 │ no (rare)
-//!             │        stream mode: next page read already? ── no ──► count as refused
+//!             │        next page free? ── no ──► count as refused
 //!             │                 │ yes
-//!      cas position     cas position to the next page
-//!             │         seal the page just left: end time, content size, unused rest
-//!             │         open the next one: begin time, sequence number
+//!       announce time      announce time
+//!       cas position       cas position to the next page
+//!             │            seal the page just left: end time, content size, unused rest
+//!             │            open the next one: begin time, committed, sequence number last
 //!             └────────┬────────┘
-//!                 header, then the caller's fields, then committed += length
+//!          reserved time, header without number, the caller's fields, number, then committed += length
 //! ```
 //!
-//! Interrupts and NMIs on the same CPU run this code between any two of its instructions. Whoever wins the compare-and-swap owns
-//! the bytes it moved over; losing it means that somebody nested came first, and a new time is taken, so times never run
-//! backwards within a ring. A page's committed word only grows (see `kestrel_trace::packet`): its owner takes the
-//! value left from the page's last use, *read before the swap*, off again, so that records of nested writers count whether they come before or after.
+//! Interrupts and NMIs on the same CPU run this code between any two of its instructions, and so may another task where a writer can
+//! be preempted. Whoever wins the compare-and-swap owns the bytes it moved over; losing it means that somebody else came first, and a
+//! new time is taken.
+//!
+//! *Times* never run backwards within a ring, although an NMI's clock may be ahead of what is read after it (kernel/time/timekeeping.c,
+//! `ktime_get_mono_fast_ns`): a time is at least what was announced and what was reserved. Either word alone can be set back by a writer that
+//! was interrupted between reading and writing it: the first only before its swap, which then fails, and the second only after, when the first
+//! holds what the interrupter wrote. (Both at once: a writer interrupted in the first gap by one interrupted in the second by an
+//! NMI whose clock was so far ahead that it still is when all have returned. A clock that is only slewed is not.)
+//!
+//! *A page's committed word* only grows within one use (see `kestrel_trace::packet`): its opener takes the value left from the last
+//! use, read before the swap, off again, so that records of nested writers count whether they come before or after. The sequence number
+//! comes last: while it is old, the committed word may be, too, and nobody takes the page for whole.
+//!
+//! *The next page is free* when it has been read (stream mode), or when its last use is whole (overwrite mode): a ring that comes round to
+//! a page in which an interrupted or preempted writer still works refuses records until that one has finished.
+//!
+//! *A record's number* is 0, which no event has, until the record is committed: an unfinished one is never taken for an event.
 
 use super::layout::{COUNTER, Geometry, Mode, offset};
 use kestrel_bpf::helper;
@@ -97,54 +112,81 @@ impl RingSink {
         }
     }
 
-    /// The time of this attempt, never before the newest reservation's: an NMI may read a clock that is being adjusted.
+    /// The time of this attempt, not before any that was announced or reserved.
     fn time(&self, b: &mut Builder, region: Vreg, time: Vreg) {
         let now = b.helper(helper::KTIME_GET_NS, &[]);
         b.assign(time, now);
-        let last = b.load(Width::B8, region, offset::LAST_TIME as i16);
-        let (back, on) = (b.cold_block(), b.block());
-        b.branch(Condition::Less, time, last, back, on);
-        b.switch_to(back);
-        b.assign(time, last);
-        b.jump(on);
-        b.switch_to(on);
+        for word in [offset::ANNOUNCED, offset::RESERVED] {
+            let before = b.load(Width::B8, region, word as i16);
+            let (back, on) = (b.cold_block(), b.block());
+            b.branch(Condition::Less, time, before, back, on);
+            b.switch_to(back);
+            b.assign(time, before);
+            b.jump(on);
+            b.switch_to(on);
+        }
     }
 
     fn swap(&self, b: &mut Builder, a: &Attempt, end: Vreg) {
+        b.store(Width::B8, a.region, offset::ANNOUNCED as i16, a.time);
         let seen = b.compare_exchange(Width::B8, a.region, offset::POSITION as i16, a.old, end);
         b.branch_if(Condition::NotEqual, seen, a.old, a.again);
     }
 
     fn next_page(&self, b: &mut Builder, a: &Attempt, size: Size) {
         let next = b.add(a.page_start, PAGE);
-        if self.geometry.mode == Mode::Stream {
-            let consumed = b.load(Width::B8, a.region, offset::CONSUMED as i16);
-            let filled = b.sub(next, consumed);
-            let most = self.geometry.data() - PAGE;
-            b.branch_if(Condition::Greater, filled, most, a.full);
-        }
         let new = self.page(b, a.region, next);
-        let stale = b.load(Width::B8, new, packet::offset::COMMITTED as i16);
+        let stale = match self.geometry.mode {
+            Mode::Stream => self.leave_unless_read(b, a, next, new),
+            Mode::Overwrite => self.leave_unless_whole(b, a, next, new),
+        };
+        // Before the swap: of two pages the later then never tells of fewer.
+        let discarded = b.load(Width::B8, a.region, offset::DISCARDED as i16);
         let begin = b.add(next, HEADER);
         let end = b.add(begin, size.operand());
         self.swap(b, a, end);
         b.assign(a.begin, begin);
-        self.seal(b, a);
+        self.seal(b, a, discarded);
         b.store(Width::B8, new, packet::offset::TIMESTAMP_BEGIN as i16, a.time);
-        let sequence = b.shift_right(next, i64::from(PAGE.trailing_zeros()));
-        b.store(Width::B8, new, packet::offset::SEQUENCE as i16, sequence);
         let zero = b.constant(0);
         let less = b.sub(zero, stale);
         b.atomic_add(Width::B8, new, packet::offset::COMMITTED as i16, less);
+        let sequence = b.shift_right(next, i64::from(PAGE.trailing_zeros()));
+        b.store(Width::B8, new, packet::offset::SEQUENCE as i16, sequence);
         b.jump(a.done);
     }
 
-    fn seal(&self, b: &mut Builder, a: &Attempt) {
+    /// Gives the committed word of the page's last use, which nobody changes any more.
+    fn leave_unless_read(&self, b: &mut Builder, a: &Attempt, next: Vreg, new: Vreg) -> Vreg {
+        let consumed = b.load(Width::B8, a.region, offset::CONSUMED as i16);
+        let filled = b.sub(next, consumed);
+        let most = self.geometry.data() - PAGE;
+        b.branch_if(Condition::Greater, filled, most, a.full);
+        b.load(Width::B8, new, packet::offset::COMMITTED as i16)
+    }
+
+    /// The same where nobody reads; the sequence number is read first, since with an old one the committed word may be old, too.
+    fn leave_unless_whole(&self, b: &mut Builder, a: &Attempt, next: Vreg, new: Vreg) -> Vreg {
+        let sequence = b.load(Width::B8, new, packet::offset::SEQUENCE as i16);
+        let stale = b.load(Width::B8, new, packet::offset::COMMITTED as i16);
+        let (used, free) = (b.block(), b.block());
+        b.branch(Condition::Less, next, self.geometry.data(), free, used);
+        b.switch_to(used);
+        let round = b.add(sequence, self.geometry.pages);
+        let expected = b.shift_right(next, i64::from(PAGE.trailing_zeros()));
+        b.branch_if(Condition::NotEqual, round, expected, a.full);
+        // Of the low half these bits are enough: two uses together stay below.
+        let bytes = b.and(stale, i64::from(2 * PAGE - 1));
+        b.branch(Condition::NotEqual, bytes, CAPACITY + SEALED, a.full, free);
+        b.switch_to(free);
+        stale
+    }
+
+    fn seal(&self, b: &mut Builder, a: &Attempt, discarded: Vreg) {
         let left = self.page(b, a.region, a.page_start);
         b.store(Width::B8, left, packet::offset::TIMESTAMP_END as i16, a.time);
         let bits = b.shift_left(a.used, 3);
         b.store(Width::B8, left, packet::offset::CONTENT_SIZE as i16, bits);
-        let discarded = b.load(Width::B8, a.region, offset::DISCARDED as i16);
         b.store(Width::B8, left, packet::offset::DISCARDED as i16, discarded);
         let rest = b.constant(i64::from(PAGE + SEALED));
         let rest = b.sub(rest, a.used);
@@ -215,28 +257,29 @@ impl Sink for RingSink {
         b.jump(refused);
 
         b.switch_to(a.done);
-        b.store(Width::B8, region, offset::LAST_TIME as i16, time);
+        b.store(Width::B8, region, offset::RESERVED as i16, time);
         let within = b.and(begin, self.position_mask() & !7);
         let record = b.add(region, within);
         let record = b.add(record, self.geometry.control());
         let page = self.page(b, region, begin);
         let header = b.shift_left(time, 16);
-        let header = b.or(header, number);
         b.store(Width::B8, record, 0, header);
         if self.geometry.mode == Mode::Overwrite {
             self.count(b, region, number, 0);
         }
+        let number = b.materialize(number);
         Ok(Reservation {
             record,
-            kept: vec![page],
+            kept: vec![page, number],
             size,
         })
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation) {
-        let Some(&page) = reservation.kept.first() else {
+        let &[page, number] = reservation.kept.as_slice() else {
             return;
         };
+        b.store(Width::B2, reservation.record, 0, number);
         let add = match reservation.size {
             Size::Constant(size) => Operand::Imm(i64::from(size) | 1 << 32),
             Size::Variable { value, .. } => {

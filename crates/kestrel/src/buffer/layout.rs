@@ -4,8 +4,9 @@
 //!
 //! ```text
 //! control      0  position u64      next byte to write, counted since the buffer began; never wraps
-//!              8  last time u64     ns, of the newest reservation
+//!              8  announced u64     ns, of the newest attempt to reserve
 //!             16  discarded u64     records refused since the buffer began
+//!             24  reserved u64      ns, of the newest reservation
 //!             64  consumed u64      stream mode: everything before it has been read (page-aligned)
 //!            128  per event number n:  recorded u64, refused u64  at 128 + 16 n
 //! data         a power of two of pages; the page of position p is p / 4096 modulo their number
@@ -18,10 +19,12 @@ use kestrel_trace::packet::PAGE;
 pub mod offset {
     /// `u64`: next byte to write.
     pub const POSITION: u32 = 0;
-    /// `u64`, ns: time of the newest reservation.
-    pub const LAST_TIME: u32 = 8;
+    /// `u64`, ns: time of the newest attempt to reserve, written before it.
+    pub const ANNOUNCED: u32 = 8;
     /// `u64`: records refused.
     pub const DISCARDED: u32 = 16;
+    /// `u64`, ns: time of the newest reservation, written after it.
+    pub const RESERVED: u32 = 24;
     /// `u64`: everything before it has been read.
     pub const CONSUMED: u32 = 64;
     /// First of the counters per event number.

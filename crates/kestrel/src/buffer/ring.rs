@@ -1,23 +1,24 @@
-//! The ring's reader: a buffer's map as user space sees it; makes it, drains whole packets, seals the last one, reads the counters.
+//! The rings' reader: hands out whole packets, looks at the one being written, seals the last one, reads the counters.
+//!
+//! Writers on other CPUs go on meanwhile. A page is whole when its sequence number is that of the position asked for *and* its
+//! committed word says so, read in this order (its opener writes them in the other). What may be overwritten while it
+//! is copied is checked again afterwards: its next opener moves the position first.
 
-use super::emit::map_name;
 use super::layout::{COUNTER, Geometry, Mode, offset};
+use super::memory::Memory;
 use crate::error::Result;
-use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
-use kestrel_kernel::mmap::{Access, Mapping};
+use kestrel_kernel::mmap::Mapping;
+use kestrel_trace::ctf::packet::{self as ctf, Page, Sealed};
+use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::Uuid;
 use kestrel_trace::packet::{self, CAPACITY, HEADER, MAGIC, PAGE, SEALED};
-use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 
 const PAGE64: u64 = PAGE as u64;
 
-/// A buffer in kernel memory, mapped.
+/// The rings of a buffer, one per CPU, in memory shared with their writers.
 #[derive(Debug)]
-pub struct Ring {
-    map: Map,
-    mapping: Mapping,
-    name: String,
+pub struct Ring<M = Mapping> {
+    memory: M,
     geometry: Geometry,
     /// Per CPU number.
     cpus: Vec<CpuRing>,
@@ -32,6 +33,19 @@ struct CpuRing {
     read: u64,
     /// Position up to which records have been looked at ([`Ring::peek`]).
     peeked: u64,
+    /// Records refused up to the end of the last page handed out, as it says.
+    discarded: u64,
+}
+
+/// What was left in a ring that nobody writes any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rest {
+    /// Pages appended.
+    pub pages: usize,
+    /// Pages in which a writer was stopped between reserve and commit.
+    pub unfinished: u64,
+    /// Records behind such a place, which cannot be found.
+    pub torn: u64,
 }
 
 /// Counts of one event number on one CPU.
@@ -46,8 +60,6 @@ pub struct Counts {
 /// What a new ring is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct RingSpec<'a> {
-    /// The buffer's name.
-    pub name: &'a str,
     /// The buffer's number within its session.
     pub number: u32,
     /// Its shape.
@@ -60,41 +72,39 @@ pub struct RingSpec<'a> {
     pub now: u64,
 }
 
-impl Ring {
-    /// Makes a buffer: the map, its mapping, and in every page what never changes.
+impl RingSpec<'_> {
+    /// Entries of the map: one more than the highest CPU number.
+    pub fn entries(&self) -> u32 {
+        self.cpus.iter().max().map_or(1, |highest| highest + 1)
+    }
+}
+
+impl<M: Memory> Ring<M> {
+    /// Takes memory full of zeros, a region per CPU number, and writes into every page what never changes.
     ///
     /// # Errors
-    /// The kernel's, when there is no memory or no privilege.
-    pub fn create(spec: &RingSpec<'_>) -> Result<Self> {
-        let entries = spec.cpus.iter().max().map_or(1, |highest| highest + 1);
-        let region = spec.geometry.region();
-        let name = format!("kestrel_{}", spec.name);
-        let map = Map::create(
-            &MapSpec::new(MapKind::ARRAY, &name, 4, region, entries).with_flags(sys::MAP_MMAPABLE),
-        )?;
-        let len = region as usize * entries as usize;
-        let mapping = Mapping::new(map.as_fd(), 0, len, Access::ReadWrite)?;
-        let cpus = (0..entries)
+    /// When the memory is too small.
+    pub fn format(memory: M, spec: &RingSpec<'_>) -> Result<Self> {
+        let cpus = (0..spec.entries())
             .map(|cpu| CpuRing {
                 possible: spec.cpus.contains(&cpu),
                 read: 0,
                 peeked: u64::from(HEADER),
+                discarded: 0,
             })
             .collect();
         let ring = Self {
-            map,
-            mapping,
-            name: spec.name.to_owned(),
+            memory,
             geometry: spec.geometry,
             cpus,
         };
         for &cpu in spec.cpus {
-            ring.format(cpu, spec)?;
+            ring.format_cpu(cpu, spec)?;
         }
         Ok(ring)
     }
 
-    fn format(&self, cpu: u32, spec: &RingSpec<'_>) -> Result<()> {
+    fn format_cpu(&self, cpu: u32, spec: &RingSpec<'_>) -> Result<()> {
         let mut header = [0u8; HEADER as usize];
         let mut put = |at: u32, bytes: &[u8]| header[at as usize..][..bytes.len()].copy_from_slice(bytes);
         put(packet::offset::MAGIC, &MAGIC.to_le_bytes());
@@ -104,27 +114,18 @@ impl Ring {
         put(packet::offset::BUFFER, &spec.number.to_le_bytes());
         let base = self.base(cpu) + self.geometry.control() as usize;
         for page in 0..self.geometry.pages as usize {
-            self.mapping.copy_in(base + page * PAGE as usize, &header)?;
+            self.memory.copy_in(base + page * PAGE as usize, &header)?;
         }
-        self.store(base + packet::offset::TIMESTAMP_BEGIN as usize, spec.now);
-        self.store(self.base(cpu) + offset::LAST_TIME as usize, spec.now);
-        self.store(self.base(cpu) + offset::POSITION as usize, u64::from(HEADER));
+        let control = self.base(cpu);
+        for (at, value) in [
+            (base + packet::offset::TIMESTAMP_BEGIN as usize, spec.now),
+            (control + offset::ANNOUNCED as usize, spec.now),
+            (control + offset::RESERVED as usize, spec.now),
+            (control + offset::POSITION as usize, u64::from(HEADER)),
+        ] {
+            self.memory.store(at, value);
+        }
         Ok(())
-    }
-
-    /// The buffer's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The name by which programs refer to its map.
-    pub fn map_name(&self) -> String {
-        map_name(&self.name)
-    }
-
-    /// Its map.
-    pub fn map(&self) -> &Map {
-        &self.map
     }
 
     /// Its shape.
@@ -133,7 +134,7 @@ impl Ring {
     }
 
     /// CPUs that have a ring.
-    pub fn cpus(&self) -> impl Iterator<Item = u32> + use<> {
+    pub fn cpus(&self) -> impl Iterator<Item = u32> + use<M> {
         let possible: Vec<u32> = (0u32..)
             .zip(&self.cpus)
             .filter(|(_, ring)| ring.possible)
@@ -146,52 +147,84 @@ impl Ring {
         cpu as usize * self.geometry.region() as usize
     }
 
-    fn load(&self, at: usize) -> u64 {
-        self.mapping.load_u64(at).unwrap_or(0)
-    }
-
-    fn store(&self, at: usize, value: u64) {
-        if let Some(word) = self.mapping.atomic_u64(at) {
-            word.store(value, Ordering::Release);
-        }
+    /// A word of a CPU's control pages.
+    fn control(&self, cpu: u32, at: u32) -> u64 {
+        self.memory.load(self.base(cpu) + at as usize)
     }
 
     /// Next byte that a writer will take.
     fn position(&self, cpu: u32) -> u64 {
-        self.load(self.base(cpu) + offset::POSITION as usize)
+        self.control(cpu, offset::POSITION)
+    }
+
+    /// The page in use.
+    fn current(&self, cpu: u32) -> u64 {
+        (self.position(cpu) - 1) / PAGE64 * PAGE64
     }
 
     fn page_at(&self, cpu: u32, position: u64) -> usize {
         self.base(cpu) + self.geometry.page(position) as usize
     }
 
-    fn committed(&self, cpu: u32, page: u64) -> u32 {
-        self.load(self.page_at(cpu, page) + packet::offset::COMMITTED as usize) as u32
+    /// A word of a page's header.
+    fn header(&self, cpu: u32, page: u64, at: u32) -> u64 {
+        self.memory.load(self.page_at(cpu, page) + at as usize)
+    }
+
+    /// Whether the page in this place is the one at this position, as its opener left it, and not one from a round before.
+    fn is_opened(&self, cpu: u32, page: u64) -> bool {
+        self.header(cpu, page, packet::offset::SEQUENCE) == page / PAGE64
     }
 
     fn is_whole(&self, cpu: u32, page: u64) -> bool {
-        self.committed(cpu, page) == CAPACITY + SEALED
+        self.is_opened(cpu, page)
+            && self.header(cpu, page, packet::offset::COMMITTED) as u32 == CAPACITY + SEALED
     }
 
-    /// Appends to `out` every whole page of a CPU not handed out before, and frees them for writers. Returns their number.
+    /// Whether writers have come round to this page again.
+    fn is_overwritten(&self, cpu: u32, page: u64) -> bool {
+        self.position(cpu) > page + u64::from(self.geometry.data())
+    }
+
+    fn copy(&self, cpu: u32, page: u64, to: &mut [u8]) -> Result<()> {
+        self.memory.copy_out(self.page_at(cpu, page), to)
+    }
+
+    /// Appends to `out` every whole page of a CPU not handed out before (and not overwritten since), and frees them for writers.
+    /// Returns their number.
     ///
     /// # Errors
-    /// When the mapping cannot be read (never, in practice).
+    /// When the memory cannot be read (never, in practice).
     pub fn drain(&mut self, cpu: u32, out: &mut Vec<u8>) -> Result<usize> {
-        let current = (self.position(cpu) - 1) / PAGE64 * PAGE64;
-        let mut read = self.cpus[cpu as usize].read;
-        let start = read;
-        while read < current && self.is_whole(cpu, read) {
+        let start = out.len();
+        self.skip_overwritten(cpu);
+        loop {
+            let page = self.cpus[cpu as usize].read;
+            if page >= self.current(cpu) || !self.is_whole(cpu, page) {
+                break;
+            }
             let at = out.len();
             out.resize(at + PAGE as usize, 0);
-            self.mapping.copy_out(self.page_at(cpu, read), &mut out[at..])?;
-            read += PAGE64;
+            self.copy(cpu, page, &mut out[at..])?;
+            if self.is_overwritten(cpu, page) {
+                out.truncate(at);
+                self.skip_overwritten(cpu);
+            } else {
+                self.hand_out(cpu, page, &out[at..]);
+            }
         }
-        if read > start {
-            self.cpus[cpu as usize].read = read;
-            self.store(self.base(cpu) + offset::CONSUMED as usize, read);
+        Ok((out.len() - start) / PAGE as usize)
+    }
+
+    /// Notes that a page has been handed out, or was skipped if there are no bytes of it.
+    fn hand_out(&mut self, cpu: u32, page: u64, bytes: &[u8]) {
+        let at = self.base(cpu) + offset::CONSUMED as usize;
+        let ring = &mut self.cpus[cpu as usize];
+        if let Ok(packet) = ctf::Packet::parse(bytes) {
+            ring.discarded = packet.discarded;
         }
-        Ok(((read - start) / PAGE64) as usize)
+        ring.read = page + PAGE64;
+        self.memory.store(at, ring.read);
     }
 
     /// How full the fullest ring is, 0 to 1.
@@ -209,7 +242,7 @@ impl Ring {
     /// Gives bytes of the page and the offset in it of the first record not given before.
     ///
     /// # Errors
-    /// When the mapping cannot be read (never, in practice).
+    /// When the memory cannot be read (never, in practice).
     pub fn peek(&mut self, cpu: u32, now: u64) -> Result<Option<(Vec<u8>, u32)>> {
         let position = self.position(cpu);
         let page = (position - 1) / PAGE64 * PAGE64;
@@ -217,8 +250,7 @@ impl Ring {
         if position <= from || self.cpus[cpu as usize].read != page {
             return Ok(None);
         }
-        let used = (position - page) as u32;
-        let Some(bytes) = self.copy_partial(cpu, page, used, now)? else {
+        let Some(bytes) = self.finished(cpu, position, now)? else {
             return Ok(None);
         };
         self.cpus[cpu as usize].peeked = position;
@@ -236,49 +268,94 @@ impl Ring {
         self.cpus[cpu as usize].read
     }
 
-    fn copy_partial(&self, cpu: u32, page: u64, used: u32, now: u64) -> Result<Option<Vec<u8>>> {
+    /// A copy of the page in use, sealed at `position`, if every record before that is committed.
+    fn finished(&self, cpu: u32, position: u64, now: u64) -> Result<Option<Vec<u8>>> {
+        let page = (position - 1) / PAGE64 * PAGE64;
+        let used = (position - page) as u32;
+        let committed = self.header(cpu, page, packet::offset::COMMITTED);
+        // What was reserved since would count as committed, too: nothing may have been.
+        if committed as u32 != used - HEADER || self.position(cpu) != position {
+            return Ok(None);
+        }
         let mut bytes = vec![0; PAGE as usize];
-        self.mapping.copy_out(self.page_at(cpu, page), &mut bytes)?;
-        let committed = self.committed(cpu, page);
-        if committed != used - HEADER || self.position(cpu) != page + u64::from(used) {
+        self.copy(cpu, page, &mut bytes)?;
+        if self.is_overwritten(cpu, page) {
             return Ok(None);
         }
         let mut put = |at: u32, value: u64| bytes[at as usize..][..8].copy_from_slice(&value.to_le_bytes());
-        put(
-            packet::offset::TIMESTAMP_END,
-            now.max(self.load(self.base(cpu) + offset::LAST_TIME as usize)),
-        );
+        let newest = self
+            .control(cpu, offset::ANNOUNCED)
+            .max(self.control(cpu, offset::RESERVED));
+        put(packet::offset::TIMESTAMP_END, now.max(newest));
         put(packet::offset::CONTENT_SIZE, u64::from(used) * 8);
         put(packet::offset::DISCARDED, self.discarded(cpu));
-        let events = self.load(self.page_at(cpu, page) + packet::offset::COMMITTED as usize) >> 32;
-        put(
-            packet::offset::COMMITTED,
-            u64::from(CAPACITY + SEALED) | events << 32,
-        );
+        let whole = u64::from(CAPACITY + SEALED) | committed >> 32 << 32;
+        put(packet::offset::COMMITTED, whole);
         Ok(Some(bytes))
     }
 
-    /// The rest of a ring that nobody writes any more: the page in use, sealed. A writer that was stopped between reserve and commit
-    /// leaves it unfinished: then `None`.
+    /// Appends what is left in a ring that nobody writes any more: whole pages, then the page in use, sealed at `now`. Where a writer was
+    /// stopped between reserve and commit, a page keeps its records before that place.
     ///
     /// # Errors
-    /// When the mapping cannot be read (never, in practice).
-    pub fn last(&self, cpu: u32, now: u64) -> Result<Option<Vec<u8>>> {
-        let position = self.position(cpu);
-        let page = (position - 1) / PAGE64 * PAGE64;
-        let used = (position - page) as u32;
-        if used <= HEADER || self.cpus[cpu as usize].read != page {
-            return Ok(None);
+    /// When the memory cannot be read (never, in practice).
+    pub fn rest(&mut self, cpu: u32, now: u64, events: &EventTable, out: &mut Vec<u8>) -> Result<Rest> {
+        let mut rest = Rest::default();
+        loop {
+            rest.pages += self.drain(cpu, out)?;
+            let page = self.cpus[cpu as usize].read;
+            if page >= self.current(cpu) {
+                break;
+            }
+            let at = out.len();
+            self.salvage(cpu, page, events, &mut rest, out)?;
+            self.hand_out(cpu, page, &out[at..]);
         }
-        self.copy_partial(cpu, page, used, now)
+        let position = self.position(cpu);
+        let page = self.cpus[cpu as usize].read;
+        if position <= page + u64::from(HEADER) {
+            return Ok(rest);
+        }
+        match self.finished(cpu, position, now)? {
+            Some(bytes) => {
+                out.extend_from_slice(&bytes);
+                rest.pages += 1;
+            }
+            None => self.salvage(cpu, page, events, &mut rest, out)?,
+        }
+        Ok(rest)
     }
 
-    /// Positions from the oldest page still there (overwrite mode) or not yet read (stream mode) to the page in use.
-    pub fn skip_overwritten(&mut self, cpu: u32) {
-        let page = (self.position(cpu) - 1) / PAGE64 * PAGE64;
-        let oldest = (page + PAGE64).saturating_sub(u64::from(self.geometry.data()));
-        let ring = &mut self.cpus[cpu as usize];
+    /// Appends an unfinished page, as far as it holds together.
+    fn salvage(
+        &self,
+        cpu: u32,
+        page: u64,
+        events: &EventTable,
+        rest: &mut Rest,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        rest.unfinished += 1;
+        if !self.is_opened(cpu, page) {
+            return Ok(());
+        }
+        let mut bytes: Page = [0; PAGE as usize];
+        self.copy(cpu, page, &mut bytes)?;
+        let discarded = self.cpus[cpu as usize].discarded;
+        bytes[packet::offset::DISCARDED as usize..][..8].copy_from_slice(&discarded.to_le_bytes());
+        if let Ok(Sealed { torn, .. }) = ctf::seal(&mut bytes, events) {
+            rest.torn += u64::from(torn);
+            rest.pages += 1;
+            out.extend_from_slice(&bytes);
+        }
+        Ok(())
+    }
+
+    /// Goes on to the oldest page still there.
+    fn skip_overwritten(&mut self, cpu: u32) {
         if self.geometry.mode == Mode::Overwrite {
+            let oldest = (self.current(cpu) + PAGE64).saturating_sub(u64::from(self.geometry.data()));
+            let ring = &mut self.cpus[cpu as usize];
             ring.read = ring.read.max(oldest);
         }
     }
@@ -288,24 +365,25 @@ impl Ring {
         let position = self.position(cpu);
         let page = (position - 1) / PAGE64 * PAGE64;
         let used = (position - page) as u32;
-        self.committed(cpu, page) == used - HEADER
-            && (page < PAGE64
-                || page - PAGE64 < self.cpus[cpu as usize].read
-                || self.is_whole(cpu, page - PAGE64))
+        let oldest = (page + PAGE64).saturating_sub(u64::from(self.geometry.data()));
+        let mut left = self.cpus[cpu as usize].read.max(oldest);
+        while left < page && self.is_whole(cpu, left) {
+            left += PAGE64;
+        }
+        left >= page && self.header(cpu, page, packet::offset::COMMITTED) as u32 == used - HEADER
     }
 
     /// Records refused on a CPU.
     pub fn discarded(&self, cpu: u32) -> u64 {
-        self.load(self.base(cpu) + offset::DISCARDED as usize)
+        self.control(cpu, offset::DISCARDED)
     }
 
     /// Counts of an event number on a CPU.
     pub fn counts(&self, cpu: u32, event: u16) -> Counts {
-        let at = self.base(cpu) + self.geometry.counter(event) as usize;
-        debug_assert_eq!(COUNTER, 16);
+        let at = self.geometry.counter(event);
         Counts {
-            recorded: self.load(at),
-            refused: self.load(at + 8),
+            recorded: self.control(cpu, at),
+            refused: self.control(cpu, at + COUNTER / 2),
         }
     }
 }

@@ -100,6 +100,7 @@ impl FunctionProbe {
             program,
             // A set shares one program: which function it was is told by the cookie.
             number: symbol.map_or(EventNumber::Cookie, |_| EventNumber::Constant(0)),
+            selector: None,
             fields,
             arguments: if self.at_return {
                 Vec::new()
@@ -181,10 +182,20 @@ impl EventKind for FunctionProbe {
             return Err(no_kprobes(self.name));
         }
         let functions = catalog.functions()?;
-        let wanted = functions
+        if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
+            let listed = functions
+                .binary_search_by(|f| f.as_str().cmp(plain.text()))
+                .is_ok();
+            // Of several names for one address ftrace lists one; kprobes take all of them.
+            if listed || catalog.is_function(plain.text()) {
+                found(plain.text());
+            }
+            return Ok(());
+        }
+        functions
             .iter()
-            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)));
-        wanted.for_each(|name| found(name));
+            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)))
+            .for_each(|name| found(name));
         Ok(())
     }
 
@@ -211,10 +222,7 @@ impl EventKind for FunctionProbe {
         let context = self.context(catalog, single.as_deref());
         let instances = names
             .into_iter()
-            .map(|symbol| Instance {
-                name: format!("{}:{symbol}", self.name),
-                symbol: Some(symbol),
-            })
+            .map(|symbol| Instance::function(self.name, symbol))
             .collect();
         let attachment = Attachment::Functions {
             at_return: self.at_return,
@@ -227,6 +235,7 @@ impl EventKind for FunctionProbe {
                 context,
                 guard: None,
             }],
+            apart: Vec::new(),
         }])
     }
 }

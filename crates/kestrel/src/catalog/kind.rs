@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::layout::Layout;
 
 /// A kind of event: where its names come from and how one is turned into something to attach to.
 pub trait EventKind: Sync {
@@ -113,12 +114,16 @@ pub enum Attachment {
 }
 
 /// One event among those that share a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
     /// As people name it: `kprobe:vfs_read`, `sched:sched_switch`.
     pub name: String,
     /// The function, for function events.
     pub symbol: Option<String>,
+    /// What tells it from the others of its program, where they are told apart by a value (a system call's number).
+    pub code: Option<u32>,
+    /// How the fields of the default record are called for this one, where the program knows them only as an array.
+    pub layout: Option<Layout>,
 }
 
 /// One way to see one event (or a set of functions): enough to compile a handler and attach it.
@@ -141,6 +146,45 @@ pub struct Resolved {
     pub instances: Vec<Instance>,
     /// Ways to see it, best first; the next is taken when the kernel or the checker refuses one.
     pub ways: Vec<Way>,
+    /// The same events one by one, for handlers that need what differs between them; empty where that is the same thing.
+    pub apart: Vec<Resolved>,
+}
+
+impl Instance {
+    /// An instance that needs no more than a name.
+    pub(crate) fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            symbol: None,
+            code: None,
+            layout: None,
+        }
+    }
+
+    /// The layout of a record of this event, given the one that the program writes: the same bytes, better names.
+    pub(crate) fn named_layout(&self, written: &Layout) -> Layout {
+        match &self.layout {
+            Some(named) if is_syscall_words(written) && named.constant_size() == written.constant_size() => {
+                named.clone()
+            }
+            _ => written.clone(),
+        }
+    }
+
+    /// A function.
+    pub(crate) fn function(kind: &str, symbol: impl Into<String>) -> Self {
+        let symbol = symbol.into();
+        Self {
+            symbol: Some(symbol.clone()),
+            ..Self::named(format!("{kind}:{symbol}"))
+        }
+    }
+}
+
+/// Whether it is the default record of a set of system calls: its number, then words.
+fn is_syscall_words(layout: &Layout) -> bool {
+    let names: Vec<&str> = layout.fields().iter().map(|f| f.name.as_str()).collect();
+    names == ["__syscall_nr", "args"]
 }
 
 /// The error for a specification that nothing matches, with near names.

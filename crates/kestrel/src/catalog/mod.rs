@@ -16,6 +16,7 @@ use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{Features, ProgramKind};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 use kestrel_kernel::Host;
+use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 pub struct Catalog {
     host: Host,
     types: OnceCell<std::result::Result<Arc<Btf>, String>>,
+    symbols: OnceCell<Option<Kallsyms>>,
     functions: OnceCell<std::result::Result<Vec<String>, kestrel_kernel::Error>>,
 }
 
@@ -37,6 +39,7 @@ impl Catalog {
         Self {
             host,
             types: OnceCell::new(),
+            symbols: OnceCell::new(),
             functions: OnceCell::new(),
         }
     }
@@ -92,6 +95,14 @@ impl Catalog {
             Ok(names) => Ok(names),
             Err(error) => Err(error.clone().into()),
         }
+    }
+
+    /// Whether the kernel has a function of this name, traceable or not.
+    pub(crate) fn is_function(&self, name: &str) -> bool {
+        let symbols = self.symbols.get_or_init(|| Kallsyms::read(&self.host).ok());
+        symbols
+            .as_ref()
+            .is_some_and(|s| s.named(name).any(|symbol| symbol.is_text()))
     }
 
     /// Whether perf can put kprobes.

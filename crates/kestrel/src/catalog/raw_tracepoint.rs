@@ -125,6 +125,7 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
             function: None,
             program: ProgramKind::TracingTracepoint,
             number: EventNumber::Constant(0),
+            selector: None,
             fields: argument_fields(&target, true, true),
             arguments: (0..target.arguments.len() as u32)
                 .map(|index| Source::Argument { index, trusted: true })
@@ -133,16 +134,15 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
             types: Some(target.types.clone()),
             features: catalog.features(ProgramKind::TracingTracepoint),
             direct_loads: direct,
-            preemptible: false,
+            // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
+            preemptible: true,
         },
         guard: None,
     });
     Some(Resolved {
         kind: "rawtracepoint",
-        instances: vec![Instance {
-            name: format!("rawtracepoint:{name}"),
-            symbol: None,
-        }],
+        instances: vec![Instance::named(format!("rawtracepoint:{name}"))],
         ways: ways.into(),
+        apart: Vec::new(),
     })
 }

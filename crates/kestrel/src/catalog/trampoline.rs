@@ -120,6 +120,7 @@ impl Trampoline {
                 function: Some(name.to_owned()),
                 program,
                 number: EventNumber::Constant(0),
+                selector: None,
                 arguments: (0..fields.len() as u32)
                     .map(|index| Source::Argument { index, trusted: true })
                     .collect(),
@@ -142,11 +143,9 @@ impl Trampoline {
         });
         Ok(Resolved {
             kind: self.name,
-            instances: vec![Instance {
-                name: format!("{}:{name}", self.name),
-                symbol: Some(name.to_owned()),
-            }],
+            instances: vec![Instance::function(self.name, name)],
             ways: ways.into(),
+            apart: Vec::new(),
         })
     }
 }

@@ -154,13 +154,14 @@ fn plan_text(
             {
                 continue;
             }
-            let (hook, remarks) = check_ways(text, &probe, resolved).map_err(wrong)?;
-            for remark in remarks {
-                if !warnings.iter().any(|(t, d)| t == text && *d == remark) {
-                    warnings.push((text.to_owned(), remark));
+            for (hook, remarks) in check_set(text, &probe, resolved).map_err(wrong)? {
+                for remark in remarks {
+                    if !warnings.iter().any(|(t, d)| t == text && *d == remark) {
+                        warnings.push((text.to_owned(), remark));
+                    }
                 }
+                hooks.push(hook);
             }
-            hooks.push(hook);
         }
     }
     Ok(())
@@ -199,6 +200,26 @@ fn guard(probe: &mut Probe, condition: &str) {
             },
         },
     });
+}
+
+/// A hook with the remarks about its handler.
+type Remarked = (Hook, Vec<Diagnostic>);
+
+/// One hook for a set of events, or one for each of them where the handler asks for what differs.
+fn check_set(
+    text: &str,
+    probe: &Probe,
+    mut resolved: Resolved,
+) -> std::result::Result<Vec<Remarked>, Vec<Diagnostic>> {
+    let apart = std::mem::take(&mut resolved.apart);
+    match check_ways(text, probe, resolved) {
+        Ok(hook) => Ok(vec![hook]),
+        Err(refused) if apart.is_empty() => Err(refused),
+        Err(_) => apart
+            .into_iter()
+            .map(|one| check_ways(text, probe, one))
+            .collect(),
+    }
 }
 
 /// Checks the handler against each way; those that do not fit are left out as long as one does.
@@ -274,7 +295,7 @@ impl Hook {
                     id: EventId(id),
                     name: instance.name.clone(),
                     kind: self.kind.to_owned(),
-                    layout: layout.clone(),
+                    layout: instance.named_layout(layout),
                 });
                 id += 1;
             }
@@ -293,10 +314,9 @@ impl Hook {
     /// When a record is too large for a page, or needs more stack than BPF has.
     pub fn compile(&self, way: &PlannedWay, plan: &Plan) -> Result<Program> {
         let mut context = way.context.clone();
-        context.number = if self.instances.len() > 1 {
-            EventNumber::Cookie
-        } else {
-            EventNumber::Constant(self.first)
+        context.number = match context.number {
+            EventNumber::Constant(_) => EventNumber::Constant(self.first),
+            shared => shared,
         };
         let ring = RingSink {
             map: map_name(BUFFER),

@@ -6,7 +6,7 @@ use crate::catalog::Attachment;
 use crate::error::Result;
 use crate::session::target::Target;
 use kestrel_compiler::ir::MapUse;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// The plan: buffer, processes, programs, records; with `code`, the BPF of each program, too.
 ///
@@ -48,9 +48,9 @@ fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<(
         String::new()
     };
     let _ = writeln!(out, "\n{}{more}", names.join(", "));
-    let _ = writeln!(out, "  attach: {}", attachment(way));
+    let _ = writeln!(out, "  attach: {way}");
     for other in hook.ways.iter().skip(1) {
-        let _ = writeln!(out, "  else:   {}", attachment(other));
+        let _ = writeln!(out, "  else:   {other}");
     }
     let program = hook.compile(way, plan)?;
     let _ = writeln!(out, "  program: {} instructions", program.code.insns.len());
@@ -71,28 +71,32 @@ fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<(
     Ok(())
 }
 
-fn attachment(way: &PlannedWay) -> String {
-    let reads = if way.context.direct_loads {
-        "reading directly"
-    } else {
-        "reading by bpf_probe_read_kernel"
-    };
-    match &way.attachment {
-        Attachment::Tracepoint { group, name } => format!("tracepoint {group}:{name}, the formatted entry"),
-        Attachment::RawTracepoint { name } => format!("raw tracepoint {name}"),
-        Attachment::TypedTracepoint { name, .. } => format!("raw tracepoint {name}, typed, {reads}"),
-        Attachment::Functions { at_return: false } => "kprobe".to_owned(),
-        Attachment::Functions { at_return: true } => "kretprobe".to_owned(),
-        Attachment::Trampoline {
-            function,
-            at_return: false,
-            ..
-        } => format!("fentry {function}, {reads}"),
-        Attachment::Trampoline {
-            function,
-            at_return: true,
-            ..
-        } => format!("fexit {function}, {reads}"),
+impl fmt::Display for PlannedWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reads = if self.context.direct_loads {
+            "reading directly"
+        } else {
+            "reading by bpf_probe_read_kernel"
+        };
+        match &self.attachment {
+            Attachment::Tracepoint { group, name } => {
+                write!(f, "tracepoint {group}:{name}, the formatted entry")
+            }
+            Attachment::RawTracepoint { name } => write!(f, "raw tracepoint {name}"),
+            Attachment::TypedTracepoint { name, .. } => write!(f, "raw tracepoint {name}, typed, {reads}"),
+            Attachment::Functions { at_return: false } => f.write_str("kprobe"),
+            Attachment::Functions { at_return: true } => f.write_str("kretprobe"),
+            Attachment::Trampoline {
+                function,
+                at_return: false,
+                ..
+            } => write!(f, "fentry {function}, {reads}"),
+            Attachment::Trampoline {
+                function,
+                at_return: true,
+                ..
+            } => write!(f, "fexit {function}, {reads}"),
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::error::Result;
-use kestrel_compiler::ir::{BlockId, Builder, Condition, Width};
+use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg, Width};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_trace::info::Uuid;
@@ -61,4 +61,11 @@ pub fn emit_active(b: &mut Builder, refused: BlockId) {
     let word = b.map_value(map, ACTIVE);
     let active = b.load(Width::B4, word, 0);
     b.branch_if(Condition::Equal, active, 0, refused);
+}
+
+/// When the session was made, for `elapsed`.
+pub fn emit_start(b: &mut Builder) -> Vreg {
+    let map = b.external(MAP);
+    let word = b.map_value(map, START);
+    b.load(Width::B8, word, 0)
 }

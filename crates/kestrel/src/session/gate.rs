@@ -2,7 +2,7 @@
 
 use super::{control, target};
 use crate::buffer::emit::RingSink;
-use kestrel_compiler::ir::{BlockId, Builder};
+use kestrel_compiler::ir::{BlockId, Builder, Vreg};
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 
 /// A ring behind a session's gate.
@@ -34,6 +34,10 @@ impl Sink for GatedSink {
 
     fn commit(&self, b: &mut Builder, reservation: Reservation) {
         self.ring.commit(b, reservation);
+    }
+
+    fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {
+        Ok(control::emit_start(b))
     }
 
     fn slack(&self) -> u32 {

@@ -8,7 +8,7 @@ mod names;
 pub mod rejection;
 pub mod target;
 
-use crate::buffer::emit::map_name;
+use crate::buffer::Buffer;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ use control::Control;
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
 use kestrel_kernel::feature::{Feature, Features, Support};
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::event::EventClass;
@@ -32,8 +32,7 @@ use target::Target;
 #[derive(Debug)]
 pub struct Session {
     control: Control,
-    /// The buffer.
-    ring: Ring,
+    buffer: Buffer,
     targets: Option<Map>,
     names: Map,
     /// Described in kernel memory, for whoever finds the session there.
@@ -41,6 +40,7 @@ pub struct Session {
     hooks: Vec<Attached>,
     followers: Vec<Attached>,
     classes: Vec<EventClass>,
+    detours: Vec<Detour>,
     info: TraceInfo,
 }
 
@@ -52,6 +52,17 @@ struct Attached {
     /// Maps of its own live as long as it does.
     _maps: Vec<Map>,
     links: Links,
+}
+
+/// An event that could not be seen in the best way planned, and is seen in another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Detour {
+    /// The event.
+    pub event: String,
+    /// How it is seen now.
+    pub way: String,
+    /// What came of the way before.
+    pub why: String,
 }
 
 /// Events that a program did not see because it was running already on that CPU.
@@ -76,32 +87,34 @@ impl Session {
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
-        let ring = Ring::create(&RingSpec {
-            name: BUFFER,
+        let ring = RingSpec {
             number: 0,
             geometry: plan.geometry,
             uuid,
             cpus: &cpus,
             now,
-        })?;
+        };
+        let buffer = Buffer::create(BUFFER, &ring)?;
         let control = Control::create(uuid, now)?;
         let targets = matches!(plan.target, Target::Command(_))
             .then(target::create_map)
             .transpose()?;
-        let info = trace_info(catalog.host(), &ring, uuid, command);
+        let info = trace_info(catalog.host(), &buffer, uuid, command);
         let mut session = Self {
             control,
-            ring,
+            buffer,
             targets,
             names: names::create_map()?,
             _metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),
             classes: Vec::new(),
+            detours: Vec::new(),
             info,
         };
         for hook in &plan.hooks {
-            let (attached, classes) = session.attach(plan, hook, catalog)?;
+            let (attached, classes, detour) = session.attach(plan, hook, catalog)?;
+            session.detours.extend(detour);
             session.hooks.push(attached);
             session.classes.extend(classes);
         }
@@ -112,11 +125,23 @@ impl Session {
     }
 
     /// Tries the ways of a hook in turn.
-    fn attach(&self, plan: &Plan, hook: &Hook, catalog: &Catalog) -> Result<(Attached, Vec<EventClass>)> {
-        let mut last = None;
+    fn attach(
+        &self,
+        plan: &Plan,
+        hook: &Hook,
+        catalog: &Catalog,
+    ) -> Result<(Attached, Vec<EventClass>, Option<Detour>)> {
+        let mut last: Option<Error> = None;
         for way in &hook.ways {
             match self.attach_way(plan, hook, way, catalog) {
-                Ok(attached) => return Ok((attached, hook.classes(way))),
+                Ok(attached) => {
+                    let detour = last.map(|why| Detour {
+                        event: attached.event.clone(),
+                        way: way.to_string(),
+                        why: why.to_string(),
+                    });
+                    return Ok((attached, hook.classes(way), detour));
+                }
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) => last = Some(error),
             }
@@ -138,10 +163,25 @@ impl Session {
             .first()
             .map_or_else(String::new, |i| i.name.clone());
         let types = catalog.types().ok();
-        let load =
-            |kind: ProgramKind| self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref());
-        let (program, maps, links) = attach::attach(hook, way, catalog, &load)
+        let numbers = way
+            .context
+            .selector
+            .as_ref()
+            .map(|s| numbers_map(hook, &s.map))
+            .transpose()?;
+        let load = |kind: ProgramKind| {
+            self.load(
+                &event,
+                kind,
+                &compiled.code,
+                &compiled.maps,
+                types.as_ref(),
+                numbers.as_ref(),
+            )
+        };
+        let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)
             .map_err(|error| rejection::explain(error, &event, &hook.source, &compiled.code))?;
+        maps.extend(numbers.map(|(_, map)| map));
         Ok(Attached {
             event,
             program,
@@ -157,12 +197,13 @@ impl Session {
         code: &kestrel_bpf::code::Code,
         uses: &[MapUse],
         types: Option<&Arc<Btf>>,
+        numbers: Option<&(String, Map)>,
     ) -> Result<(Program, Vec<Map>)> {
         let own = uses.iter().map(private_map).collect::<Result<Vec<_>>>()?;
         let fds = uses
             .iter()
             .zip(&own)
-            .map(|(used, own)| self.map_fd(used, own.as_ref()));
+            .map(|(used, own)| self.map_fd(used, own.as_ref(), numbers));
         let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
         let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
         let name = program_name(event);
@@ -171,14 +212,22 @@ impl Session {
         Ok((program, own.into_iter().flatten().collect()))
     }
 
-    fn map_fd<'a>(&'a self, used: &MapUse, own: Option<&'a Map>) -> Result<BorrowedFd<'a>> {
+    fn map_fd<'a>(
+        &'a self,
+        used: &MapUse,
+        own: Option<&'a Map>,
+        numbers: Option<&'a (String, Map)>,
+    ) -> Result<BorrowedFd<'a>> {
         let name = match (used, own) {
             (MapUse::Private(_), Some(map)) => return Ok(map.as_fd()),
             (MapUse::Private(spec), None) => &spec.name,
             (MapUse::External(name), _) => name,
         };
-        if *name == map_name(BUFFER) {
-            return Ok(self.ring.map().as_fd());
+        if let Some((_, map)) = numbers.filter(|(numbers, _)| numbers == name) {
+            return Ok(map.as_fd());
+        }
+        if *name == self.buffer.map_name() {
+            return Ok(self.buffer.map().as_fd());
         }
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
@@ -212,6 +261,7 @@ impl Session {
                 &code.code,
                 &code.maps,
                 Some(&types),
+                None,
             )?;
             let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
             self.followers.push(Attached {
@@ -250,14 +300,14 @@ impl Session {
         self.followers.clear();
     }
 
-    /// The buffer.
+    /// The buffer's rings.
     pub fn ring(&self) -> &Ring {
-        &self.ring
+        self.buffer.ring()
     }
 
-    /// The buffer, to be read.
+    /// The buffer's rings, to be read.
     pub fn ring_mut(&mut self) -> &mut Ring {
-        &mut self.ring
+        self.buffer.ring_mut()
     }
 
     /// The trace that the buffer's packets belong to.
@@ -268,6 +318,11 @@ impl Session {
     /// The kinds of record that can come.
     pub fn classes(&self) -> &[EventClass] {
         &self.classes
+    }
+
+    /// Events that are not seen in the best way planned.
+    pub fn detours(&self) -> &[Detour] {
+        &self.detours
     }
 
     /// Programs attached, followers of the command left out.
@@ -324,6 +379,22 @@ fn is_final(error: &Error) -> bool {
     }
 }
 
+/// The numbers of a set's events by what tells them apart.
+fn numbers_map(hook: &Hook, name: &str) -> Result<(String, Map)> {
+    let codes = || {
+        hook.instances
+            .iter()
+            .enumerate()
+            .filter_map(|(index, i)| Some((i.code?, hook.number(index))))
+    };
+    let entries = codes().map(|(code, _)| code + 1).max().unwrap_or(1);
+    let map = Map::create(&MapSpec::new(MapKind::ARRAY, "kestrel_numbers", 4, 2, entries))?;
+    for (code, number) in codes() {
+        map.update(&code.to_ne_bytes(), &number.to_ne_bytes(), ValueCheck::Any)?;
+    }
+    Ok((name.to_owned(), map))
+}
+
 fn private_map(used: &MapUse) -> Result<Option<Map>> {
     let MapUse::Private(spec) = used else {
         return Ok(None);
@@ -361,8 +432,8 @@ fn new_uuid() -> Result<Uuid> {
     Ok(Uuid(bytes))
 }
 
-fn trace_info(host: &Host, ring: &Ring, uuid: Uuid, command: &str) -> TraceInfo {
-    let geometry = ring.geometry();
+fn trace_info(host: &Host, buffer: &Buffer, uuid: Uuid, command: &str) -> TraceInfo {
+    let geometry = buffer.ring().geometry();
     let mode = match geometry.mode {
         crate::buffer::layout::Mode::Stream => BufferMode::Discard,
         crate::buffer::layout::Mode::Overwrite => BufferMode::Overwrite,
@@ -377,7 +448,7 @@ fn trace_info(host: &Host, ring: &Ring, uuid: Uuid, command: &str) -> TraceInfo 
         command: command.to_owned(),
         buffers: vec![BufferInfo {
             number: 0,
-            name: ring.name().to_owned(),
+            name: buffer.name().to_owned(),
             mode,
             bytes_per_cpu: u64::from(geometry.data()),
         }],

@@ -80,7 +80,7 @@ impl Keys {
         Self {
             name: event.name.clone(),
             head,
-            fields: event.layout.fields().iter().enumerate().map(key).collect(),
+            fields: event.layout.shown().enumerate().map(key).collect(),
         }
     }
 }

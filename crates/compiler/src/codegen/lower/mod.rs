@@ -5,10 +5,10 @@ mod record;
 mod text;
 mod value;
 
-use crate::check::tree::{CheckedProbe, Record, Statement, StatementKind};
+use crate::check::tree::{CheckedProbe, Expr, Record, Statement, StatementKind};
 use crate::context::Context;
 use crate::error::Error;
-use crate::ir::{BlockId, Builder, Function, Vreg};
+use crate::ir::{BlockId, Builder, Condition, Function, Vreg, Width, helper};
 use crate::sink::Sink;
 use kestrel_trace::layout::Layout;
 use known::Known;
@@ -37,9 +37,11 @@ pub fn lower(probe: &CheckedProbe, context: &Context, sink: &dyn Sink) -> Result
         variables,
         known: Known::default(),
         done,
+        selected: None,
         records: probe.records().collect(),
     };
     sink.admit(&mut lower.b, done);
+    lower.select(probe.selector.as_ref())?;
     if let Some(predicate) = &probe.predicate {
         let body = lower.b.block();
         lower.condition(predicate, body, done)?;
@@ -71,11 +73,32 @@ struct Lower<'a> {
     known: Known,
     /// Leaves the program.
     done: BlockId,
+    /// The number of the event, where it is looked up.
+    selected: Option<Vreg>,
     /// All that the probe may write, in source order.
     records: Vec<&'a Record>,
 }
 
 impl Lower<'_> {
+    /// Looks up the number of the event that this is; leaves where it is not wanted.
+    fn select(&mut self, selector: Option<&Expr>) -> Result<(), Error> {
+        let (Some(value), Some(selector)) = (selector, self.context.selector.as_ref()) else {
+            return Ok(());
+        };
+        let index = self.operand(value)?;
+        let key = self.b.slot(4, 4);
+        let key = self.b.slot_address(key, 0);
+        self.b.store(Width::B4, key, 0, index);
+        let map = self.b.external(&selector.map);
+        let map = self.b.map_pointer(map);
+        let found = self.b.helper(helper::MAP_LOOKUP_ELEM, &[map.into(), key.into()]);
+        self.b.branch_if(Condition::Equal, found, 0, self.done);
+        let number = self.b.load(Width::B2, found, 0);
+        self.b.branch_if(Condition::Equal, number, 0, self.done);
+        self.selected = Some(number);
+        Ok(())
+    }
+
     fn statements(&mut self, statements: &[Statement]) -> Result<(), Error> {
         for statement in statements {
             if self.b.is_ended() {

@@ -12,7 +12,7 @@ use super::Lower;
 use super::text::Bytes;
 use super::value::width;
 use crate::check::tree::{Access, Expr, ExprKind, Intrinsic, Record};
-use crate::context::EventNumber;
+use crate::context::{EventNumber, ProgramKind};
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, Condition, Operand, Slot, Vreg, Width, helper};
 use crate::sink::Size;
@@ -102,6 +102,14 @@ impl Lower<'_> {
         Ok(())
     }
 
+    fn nth(&mut self, number: Vreg, index: usize) -> Operand {
+        if index == 0 {
+            number.into()
+        } else {
+            self.b.add(number, index as i64).into()
+        }
+    }
+
     /// The number of this record: the event's, plus its place among the probe's records.
     fn number(&mut self, record: &Record) -> Operand {
         let index = self
@@ -114,12 +122,12 @@ impl Lower<'_> {
             EventNumber::Cookie => {
                 let context = self.b.context();
                 let cookie = self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()]);
-                if index == 0 {
-                    cookie.into()
-                } else {
-                    self.b.add(cookie, index as i64).into()
-                }
+                self.nth(cookie, index)
             }
+            EventNumber::Selected => match self.selected {
+                Some(number) => self.nth(number, index),
+                None => Operand::Imm(0),
+            },
         }
     }
 
@@ -226,7 +234,7 @@ impl Lower<'_> {
         let slot = self.b.slot(max * 8, 8);
         let (place, context) = (self.b.slot_address(slot, 0), self.b.context());
         let flags = match space {
-            Space::Kernel => 0,
+            Space::Kernel => self.own_frames(),
             Space::User => USER_STACK,
         };
         let length = self.b.helper(
@@ -234,6 +242,15 @@ impl Lower<'_> {
             &[context.into(), place.into(), (max * 8).into(), flags.into()],
         );
         self.bounded(slot, length, max * 8, !7)
+    }
+
+    /// Frames at the top of a kernel stack that are ours. Raw tracepoints take their registers inside of the program: the program and
+    /// `bpf_trace_run<n>` come first (`kernel/trace/bpf_trace.c`); others have the registers of the place that was hit.
+    fn own_frames(&self) -> i64 {
+        match self.context.program {
+            ProgramKind::RawTracepoint | ProgramKind::TracingTracepoint => 2,
+            _ => 0,
+        }
     }
 
     /// Takes a length beyond `max` (an error, seen as unsigned) as 0. The mask says so to the verifier where the comparison does

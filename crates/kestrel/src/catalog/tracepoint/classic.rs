@@ -1,5 +1,6 @@
 //! The classic way: fields of a tracepoint's formatted entry, from its format file.
 
+use super::syscall;
 use kestrel_compiler::context::{EventField, Source, ValueType};
 use kestrel_kernel::tracefs::{Field, Format, LabelKind, Location};
 use kestrel_trace::layout::{Base, Names};
@@ -14,7 +15,11 @@ pub(super) fn fields(format: &Format, user_pointers: bool) -> Vec<EventField> {
 }
 
 fn event_field(format: &Format, field: &Field, user_pointers: bool) -> Option<EventField> {
-    let ty = value_type(format, field, user_pointers)?;
+    let ty = if user_pointers {
+        syscall::argument_type(format, field)?
+    } else {
+        value_type(format, field, false)?
+    };
     let source = match (&field.location, &ty) {
         (Location::DataLoc, ValueType::String) => Source::DataLocation { offset: field.offset },
         (Location::Inline, ValueType::Text { .. } | ValueType::Array { .. }) => Source::ContextArray {
@@ -23,7 +28,11 @@ fn event_field(format: &Format, field: &Field, user_pointers: bool) -> Option<Ev
         },
         (Location::Inline, _) => Source::Context {
             offset: field.offset,
-            size: u8::try_from(field.size).ok()?,
+            // An `int` of a system call stands in the low bytes of its register-wide place.
+            size: match ty {
+                ValueType::Integer { size, .. } if u32::from(size) < field.size => size,
+                _ => u8::try_from(field.size).ok()?,
+            },
         },
         _ => return None,
     };
@@ -87,10 +96,13 @@ fn scalar(format: &Format, field: &Field) -> Option<ValueType> {
         return Some(ValueType::Bool);
     }
     if let Some(labels) = format.labels(&field.name) {
+        let more = MORE_NAMES.iter().filter(|(name, ..)| *name == field.name);
+        let more = more.map(|(_, value, name)| (*value, (*name).to_owned()));
         let names: Names = labels
             .rows
             .iter()
             .map(|(v, n)| (v.cast_signed(), n.clone()))
+            .chain(more)
             .collect();
         return Some(match labels.kind {
             LabelKind::Symbolic => ValueType::Enumeration {
@@ -110,6 +122,9 @@ fn scalar(format: &Format, field: &Field) -> Option<ValueType> {
         base: base(format, field),
     })
 }
+
+/// Names that a print format gives by a condition instead of a table: field, value, name.
+const MORE_NAMES: &[(&str, i64, &str)] = &[("prev_state", 0, "R"), ("prev_state", 0x100, "R+")];
 
 fn base(format: &Format, field: &Field) -> Base {
     match printed_as(format, &field.name) {

@@ -76,7 +76,10 @@ impl EventKind for Tracepoint {
             return Err(Error::wrong_shape(spec, "tracepoint:GROUP:EVENT"));
         };
         let names = catalog.expand(self, &[Glob::new(&group.text), Glob::new(&name.text)])?;
-        names.iter().map(|name| resolve_one(catalog, name, via)).collect()
+        if via == Via::Classic || group.text != "syscalls" {
+            return names.iter().map(|name| resolve_one(catalog, name, via)).collect();
+        }
+        syscall::resolve(catalog, names, via)
     }
 }
 
@@ -105,11 +108,9 @@ fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Resolved> {
     }
     Ok(Resolved {
         kind: "tracepoint",
-        instances: vec![Instance {
-            name: full.to_owned(),
-            symbol: None,
-        }],
+        instances: vec![Instance::named(full)],
         ways,
+        apart: Vec::new(),
     })
 }
 
@@ -124,6 +125,7 @@ fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> W
             function: None,
             program: ProgramKind::Tracepoint,
             number: EventNumber::Constant(0),
+            selector: None,
             fields: classic::fields(format, group == "syscalls"),
             arguments: Vec::new(),
             return_value: None,

@@ -1,7 +1,8 @@
 //! The raw way: a tracepoint's fields computed from its raw arguments by a field rule, in the types of its formatted entry.
 
+use super::super::Catalog;
 use super::super::kind::{Attachment, Way};
-use super::super::{Catalog, raw_tracepoint};
+use super::super::raw_tracepoint::{self, RawTarget};
 use super::classic::value_type;
 use super::rules::Rule;
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
@@ -32,35 +33,49 @@ pub(super) fn from_expressions(
     let Some(target) = raw_tracepoint::target(catalog, raw) else {
         return Vec::new();
     };
-    // An operand may bear the name of a field (`state`): the field's expression then means the operand, so operands come first.
-    let mut all = raw_tracepoint::argument_fields(&target, false, true);
-    all.extend(fields.into_iter().map(|(name, ty, expression)| EventField {
-        name,
-        ty,
-        source: Source::Expression(expression),
-        recorded: true,
-    }));
-    let way = |direct| Way {
-        attachment: Attachment::TypedTracepoint {
-            name: raw.to_owned(),
-            id: target.id,
-        },
+    let way = |attachment, program, trusted, direct| Way {
+        attachment,
         context: Context {
             name: name.to_owned(),
             function: None,
-            program: ProgramKind::TracingTracepoint,
+            program,
             number: EventNumber::Constant(0),
-            fields: all.clone(),
+            selector: None,
+            fields: fields_of(&target, trusted, &fields),
             arguments: (0..target.arguments.len() as u32)
-                .map(|index| Source::Argument { index, trusted: true })
+                .map(|index| Source::Argument { index, trusted })
                 .collect(),
             return_value: None,
             types: Some(target.types.clone()),
-            features: catalog.features(ProgramKind::TracingTracepoint),
+            features: catalog.features(program),
             direct_loads: direct,
-            preemptible: false,
+            // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
+            preemptible: true,
         },
         guard: guard.clone(),
     };
-    vec![way(true), way(false)]
+    let typed = || Attachment::TypedTracepoint {
+        name: raw.to_owned(),
+        id: target.id,
+    };
+    let untyped = Attachment::RawTracepoint { name: raw.to_owned() };
+    vec![
+        way(typed(), ProgramKind::TracingTracepoint, true, true),
+        way(typed(), ProgramKind::TracingTracepoint, true, false),
+        // The verifier lets nobody load an argument that points to something without a structure (`work_func_t function`) here
+        // (`btf_ctx_access`); there, arguments are plain numbers.
+        way(untyped, ProgramKind::RawTracepoint, false, false),
+    ]
+}
+
+/// An operand may bear the name of a field (`state`): the field's expression then means the operand, so operands come first.
+fn fields_of(target: &RawTarget, trusted: bool, fields: &[(String, ValueType, String)]) -> Vec<EventField> {
+    let mut all = raw_tracepoint::argument_fields(target, false, trusted);
+    all.extend(fields.iter().map(|(name, ty, expression)| EventField {
+        name: name.clone(),
+        ty: ty.clone(),
+        source: Source::Expression(expression.clone()),
+        recorded: true,
+    }));
+    all
 }

@@ -1,13 +1,14 @@
 //! System calls: `raw_syscalls:*` and `syscalls:sys_enter_x`, `sys_exit_x`, all read from the two raw tracepoints `sys_enter` and `sys_exit`.
 
-use super::super::Catalog;
 use super::super::arch::{self, Arch};
 use super::super::kind::Way;
+use super::super::{Catalog, Instance, Resolved, Via};
 use super::classic::value_type;
 use super::raw::from_expressions;
-use kestrel_compiler::context::ValueType;
+use crate::error::Result;
+use kestrel_compiler::context::{EventNumber, Selector, ValueType};
 use kestrel_kernel::tracefs::{Field, Format};
-use kestrel_trace::layout::Base;
+use kestrel_trace::layout::{Base, FieldType, Layout, UNUSED};
 
 /// The ways to see a system-call tracepoint raw; empty if this is none, or its number is not known.
 pub(super) fn ways(catalog: &Catalog, group: &str, name: &str, format: &Format) -> Vec<Way> {
@@ -96,7 +97,7 @@ fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Forma
 }
 
 /// The type that the system call declares, not the register-wide one that its entry stores: `dfd=-100`, not 4294967196.
-fn argument_type(format: &Format, field: &Field) -> Option<ValueType> {
+pub(super) fn argument_type(format: &Format, field: &Field) -> Option<ValueType> {
     let integer = |size, signed, base| Some(ValueType::Integer { size, signed, base });
     match field.type_text.as_str() {
         "int" | "pid_t" | "key_t" | "clockid_t" | "timer_t" | "mqd_t" | "key_serial_t" | "rwf_t" => {
@@ -110,4 +111,148 @@ fn argument_type(format: &Format, field: &Field) -> Option<ValueType> {
         "size_t" => integer(8, false, Base::Decimal),
         _ => value_type(format, field, true),
     }
+}
+
+/// More system calls than this share one program per side, which tells them apart by their numbers.
+const FEW: usize = 4;
+/// Bytes of each field in the record of a set.
+const WORD: u8 = 8;
+
+/// System calls by tracepoint name: a few with a program each, many through one program on `sys_enter` and one on `sys_exit`.
+pub(super) fn resolve(catalog: &Catalog, names: Vec<String>, via: Via) -> Result<Vec<Resolved>> {
+    let arch = arch::current();
+    let mut rest = Vec::new();
+    let mut sides = [Vec::new(), Vec::new()];
+    for name in names {
+        let event = name.strip_prefix("syscalls:").unwrap_or(&name);
+        let call = |prefix| event.strip_prefix(prefix).and_then(arch.syscall);
+        match (call("sys_enter_"), call("sys_exit_")) {
+            (Some(number), _) => sides[0].push((name, number)),
+            (None, Some(number)) => sides[1].push((name, number)),
+            (None, None) => rest.push(name),
+        }
+    }
+    let mut all = Vec::new();
+    for (at_exit, side) in [false, true].into_iter().zip(sides) {
+        let one_by_one = || {
+            side.iter()
+                .map(|(name, _)| super::resolve_one(catalog, name, via))
+        };
+        let apart = one_by_one().collect::<Result<Vec<_>>>()?;
+        match (side.len() > FEW)
+            .then(|| set(catalog, &side, at_exit, arch))
+            .transpose()?
+            .flatten()
+        {
+            Some(set) => all.push(Resolved { apart, ..set }),
+            None => all.extend(apart),
+        }
+    }
+    for name in rest {
+        all.push(super::resolve_one(catalog, &name, via)?);
+    }
+    Ok(all)
+}
+
+fn set(catalog: &Catalog, side: &[(String, u32)], at_exit: bool, arch: &Arch) -> Result<Option<Resolved>> {
+    let long = |signed, base| ValueType::Integer {
+        size: WORD,
+        signed,
+        base,
+    };
+    let number = if at_exit { number_of(arch) } else { "id".to_owned() };
+    let value = if at_exit {
+        ("ret".to_owned(), long(true, Base::Decimal), "ret".to_owned())
+    } else {
+        let registers: Vec<String> = arch
+            .syscall_arguments
+            .iter()
+            .map(|r| format!("regs->{r}"))
+            .collect();
+        let element = Box::new(long(false, Base::Hexadecimal));
+        (
+            "args".to_owned(),
+            ValueType::Array { element, count: 6 },
+            format!("({})", registers.join(", ")),
+        )
+    };
+    let fields = vec![
+        (
+            "__syscall_nr".to_owned(),
+            long(true, Base::Decimal),
+            number.clone(),
+        ),
+        value,
+    ];
+    let name = if at_exit {
+        "syscalls:sys_exit_*"
+    } else {
+        "syscalls:sys_enter_*"
+    };
+    let raw = if at_exit { "sys_exit" } else { "sys_enter" };
+    // Calls of the 32-bit ABI have other numbers (see `guard`).
+    let guard = Some("(curtask->thread_info.status & 2) == 0".to_owned());
+    let mut ways = from_expressions(catalog, name, raw, fields, guard);
+    if ways.is_empty() {
+        return Ok(None);
+    }
+    for way in &mut ways {
+        way.context.number = EventNumber::Selected;
+        way.context.selector = Some(Selector {
+            value: number.clone(),
+            map: format!("numbers:{raw}"),
+        });
+    }
+    let instances = side
+        .iter()
+        .map(|(name, number)| instance(catalog, name, *number, at_exit));
+    let instances = instances.collect::<Result<Vec<_>>>()?;
+    Ok(Some(Resolved {
+        kind: "tracepoint",
+        instances,
+        ways,
+        apart: Vec::new(),
+    }))
+}
+
+/// One system call of a set, with its arguments' names over the words that the program stores.
+fn instance(catalog: &Catalog, name: &str, number: u32, at_exit: bool) -> Result<Instance> {
+    let event = name.strip_prefix("syscalls:").unwrap_or(name);
+    let word = |signed, base| FieldType::Integer {
+        size: WORD,
+        signed,
+        base,
+    };
+    let mut fields = vec![("__syscall_nr".to_owned(), word(true, Base::Decimal))];
+    if at_exit {
+        fields.push(("ret".to_owned(), word(true, Base::Decimal)));
+    } else {
+        let format = catalog.tracefs()?.format("syscalls", event)?;
+        let arguments = format.fields.iter().filter(|f| f.name != "__syscall_nr").take(6);
+        fields.extend(arguments.map(|field| {
+            let pointer = field.type_text.ends_with('*');
+            let ty = if pointer {
+                FieldType::Pointer { symbolic: false }
+            } else {
+                word(false, Base::Hexadecimal)
+            };
+            (field.name.clone(), ty)
+        }));
+        let unused = 7 - fields.len() as u32;
+        if unused > 0 {
+            let element = Box::new(word(false, Base::Hexadecimal));
+            fields.push((
+                UNUSED.to_owned(),
+                FieldType::Array {
+                    element,
+                    count: unused,
+                },
+            ));
+        }
+    }
+    Ok(Instance {
+        code: Some(number),
+        layout: Some(Layout::new(fields)),
+        ..Instance::named(name)
+    })
 }

@@ -1,0 +1,401 @@
+//! Recordings made by the product in a guest, beside what else counts there, and their records as JSON gives them.
+
+use crate::{Run, kestrel};
+use serde_json::{Map, Value};
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs,
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// One line of `kestrel print --format json`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// ns of the monotonic clock.
+    pub time: u64,
+    /// The CPU it was recorded on.
+    pub cpu: u64,
+    /// The thread that ran there.
+    pub tid: u64,
+    /// Its process.
+    pub pid: u64,
+    /// The event's name.
+    pub event: String,
+    /// The fields.
+    pub fields: Map<String, Value>,
+}
+
+impl Record {
+    /// A field that is a number.
+    ///
+    /// # Panics
+    /// When it is missing or something else.
+    #[must_use]
+    pub fn number(&self, name: &str) -> i64 {
+        match self.fields.get(name).and_then(Value::as_i64) {
+            Some(number) => number,
+            None => panic!("no number {name} in {self:?}"),
+        }
+    }
+
+    /// A field that is text.
+    ///
+    /// # Panics
+    /// When it is missing or something else.
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        match self.fields.get(name).and_then(Value::as_str) {
+            Some(text) => text,
+            None => panic!("no text {name} in {self:?}"),
+        }
+    }
+}
+
+/// All records of a trace, in the order of their times.
+///
+/// # Panics
+/// When it cannot be read, or has damaged packets, or its times run backwards.
+#[must_use]
+pub fn records(directory: &str) -> Vec<Record> {
+    let run = kestrel(&["print", "--format", "json", directory]);
+    assert_eq!(run.err, "", "a whole trace is read in silence");
+    let code = i32::from(run.out.is_empty());
+    assert_eq!(run.code, Some(code), "0, or 1 when there is nothing");
+    let records: Vec<Record> = run.out.lines().map(record).collect();
+    assert!(
+        records.is_sorted_by_key(|r| r.time),
+        "the records of a trace are in the order of their times"
+    );
+    records
+}
+
+fn record(line: &str) -> Record {
+    let value: Value = match serde_json::from_str(line) {
+        Ok(value) => value,
+        Err(error) => panic!("{error} in {line}"),
+    };
+    let number = |name: &str| value[name].as_u64().unwrap_or_default();
+    Record {
+        time: number("time"),
+        cpu: number("cpu"),
+        tid: number("tid"),
+        pid: number("pid"),
+        event: value["event"].as_str().unwrap_or_default().to_owned(),
+        fields: value["fields"].as_object().cloned().unwrap_or_default(),
+    }
+}
+
+/// What a recorder said at its end.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    /// Events written.
+    pub recorded: u64,
+    /// Events refused because a ring was full.
+    pub lost: u64,
+    /// Events overwritten.
+    pub overwritten: u64,
+    /// Hits that the kernel did not bring to a program.
+    pub skipped: u64,
+    /// Lost and overwritten, per event and CPU.
+    pub each: BTreeMap<(String, u64), (u64, u64)>,
+}
+
+/// Reads the last lines of `kestrel record`.
+///
+/// # Panics
+/// When they are not there.
+#[must_use]
+pub fn counts(said: &str) -> Counts {
+    let mut counts = Counts::default();
+    let mut found = false;
+    for line in said.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let after = |word: &str| {
+            let at = words.iter().position(|w| *w == word)?;
+            number(words.get(at + 1)?)
+        };
+        if words.get(1) == Some(&"events") && words.get(2) == Some(&"in") {
+            found = true;
+            counts.recorded = number(words[0]).unwrap_or_default();
+            counts.lost = after("lost").unwrap_or_default();
+            counts.overwritten = after("overwritten").unwrap_or_default();
+        } else if let (Some(cpu), Some(lost), Some(over)) =
+            (after("CPU"), after("lost"), after("overwritten"))
+        {
+            counts.each.insert((words[0].to_owned(), cpu), (lost, over));
+        } else if line.contains("were skipped by the kernel") {
+            counts.skipped += number(words[0]).unwrap_or_default();
+        }
+    }
+    assert!(found, "a recorder tells its counts:\n{said}");
+    counts
+}
+
+fn number(word: &str) -> Option<u64> {
+    let digits: String = word.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+/// Records the events while a command runs, and nobody else's.
+///
+/// # Panics
+/// When the recorder fails.
+#[must_use]
+pub fn record_command(options: &[&str], command: &[&str]) -> (Vec<Record>, Counts) {
+    let directory = place(options, command);
+    let mut arguments = vec!["record", "-o", &directory];
+    arguments.extend_from_slice(options);
+    arguments.push("--");
+    arguments.extend_from_slice(command);
+    let run = kestrel(&arguments);
+    assert_eq!(run.code, Some(0), "{arguments:?}: {}", run.err);
+    let records = records(&directory);
+    let counts = counts(&run.err);
+    assert_eq!(records.len() as u64, counts.recorded, "{}", run.err);
+    let _ = fs::remove_dir_all(&directory);
+    (records, counts)
+}
+
+/// A trace directory of its own.
+fn place(options: &[&str], command: &[&str]) -> String {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    (options, command).hash(&mut hasher);
+    format!("/tmp/trace-{:x}", hasher.finish())
+}
+
+/// A recorder in the background.
+#[derive(Debug)]
+pub struct Recorder {
+    child: Child,
+    said: PathBuf,
+    /// Its trace.
+    pub directory: String,
+}
+
+impl Recorder {
+    /// Starts `kestrel record -v` with these options and waits until it says that it is attached.
+    ///
+    /// # Panics
+    /// When it does not come so far.
+    #[must_use]
+    pub fn start<S: AsRef<OsStr>>(name: &str, options: &[S]) -> Self {
+        let mut recorder = Self::spawn(name, options);
+        recorder.wait_until_attached();
+        recorder
+    }
+
+    /// Starts `kestrel record -v` with these options.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn spawn<S: AsRef<OsStr>>(name: &str, options: &[S]) -> Self {
+        let _ = fs::remove_dir_all(format!("/tmp/{name}.trace"));
+        let directory = format!("/tmp/{name}.trace");
+        let said = PathBuf::from(format!("/tmp/{name}.said"));
+        let Ok(file) = fs::File::create(&said) else {
+            panic!("cannot create {}", said.display())
+        };
+        let child = Command::new("kestrel")
+            .args(["record", "-v", "-o", &directory])
+            .args(options)
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn();
+        let Ok(child) = child else {
+            panic!("cannot start kestrel")
+        };
+        Self {
+            child,
+            said,
+            directory,
+        }
+    }
+
+    /// Waits until it says that it is attached.
+    ///
+    /// # Panics
+    /// When it does not come so far.
+    pub fn wait_until_attached(&mut self) {
+        let end = Instant::now() + Duration::from_secs(60);
+        // The trace's directory is made after everything is attached.
+        let begun = Path::new(&self.directory).join("metadata");
+        while !(self.said().contains("attached ") && begun.exists()) {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                panic!("kestrel ended with {status}: {}", self.said());
+            }
+            assert!(Instant::now() < end, "kestrel does not attach: {}", self.said());
+            thread::sleep(Duration::from_millis(10));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+
+    /// What it has said so far.
+    #[must_use]
+    pub fn said(&self) -> String {
+        fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    /// Asks it to end, as Ctrl-C does; does not wait.
+    ///
+    /// # Panics
+    /// When it is gone already.
+    pub fn interrupt(&self) {
+        let pid = i32::try_from(self.child.id())
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
+        let Some(pid) = pid else {
+            panic!("a process has a number")
+        };
+        if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::INT) {
+            panic!("kestrel is gone: {error}: {}", self.said());
+        }
+    }
+
+    /// Kills it: it can clean up nothing.
+    ///
+    /// # Panics
+    /// When it is gone already.
+    pub fn kill(&mut self) {
+        if let Err(error) = self.child.kill() {
+            panic!("kestrel is gone: {error}: {}", self.said());
+        }
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// When the status cannot be had.
+    #[must_use]
+    pub fn wait(mut self) -> Run {
+        match self.child.wait() {
+            Ok(status) => Run {
+                code: status.code(),
+                out: String::new(),
+                err: self.said(),
+            },
+            Err(error) => panic!("wait for kestrel: {error}"),
+        }
+    }
+
+    /// Ends it and reads what it recorded.
+    ///
+    /// # Panics
+    /// When it did not end well.
+    #[must_use]
+    pub fn stop(self) -> (Vec<Record>, Counts, String) {
+        self.interrupt();
+        self.stop_interrupted()
+    }
+
+    /// Waits for the end that was asked for and reads what it recorded.
+    ///
+    /// # Panics
+    /// When it did not end well.
+    #[must_use]
+    pub fn stop_interrupted(self) -> (Vec<Record>, Counts, String) {
+        let directory = self.directory.clone();
+        let run = self.wait();
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        let all = records(&directory);
+        let counts = counts(&run.err);
+        assert_eq!(all.len() as u64, counts.recorded, "{}", run.err);
+        let _ = fs::remove_dir_all(&directory);
+        (all, counts, run.err)
+    }
+}
+
+/// How two recordings of the same thing compare.
+#[derive(Debug, Default, Clone)]
+pub struct Comparison {
+    /// Records in both, equal in all fields.
+    pub equal: usize,
+    /// Records in one only, between equal ones.
+    pub alone: usize,
+    /// The first pair that differs.
+    pub different: Option<String>,
+}
+
+/// Compares two recordings made at the same time, event by event and thread by thread: what one began with or ended with earlier or later
+/// than the other does not count.
+#[must_use]
+pub fn compare(left: &[Record], right: &[Record]) -> BTreeMap<String, Comparison> {
+    let mut result: BTreeMap<String, Comparison> = BTreeMap::new();
+    let edge =
+        |pick: fn(&[Record]) -> Option<&Record>| (pick(left).map(|r| r.time), pick(right).map(|r| r.time));
+    let (first, last) = (edge(<[Record]>::first), edge(<[Record]>::last));
+    let window = first.0.max(first.1).unwrap_or_default()..=last.0.min(last.1).unwrap_or(u64::MAX);
+    let (left, right) = (by_thread(left, &window), by_thread(right, &window));
+    for (key, left) in &left {
+        let comparison = result.entry(key.0.clone()).or_default();
+        if let Some(right) = right.get(key) {
+            compare_runs(left, right, comparison);
+        }
+    }
+    result
+}
+
+type Runs<'a> = BTreeMap<(String, u64, u64), Vec<&'a Record>>;
+
+fn by_thread<'a>(records: &'a [Record], window: &RangeInclusive<u64>) -> Runs<'a> {
+    let mut runs = Runs::new();
+    for record in records.iter().filter(|r| window.contains(&r.time)) {
+        // Idle threads share the number 0; others may move between CPUs.
+        let cpu = if record.tid == 0 { record.cpu } else { 0 };
+        let key = (record.event.clone(), record.tid, cpu);
+        runs.entry(key).or_default().push(record);
+    }
+    runs
+}
+
+/// How far ahead the other side is searched for an equal record.
+const AHEAD: usize = 40;
+
+fn compare_runs(left: &[&Record], right: &[&Record], into: &mut Comparison) {
+    let (mut l, mut r) = (0, 0);
+    let mut begun = false;
+    let same = |l: &Record, r: &Record| l.fields == r.fields && l.time.abs_diff(r.time) < FAR;
+    while l < left.len() && r < right.len() {
+        if same(left[l], right[r]) {
+            into.equal += 1;
+            (l, r, begun) = (l + 1, r + 1, true);
+            continue;
+        }
+        let in_right = (1..AHEAD).find(|d| right.get(r + d).is_some_and(|x| same(left[l], x)));
+        let in_left = (1..AHEAD).find(|d| left.get(l + d).is_some_and(|x| same(x, right[r])));
+        let (skip_left, skip_right) = match (in_left, in_right) {
+            (Some(a), Some(b)) if a <= b => (a, 0),
+            (Some(a), None) => (a, 0),
+            (_, Some(b)) => (0, b),
+            (None, None) => {
+                // At an end, one side may have what the other was too late for.
+                let near = left[l].time.abs_diff(right[r].time) < NEAR;
+                if near {
+                    into.different
+                        .get_or_insert_with(|| format!("{:?}\n   {:?}", left[l], right[r]));
+                }
+                if left[l].time < right[r].time {
+                    (1, 0)
+                } else {
+                    (0, 1)
+                }
+            }
+        };
+        if begun {
+            into.alone += skip_left + skip_right;
+        }
+        (l, r) = (l + skip_left, r + skip_right);
+    }
+}
+
+/// Two records farther apart than this, ns, are not of one event.
+const FAR: u64 = 10_000_000;
+
+/// Two records of one thread nearer than this, ns, with nothing between them in either recording, are of one event.
+const NEAR: u64 = 30_000;

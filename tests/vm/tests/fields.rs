@@ -1,0 +1,362 @@
+//! Fields of tracepoints: the same events read raw, read from the kernel's formatted entry, and printed by tracefs must agree.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use vm_tests::{
+    TRACEFS,
+    recording::{Comparison, Record, Recorder, compare},
+    run, shell,
+};
+
+/// The table of rules itself, so that a new row is tested from its first day.
+const RULES: &str = include_str!("../../../crates/kestrel/src/catalog/tracepoint/rules.rs");
+
+/// System calls of the workload, entries and returns.
+const CALLS: &[&str] = &[
+    "openat",
+    "read",
+    "write",
+    "close",
+    "mmap",
+    "munmap",
+    "newfstatat",
+    "getppid",
+    "execve",
+    "clone",
+    "wait4",
+    "clock_nanosleep",
+    "exit_group",
+    "dup2",
+    "ioctl",
+    "pipe2",
+    "rt_sigaction",
+    "brk",
+    "sched_setaffinity",
+];
+
+/// Events that the workload must bring about, or the test says nothing.
+const FIRED: &[&str] = &[
+    "sched:sched_switch",
+    "sched:sched_wakeup",
+    "sched:sched_wakeup_new",
+    "sched:sched_waking",
+    "sched:sched_process_exit",
+    "sched:sched_stat_runtime",
+    "irq:softirq_entry",
+    "irq:softirq_exit",
+    "irq:softirq_raise",
+    "timer:hrtimer_cancel",
+    "timer:timer_cancel",
+    "power:cpu_idle",
+    "exceptions:page_fault_user",
+    "workqueue:workqueue_execute_start",
+    "kmem:kfree",
+    "kmem:kmem_cache_free",
+];
+
+fn rules() -> Vec<String> {
+    let rows = RULES
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("event: \""));
+    let names: Vec<String> = rows
+        .filter_map(|rest| rest.split('"').next())
+        .map(str::to_owned)
+        .filter(|name| exists(name))
+        .collect();
+    assert!(names.len() > 10, "{names:?}");
+    names
+}
+
+fn exists(event: &str) -> bool {
+    Path::new(TRACEFS)
+        .join("events")
+        .join(event.replace(':', "/"))
+        .exists()
+}
+
+/// Processes, files, pipes, timers, faults, memory.
+fn workload() {
+    for _ in 0..3 {
+        let run =
+            shell("for i in 1 2 3; do /bin/cat /proc/version | /bin/wc -c; done; echo x > /dev/kmsg; sync");
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    let mut file = fs::File::create("/tmp/work").unwrap();
+    file.write_all(&vec![7; 300_000]).unwrap();
+    let mut back = Vec::new();
+    fs::File::open("/tmp/work")
+        .unwrap()
+        .read_to_end(&mut back)
+        .unwrap();
+    vm_tests::getppid_calls(20);
+    let threads: Vec<_> = (0..4)
+        .map(|n| std::thread::spawn(move || std::thread::sleep(Duration::from_millis(n))))
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    move_about();
+}
+
+/// Goes from CPU to CPU.
+fn move_about() {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let all = sched_getaffinity(None).unwrap();
+    for n in 0..6 {
+        let mut one = CpuSet::new();
+        one.set(n % 2);
+        if all.is_set(n % 2) {
+            sched_setaffinity(None, &one).unwrap();
+        }
+    }
+    sched_setaffinity(None, &all).unwrap();
+}
+
+/// The options that name events.
+fn options(via: &str, events: &[String]) -> Vec<String> {
+    let mut options = ["-a", "--via", via, "--buffer-size", "16M"]
+        .map(str::to_owned)
+        .to_vec();
+    for event in events {
+        // The recorders would record one another without end.
+        let filter = if event.contains("sys") {
+            " /comm != \"kestrel\"/"
+        } else {
+            ""
+        };
+        options.extend(["-e".to_owned(), format!("{event}{filter}")]);
+    }
+    options
+}
+
+/// Both ways at the same time.
+fn both_ways(events: &[String]) -> (Vec<Record>, Vec<Record>) {
+    let mut classic = Recorder::spawn("classic", &options("classic", events));
+    let raw = Recorder::start("raw", &options("auto", events));
+    classic.wait_until_attached();
+    for line in raw.said().lines().filter(|line| line.starts_with("  ")) {
+        println!("detour: {line}");
+        assert!(
+            !line.contains("formatted entry") || !line.contains("refused"),
+            "a rule that the verifier refuses: {line}"
+        );
+    }
+    workload();
+    raw.interrupt();
+    classic.interrupt();
+    let (raw, raw_counts, said) = raw.stop_interrupted();
+    let (classic, classic_counts, _) = classic.stop_interrupted();
+    assert_eq!((raw_counts.lost, classic_counts.lost), (0, 0), "{said}");
+    println!(
+        "{} raw and {} classic records; skipped by the kernel: {} and {}",
+        raw.len(),
+        classic.len(),
+        raw_counts.skipped,
+        classic_counts.skipped
+    );
+    (raw, classic)
+}
+
+fn judge(event: &str, found: &Comparison) {
+    println!("{event}: {} equal, {} in one only", found.equal, found.alone);
+    if let Some(different) = &found.different {
+        panic!("{event} differs, raw then classic:\n   {different}");
+    }
+    assert!(
+        found.alone <= 2 + found.equal / 20,
+        "{event}: {} equal records, but {} in one recording only",
+        found.equal,
+        found.alone
+    );
+}
+
+fn check(events: &[String], must: &[&str]) {
+    let (raw, classic) = both_ways(events);
+    let found = compare(&raw, &classic);
+    let mut silent: BTreeSet<&str> = events.iter().map(String::as_str).collect();
+    for (event, comparison) in &found {
+        judge(event, comparison);
+        if comparison.equal > 0 {
+            silent.remove(event.as_str());
+        }
+    }
+    println!("did not fire: {silent:?}");
+    for event in must {
+        assert!(!silent.contains(event), "{event} did not fire");
+    }
+}
+
+/// Rules that the running kernel's entries do not fit, so that the classic way serves.
+fn without_rule(events: &[String]) -> Vec<String> {
+    let mut arguments = vec!["record", "--dry-run", "-a"];
+    for event in events {
+        arguments.extend(["-e", event]);
+    }
+    let plan = run("kestrel", &arguments).success();
+    let mut name = "";
+    let mut without = Vec::new();
+    for line in plan.lines() {
+        if !line.starts_with(' ') {
+            name = line.split(' ').next().unwrap_or_default();
+        } else if line.trim_start().starts_with("attach: tracepoint ") {
+            without.push(name.to_owned());
+        }
+    }
+    without
+}
+
+#[test]
+fn rules_read_what_the_formatted_entry_says() {
+    let events = rules();
+    let without = without_rule(&events);
+    println!("classic on this kernel: {without:?}");
+    assert!(without.len() * 3 < events.len(), "{without:?}");
+    check(&events, FIRED);
+}
+
+#[test]
+fn system_calls_read_raw_are_what_the_formatted_entry_says() {
+    let names = CALLS.iter().flat_map(|call| {
+        [
+            format!("syscalls:sys_enter_{call}"),
+            format!("syscalls:sys_exit_{call}"),
+        ]
+    });
+    let mut events: Vec<String> = names.filter(|name| exists(name)).collect();
+    events.extend(["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"].map(str::to_owned));
+    assert!(events.len() > 20);
+    check(
+        &events,
+        &[
+            "syscalls:sys_enter_openat",
+            "syscalls:sys_exit_openat",
+            "syscalls:sys_enter_getppid",
+            "syscalls:sys_exit_read",
+            "raw_syscalls:sys_enter",
+            "raw_syscalls:sys_exit",
+        ],
+    );
+}
+
+#[test]
+fn lines_of_tracefs_say_the_same() {
+    let instance = Instance::new("kestrel_test");
+    let events = ["sched:sched_switch", "sched:sched_wakeup", "irq:softirq_entry"].map(str::to_owned);
+    for way in ["raw", "classic"] {
+        instance.begin(&events);
+        let recorder = Recorder::start("beside", &options(way, &events));
+        workload();
+        recorder.interrupt();
+        let (ours, _, _) = recorder.stop_interrupted();
+        let theirs = instance.end(&ours);
+        let ours: Vec<Record> = ours.iter().map(as_tracefs).collect();
+        for (event, found) in compare(&ours, &theirs) {
+            println!(
+                "{way} {event}: {} equal, {} in one only",
+                found.equal, found.alone
+            );
+            if let Some(different) = found.different {
+                panic!("{way} {event} differs, ours then tracefs:\n   {different}");
+            }
+            assert!(found.equal > 20, "{way} {event}: {found:?}");
+            assert!(found.alone <= 2 + found.equal / 20, "{way} {event}: {found:?}");
+        }
+    }
+}
+
+/// A trace instance of its own; gone at the end.
+struct Instance(PathBuf);
+
+impl Instance {
+    fn new(name: &str) -> Self {
+        let path = Path::new(TRACEFS).join("instances").join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn begin(&self, events: &[String]) {
+        fs::write(self.0.join("trace_clock"), "mono").unwrap();
+        fs::write(self.0.join("trace"), "").unwrap();
+        for event in events {
+            let enable = self.0.join("events").join(event.replace(':', "/")).join("enable");
+            fs::write(enable, "1").unwrap();
+        }
+    }
+
+    /// Its records of the events that `like` knows, with the same fields, all as text.
+    fn end(&self, like: &[Record]) -> Vec<Record> {
+        fs::write(self.0.join("events/enable"), "0").unwrap();
+        let text = fs::read_to_string(self.0.join("trace")).unwrap();
+        text.lines()
+            .filter_map(|line| tracefs_record(line, like))
+            .collect()
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("events/enable"), "0");
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// `  comm-12   [001] d..2.   12.345678: sched_switch: prev_comm=a prev_pid=1 … ==> next_comm=…`
+fn tracefs_record(line: &str, like: &[Record]) -> Option<Record> {
+    let (task, rest) = line.split_once(" [")?;
+    let (cpu, rest) = rest.split_once("] ")?;
+    let (time, rest) = rest.split_once(": ")?;
+    let (name, text) = rest.split_once(": ")?;
+    let kind = like.iter().find(|r| r.event.rsplit(':').next() == Some(name))?;
+    let seconds: f64 = time.split_whitespace().last()?.parse().ok()?;
+    let mut fields = kind.fields.clone();
+    for (name, value) in &mut fields {
+        let start = text.find(&format!("{name}="))? + name.len() + 1;
+        let end = kind
+            .fields
+            .keys()
+            .filter_map(|other| text[start..].find(&format!(" {other}=")))
+            .chain(text[start..].find(" ==> "))
+            .chain(text[start..].find(" [action"))
+            .min()
+            .unwrap_or(text.len() - start);
+        *value = text[start..start + end].trim().into();
+    }
+    Some(Record {
+        time: (seconds * 1e9) as u64,
+        cpu: cpu.parse().ok()?,
+        tid: task.rsplit('-').next()?.trim().parse().ok()?,
+        pid: 0,
+        event: kind.event.clone(),
+        fields,
+    })
+}
+
+/// Our record as tracefs words it: everything is text, a running task is `R`, a softirq is its number.
+fn as_tracefs(record: &Record) -> Record {
+    const SOFTIRQS: [&str; 10] = [
+        "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
+    ];
+    let mut record = record.clone();
+    for (name, value) in &mut record.fields {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let text = match (name.as_str(), text.as_str()) {
+            ("prev_state", "0x0") => "R".to_owned(),
+            ("prev_state", "0x100") => "R+".to_owned(),
+            ("vec", word) => SOFTIRQS
+                .iter()
+                .position(|s| *s == word)
+                .map_or_else(|| word.to_owned(), |n| n.to_string()),
+            (name, number) if name.ends_with("cpu") => format!("{:03}", number.parse::<u32>().unwrap_or(999)),
+            _ => text,
+        };
+        *value = text.into();
+    }
+    record
+}
