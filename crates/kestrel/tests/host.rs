@@ -59,7 +59,7 @@ fn record(mode: Mode, path: &Path, count: u64, polling: bool) -> Option<Recorded
             }
         }
     });
-    Some(recorder.finish(&catalog).unwrap())
+    Some(recorder.finish(&catalog, None).unwrap())
 }
 
 /// Reads a trace back: its number of records; times of a CPU never run backwards.
