@@ -43,7 +43,7 @@ fn run(event: &str, via: Via, wanted: fn(&PlannedWay) -> bool, contexts: &[Vec<u
     let plan = plan(&request, &catalog).unwrap_or_else(|error| panic!("{error}: {error:?}"));
     assert_eq!(plan.hooks.len(), 1);
     let hook = &plan.hooks[0];
-    let way = hook.ways.iter().find(|way| wanted(way)).expect("such a way");
+    let way = hook.ways.iter().find(|way| wanted(way)).unwrap();
     let program = hook.compile(way, &plan).unwrap();
 
     let mut machine = Machine::new();
@@ -72,7 +72,7 @@ fn run(event: &str, via: Via, wanted: fn(&PlannedWay) -> bool, contexts: &[Vec<u
             }
         }
     }
-    let ring: MapRef = ring.expect("it records");
+    let ring: MapRef = ring.unwrap();
     let mut reader = Reader::over(&mut machine, ring, plan.geometry, 2);
     for context in contexts {
         if let Err(fault) = machine.run(&program.code, context) {
