@@ -131,9 +131,9 @@ fn of_kernel(error: &Kernel, message: String) -> Failure {
         {
             of_permission(failure)
         }
-        Kernel::Unavailable { .. } => {
-            failure(Exit::Feature).hint("`kestrel doctor` shows what this kernel can do")
-        }
+        Kernel::System { action: "mount", .. } => failure(Exit::Feature)
+            .hint("Kestrel reads the kernel's list of events there: `mount -t tracefs nodev /sys/kernel/tracing`, if this kernel has tracefs at all"),
+        Kernel::Unavailable { .. } => failure(Exit::Feature).hint("`kestrel doctor` shows what this kernel can do"),
         Kernel::Load { .. } | Kernel::Unresolved { .. } | Kernel::Format { .. } => failure(Exit::Internal),
         Kernel::Argument { .. } => failure(Exit::Usage),
         Kernel::System { errno, .. } => {

@@ -1,0 +1,116 @@
+//! A program that makes an exactly known number of system calls: every one is in the trace, or counted as lost.
+
+use crate::house::{Place, has, needs_tracing};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const EVENT: &str = "syscalls:sys_enter_getppid";
+const CALLS: &str = "KESTREL_TEST_CALLS";
+
+/// Not a test of its own: what the tests below trace, by running this very program with a number in the environment.
+#[test]
+fn calls_as_often_as_told() {
+    let Ok(calls) = std::env::var(CALLS) else { return };
+    for _ in 0..calls.parse().unwrap() {
+        std::hint::black_box(std::os::unix::process::parent_id());
+    }
+}
+
+/// Adds this program as the command to be traced.
+fn with_calls(mut command: Command, calls: u64) -> Command {
+    command.arg("--").arg(std::env::current_exe().unwrap());
+    command.args([
+        "--exact",
+        "counts::calls_as_often_as_told",
+        "--test-threads=1",
+        "-q",
+    ]);
+    command.env(CALLS, calls.to_string()).stdout(Stdio::null());
+    command
+}
+
+/// Lines that babeltrace2 reads from a trace, which it must do without a word of complaint.
+fn babeltrace_lines(trace: &Path) -> usize {
+    let output = Command::new("babeltrace2").arg(trace).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    output.stdout.iter().filter(|byte| **byte == b'\n').count()
+}
+
+#[test]
+fn each_of_100_000_calls_is_recorded_ten_times_out_of_ten() {
+    needs_tracing!();
+    const N: u64 = 100_000;
+    let babeltrace = has("babeltrace2");
+    for run in 0..10 {
+        let place = Place::new();
+        let output = with_calls(place.command(&["record", "-e", EVENT]), N)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{told}");
+        assert!(
+            told.starts_with("100,000 events in ") && told.contains("lost 0"),
+            "run {run}: {told}"
+        );
+        let printed = place.run(&["print", "--format", "json"]).succeeds();
+        assert_eq!(printed.out.lines().count() as u64, N, "run {run}");
+        assert_eq!(printed.err, "", "run {run}");
+        if babeltrace {
+            assert_eq!(
+                babeltrace_lines(&place.path().join("kestrel.trace")) as u64,
+                N,
+                "run {run}"
+            );
+        }
+    }
+}
+
+/// Recorded and lost, as `report` counts them.
+fn counted(place: &Place) -> (u64, u64) {
+    let report = place.run(&["report", "--format", "json"]).succeeds().out;
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let rows = report["counted"].as_array().unwrap();
+    let lost = rows.iter().map(|row| row["lost"].as_u64().unwrap()).sum();
+    (report["records"].as_u64().unwrap(), lost)
+}
+
+#[test]
+fn what_the_fastest_loop_loses_is_counted_exactly() {
+    needs_tracing!();
+    const N: u64 = 2_000_000;
+    for stopped in [false, true] {
+        let place = Place::new();
+        let arguments = ["record", "-e", EVENT, "--buffer-size", "1M"];
+        let recorder = with_calls(place.command(&arguments), N)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        if stopped {
+            // Whoever does not read for a while loses for sure.
+            let pid = recorder.id().to_string();
+            let signal = |name: &str| Command::new("kill").args([name, &pid]).status().unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+            signal("-STOP");
+            std::thread::sleep(Duration::from_millis(400));
+            signal("-CONT");
+        }
+        let output = recorder.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{told}");
+        let (recorded, lost) = counted(&place);
+        assert_eq!(recorded + lost, N, "{told}");
+        assert!(!stopped || lost > 0, "{told}");
+        let printed = place.run(&["print", "--format", "json"]).succeeds();
+        assert_eq!(printed.out.lines().count() as u64, recorded);
+        let (first, _) = told.split_once('\n').unwrap();
+        let digits: String = first
+            .rsplit("lost ")
+            .next()
+            .unwrap()
+            .chars()
+            .filter(char::is_ascii_digit)
+            .collect();
+        assert_eq!(digits.parse::<u64>().unwrap(), lost, "{told}");
+    }
+}

@@ -1,0 +1,8 @@
+//! The built command as users meet it: what it says, what it leaves behind, how it ends. What records contain is tested where they are made.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod counts;
+mod house;
+mod right;
+mod wrong;

@@ -1,0 +1,238 @@
+//! The ordinary uses: help, lists, formats, several events, commands and their ends.
+
+use crate::house::{Place, has, needs_tracing};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+#[test]
+fn alone_it_shows_help() {
+    let answer = Place::new().run(&[]).succeeds();
+    for word in ["Usage: kestrel", "record", "Examples:", "Exit codes:"] {
+        assert!(answer.out.contains(word), "{}", answer.out);
+    }
+}
+
+#[test]
+fn every_command_has_examples_in_its_help() {
+    for command in ["list", "record", "trace", "print", "report"] {
+        let answer = Place::new().run(&[command, "--help"]).succeeds();
+        assert!(answer.out.contains("Examples:"), "{command}: {}", answer.out);
+        assert!(answer.out.contains(&format!("kestrel {command}")), "{command}");
+    }
+}
+
+#[test]
+fn lists_and_formats() {
+    needs_tracing!();
+    let place = Place::new();
+    let text = place.run(&["list", "sched:sched_sw*"]).succeeds().out;
+    assert!(text.lines().any(|line| line == "tracepoint:sched:sched_switch"));
+    let verbose = place.run(&["list", "-v", "sched:sched_switch"]).succeeds().out;
+    assert!(verbose.contains("    pid_t prev_pid\n"), "{verbose}");
+    let json = place
+        .run(&["list", "--format", "json", "sched:sched_switch"])
+        .succeeds()
+        .out;
+    let line: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(line["event"], "tracepoint:sched:sched_switch");
+    place.run(&["list", "no*such:thing"]).fails(1, &["no*such:thing"]);
+}
+
+#[test]
+fn doctor_speaks_json() {
+    let answer = Place::new().run(&["doctor", "--format", "json"]);
+    for line in answer.out.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(line["name"].is_string() && line["works"].is_boolean());
+    }
+    assert!(answer.out.lines().count() > 10);
+}
+
+#[test]
+fn several_events_in_one_trace() {
+    needs_tracing!();
+    let place = Place::new();
+    let events = "syscalls:sys_enter_openat,syscalls:sys_exit_openat";
+    // The dashes before the command may be left out, as perf has it.
+    place
+        .run(&[
+            "record",
+            "-e",
+            events,
+            "-e",
+            "sched:sched_process_exit",
+            "cat",
+            "/dev/null",
+        ])
+        .succeeds();
+    let lines = place.run(&["print", "--format", "json"]).succeeds().out;
+    let names: std::collections::BTreeSet<String> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|line| line["event"].as_str().unwrap().to_owned())
+        .collect();
+    let wanted = [
+        "sched:sched_process_exit",
+        "syscalls:sys_enter_openat",
+        "syscalls:sys_exit_openat",
+    ];
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), wanted);
+    let report = place.run(&["report", "--format", "json"]).succeeds().out;
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["records"], lines.lines().count());
+    let tables = place.run(&["report"]).succeeds().out;
+    assert!(
+        tables.contains("lost 0") && !tables.contains('\x1b'),
+        "no colours in a pipe"
+    );
+}
+
+#[test]
+fn the_commands_end_is_told() {
+    needs_tracing!();
+    let place = Place::new();
+    let record = |script: &str| {
+        place.run(&[
+            "record",
+            "-e",
+            "sched:sched_process_exit",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ])
+    };
+    record("exit 0").succeeds();
+    record("exit 7").fails(1, &["exit status: 7"]);
+    record("kill -9 $$").fails(1, &["signal: 9"]);
+    place.run(&["print"]).succeeds();
+}
+
+#[test]
+fn children_are_traced_with_their_command() {
+    needs_tracing!();
+    let place = Place::new();
+    place
+        .run(&[
+            "record",
+            "-e",
+            "sched:sched_process_exec",
+            "--",
+            "sh",
+            "-c",
+            "true; /bin/true; (/bin/true)",
+        ])
+        .succeeds();
+    let lines = place.run(&["print"]).succeeds().out;
+    assert_eq!(lines.matches("filename=/bin/true").count(), 2, "{lines}");
+}
+
+#[test]
+fn a_dry_run_loads_nothing_and_reads_well() {
+    needs_tracing!();
+    let place = Place::new();
+    let plan = place.run(&[
+        "record",
+        "--dry-run",
+        "-v",
+        "-e",
+        "sched:sched_switch",
+        "--",
+        "touch",
+        "ran",
+    ]);
+    let plan = plan.succeeds().out;
+    assert!(
+        plan.contains("sched:sched_switch") && plan.contains("exit"),
+        "{plan}"
+    );
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    needs_tracing!();
+    let place = Place::new();
+    place
+        .run(&["record", "-a", "-e", "raw_syscalls:*", "--duration", "300ms"])
+        .succeeds();
+    for arguments in [
+        &["print"][..],
+        &["list"],
+        &["trace", "-a", "-e", "raw_syscalls:*", "--duration", "20"],
+    ] {
+        let mut child = place
+            .command(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = String::new();
+        let mut out = BufReader::with_capacity(1, child.stdout.take().unwrap());
+        out.read_line(&mut first).unwrap();
+        drop(out);
+        let answer = crate::house::Answer::from(child.wait_with_output().unwrap()).succeeds();
+        assert_eq!(answer.err, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_with_everything_written_and_nothing_attached() {
+    needs_tracing!();
+    let place = Place::new();
+    let mut child = place
+        .command(&["record", "-v", "-a", "-e", "sched:sched_switch"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("attached") {
+        line.clear();
+        assert!(err.read_line(&mut line).unwrap() > 0);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = child.id().to_string();
+    let held = programs_of(child.id());
+    let interrupted = Instant::now();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(interrupted.elapsed() < Duration::from_secs(5));
+    assert!(place.run(&["print"]).succeeds().out.contains("sched_switch"));
+    assert!(!held.is_empty(), "it had programs");
+    if !has("bpftool") {
+        return;
+    }
+    // The kernel frees programs a grace period after their last user.
+    let until = Instant::now() + Duration::from_secs(5);
+    while held.iter().any(|id| is_loaded(*id)) {
+        assert!(Instant::now() < until, "programs stayed: {held:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The numbers of the BPF programs that a process holds, as the kernel tells beside each descriptor.
+fn programs_of(pid: u32) -> Vec<u64> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    let texts = entries.filter_map(|entry| fs::read_to_string(entry.unwrap().path()).ok());
+    let id = |text: String| {
+        text.lines()
+            .find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok())
+    };
+    texts.filter_map(id).collect()
+}
+
+fn is_loaded(program: u64) -> bool {
+    let shown = Command::new("bpftool")
+        .args(["prog", "show", "id", &program.to_string()])
+        .output();
+    shown.is_ok_and(|output| output.status.success())
+}

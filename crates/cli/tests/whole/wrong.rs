@@ -1,0 +1,242 @@
+//! Wrong input and hostile surroundings: a clear sentence, the documented code, nothing left behind.
+
+use crate::house::{Answer, Place, has, needs_tracing};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+const SWITCH: &str = "sched:sched_switch";
+
+#[test]
+fn a_wrong_command_line() {
+    let place = Place::new();
+    place.run(&["--nosuch"]).fails(2, &["--nosuch"]);
+    place.run(&["record"]).fails(2, &["--event"]);
+    place
+        .run(&["record", "-e", SWITCH, "--nosuch"])
+        .fails(2, &["--nosuch"]);
+    place
+        .run(&["record", "-e", SWITCH, "--buffer-size", "7Q"])
+        .fails(2, &["not a unit"]);
+    place
+        .run(&["record", "-e", SWITCH, "--duration", "soon"])
+        .fails(2, &["not a"]);
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_trace_that_is_none() {
+    let place = Place::new();
+    place
+        .run(&["print"])
+        .fails(1, &["kestrel.trace", "hint:", "record"]);
+    fs::write(place.path().join("file"), "x").unwrap();
+    place.run(&["report", "file"]).fails(1, &["file", "not a trace"]);
+    place.run(&["print", "."]).fails(1, &["no metadata"]);
+    fs::write(place.path().join("metadata"), "no CTF at all {").unwrap();
+    place.run(&["print", "."]).fails(1, &["metadata"]);
+}
+
+#[test]
+fn wrong_events_and_predicates() {
+    needs_tracing!();
+    let place = Place::new();
+    let wrong = |event: &str, code, words: &[&str]| {
+        place
+            .run(&["record", "-e", event, "--", "true"])
+            .fails(code, words);
+    };
+    wrong(
+        "sched:sched_swich",
+        2,
+        &["sched:sched_swich", "did you mean", SWITCH],
+    );
+    wrong("nosuch:event", 2, &["nosuch:event", "hint:", "kestrel list"]);
+    wrong("sched", 2, &["sched:*"]);
+    wrong("nosuch", 2, &["KIND:NAME"]);
+    wrong("tracepoint:sched", 2, &["tracepoint:GROUP:EVENT"]);
+    wrong(
+        "sched:sched_switch /pidd == 1/",
+        2,
+        &[
+            "<event>:1:21: error:",
+            "\n                        ^^^^\n",
+            "\"pid\"",
+        ],
+    );
+    wrong(
+        "sched:sched_switch /args.nosuch == 1/",
+        2,
+        &["nosuch", "next_pid"],
+    );
+    wrong("sched:sched_switch { record( }", 2, &["<event>:1:"]);
+    wrong("", 2, &["name of an event"]);
+    assert_eq!(
+        fs::read_dir(place.path()).unwrap().count(),
+        0,
+        "no trace was begun"
+    );
+}
+
+#[test]
+fn commands_and_processes_that_are_not_there() {
+    needs_tracing!();
+    let place = Place::new();
+    place
+        .run(&["record", "-e", SWITCH, "--", "nosuch-program"])
+        .fails(1, &["cannot run `nosuch-program`"]);
+    let plain = place.path().join("plain");
+    fs::write(&plain, "x").unwrap();
+    place
+        .run(&["trace", "-e", SWITCH, "--", "./plain"])
+        .fails(1, &["not executable"]);
+    place
+        .run(&["record", "-e", SWITCH, "-p", "4000000"])
+        .fails(1, &["process 4000000"]);
+    fs::remove_file(plain).unwrap();
+    assert_eq!(
+        fs::read_dir(place.path()).unwrap().count(),
+        0,
+        "no trace was begun"
+    );
+}
+
+#[test]
+fn outputs_that_cannot_be_written() {
+    needs_tracing!();
+    let place = Place::new();
+    let record = |to: &str| place.run(&["record", "-e", SWITCH, "-o", to, "--", "touch", "ran"]);
+    record("/proc/nosuch").fails(1, &["/proc/nosuch"]);
+    fs::create_dir(place.path().join("mine")).unwrap();
+    fs::write(place.path().join("mine/letter"), "dear").unwrap();
+    record("mine").fails(1, &["not an empty directory", "hint:"]);
+    fs::write(place.path().join("file"), "dear").unwrap();
+    record("file").fails(1, &["file"]);
+    assert_eq!(fs::read(place.path().join("mine/letter")).unwrap(), b"dear");
+    assert_eq!(fs::read(place.path().join("file")).unwrap(), b"dear");
+    assert!(!place.path().join("ran").exists(), "the command never ran");
+}
+
+#[test]
+fn a_full_disk() {
+    needs_tracing!();
+    let place = Place::new();
+    let script = "mkdir small && mount -t tmpfs -o size=64k none small && \
+                  $K record -a -e 'raw_syscalls:*' --duration 20 -o small/trace -- sh -c 'while :; do read x < /proc/version; done'; \
+                  code=$?; $K print small/trace 2>/dev/null | wc -l; exit $code";
+    let Some(answer) = place.in_namespace(script) else {
+        return;
+    };
+    answer.fails(1, &["No space left on device", "hint: the disk is full"]);
+    let lines: u64 = answer.out.trim().parse().unwrap();
+    assert!(lines > 100, "what fitted is a trace: {lines} lines");
+}
+
+#[test]
+fn a_trace_cut_in_half() {
+    needs_tracing!();
+    let place = Place::new();
+    place
+        .run(&[
+            "record",
+            "-a",
+            "-e",
+            "raw_syscalls:*",
+            "--duration",
+            "200ms",
+            "-o",
+            "t",
+        ])
+        .succeeds();
+    let lines = |answer: &Answer| answer.out.lines().count();
+    let whole = place.run(&["print", "t"]).succeeds();
+    let mut streams: Vec<_> = fs::read_dir(place.path().join("t"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file() && !path.ends_with("metadata"))
+        .collect();
+    streams.sort_by_key(|path| fs::metadata(path).unwrap().len());
+    let longest = streams.last().unwrap();
+    let bytes = fs::metadata(longest).unwrap().len();
+    let file = fs::OpenOptions::new().write(true).open(longest).unwrap();
+    file.set_len(bytes / 2 + 100).unwrap();
+    let cut = place.run(&["print", "t"]).succeeds();
+    assert!(lines(&cut) > 0 && lines(&cut) < lines(&whole));
+    assert!(
+        cut.err.contains("damaged") && cut.err.contains("was cut"),
+        "{}",
+        cut.err
+    );
+    let report = place.run(&["report", "t"]).succeeds();
+    assert!(report.out.contains("was cut"), "{}", report.out);
+    fs::remove_file(place.path().join("t/metadata")).unwrap();
+    place.run(&["print", "t"]).fails(1, &["no metadata"]);
+}
+
+#[test]
+fn nobody_may_not_trace() {
+    let place = Place::new();
+    // A copy that nobody can reach.
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = place.path().join("kestrel");
+    fs::copy(env!("CARGO_BIN_EXE_kestrel"), &copy).unwrap();
+    if !has("setpriv") {
+        return;
+    }
+    let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let nobody = |arguments: &[&str]| -> Answer {
+        let mut command = if root {
+            let mut command = Command::new("setpriv");
+            command
+                .args(["--reuid=65534", "--clear-groups", "--inh-caps=-all"])
+                .arg(&copy);
+            command
+        } else {
+            Command::new(&copy)
+        };
+        command.args(arguments).current_dir("/").output().unwrap().into()
+    };
+    let out = "/tmp/kestrel-of-nobody";
+    nobody(&["record", "-e", SWITCH, "-o", out, "--", "true"]).fails(3, &["hint:", "CAP_BPF"]);
+    nobody(&["trace", "-e", SWITCH, "--duration", "1"]).fails(3, &["hint:", "CAP_BPF"]);
+    nobody(&["list", "sched:*"]).fails(3, &["hint:"]);
+    let doctor = nobody(&["doctor"]);
+    assert_eq!(doctor.code, Some(3));
+    assert!(doctor.out.contains("CAP_BPF"), "{}", doctor.out);
+    assert!(!std::path::Path::new(out).exists());
+}
+
+#[test]
+fn without_tracefs() {
+    needs_tracing!();
+    let place = Place::new();
+    let script = "mount -t tmpfs none /sys/kernel && $K record -e sched:sched_switch -- true";
+    let Some(answer) = place.in_namespace(script) else {
+        return;
+    };
+    answer.fails(4, &["tracing", "hint:"]);
+}
+
+#[test]
+fn without_btf() {
+    needs_tracing!();
+    let place = Place::new();
+    let hide = "mount -t tmpfs none /sys/kernel/btf && ";
+    // Tracepoints need no types.
+    let script = format!("{hide} $K record -e sched:sched_switch -a --duration 100ms && $K print | head -1");
+    let Some(answer) = place.in_namespace(&script) else {
+        return;
+    };
+    let answer = answer.succeeds();
+    assert!(answer.out.contains("sched_switch: prev_comm="), "{}", answer.out);
+    // What needs them says so.
+    let script = format!("{hide} $K record -e 'fentry:vfs_read' -a --duration 100ms");
+    place
+        .in_namespace(&script)
+        .unwrap()
+        .fails(4, &["BTF", "CONFIG_DEBUG_INFO_BTF"]);
+    let script = format!(
+        "{hide} $K record -e 'sched:sched_switch {{ record(((struct task_struct *)curtask)->pid) }}' -a --duration 100ms"
+    );
+    place.in_namespace(&script).unwrap().fails(2, &["types"]);
+}
