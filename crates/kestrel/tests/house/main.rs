@@ -1,7 +1,12 @@
 //! The whole house without a kernel: from the text of an event to the printed line, through catalog, checker, compiler, ring and printer.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
-#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, reason = "tests")]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests"
+)]
 
 mod kernel;
 #[allow(dead_code, reason = "of the ring's bench this needs the reader alone")]
