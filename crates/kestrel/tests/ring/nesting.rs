@@ -150,13 +150,16 @@ enum Interrupt {
     Large,
     /// Enough for two pages.
     Storm,
+    /// Enough for any stream to refuse some.
+    Flood,
 }
 
-const INTERRUPTS: [Interrupt; 4] = [
+const INTERRUPTS: [Interrupt; 5] = [
     Interrupt::One,
     Interrupt::Several,
     Interrupt::Large,
     Interrupt::Storm,
+    Interrupt::Flood,
 ];
 
 impl Interrupt {
@@ -165,6 +168,7 @@ impl Interrupt {
             Self::One => &[(&p.middling, 0)],
             Self::Several => &[(&p.variable, 96), (&p.small, 0), (&p.variable, 24)],
             Self::Large => &[(&p.large, 0)],
+            Self::Flood => &[(&p.large, 0); 6],
             Self::Storm => &[(&p.large, 0), (&p.large, 0), (&p.large, 0), (&p.small, 0)],
         };
         for (program, size) in list {
