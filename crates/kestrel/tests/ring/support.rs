@@ -257,7 +257,8 @@ pub fn table(constant: &[(u16, u32)]) -> EventTable {
         .iter()
         .map(|(id, size)| class(*id, text(*size).into_iter().collect()))
         .collect();
-    for id in [VARIABLE, OTHER_VARIABLE] {
+    let free = |id: &u16| constant.iter().all(|(other, _)| other != id);
+    for id in [VARIABLE, OTHER_VARIABLE].into_iter().filter(free) {
         classes.push(class(id, vec![("s".to_owned(), FieldType::String { max: 2022 })]));
     }
     EventTable::new(classes)
