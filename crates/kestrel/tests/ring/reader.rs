@@ -1,7 +1,8 @@
 //! Writer and reader at once: nothing lost, nothing doubled, wherever the reader looks; rings that came round; writers that never finish.
 
 use crate::support::{
-    Attempts, Bench, Got, Reader, Recorder, Shape, VARIABLE, check_overwrite, check_stream, contents,
+    Attempts, Bench, Got, OTHER_VARIABLE, Reader, Recorder, Shape, VARIABLE, check_overwrite, check_stream,
+    contents,
 };
 use kestrel::buffer::layout::Mode;
 use kestrel_bpf::interp::Machine;
@@ -82,11 +83,17 @@ proptest! {
         schedule in proptest::collection::vec((0..400usize, step()), 0..120),
     ) {
         let mode = if overwrite { Mode::Overwrite } else { Mode::Stream };
-        let mut bench = Bench::new(mode, 4, &[(1, size), (2, 16)]);
+        let mut bench = Bench::new(mode, 4, &[(1, size), (2, 16), (3, size), (4, 16)]);
         let programs = [
             bench.recorder(1, Shape::Constant(size)),
             bench.recorder(2, Shape::Constant(16)),
             bench.recorder(VARIABLE, Shape::Variable),
+        ];
+        // The kernel never runs a program on a CPU where it is running already.
+        let interrupts = [
+            bench.recorder(3, Shape::Constant(size)),
+            bench.recorder(4, Shape::Constant(16)),
+            bench.recorder(OTHER_VARIABLE, Shape::Variable),
         ];
         let mut attempts = Attempts::default();
         let mut seen = Seen::default();
@@ -119,22 +126,22 @@ proptest! {
                         if behind {
                             machine.environment.clock -= 7;
                         }
-                        let program = &programs[which];
+                        let program = &interrupts[which];
                         let payload = attempts.next(program.number);
                         kept += u64::from(program.run(machine, payload, 200));
                     }
                     Step::Twice => {
-                        let outer = attempts.next(2);
-                        let inner = attempts.next(1);
+                        let outer = attempts.next(4);
+                        let inner = attempts.next(3);
                         let mut steps = 0;
-                        kept += u64::from(programs[1].run_hooked(machine, outer, 0, &mut |machine, _| {
+                        kept += u64::from(interrupts[1].run_hooked(machine, outer, 0, &mut |machine, _| {
                             steps += 1;
                             if steps == after % 70 {
-                                kept += u64::from(programs[0].run(machine, inner, 0));
+                                kept += u64::from(interrupts[0].run(machine, inner, 0));
                             }
                         }));
                         if steps < after % 70 || after % 70 == 0 {
-                            kept += u64::from(programs[0].run(machine, inner, 0));
+                            kept += u64::from(interrupts[0].run(machine, inner, 0));
                         }
                     }
                 }
@@ -428,10 +435,11 @@ fn an_overwriting_ring_waits_for_an_unfinished_record() {
 /// looks like the page's last use.
 #[test]
 fn an_overwriting_ring_waits_for_whoever_opened_a_page() {
-    let constant = [(1, 2000), (2, 2400)];
+    let constant = [(1, 2000), (2, 2400), (3, 2400)];
     let geometry = Bench::new(Mode::Overwrite, 4, &constant).geometry;
     let opener = Recorder::new(geometry, 1, Shape::Constant(2000));
     let leaver = Recorder::new(geometry, 2, Shape::Constant(2400));
+    let others = Recorder::new(geometry, 3, Shape::Constant(2400));
     let (mut outer, mut outer_length) = (0, usize::MAX);
     while outer < outer_length {
         let (mut inner, mut inner_length) = (0, usize::MAX);
@@ -450,8 +458,8 @@ fn an_overwriting_ring_waits_for_whoever_opened_a_page() {
                     leaver.run_hooked(machine, payload, 0, &mut |machine, _| {
                         if steps == inner {
                             for _ in 0..5 {
-                                let payload = attempts.next(2);
-                                leaver.run(machine, payload, 0);
+                                let payload = attempts.next(3);
+                                others.run(machine, payload, 0);
                             }
                         }
                         steps += 1;
