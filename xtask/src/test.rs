@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::{
     artifact::cargo,
-    bench,
+    bench, demo,
     guest_tests::{self, Selection},
     install,
     tally::{Tally, skipped_sections},
@@ -34,6 +34,7 @@ const PARTS: &[Part] = &[("format", format), ("lints", lints), ("host tests", ho
 const GUEST_PARTS: &[Part] = &[
     ("guest tests", guests),
     ("instructions", bench::instructions::check),
+    ("demo", demo::check),
 ];
 
 /// Runs every part, whatever became of the one before; the last line counts the tests.

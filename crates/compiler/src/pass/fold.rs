@@ -116,6 +116,42 @@ fn simplify(facts: &Facts, op: Op) -> Op {
                 value,
             }
         }
+        Op::Atomic {
+            op,
+            width,
+            base,
+            offset,
+            value,
+            old,
+        } => {
+            let (base, offset) = reach(facts, base, offset);
+            Op::Atomic {
+                op,
+                width,
+                base,
+                offset,
+                value,
+                old,
+            }
+        }
+        Op::CompareExchange {
+            dst,
+            width,
+            base,
+            offset,
+            expected,
+            new,
+        } => {
+            let (base, offset) = reach(facts, base, offset);
+            Op::CompareExchange {
+                dst,
+                width,
+                base,
+                offset,
+                expected,
+                new,
+            }
+        }
         other => other,
     }
 }

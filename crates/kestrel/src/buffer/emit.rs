@@ -62,8 +62,6 @@ struct Attempt {
     region: Vreg,
     old: Vreg,
     time: Vreg,
-    page_start: Vreg,
-    used: Vreg,
     begin: Vreg,
     again: BlockId,
     full: BlockId,
@@ -94,22 +92,26 @@ impl RingSink {
         b.add(page, self.geometry.control())
     }
 
-    /// Adds one to a counter of an event number: 0 recorded, 8 refused.
-    fn count(&self, b: &mut Builder, region: Vreg, number: Number, which: u32) {
-        let base = offset::COUNTERS + which;
-        match number {
-            Operand::Imm(n) => {
-                let at = b.add(region, i64::from(base) + n * i64::from(COUNTER));
-                b.atomic_add(Width::B8, at, 0, 1);
-            }
+    /// Address of the counters of an event number: recorded, then refused.
+    fn counters(&self, b: &mut Builder, region: Vreg, number: Number) -> Vreg {
+        let counters = match number {
+            Operand::Imm(n) => b.add(region, n * i64::from(COUNTER)),
             Operand::Reg(n) => {
                 let at = b.and(n, i64::from(self.geometry.number_mask()));
                 let at = b.alu(AluOp::Mul, Bits::B64, at, COUNTER);
-                let at = b.add(region, at);
-                let at = b.add(at, base);
-                b.atomic_add(Width::B8, at, 0, 1);
+                b.add(region, at)
             }
-        }
+        };
+        b.add(counters, offset::COUNTERS)
+    }
+
+    /// Counts a record. One program writes all records of a number, and the kernel never runs a program on a CPU where it is running
+    /// already (`prog->active` or `bpf_prog_active`), so nobody else changes this counter meanwhile and no lock is needed.
+    fn count_recorded(&self, b: &mut Builder, region: Vreg, number: Number) {
+        let counters = self.counters(b, region, number);
+        let before = b.load(Width::B8, counters, 0);
+        let after = b.add(before, 1);
+        b.store(Width::B8, counters, 0, after);
     }
 
     /// The time of this attempt, not before any that was announced or reserved.
@@ -134,7 +136,9 @@ impl RingSink {
     }
 
     fn next_page(&self, b: &mut Builder, a: &Attempt, size: Size) {
-        let next = b.add(a.page_start, PAGE);
+        let last = b.sub(a.old, 1);
+        let page_start = b.and(last, -i64::from(PAGE));
+        let next = b.add(page_start, PAGE);
         let new = self.page(b, a.region, next);
         let stale = match self.geometry.mode {
             Mode::Stream => self.leave_unless_read(b, a, next, new),
@@ -146,7 +150,7 @@ impl RingSink {
         let end = b.add(begin, size.operand());
         self.swap(b, a, end);
         b.assign(a.begin, begin);
-        self.seal(b, a, discarded);
+        self.seal(b, a, page_start, discarded);
         b.store(Width::B8, new, packet::offset::TIMESTAMP_BEGIN as i16, a.time);
         let zero = b.constant(0);
         let less = b.sub(zero, stale);
@@ -182,14 +186,15 @@ impl RingSink {
         stale
     }
 
-    fn seal(&self, b: &mut Builder, a: &Attempt, discarded: Vreg) {
-        let left = self.page(b, a.region, a.page_start);
+    fn seal(&self, b: &mut Builder, a: &Attempt, page_start: Vreg, discarded: Vreg) {
+        let used = b.sub(a.old, page_start);
+        let left = self.page(b, a.region, page_start);
         b.store(Width::B8, left, packet::offset::TIMESTAMP_END as i16, a.time);
-        let bits = b.shift_left(a.used, 3);
+        let bits = b.shift_left(used, 3);
         b.store(Width::B8, left, packet::offset::CONTENT_SIZE as i16, bits);
         b.store(Width::B8, left, packet::offset::DISCARDED as i16, discarded);
         let rest = b.constant(i64::from(PAGE + SEALED));
-        let rest = b.sub(rest, a.used);
+        let rest = b.sub(rest, used);
         b.atomic_add(Width::B8, left, packet::offset::COMMITTED as i16, rest);
     }
 }
@@ -219,24 +224,27 @@ impl Sink for RingSink {
         let time = b.vreg();
         let old = b.load(Width::B8, region, offset::POSITION as i16);
         self.time(b, region, time);
-        let last = b.sub(old, 1);
-        let page_start = b.and(last, -i64::from(PAGE));
-        let used = b.sub(old, page_start);
-        let total = b.add(used, size.operand());
         let begin = b.vreg();
         let a = Attempt {
             region,
             old,
             time,
-            page_start,
-            used,
             begin,
             again: b.cold_block(),
             full: b.cold_block(),
             done: b.block(),
         };
         let (cross, fits) = (b.cold_block(), b.block());
-        b.branch(Condition::Greater, total, PAGE, cross, fits);
+        // Of the last byte taken: a full page's next byte would be in the next one.
+        let last = b.sub(old, 1);
+        let within = b.and(last, i64::from(PAGE - 1));
+        match size {
+            Size::Constant(size) => b.branch(Condition::Greater, within, PAGE - 1 - size, cross, fits),
+            Size::Variable { value, .. } => {
+                let end = b.add(within, value);
+                b.branch(Condition::Greater, end, PAGE - 1, cross, fits);
+            }
+        }
         b.switch_to(fits);
         let end = b.add(old, size.operand());
         self.swap(b, &a, end);
@@ -253,7 +261,8 @@ impl Sink for RingSink {
 
         b.switch_to(a.full);
         b.atomic_add(Width::B8, region, offset::DISCARDED as i16, 1);
-        self.count(b, region, number, 8);
+        let counters = self.counters(b, region, number);
+        b.atomic_add(Width::B8, counters, 8, 1);
         b.jump(refused);
 
         b.switch_to(a.done);
@@ -265,7 +274,7 @@ impl Sink for RingSink {
         let header = b.shift_left(time, 16);
         b.store(Width::B8, record, 0, header);
         if self.geometry.mode == Mode::Overwrite {
-            self.count(b, region, number, 0);
+            self.count_recorded(b, region, number);
         }
         let number = b.materialize(number);
         Ok(Reservation {

@@ -2,5 +2,6 @@
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, reason = "tests")]
 
 mod nesting;
+mod reader;
 mod support;
 mod writer;

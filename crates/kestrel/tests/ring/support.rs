@@ -81,6 +81,30 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// The reader of a ring in the values of an array map, which it formats.
+    pub fn over(machine: &mut Machine, map: MapRef, geometry: Geometry, cpus: u32) -> Self {
+        let values = (0..cpus)
+            .map(|cpu| machine.value_address(map, &cpu.to_le_bytes()).unwrap())
+            .collect();
+        let lent = Rc::new(RefCell::new(std::mem::take(machine)));
+        let window = Window {
+            machine: lent.clone(),
+            values,
+            region: geometry.region() as usize,
+        };
+        let cpus: Vec<u32> = (0..cpus).collect();
+        let spec = RingSpec {
+            number: 3,
+            geometry,
+            uuid: Uuid([7; 16]),
+            cpus: &cpus,
+            now: BEGIN,
+        };
+        let ring = Ring::format(window, &spec).unwrap();
+        std::mem::swap(machine, &mut lent.borrow_mut());
+        Self { lent, ring }
+    }
+
     /// Lends the machine to the reader.
     pub fn with<R>(&mut self, machine: &mut Machine, read: impl FnOnce(&mut Ring<Window>) -> R) -> R {
         std::mem::swap(machine, &mut self.lent.borrow_mut());
@@ -217,30 +241,10 @@ impl Bench {
         machine.environment.clock = BEGIN;
         let map = machine.add_map(interp::MapKind::Array { entries: cpus }, 4, geometry.region());
         assert_eq!(map, MapRef(0));
-        let values = (0..cpus)
-            .map(|cpu| machine.value_address(map, &cpu.to_le_bytes()).unwrap())
-            .collect();
-        let lent = Rc::new(RefCell::new(machine));
-        let window = Window {
-            machine: lent.clone(),
-            values,
-            region: geometry.region() as usize,
-        };
-        let all: Vec<u32> = (0..cpus).collect();
-        let ring = Ring::format(
-            window,
-            &RingSpec {
-                number: 3,
-                geometry,
-                uuid: Uuid([7; 16]),
-                cpus: &all,
-                now: BEGIN,
-            },
-        )
-        .unwrap();
+        let reader = Reader::over(&mut machine, map, geometry, cpus);
         Self {
-            machine: lent.take(),
-            reader: Reader { lent, ring },
+            machine,
+            reader,
             geometry,
             table: table(constant),
         }

@@ -1,0 +1,117 @@
+//! A session on this machine's kernel, about this process only: what is kept, lost and overwritten adds up exactly.
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
+
+use kestrel::buffer::layout::Mode;
+use kestrel::catalog::Catalog;
+use kestrel::kernel::Host;
+use kestrel::plan::{Request, plan};
+use kestrel::record::{Recorded, Recorder};
+use kestrel::session::Session;
+use kestrel::session::target::Target;
+use kestrel_trace::ctf::directory;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const EVENT: &str = "syscalls:sys_enter_getppid";
+
+/// A session for one event of this process, or why there can be none.
+fn session(catalog: &Catalog, mode: Mode) -> Result<Session, kestrel::Error> {
+    let request = Request {
+        events: vec![EVENT.to_owned()],
+        target: Target::Process(std::process::id()),
+        mode,
+        buffer_bytes: 64 << 10,
+        ..Request::default()
+    };
+    Session::start(&plan(&request, catalog)?, catalog, "a test")
+}
+
+fn calls(count: u64) {
+    for _ in 0..count {
+        std::hint::black_box(std::os::unix::process::parent_id());
+    }
+}
+
+/// Records `count` calls made in this process, polling meanwhile or not; `None` where tracing is not possible.
+fn record(mode: Mode, path: &Path, count: u64, polling: bool) -> Option<Recorded> {
+    let catalog = Catalog::new(Host::default());
+    let session = match session(&catalog, mode) {
+        Ok(session) => session,
+        Err(error) => {
+            println!("skipped: {error}");
+            return None;
+        }
+    };
+    let mut recorder = Recorder::create(session, path, false).unwrap();
+    recorder.start();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            calls(count);
+            done.store(true, Ordering::Release);
+        });
+        while !done.load(Ordering::Acquire) {
+            if polling {
+                recorder.poll().unwrap();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    });
+    Some(recorder.finish(&catalog, None).unwrap())
+}
+
+/// Reads a trace back: its number of records; times of a CPU never run backwards.
+fn read(path: &Path) -> u64 {
+    let mut reader = directory::open(path).unwrap().reader;
+    let mut last: HashMap<u32, u64> = HashMap::new();
+    let mut count = 0;
+    while let Some(record) = reader.next().unwrap() {
+        let last = last.entry(record.cpu).or_default();
+        assert!(
+            record.time_ns >= *last,
+            "time runs backwards on CPU {}",
+            record.cpu
+        );
+        *last = record.time_ns;
+        assert_eq!(record.pid, std::process::id());
+        count += 1;
+    }
+    count
+}
+
+/// Whether this process can trace at all is decided once; all runs are one test, since two sessions would see each other's calls.
+#[test]
+fn kept_and_lost_and_overwritten_is_what_happened() {
+    let place = tempfile::tempdir().unwrap();
+    for round in 0..5u64 {
+        for (mode, polling) in [
+            (Mode::Stream, false),
+            (Mode::Stream, true),
+            (Mode::Overwrite, false),
+        ] {
+            let count = 50_000 + 7_777 * round;
+            let path = place.path().join(format!("{mode:?}-{polling}-{round}"));
+            let Some(recorded) = record(mode, &path, count, polling) else {
+                return;
+            };
+            let events = &recorded.summary.events;
+            let sum = |of: fn(&kestrel_trace::summary::EventCount) -> u64| events.iter().map(of).sum::<u64>();
+            let (kept, lost) = (sum(|e| e.recorded), sum(|e| e.lost));
+            let overwritten = sum(|e| e.overwritten);
+            println!("{mode:?} {polling}: {count} = {kept} kept + {lost} lost + {overwritten} overwritten");
+            assert_eq!(recorded.summary.notes, Vec::<String>::new());
+            assert_eq!(kept + lost + overwritten, count);
+            assert_eq!(read(&path), kept);
+            assert!(kept > 100);
+            match mode {
+                Mode::Stream => assert_eq!(overwritten, 0),
+                Mode::Overwrite => assert!(overwritten > 40_000 && lost == 0),
+            }
+            if !polling && mode == Mode::Stream {
+                assert!(lost > 40_000, "a ring of 64 KiB holds so many?");
+            }
+        }
+    }
+}
