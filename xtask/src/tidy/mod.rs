@@ -9,6 +9,8 @@ use clap::Args;
 mod crates;
 mod files;
 mod hosts;
+mod map;
+mod scatter;
 mod unsafe_code;
 
 /// Check the rules of the house.
@@ -28,6 +30,8 @@ const RULES: &[Rule] = &[
     ("hosts", hosts::hosts),
     ("licences", crates::licences),
     ("reasons", crates::reasons),
+    ("map", map::map),
+    ("scatter", scatter::scatter),
 ];
 
 /// Checks every rule and tells what breaks it.
@@ -90,6 +94,16 @@ mod tests {
     #[test]
     fn licences_are_permissive() {
         holds("licences");
+    }
+
+    #[test]
+    fn the_map_names_every_room() {
+        holds("map");
+    }
+
+    #[test]
+    fn names_have_one_place() {
+        holds("scatter");
     }
 
     #[test]

@@ -188,8 +188,9 @@ pub(super) fn end(child: Option<Child>) -> Result<(), Failure> {
 fn tell(recorded: &Recorded) {
     let summary = &recorded.summary;
     eprintln!(
-        "{} events in {:.2} s, {} in {}; lost {}{}",
+        "{} {} in {:.2} s, {} in {}; lost {}{}",
         thousands(recorded.records()),
+        if recorded.records() == 1 { "event" } else { "events" },
         summary.duration_ns as f64 / 1e9,
         bytes(recorded.written.bytes),
         show_path(&recorded.path),

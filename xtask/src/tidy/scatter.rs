@@ -1,0 +1,142 @@
+//! The rule that one nameable thing stands in one source file: a built-in's or an event kind's row is the only one that declares its name.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+
+use super::files::rust;
+
+/// A table of named things and where its rows stand.
+struct Table {
+    what: &'static str,
+    folder: &'static str,
+    /// Folders in which nothing but a name's row may decide on it.
+    sought: &'static [&'static str],
+    /// At least so many rows; fewer means that rows look different now.
+    least: usize,
+}
+
+const TABLES: &[Table] = &[
+    Table {
+        what: "built-in",
+        folder: "crates/compiler/src/builtin/",
+        sought: &["crates/compiler/src/"],
+        least: 20,
+    },
+    Table {
+        what: "event kind",
+        folder: "crates/kestrel/src/catalog/",
+        sought: &["crates/kestrel/src/catalog/"],
+        least: 6,
+    },
+];
+
+/// Names with several rows, and names decided upon (`==`, a match arm) outside of their row's file.
+pub(super) fn scatter() -> Result<Vec<String>> {
+    let sources: Vec<(String, String)> = rust()?
+        .into_iter()
+        .map(|(file, text)| (file, product(&text).to_owned()))
+        .collect();
+    let mut broken = Vec::new();
+    for table in TABLES {
+        let rows = rows(table, &sources);
+        ensure!(
+            rows.len() >= table.least,
+            "only {} rows of {}s were found: do they look different now?",
+            rows.len(),
+            table.what
+        );
+        broken.extend(scattered(table, &rows, &sources));
+    }
+    Ok(broken)
+}
+
+/// A file without its tests.
+fn product(text: &str) -> &str {
+    text.split("#[cfg(test)]").next().unwrap_or(text)
+}
+
+/// Every name with the files in which a row declares it: as a field (`name: "pid",`), or as what `fn name` gives.
+fn rows(table: &Table, sources: &[(String, String)]) -> BTreeMap<String, Vec<String>> {
+    let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (file, text) in sources.iter().filter(|(file, _)| file.starts_with(table.folder)) {
+        let mut before = "";
+        for line in text.lines().map(str::trim) {
+            let field = line
+                .strip_prefix("name: \"")
+                .and_then(|rest| rest.strip_suffix("\","));
+            let given = before.starts_with("fn name(&self)").then_some(line);
+            let given = given.and_then(|line| line.strip_prefix('"')?.strip_suffix('"'));
+            if let Some(name) = field.or(given) {
+                rows.entry(name.to_owned()).or_default().push(file.clone());
+            }
+            before = line;
+        }
+    }
+    rows
+}
+
+fn scattered(
+    table: &Table,
+    rows: &BTreeMap<String, Vec<String>>,
+    sources: &[(String, String)],
+) -> Vec<String> {
+    let mut broken = Vec::new();
+    for (name, files) in rows {
+        if files.len() > 1 {
+            broken.push(format!(
+                "the {} {name} has rows in {}",
+                table.what,
+                files.join(", ")
+            ));
+        }
+        let decides = [
+            format!("== \"{name}\""),
+            format!("\"{name}\" =>"),
+            format!("\"{name}\" |"),
+        ];
+        for (file, text) in sources {
+            let sought = table.sought.iter().any(|folder| file.starts_with(folder));
+            if sought && !files.contains(file) && decides.iter().any(|form| text.contains(form)) {
+                broken.push(format!(
+                    "{file} decides on the {} {name}, whose place is {}",
+                    table.what,
+                    files.join(", ")
+                ));
+            }
+        }
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn second_rows_and_decisions_elsewhere_are_told() {
+        let table = &Table {
+            folder: "b/",
+            sought: &["b/", "c/"],
+            ..TABLES[0]
+        };
+        let source = |file: &str, text: &str| (file.to_owned(), text.to_owned());
+        let sources = [
+            source("b/pid.rs", "    name: \"pid\",\n"),
+            source("b/tid.rs", "    name: \"tid\",\n if name == \"tid\" {}"),
+            source(
+                "b/other.rs",
+                "    fn name(&self) -> &str {\n        \"tid\"\n    }\n",
+            ),
+            source("c/switch.rs", "match name { \"pid\" => 1 }"),
+            source("d/free.rs", "match name { \"pid\" => 1 }"),
+        ];
+        assert_eq!(
+            scattered(table, &rows(table, &sources), &sources),
+            [
+                "c/switch.rs decides on the built-in pid, whose place is b/pid.rs",
+                "the built-in tid has rows in b/tid.rs, b/other.rs"
+            ]
+        );
+    }
+}
