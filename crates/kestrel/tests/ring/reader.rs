@@ -398,7 +398,7 @@ fn an_overwriting_ring_waits_for_an_unfinished_record() {
                 for at in 0.. {
                     let mut bench = Bench::new(Mode::Overwrite, 4, &constant);
                     let mut attempts = Attempts::default();
-                    let mut more = |machine: &mut Machine, attempts: &mut Attempts, count| {
+                    let more = |machine: &mut Machine, attempts: &mut Attempts, count| {
                         for _ in 0..count {
                             let payload = attempts.next(2);
                             other.run(machine, payload, 0);
