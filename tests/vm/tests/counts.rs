@@ -7,8 +7,10 @@ use vm_tests::{
     shell,
 };
 
-const CALLS: usize = 20_000;
+const CALLS: usize = 10_000;
 const GETPPID: &str = "syscalls:sys_enter_getppid";
+/// Shells ask for their parent, too.
+const GETPPID_OF_CALLS: &str = "syscalls:sys_enter_getppid /comm == \"calls\"/";
 
 fn calls() -> [String; 3] {
     ["calls".to_owned(), "getppid".to_owned(), CALLS.to_string()]
@@ -84,26 +86,26 @@ fn an_overwriting_ring_keeps_the_newest() {
 fn interrupts_and_processes_share_a_ring() {
     let mut options: Vec<&str> = vec!["-a", "--buffer-size", "32M"];
     for event in [
-        "timer:*",
+        "timer:hrtimer_*",
         "irq:*",
-        "sched:*",
+        "sched:sched_s*",
         "raw_syscalls:sys_enter /comm == \"calls\"/",
         "kprobe:vfs_read /comm == \"calls\"/",
         "kretprobe:vfs_read /comm == \"calls\"/",
-        GETPPID,
+        GETPPID_OF_CALLS,
     ] {
         options.extend(["-e", event]);
     }
     let recorder = Recorder::start("interrupts", &options);
-    let two = format!("calls read 3000 & calls getppid {CALLS} & wait");
+    let two = format!("calls read 1000 & calls getppid {CALLS} & wait");
     shell(&two).success();
     let (records, counts, said) = recorder.stop();
     assert_eq!(counts.lost, 0, "{said}");
     // Kprobe and classic programs share a guard with one another; what it keeps out is counted.
     let reads = of(&records, "kprobe:vfs_read").count() as u64;
     assert!(
-        (3000..3050).contains(&(reads + counts.skipped.min(3050 - reads))),
-        "{reads}: {said}"
+        reads < 1050 && reads + counts.skipped >= 1000,
+        "{reads} reads of 1000: {said}"
     );
     let getppid = of(&records, GETPPID).count();
     assert!(
@@ -127,7 +129,7 @@ fn an_overwriting_ring_counts_each_kind_under_interrupts() {
         "--buffer-size",
         "64K",
         "-e",
-        GETPPID,
+        GETPPID_OF_CALLS,
         "-e",
         "irq:*",
         "-e",
@@ -177,7 +179,7 @@ fn nmis_write_into_the_same_ring() {
     let before = nmis();
     fs::write("/proc/sys/kernel/sysrq", "1").unwrap();
     fs::write("/proc/sys/kernel/printk", "1 1 1 1").unwrap();
-    let busy = "calls getppid 60000 & calls getppid 60000 & for i in 1 2 3 4 5 6 7 8; do echo l > /proc/sysrq-trigger; done; wait";
+    let busy = "calls getppid 10000 & calls getppid 10000 & for i in 1 2 3 4; do echo l > /proc/sysrq-trigger; done; wait";
     shell(busy).success();
     let came = nmis() - before;
     let (records, counts, said) = recorder.stop();
@@ -194,8 +196,8 @@ fn nmis_write_into_the_same_ring() {
     );
     assert!(handlers as u64 >= came, "{handlers} of {came}");
     assert!(
-        calls as u64 + counts.lost + counts.skipped >= 120_000,
+        calls as u64 + counts.lost + counts.skipped >= 20_000,
         "{calls}: {said}"
     );
-    assert!(calls <= 120_000);
+    assert!(calls <= 20_000);
 }

@@ -1,0 +1,198 @@
+//! Load shapes: handlers of every shape that the language has, loaded and attached for every kind of event.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use vm_tests::{
+    kestrel,
+    recording::{counts, records},
+};
+
+/// Kinds of program, by an event that each serves; `via` says how tracepoints are read.
+const KINDS: &[(&str, &str)] = &[
+    ("sched:sched_switch", "raw"),
+    ("sched:sched_switch", "classic"),
+    ("syscalls:sys_enter_openat", "raw"),
+    ("syscalls:sys_enter_openat", "classic"),
+    ("syscalls:sys_exit_openat", "raw"),
+    ("raw_syscalls:sys_enter", "raw"),
+    ("rawtracepoint:sched_switch", "auto"),
+    ("rawtracepoint:kfree", "auto"),
+    ("kprobe:vfs_read", "auto"),
+    ("kretprobe:vfs_read", "auto"),
+    ("fentry:vfs_read", "auto"),
+    ("fexit:vfs_read", "auto"),
+    ("kprobe:vfs_r*", "auto"),
+    ("kretprobe:vfs_r*", "auto"),
+];
+
+/// Handlers that suit every kind.
+const EVERYWHERE: &[&str] = &[
+    "",
+    "{ record(pid, tid, uid, gid, cpu, comm) }",
+    "{ record(nsecs, elapsed, rand, cgroup) }",
+    "{ record(t = curtask) }",
+    "{ record(kstack) }",
+    "{ record(ustack) }",
+    "{ record(kstack, ustack, comm) }",
+    "{ record(prio = curtask->prio, flags = curtask->flags, name = kstr(curtask->comm)) }",
+    "{ record(up = curtask->real_parent->real_parent->tgid, mm = curtask->mm->total_vm) }",
+    "{ record(((struct task_struct *)curtask)->signal->nr_threads) }",
+    "/pid > 1 && comm != \"nobody\"/ { record(pid) }",
+    "/(uid == 0 || gid > 5) && !(cpu == 77) && pid % 3 != 4/",
+    "/curtask->signal->nr_threads < 1000 && curtask->in_execve == 0/ { record(x = curtask->in_execve) }",
+    "{ record(a = pid + tid * 2 - (uid << 3) ^ gid, b = nsecs / 1000 % 7, c = (int8)pid, d = pid > 5 ? nsecs : 0) }",
+    "{ record(s = pid > 5 ? \"many\" : \"few\") }",
+    // More values alive than registers.
+    "{ record(a = pid + 1, b = tid + 2, c = uid + 3, d = gid + 4, e = cpu + 5, f = nsecs + 6, g = elapsed + 7, \
+       h = curtask->prio + 8, i = (pid + tid) * (uid + gid) + (cpu + pid) * (tid + uid) + (pid * tid + uid * gid)) }",
+    "{ record(pid); record(comm) }",
+];
+
+/// Handlers for one kind.
+const OWN: &[(&str, &[&str])] = &[
+    (
+        "sched:sched_switch",
+        &[
+            "/args.prev_pid != 0/ { record(args.prev_comm, args.next_pid, args.prev_state) }",
+            "/args.next_comm == \"true\"/",
+            "{ record(args, kstack) }",
+        ],
+    ),
+    (
+        "syscalls:sys_enter_openat",
+        &[
+            "{ record(path = str(args.filename), args.flags) }",
+            "/str(args.filename) == \"/dev/null\"/",
+        ],
+    ),
+    (
+        "raw_syscalls:sys_enter",
+        &["/args.id == 1/ { record(fd = args.args[0], n = args.args[2]) }"],
+    ),
+    (
+        "rawtracepoint:sched_switch",
+        &[
+            "{ record(args.prev->pid, next = args.next->comm) }",
+            "/args.prev->__state == 0/ { record(args.next->se.vruntime) }",
+        ],
+    ),
+    (
+        "kprobe:vfs_read",
+        &[
+            "{ record(arg0, arg1, arg2, arg3) }",
+            "{ record(args.file, args.count, name = kstr(args.file->f_path.dentry->d_name.name)) }",
+            "{ record(inode = args.file->f_inode->i_ino, mode = args.file->f_inode->i_mode) }",
+            "{ record(func, probe) }",
+            "{ record(p = str(arg1, 16)) }",
+        ],
+    ),
+    (
+        "kretprobe:vfs_read",
+        &[
+            "/retval > 0/ { record(retval) }",
+            "{ record(func, probe, retval, kstack) }",
+        ],
+    ),
+    (
+        "fentry:vfs_read",
+        &[
+            "{ record(args.file->f_inode->i_ino, args.count) }",
+            "/args.file->f_inode->i_sb->s_blocksize > 0/ { record(args.file->f_flags) }",
+            "{ record(func, probe) }",
+        ],
+    ),
+    (
+        "fexit:vfs_read",
+        &["/retval == args.count/ { record(args.file->f_inode->i_ino, retval) }"],
+    ),
+    ("kprobe:vfs_r*", &["{ record(func, probe, arg0) }"]),
+];
+
+/// Loads and attaches one handler after the other; tells all that fail.
+fn load(event: &str, via: &str, handlers: &[&str], more: &[&str]) -> Vec<String> {
+    let texts: Vec<String> = handlers
+        .iter()
+        .map(|handler| format!("{event} {handler}"))
+        .collect();
+    let run_with = |texts: &[String]| {
+        let mut arguments = vec!["record", "-o", "/tmp/shape.trace", "--via", via];
+        arguments.extend_from_slice(more);
+        for text in texts {
+            arguments.extend(["-e", text.as_str()]);
+        }
+        arguments.extend(["--", "cat", "/dev/null"]);
+        kestrel(&arguments)
+    };
+    let all = run_with(&texts);
+    if all.code == Some(0) {
+        assert_eq!(
+            records("/tmp/shape.trace").len() as u64,
+            counts(&all.err).recorded
+        );
+        return Vec::new();
+    }
+    // Which one?
+    let failed = texts.iter().filter_map(|text| {
+        let run = run_with(std::slice::from_ref(text));
+        (run.code != Some(0)).then(|| format!("{text} ({via}): {}", run.err))
+    });
+    let failed: Vec<String> = failed.collect();
+    if failed.is_empty() {
+        vec![format!("{event} ({via}), only together: {}", all.err)]
+    } else {
+        failed
+    }
+}
+
+fn check(kinds: &[(&str, &str)], more: &[&str]) {
+    let mut failed = Vec::new();
+    let mut shapes = 0;
+    for (event, via) in kinds {
+        let mut handlers = EVERYWHERE.to_vec();
+        let own = OWN.iter().filter(|(kind, _)| kind == event);
+        handlers.extend(own.flat_map(|(_, own)| own.iter()));
+        shapes += handlers.len();
+        failed.extend(load(event, via, &handlers, more));
+    }
+    println!("{shapes} shapes");
+    assert!(
+        failed.is_empty(),
+        "{} of {shapes}:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
+}
+
+#[test]
+fn tracepoints_stream() {
+    check(&KINDS[..6], &[]);
+}
+
+#[test]
+fn raw_tracepoints_stream() {
+    check(&KINDS[6..8], &[]);
+}
+
+#[test]
+fn functions_stream() {
+    check(&KINDS[8..12], &[]);
+}
+
+#[test]
+fn sets_stream() {
+    check(&KINDS[12..], &["-a"]);
+}
+
+#[test]
+fn tracepoints_overwrite() {
+    check(&KINDS[..6], &["--overwrite", "-a"]);
+}
+
+#[test]
+fn raw_tracepoints_overwrite() {
+    check(&KINDS[6..8], &["--overwrite", "-a"]);
+}
+
+#[test]
+fn functions_overwrite() {
+    check(&KINDS[8..], &["--overwrite"]);
+}
