@@ -2,6 +2,7 @@
 
 use crate::support::{Attempts, Bench, Recorder, Shape, VARIABLE, check_overwrite, check_stream, contents};
 use kestrel::buffer::layout::{Geometry, Mode};
+use kestrel::buffer::memory::Memory;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::packet::{CAPACITY, HEADER, PAGE, SEALED, offset};
 
@@ -188,5 +189,48 @@ fn each_cpu_has_a_ring_of_its_own() {
                 .all(|(i, r)| r.payload == i * 3 + u64::from(cpu))
         );
         assert_eq!(got.records.len(), 30);
+    }
+}
+
+/// What is lent where it lies is what a copy would have been, run by run; what was not taken comes again.
+#[test]
+fn pages_are_lent_as_they_would_be_copied() {
+    let rings = || Bench::new(Mode::Stream, 32, &[(1, 1000)]);
+    let (mut copied, mut lent) = (rings(), rings());
+    let program = copied.recorder(1, Shape::Constant(1000));
+    let mut wrapped = false;
+    for batch in [0, 3, 20, 77, 1, 90, 100, 33] {
+        for payload in 0..batch {
+            assert!(program.run(&mut copied.machine, payload, 0));
+            assert!(program.run(&mut lent.machine, payload, 0));
+        }
+        let (mut expected, mut got, mut runs) = (Vec::new(), Vec::new(), Vec::new());
+        let Bench { machine, reader, .. } = &mut copied;
+        let pages = reader.with(machine, |ring| ring.drain(0, &mut expected)).unwrap();
+        let Bench { machine, reader, .. } = &mut lent;
+        let refused = reader.with(machine, |ring| ring.lend(0, &mut |_, _| Err(no_space())));
+        assert_eq!(refused.is_err(), pages > 0);
+        let taken = reader.with(machine, |ring| {
+            ring.lend(0, &mut |memory, range| {
+                let at = got.len();
+                got.resize(at + range.len(), 0);
+                runs.push(range.clone());
+                memory.copy_out(range.start, &mut got[at..])
+            })
+        });
+        assert_eq!(taken.unwrap(), pages);
+        assert!(got == expected, "{batch} records");
+        assert!(runs.iter().all(|run| run.len() <= 4 * PAGE as usize), "an eighth");
+        assert!(runs.len() <= pages / 4 + 2, "in as few runs as may be");
+        wrapped |= !runs.is_sorted_by_key(|run| run.start);
+    }
+    assert!(wrapped, "the ring came round");
+}
+
+fn no_space() -> kestrel::Error {
+    kestrel::Error::Io {
+        action: "write",
+        subject: "a test".to_owned(),
+        error: std::io::ErrorKind::StorageFull.into(),
     }
 }
