@@ -15,6 +15,9 @@ use kestrel_trace::process::{Learner, Processes};
 use kestrel_trace::summary::{EventCount, Summary};
 use kestrel_trace::symbol::{self, Symbols};
 use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -98,17 +101,29 @@ impl Recorder {
     /// # Errors
     /// When the disk is full or the like; what was written before stays a whole trace.
     pub fn poll(&mut self) -> Result<usize> {
-        if self.session.ring().geometry().mode == Mode::Overwrite {
-            return Ok(0);
-        }
         let cpus = self.session.ring().cpus();
         let mut pages = 0;
         for cpu in cpus {
-            self.pages.clear();
-            pages += self.session.ring_mut().drain(cpu, &mut self.pages)?;
-            self.writer.append(0, cpu, &self.pages)?;
+            let (writer, path) = (&mut self.writer, &self.path);
+            pages += self.session.ring_mut().lend(cpu, &mut |memory, range| {
+                let mut write = |file: &mut File, done| {
+                    let rest = range.start + done..range.end;
+                    memory.write_to(rest, file.as_fd()).map_err(into_io)
+                };
+                let appended = writer.append_with(0, cpu, range.len(), &mut write);
+                Ok(appended.map_err(|error| error.within(path))?)
+            })?;
         }
         Ok(pages)
+    }
+
+    /// How full the fullest ring is, 0 to 1, if it is one that must be read in time.
+    pub fn fill(&self) -> f64 {
+        let ring = self.session.ring();
+        match ring.geometry().mode {
+            Mode::Stream => ring.fill(),
+            Mode::Overwrite => 0.0,
+        }
     }
 
     /// Masks the hooks and writes what is left in the rings.
@@ -126,9 +141,15 @@ impl Recorder {
             let rest = ring.rest(cpu, procfs::monotonic(), &events, &mut self.pages)?;
             self.unfinished += rest.unfinished;
             self.torn += rest.torn;
-            self.writer.append(0, cpu, &self.pages)?;
+            self.append(cpu)?;
         }
         Ok(())
+    }
+
+    /// Appends the pages at hand to a CPU's stream.
+    fn append(&mut self, cpu: u32) -> Result<()> {
+        let appended = self.writer.append(0, cpu, &self.pages);
+        Ok(appended.map_err(|error| error.within(&self.path))?)
     }
 
     /// Waits until nobody is between reserve and commit, for a few milliseconds at most.
@@ -208,6 +229,14 @@ impl Recorder {
             }
         }
         counts
+    }
+}
+
+/// The kernel's answer as the standard library has it.
+fn into_io(error: kestrel_kernel::Error) -> io::Error {
+    match error.errno() {
+        Some(errno) => io::Error::from_raw_os_error(errno.0),
+        None => io::Error::other(error),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What can go wrong with a trace, in one enum: what was attempted, on what, and what the system said.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The result of this crate's fallible functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -53,6 +53,15 @@ impl Error {
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }
+    }
+
+    /// The same, with the trace's directory before the name of a stream.
+    #[must_use]
+    pub fn within(mut self, directory: &Path) -> Self {
+        if let Self::Append { stream, .. } = &mut self {
+            *stream = directory.join(&*stream).display().to_string();
+        }
+        self
     }
 
     /// What kind of failure the system reported, if it did: `BrokenPipe` where nobody reads any more.

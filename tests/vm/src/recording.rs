@@ -63,9 +63,11 @@ impl Record {
 #[must_use]
 pub fn records(directory: &str) -> Vec<Record> {
     let run = kestrel(&["print", "--format", "json", directory]);
+    if run.code == Some(1) && run.err.contains("holds no events") {
+        return Vec::new();
+    }
     assert_eq!(run.err, "", "a whole trace is read in silence");
-    let code = i32::from(run.out.is_empty());
-    assert_eq!(run.code, Some(code), "0, or 1 when there is nothing");
+    assert_eq!(run.code, Some(0), "{directory}");
     let records: Vec<Record> = run.out.lines().map(record).collect();
     assert!(
         records.is_sorted_by_key(|r| r.time),

@@ -43,6 +43,8 @@ What is lost because a ring was full is counted and said; `kestrel report` and `
 /// How long the recorder sleeps when the rings are calm, and when they fill.
 const CALM: Duration = Duration::from_millis(20);
 const BUSY: Duration = Duration::from_millis(1);
+/// How full a ring may be while the recorder sleeps.
+const FULL_ENOUGH: f64 = 0.25;
 
 /// Priority of the recorder.
 const READER_NICENESS: i32 = -15;
@@ -133,15 +135,20 @@ fn follow(
             return Ok(None);
         }
         let nap = if pages > 0 { BUSY } else { CALM };
-        nap_until(nap, deadline, child.as_deref_mut())?;
+        nap_until(recorder, nap, deadline, child.as_deref_mut())?;
     }
 }
 
-/// Sleeps, but not beyond the end of the time or of the command.
-fn nap_until(nap: Duration, deadline: Option<Instant>, mut child: Option<&mut Child>) -> Result<(), Failure> {
+/// Sleeps, but not beyond the end of the time or of the command, and not while a ring fills.
+fn nap_until(
+    recorder: &Recorder,
+    nap: Duration,
+    deadline: Option<Instant>,
+    mut child: Option<&mut Child>,
+) -> Result<(), Failure> {
     let end = Instant::now() + nap;
     let end = deadline.map_or(end, |d| d.min(end));
-    while Instant::now() < end {
+    while Instant::now() < end && recorder.fill() < FULL_ENOUGH {
         std::thread::sleep(BUSY.min(end - Instant::now()));
         if child.as_deref_mut().map_or(Ok(None), ended)?.is_some() {
             return Ok(());

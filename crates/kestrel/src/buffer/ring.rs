@@ -12,6 +12,7 @@ use kestrel_trace::ctf::packet::{self as ctf, Page, Sealed};
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::Uuid;
 use kestrel_trace::packet::{self, CAPACITY, HEADER, MAGIC, PAGE, SEALED};
+use std::ops::Range;
 
 const PAGE64: u64 = PAGE as u64;
 
@@ -214,6 +215,41 @@ impl<M: Memory> Ring<M> {
             }
         }
         Ok((out.len() - start) / PAGE as usize)
+    }
+
+    /// Shows `take` the whole pages of a stream ring's CPU not handed out before, where they lie, and frees each run of them for writers
+    /// once it was taken. Pages that become whole meanwhile are left for the next time. Returns their number; none in overwrite
+    /// mode, where writers do not wait for readers.
+    ///
+    /// # Errors
+    /// Those of `take`; what it did not take stays.
+    pub fn lend(&mut self, cpu: u32, take: &mut dyn FnMut(&M, Range<usize>) -> Result<()>) -> Result<usize> {
+        if self.geometry.mode == Mode::Overwrite {
+            return Ok(0);
+        }
+        let (start, current) = (self.cpus[cpu as usize].read, self.current(cpu));
+        let mut from = start;
+        while let Some(last) = self.run(cpu, from, current) {
+            let place = self.page_at(cpu, from);
+            let end = last + PAGE64;
+            take(&self.memory, place..place + (end - from) as usize)?;
+            let discarded = self.header(cpu, last, packet::offset::DISCARDED);
+            let ring = &mut self.cpus[cpu as usize];
+            (ring.read, ring.discarded) = (end, discarded);
+            self.memory.store(self.base(cpu) + offset::CONSUMED as usize, end);
+            from = end;
+        }
+        Ok(((from - start) / PAGE64) as usize)
+    }
+
+    /// The last of the whole pages that begin with the one at `from`, lie before `end` and side by side in memory; not more of them than
+    /// an eighth of the ring, so that writers get room again soon.
+    fn run(&self, cpu: u32, from: u64, end: u64) -> Option<u64> {
+        let data = u64::from(self.geometry.data());
+        let lap = (from / data + 1) * data;
+        let most = from + (data / 8).max(PAGE64);
+        let pages = (from..end.min(lap).min(most)).step_by(PAGE as usize);
+        pages.take_while(|page| self.is_whole(cpu, *page)).last()
     }
 
     /// Notes that a page has been handed out, or was skipped if there are no bytes of it.

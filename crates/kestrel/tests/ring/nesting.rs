@@ -1,12 +1,14 @@
 //! Interrupts between any two instructions of a writer: every record that was kept is readable, every other one counted, times in order.
 
-use crate::support::{Attempts, Bench, Recorder, Shape, VARIABLE, check_overwrite, check_stream};
+use crate::support::{
+    Attempts, Bench, OTHER_VARIABLE, Recorder, Shape, VARIABLE, check_overwrite, check_stream,
+};
 use kestrel::buffer::layout::{Geometry, Mode};
 use kestrel_bpf::interp::Machine;
 use kestrel_trace::packet::CAPACITY;
 use std::sync::OnceLock;
 
-const SIZES: [(u16, u32); 4] = [(1, 40), (2, 64), (3, 2400), (4, CAPACITY - 40)];
+const SIZES: [(u16, u32); 5] = [(1, 40), (2, 64), (3, 2400), (4, CAPACITY - 40), (5, 40)];
 
 /// The programs of a ring: small, middling, large, variable, and one that leaves exactly room for a small one.
 struct Programs {
@@ -15,6 +17,9 @@ struct Programs {
     large: Recorder,
     filler: Recorder,
     variable: Recorder,
+    /// What is interrupted: the kernel never runs a program on a CPU where it is running already, so these are in no interrupt.
+    outer: Recorder,
+    outer_variable: Recorder,
 }
 
 impl Programs {
@@ -29,7 +34,7 @@ impl Programs {
     }
 
     fn new(geometry: Geometry) -> Self {
-        let [small, middling, large, filler] =
+        let [small, middling, large, filler, outer] =
             SIZES.map(|(number, size)| Recorder::new(geometry, number, Shape::Constant(size)));
         Self {
             small,
@@ -37,6 +42,8 @@ impl Programs {
             large,
             filler,
             variable: Recorder::new(geometry, VARIABLE, Shape::Variable),
+            outer,
+            outer_variable: Recorder::new(geometry, OTHER_VARIABLE, Shape::Variable),
         }
     }
 }
@@ -143,13 +150,16 @@ enum Interrupt {
     Large,
     /// Enough for two pages.
     Storm,
+    /// Enough for any stream to refuse some.
+    Flood,
 }
 
-const INTERRUPTS: [Interrupt; 4] = [
+const INTERRUPTS: [Interrupt; 5] = [
     Interrupt::One,
     Interrupt::Several,
     Interrupt::Large,
     Interrupt::Storm,
+    Interrupt::Flood,
 ];
 
 impl Interrupt {
@@ -158,6 +168,7 @@ impl Interrupt {
             Self::One => &[(&p.middling, 0)],
             Self::Several => &[(&p.variable, 96), (&p.small, 0), (&p.variable, 24)],
             Self::Large => &[(&p.large, 0)],
+            Self::Flood => &[(&p.large, 0); 6],
             Self::Storm => &[(&p.large, 0), (&p.large, 0), (&p.large, 0), (&p.small, 0)],
         };
         for (program, size) in list {
@@ -192,11 +203,11 @@ fn interrupted(
 }
 
 fn small(p: &Programs) -> &Recorder {
-    &p.small
+    &p.outer
 }
 
 fn variable(p: &Programs) -> &Recorder {
-    &p.variable
+    &p.outer_variable
 }
 
 #[test]
@@ -238,10 +249,10 @@ fn two_interrupts_of_one_attempt() {
                             programs,
                             attempts,
                         } = &mut scene;
-                        let payload = attempts.next(1);
+                        let payload = attempts.next(5);
                         let mut steps = 0;
                         programs
-                            .small
+                            .outer
                             .run_hooked(&mut bench.machine, payload, 0, &mut |machine, _| {
                                 // Only the first comes from a strange clock; the second sees the true one.
                                 if steps == first {

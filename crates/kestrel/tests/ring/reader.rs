@@ -1,7 +1,8 @@
 //! Writer and reader at once: nothing lost, nothing doubled, wherever the reader looks; rings that came round; writers that never finish.
 
 use crate::support::{
-    Attempts, Bench, Got, Reader, Shape, VARIABLE, check_overwrite, check_stream, contents,
+    Attempts, Bench, Got, OTHER_VARIABLE, Reader, Recorder, Shape, VARIABLE, check_overwrite, check_stream,
+    contents,
 };
 use kestrel::buffer::layout::Mode;
 use kestrel_bpf::interp::Machine;
@@ -82,11 +83,17 @@ proptest! {
         schedule in proptest::collection::vec((0..400usize, step()), 0..120),
     ) {
         let mode = if overwrite { Mode::Overwrite } else { Mode::Stream };
-        let mut bench = Bench::new(mode, 4, &[(1, size), (2, 16)]);
+        let mut bench = Bench::new(mode, 4, &[(1, size), (2, 16), (3, size), (4, 16)]);
         let programs = [
             bench.recorder(1, Shape::Constant(size)),
             bench.recorder(2, Shape::Constant(16)),
             bench.recorder(VARIABLE, Shape::Variable),
+        ];
+        // The kernel never runs a program on a CPU where it is running already.
+        let interrupts = [
+            bench.recorder(3, Shape::Constant(size)),
+            bench.recorder(4, Shape::Constant(16)),
+            bench.recorder(OTHER_VARIABLE, Shape::Variable),
         ];
         let mut attempts = Attempts::default();
         let mut seen = Seen::default();
@@ -119,22 +126,22 @@ proptest! {
                         if behind {
                             machine.environment.clock -= 7;
                         }
-                        let program = &programs[which];
+                        let program = &interrupts[which];
                         let payload = attempts.next(program.number);
                         kept += u64::from(program.run(machine, payload, 200));
                     }
                     Step::Twice => {
-                        let outer = attempts.next(2);
-                        let inner = attempts.next(1);
+                        let outer = attempts.next(4);
+                        let inner = attempts.next(3);
                         let mut steps = 0;
-                        kept += u64::from(programs[1].run_hooked(machine, outer, 0, &mut |machine, _| {
+                        kept += u64::from(interrupts[1].run_hooked(machine, outer, 0, &mut |machine, _| {
                             steps += 1;
                             if steps == after % 70 {
-                                kept += u64::from(programs[0].run(machine, inner, 0));
+                                kept += u64::from(interrupts[0].run(machine, inner, 0));
                             }
                         }));
                         if steps < after % 70 || after % 70 == 0 {
-                            kept += u64::from(programs[0].run(machine, inner, 0));
+                            kept += u64::from(interrupts[0].run(machine, inner, 0));
                         }
                     }
                 }
@@ -188,45 +195,142 @@ fn a_reader_at_every_instruction() {
     check_stream(&mut bench, &attempts, &seen.pages);
 }
 
-/// A writer that opened a page of the second lap has not yet said so, and interrupters went on to the next: the old page is not
-/// taken for the new one.
+/// A writer opens a page of the second lap, an interrupter leaves it for the next one, and neither has said so yet: the old page
+/// is not taken for the new one.
 #[test]
 fn a_page_of_the_last_lap_is_not_handed_out_again() {
-    let mut bench = Bench::new(Mode::Stream, 4, &[(1, 2000), (2, 2400)]);
-    let (program, large) = (
-        bench.recorder(1, Shape::Constant(2000)),
-        bench.recorder(2, Shape::Constant(2400)),
-    );
-    let mut attempts = Attempts::default();
-    let mut seen = Seen::default();
-    let run = |bench: &mut Bench, attempts: &mut Attempts| {
-        let payload = attempts.next(1);
-        assert!(program.run(&mut bench.machine, payload, 0));
-    };
-    (0..8).for_each(|_| run(&mut bench, &mut attempts));
-    seen.drain(&mut bench.machine, &mut bench.reader);
-    // The next record opens the first page again; at each of its instructions two interrupters go on to the pages behind it.
-    for at in 0.. {
-        let Bench { machine, reader, .. } = &mut bench;
-        let payload = attempts.next(1);
-        let mut steps = 0;
-        program.run_hooked(machine, payload, 0, &mut |machine, _| {
-            if steps == at {
-                for _ in 0..2 {
-                    let payload = attempts.next(2);
-                    large.run(machine, payload, 0);
-                }
-                seen.drain(machine, reader);
+    let constant = [(1, 2000), (2, 2400)];
+    let geometry = Bench::new(Mode::Stream, 4, &constant).geometry;
+    let opener = Recorder::new(geometry, 1, Shape::Constant(2000));
+    let leaver = Recorder::new(geometry, 2, Shape::Constant(2400));
+    let (mut outer, mut outer_length) = (0, usize::MAX);
+    while outer < outer_length {
+        let (mut inner, mut inner_length) = (0, usize::MAX);
+        while inner < inner_length {
+            let mut bench = Bench::new(Mode::Stream, 4, &constant);
+            let mut attempts = Attempts::default();
+            let mut seen = Seen::default();
+            for _ in 0..8 {
+                let payload = attempts.next(1);
+                assert!(opener.run(&mut bench.machine, payload, 0));
             }
-            steps += 1;
-        });
-        seen.drain(&mut bench.machine, &mut bench.reader);
-        run(&mut bench, &mut attempts);
-        if steps <= at {
-            break;
+            seen.drain(&mut bench.machine, &mut bench.reader);
+            let Bench { machine, reader, .. } = &mut bench;
+            let (payload, mut steps) = (attempts.next(1), 0);
+            inner_length = 0;
+            opener.run_hooked(machine, payload, 0, &mut |machine, _| {
+                if steps == outer {
+                    let (payload, mut steps) = (attempts.next(2), 0);
+                    leaver.run_hooked(machine, payload, 0, &mut |machine, _| {
+                        if steps == inner {
+                            seen.drain(machine, reader);
+                        }
+                        steps += 1;
+                    });
+                    inner_length = steps;
+                }
+                steps += 1;
+            });
+            outer_length = steps;
+            check_stream(&mut bench, &attempts, &seen.pages);
+            inner += 1;
+        }
+        outer += 1;
+    }
+}
+
+/// A writer is in the middle of a record when another CPU looks; between any two of its accesses another record comes, of the
+/// same size.
+#[test]
+fn a_race_for_the_page_in_use() {
+    let constant = [(1, 64), (2, 64)];
+    let geometry = Bench::new(Mode::Stream, 4, &constant).geometry;
+    let (program, other) = (
+        Recorder::new(geometry, 1, Shape::Constant(64)),
+        Recorder::new(geometry, 2, Shape::Constant(64)),
+    );
+    let (mut at, mut length) = (0, usize::MAX);
+    while at < length {
+        for access in 0.. {
+            let mut bench = Bench::new(Mode::Stream, 4, &constant);
+            let Bench {
+                machine,
+                reader,
+                table,
+                ..
+            } = &mut bench;
+            let mut live = Vec::new();
+            let mut steps = 0;
+            let mut went = true;
+            program.run(machine, 1, 0);
+            program.run_hooked(machine, 2, 0, &mut |machine, _| {
+                if steps == at {
+                    let other = other.clone();
+                    let writers = Box::new(move |machine: &mut Machine| {
+                        assert!(other.run(machine, 3, 0));
+                    });
+                    let now = machine.environment.clock;
+                    let (raced, page) = reader.racing(machine, access, writers, |ring| ring.peek(0, now));
+                    went = raced;
+                    if let Some((page, from)) = page.unwrap() {
+                        show(&mut live, table, &page, from);
+                    }
+                }
+                steps += 1;
+            });
+            length = steps;
+            let now = machine.environment.clock;
+            if let Some((page, from)) = reader.with(machine, |ring| ring.peek(0, now)).unwrap() {
+                show(&mut live, table, &page, from);
+            }
+            live.sort_by_key(|record| record.payload);
+            let payloads: Vec<u64> = live.iter().map(|record| record.payload).collect();
+            assert_eq!(payloads, if went { &[1, 2, 3][..] } else { &[1, 2] });
+            if !went {
+                break;
+            }
+        }
+        at += 1;
+    }
+}
+
+/// Writers come round while a snapshot is taken: what is overwritten under the reader is not handed out.
+#[test]
+fn a_race_for_the_oldest_page() {
+    for laps in [1, 3] {
+        for others in [1, 2, 3, 8, 9] {
+            for access in 0.. {
+                let mut bench = Bench::new(Mode::Overwrite, 4, &[(1, 2000)]);
+                let program = bench.recorder(1, Shape::Constant(2000));
+                let Bench {
+                    machine,
+                    reader,
+                    table,
+                    ..
+                } = &mut bench;
+                for payload in 0..laps * 8 {
+                    assert!(program.run(machine, payload, 0));
+                }
+                let writers = Box::new(move |machine: &mut Machine| {
+                    (100..100 + others).for_each(|payload| assert!(program.run(machine, payload, 0)));
+                });
+                let mut pages = Vec::new();
+                let (went, drained) =
+                    reader.racing(machine, access, writers, |ring| ring.drain(0, &mut pages));
+                assert!(drained.unwrap() >= 3 || went);
+                let got = contents(table, &pages);
+                assert!(got.records.is_sorted_by_key(|record| record.payload));
+                assert!(
+                    got.records
+                        .iter()
+                        .all(|r| r.payload < laps * 8 || r.payload >= 100)
+                );
+                if !went {
+                    break;
+                }
+            }
         }
     }
-    check_stream(&mut bench, &attempts, &seen.pages);
 }
 
 /// Stops a writer before the `at`th instruction for good and goes on with others; gives whether there was such an instruction.
@@ -289,32 +393,85 @@ fn a_writer_that_never_finishes_leaves_its_neighbours() {
 /// A ring that would come round to an unfinished record refuses, counts, and goes on when the record is finished.
 #[test]
 fn an_overwriting_ring_waits_for_an_unfinished_record() {
-    for at in 0.. {
-        let mut bench = Bench::new(Mode::Overwrite, 4, &[(1, 64), (2, 2000)]);
-        let (slow, other) = (
-            bench.recorder(1, Shape::Constant(64)),
-            bench.recorder(2, Shape::Constant(2000)),
-        );
-        let mut attempts = Attempts::default();
-        let payload = attempts.next(1);
-        let mut steps = 0;
-        slow.run_hooked(&mut bench.machine, payload, 0, &mut |machine, _| {
-            if steps == at {
-                for _ in 0..30 {
-                    let payload = attempts.next(2);
-                    other.run(machine, payload, 0);
+    let constant = [(1, 64), (2, 2000)];
+    let geometry = Bench::new(Mode::Overwrite, 4, &constant).geometry;
+    let (slow, other) = (
+        Recorder::new(geometry, 1, Shape::Constant(64)),
+        Recorder::new(geometry, 2, Shape::Constant(2000)),
+    );
+    for before in [0, 2, 10] {
+        for others in [6, 7, 8, 9, 10, 15, 16, 17] {
+            for after in [0, 1, 3] {
+                for at in 0.. {
+                    let mut bench = Bench::new(Mode::Overwrite, 4, &constant);
+                    let mut attempts = Attempts::default();
+                    let more = |machine: &mut Machine, attempts: &mut Attempts, count| {
+                        for _ in 0..count {
+                            let payload = attempts.next(2);
+                            other.run(machine, payload, 0);
+                        }
+                    };
+                    more(&mut bench.machine, &mut attempts, before);
+                    let (payload, mut steps) = (attempts.next(1), 0);
+                    slow.run_hooked(&mut bench.machine, payload, 0, &mut |machine, _| {
+                        if steps == at {
+                            more(machine, &mut attempts, others);
+                        }
+                        steps += 1;
+                    });
+                    more(&mut bench.machine, &mut attempts, after);
+                    let contents = check_overwrite(&mut bench, &attempts);
+                    if steps <= at {
+                        break;
+                    }
+                    assert!(contents.records.len() >= 6);
                 }
             }
-            steps += 1;
-        });
-        for _ in 0..3 {
-            let payload = attempts.next(2);
-            assert!(other.run(&mut bench.machine, payload, 0));
         }
-        let contents = check_overwrite(&mut bench, &attempts);
-        if steps <= at {
-            break;
+    }
+}
+
+/// The same, the page having been opened by one and left by another, neither of which has said so yet: the ring comes round to what
+/// looks like the page's last use.
+#[test]
+fn an_overwriting_ring_waits_for_whoever_opened_a_page() {
+    let constant = [(1, 2000), (2, 2400), (3, 2400)];
+    let geometry = Bench::new(Mode::Overwrite, 4, &constant).geometry;
+    let opener = Recorder::new(geometry, 1, Shape::Constant(2000));
+    let leaver = Recorder::new(geometry, 2, Shape::Constant(2400));
+    let others = Recorder::new(geometry, 3, Shape::Constant(2400));
+    let (mut outer, mut outer_length) = (0, usize::MAX);
+    while outer < outer_length {
+        let (mut inner, mut inner_length) = (0, usize::MAX);
+        while inner < inner_length {
+            let mut bench = Bench::new(Mode::Overwrite, 4, &constant);
+            let mut attempts = Attempts::default();
+            for _ in 0..8 {
+                let payload = attempts.next(1);
+                assert!(opener.run(&mut bench.machine, payload, 0));
+            }
+            let (payload, mut steps) = (attempts.next(1), 0);
+            inner_length = 0;
+            opener.run_hooked(&mut bench.machine, payload, 0, &mut |machine, _| {
+                if steps == outer {
+                    let (payload, mut steps) = (attempts.next(2), 0);
+                    leaver.run_hooked(machine, payload, 0, &mut |machine, _| {
+                        if steps == inner {
+                            for _ in 0..5 {
+                                let payload = attempts.next(3);
+                                others.run(machine, payload, 0);
+                            }
+                        }
+                        steps += 1;
+                    });
+                    inner_length = steps;
+                }
+                steps += 1;
+            });
+            outer_length = steps;
+            check_overwrite(&mut bench, &attempts);
+            inner += 1;
         }
-        assert!(contents.records.len() >= 6);
+        outer += 1;
     }
 }

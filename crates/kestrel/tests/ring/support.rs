@@ -25,6 +25,8 @@ pub const BEGIN: u64 = 1_000_000_000;
 pub const EVENTS: u32 = 8;
 /// The event number of records of variable size.
 pub const VARIABLE: u16 = 7;
+/// Another one.
+pub const OTHER_VARIABLE: u16 = 6;
 
 /// What a record program writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,15 +37,32 @@ pub enum Shape {
     Variable,
 }
 
+/// What writers do between two accesses of the reader.
+type Meanwhile = Box<dyn FnMut(&mut Machine)>;
+
 /// The memory of a machine that is lent to the reader while it reads.
-#[derive(Debug)]
 pub struct Window {
     machine: Rc<RefCell<Machine>>,
     values: Vec<u64>,
     region: usize,
+    /// Before so many more accesses, and what happens then.
+    race: Rc<RefCell<Option<(usize, Meanwhile)>>>,
 }
 
 impl Window {
+    /// Another CPU may do something before each access.
+    fn access(&self) {
+        let mut race = self.race.borrow_mut();
+        match race.as_mut() {
+            Some((0, writers)) => {
+                writers(&mut self.machine.borrow_mut());
+                *race = None;
+            }
+            Some((left, _)) => *left -= 1,
+            None => {}
+        }
+    }
+
     fn address(&self, at: usize) -> u64 {
         self.values[at / self.region] + (at % self.region) as u64
     }
@@ -51,17 +70,20 @@ impl Window {
 
 impl Memory for Window {
     fn load(&self, at: usize) -> u64 {
+        self.access();
         let bytes = self.machine.borrow().read(self.address(at), 8).unwrap();
         u64::from_le_bytes(bytes.try_into().unwrap())
     }
 
     fn store(&self, at: usize, value: u64) {
+        self.access();
         let address = self.address(at);
         let mut machine = self.machine.borrow_mut();
         machine.write(address, &value.to_le_bytes()).unwrap();
     }
 
     fn copy_out(&self, at: usize, to: &mut [u8]) -> kestrel::Result<()> {
+        self.access();
         to.copy_from_slice(&self.machine.borrow().read(self.address(at), to.len()).unwrap());
         Ok(())
     }
@@ -74,9 +96,9 @@ impl Memory for Window {
 }
 
 /// The reader of a ring in a machine.
-#[derive(Debug)]
 pub struct Reader {
     lent: Rc<RefCell<Machine>>,
+    race: Rc<RefCell<Option<(usize, Meanwhile)>>>,
     ring: Ring<Window>,
 }
 
@@ -91,7 +113,9 @@ impl Reader {
             machine: lent.clone(),
             values,
             region: geometry.region() as usize,
+            race: Rc::default(),
         };
+        let race = window.race.clone();
         let cpus: Vec<u32> = (0..cpus).collect();
         let spec = RingSpec {
             number: 3,
@@ -102,7 +126,20 @@ impl Reader {
         };
         let ring = Ring::format(window, &spec).unwrap();
         std::mem::swap(machine, &mut lent.borrow_mut());
-        Self { lent, ring }
+        Self { lent, race, ring }
+    }
+
+    /// Reads while writers do something just before the `at`th access; gives whether there were so many.
+    pub fn racing<R>(
+        &mut self,
+        machine: &mut Machine,
+        at: usize,
+        writers: Meanwhile,
+        read: impl FnOnce(&mut Ring<Window>) -> R,
+    ) -> (bool, R) {
+        *self.race.borrow_mut() = Some((at, writers));
+        let result = self.with(machine, read);
+        (self.race.borrow_mut().take().is_none(), result)
     }
 
     /// Lends the machine to the reader.
@@ -220,10 +257,10 @@ pub fn table(constant: &[(u16, u32)]) -> EventTable {
         .iter()
         .map(|(id, size)| class(*id, text(*size).into_iter().collect()))
         .collect();
-    classes.push(class(
-        VARIABLE,
-        vec![("s".to_owned(), FieldType::String { max: 2022 })],
-    ));
+    let free = |id: &u16| constant.iter().all(|(other, _)| other != id);
+    for id in [VARIABLE, OTHER_VARIABLE].into_iter().filter(free) {
+        classes.push(class(id, vec![("s".to_owned(), FieldType::String { max: 2022 })]));
+    }
     EventTable::new(classes)
 }
 
@@ -349,7 +386,9 @@ pub fn contents(table: &EventTable, pages: &[u8]) -> Contents {
             time = record.time_ns;
             let word = |at: usize| u64::from_le_bytes(record.bytes[at..at + 8].try_into().unwrap());
             let payload = word(8);
-            if record.bytes.len() > 16 && record.event.id.0 != VARIABLE || record.bytes.len() > 24 {
+            if record.bytes.len() > 16 && ![VARIABLE, OTHER_VARIABLE].contains(&record.event.id.0)
+                || record.bytes.len() > 24
+            {
                 assert_eq!(word(record.bytes.len() - 8), payload, "a torn record");
             }
             count += 1;

@@ -103,13 +103,27 @@ impl<F: Folder> Writer<F> {
     /// `pages` is a multiple of the page size long and holds sealed packets (see `packet::seal`). If the disk is full, the file is cut
     /// back to whole packets and the error says how many stayed.
     pub fn append(&mut self, buffer: u32, cpu: u32, pages: &[u8]) -> Result<()> {
-        if !pages.len().is_multiple_of(PAGE as usize) {
-            return Err(Error::Fraction { bytes: pages.len() });
+        self.append_with(buffer, cpu, pages.len(), &mut |file, done| {
+            file.write(&pages[done..])
+        })
+    }
+
+    /// The same for packets that lie elsewhere: `write` is called with the bytes written so far until all `bytes` are, and gives how many
+    /// more the file took.
+    pub fn append_with(
+        &mut self,
+        buffer: u32,
+        cpu: u32,
+        bytes: usize,
+        write: &mut dyn FnMut(&mut F::File, usize) -> io::Result<usize>,
+    ) -> Result<()> {
+        if !bytes.is_multiple_of(PAGE as usize) {
+            return Err(Error::Fraction { bytes });
         }
-        if pages.is_empty() {
+        if bytes == 0 {
             return Ok(());
         }
-        self.stream(buffer, cpu)?.append(pages)
+        self.stream(buffer, cpu)?.append(bytes, write)
     }
 
     fn stream(&mut self, buffer: u32, cpu: u32) -> Result<&mut Stream<F::File>> {
@@ -151,14 +165,18 @@ impl<F: Folder> Writer<F> {
 }
 
 impl<W: StreamFile> Stream<W> {
-    fn append(&mut self, pages: &[u8]) -> Result<()> {
+    fn append(
+        &mut self,
+        wanted: usize,
+        write: &mut dyn FnMut(&mut W, usize) -> io::Result<usize>,
+    ) -> Result<()> {
         let mut done = 0;
-        while done < pages.len() {
-            match self.file.write(&pages[done..]) {
-                Ok(0) => return self.cut(pages.len(), done, io::ErrorKind::WriteZero.into()),
+        while done < wanted {
+            match write(&mut self.file, done) {
+                Ok(0) => return self.cut(wanted, done, io::ErrorKind::WriteZero.into()),
                 Ok(bytes) => done += bytes,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return self.cut(pages.len(), done, e),
+                Err(e) => return self.cut(wanted, done, e),
             }
         }
         self.bytes += done as u64;

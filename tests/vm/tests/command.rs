@@ -1,0 +1,163 @@
+//! `-- COMMAND`, `-p`, `--duration` and Ctrl-C: whose events are recorded, from when to when, and how it ends.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use std::time::{Duration, Instant};
+use vm_tests::{
+    getppid_calls, kestrel,
+    recording::{Recorder, record_command},
+    shell,
+};
+
+const GETPPID: &str = "syscalls:sys_enter_getppid";
+
+#[test]
+fn children_are_followed_and_strangers_are_not() {
+    let mut stranger = std::process::Command::new("calls")
+        .args(["getppid", "100000000"])
+        .spawn()
+        .unwrap();
+    let line = "calls getppid 100; (calls getppid 20 & calls getppid 3; wait); sh -c 'calls getppid 1000'";
+    let (records, counts) = record_command(&["-e", GETPPID], &["sh", "-c", line]);
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    // The shell asks for its parent, too.
+    let mut by_process = std::collections::BTreeMap::new();
+    for record in &records {
+        assert_ne!(record.pid, u64::from(stranger.id()));
+        *by_process.entry(record.pid).or_insert(0) += 1;
+    }
+    let mut large: Vec<usize> = by_process.into_values().filter(|n| *n > 2).collect();
+    large.sort_unstable();
+    assert_eq!(large, [3, 20, 100, 1000]);
+    assert_eq!(counts.lost, 0);
+}
+
+#[test]
+fn tracing_begins_at_the_exec() {
+    let options = ["-e", "raw_syscalls:sys_enter { record(args.id, comm) }"];
+    let (records, _) = record_command(&options, &["calls", "getppid", "5"]);
+    assert!(records.len() > 5);
+    for record in &records {
+        assert_eq!(record.text("comm"), "calls", "before its exec: {record:?}");
+    }
+    assert_eq!(records.iter().filter(|r| r.number("id") == 110).count(), 5);
+    // To its exit: exit_group is the last call.
+    assert_eq!(records.last().unwrap().number("id"), 231);
+}
+
+#[test]
+fn a_command_that_fails_is_reported() {
+    for (line, words) in [("exit 3", "exit status: 3"), ("kill -9 $$", "signal: 9")] {
+        let run = kestrel(&[
+            "record",
+            "-o",
+            "/tmp/status.trace",
+            "-e",
+            GETPPID,
+            "--",
+            "sh",
+            "-c",
+            line,
+        ]);
+        assert_eq!(run.code, Some(1), "{}", run.err);
+        assert!(run.err.contains(words), "{}", run.err);
+    }
+    let run = kestrel(&["record", "-o", "/tmp/status.trace", "-e", GETPPID, "--", "true"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+}
+
+#[test]
+fn interrupting_writes_everything() {
+    let recorder = Recorder::start("interrupted", &["-a", "-e", GETPPID]);
+    shell("calls getppid 3000").success();
+    let (records, counts, said) = recorder.stop();
+    let most = records
+        .iter()
+        .map(|r| r.pid)
+        .collect::<std::collections::BTreeSet<_>>();
+    let largest = most
+        .iter()
+        .map(|pid| records.iter().filter(|r| r.pid == *pid).count())
+        .max();
+    assert_eq!(largest, Some(3000), "{said}");
+    assert_eq!(counts.lost, 0);
+}
+
+#[test]
+fn interrupting_ends_the_command() {
+    let recorder = Recorder::start(
+        "ended",
+        &["-e", GETPPID, "--", "sh", "-c", "calls getppid 50; sleep 60"],
+    );
+    std::thread::sleep(Duration::from_millis(500));
+    let begun = Instant::now();
+    let (records, ..) = recorder.stop();
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(records.len() >= 50, "{}", records.len());
+    let left = shell("ps | grep -c '[s]leep 60'").out;
+    assert_eq!(left.trim(), "0", "the command's children were left behind");
+}
+
+#[test]
+fn one_process_with_all_its_threads() {
+    let pid = std::process::id().to_string();
+    let recorder = Recorder::start("process", &["-p", &pid, "-e", GETPPID]);
+    let threads: Vec<_> = (0..3)
+        .map(|_| std::thread::spawn(|| getppid_calls(300)))
+        .collect();
+    getppid_calls(100);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    shell("calls getppid 500").success();
+    let (records, ..) = recorder.stop();
+    assert_eq!(records.len(), 1000);
+    assert!(records.iter().all(|r| r.pid == u64::from(std::process::id())));
+}
+
+#[test]
+fn durations_end_by_themselves() {
+    let begun = Instant::now();
+    let run = kestrel(&[
+        "record",
+        "-o",
+        "/tmp/duration.trace",
+        "-a",
+        "--duration",
+        "300ms",
+        "-e",
+        "sched:sched_switch",
+    ]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn watching_shows_each_event_once() {
+    let run = kestrel(&["trace", "-e", GETPPID, "--", "calls", "getppid", "2000"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert_eq!(
+        run.out.lines().filter(|l| l.contains(GETPPID)).count(),
+        2000,
+        "{}",
+        run.err
+    );
+}
+
+#[test]
+fn reports_count_what_was_recorded() {
+    let options = [
+        "record",
+        "-o",
+        "/tmp/report.trace",
+        "-e",
+        GETPPID,
+        "--",
+        "calls",
+        "getppid",
+        "1234",
+    ];
+    assert_eq!(kestrel(&options).code, Some(0));
+    let report = kestrel(&["report", "/tmp/report.trace"]).success();
+    assert!(report.contains("1,234") || report.contains("1234"), "{report}");
+    assert!(report.contains("calls"), "{report}");
+}
