@@ -190,7 +190,11 @@ fn tell(recorded: &Recorded) {
     eprintln!(
         "{} {} in {:.2} s, {} in {}; lost {}{}",
         thousands(recorded.records()),
-        if recorded.records() == 1 { "event" } else { "events" },
+        if recorded.records() == 1 {
+            "event"
+        } else {
+            "events"
+        },
         summary.duration_ns as f64 / 1e9,
         bytes(recorded.written.bytes),
         show_path(&recorded.path),
