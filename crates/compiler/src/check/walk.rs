@@ -169,6 +169,26 @@ impl Checker<'_> {
 
     /// `base[index]` of an array or an address.
     pub(super) fn index(&mut self, base: Expr, index: Expr, span: Span) -> Checked<Expr> {
+        if let ExprKind::Elements(parts) = &base.kind {
+            // A rule computes these one by one; they lie nowhere together.
+            let Some(constant) = index.constant() else {
+                return Err(self.error(
+                    index.span,
+                    "elements of this array are chosen by constant numbers only",
+                ));
+            };
+            let part = usize::try_from(constant)
+                .ok()
+                .and_then(|at| parts.get(at))
+                .cloned();
+            return part.ok_or_else(|| {
+                let message = format!(
+                    "the array has {} elements: there is none at {constant}",
+                    parts.len()
+                );
+                self.error(index.span, message)
+            });
+        }
         let (element, count, spot) = match (base.ty.clone(), base.kind.clone()) {
             (
                 Type::Array { .. } | Type::Text { .. },

@@ -115,34 +115,44 @@ impl EventKind for RawTracepoint {
 
 fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
     let target = target(catalog, name)?;
-    let ways = [true, false].map(|direct| Way {
-        attachment: Attachment::TypedTracepoint {
-            name: name.to_owned(),
-            id: target.id,
-        },
+    let way = |attachment, program, trusted, direct| Way {
+        attachment,
         context: Context {
             name: format!("rawtracepoint:{name}"),
             function: None,
-            program: ProgramKind::TracingTracepoint,
+            program,
             number: EventNumber::Constant(0),
             selector: None,
-            fields: argument_fields(&target, true, true),
+            fields: argument_fields(&target, true, trusted),
             arguments: (0..target.arguments.len() as u32)
-                .map(|index| Source::Argument { index, trusted: true })
+                .map(|index| Source::Argument { index, trusted })
                 .collect(),
             return_value: None,
             types: Some(target.types.clone()),
-            features: catalog.features(ProgramKind::TracingTracepoint),
+            features: catalog.features(program),
             direct_loads: direct,
             // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
             preemptible: true,
         },
         guard: None,
-    });
+    };
+    let typed = || Attachment::TypedTracepoint {
+        name: name.to_owned(),
+        id: target.id,
+    };
+    let untyped = Attachment::RawTracepoint {
+        name: name.to_owned(),
+    };
+    let ways = vec![
+        way(typed(), ProgramKind::TracingTracepoint, true, true),
+        way(typed(), ProgramKind::TracingTracepoint, true, false),
+        // For arguments that point to something without a structure, as in `tracepoint::raw`.
+        way(untyped, ProgramKind::RawTracepoint, false, false),
+    ];
     Some(Resolved {
         kind: "rawtracepoint",
         instances: vec![Instance::named(format!("rawtracepoint:{name}"))],
-        ways: ways.into(),
+        ways,
         apart: Vec::new(),
     })
 }
