@@ -19,6 +19,8 @@ use crate::{
 /// What every row runs: 30 batches of 10,000 calls, the best batch counts. A batch fits into a ring, and the pause between
 /// two is long enough to empty it: what is lost is cheaper than what is recorded.
 const LOAD: &str = "taskset -c 1 cost getppid 30 10000 20";
+/// The calls of it.
+const CALLS: u64 = 300_000;
 
 /// Ring of every recorder, per CPU.
 const RING: &str = "4M";
@@ -26,7 +28,7 @@ const RING: &str = "4M";
 /// One way to record raw_syscalls:sys_enter with all its fields, for one process.
 struct Row {
     name: &'static str,
-    /// A shell line whose last word on standard output is the cost of a call; LOAD, RING and DIR are replaced.
+    /// A shell line whose last word on standard output is the cost of a call; LOAD, RING, DIR and [`WORDS`] are replaced.
     line: &'static str,
     /// At most this much of what the row named adds.
     promises: &'static [(f64, &'static str)],
@@ -34,6 +36,16 @@ struct Row {
 
 /// The row that the others are read against.
 const BARE: &str = "bare";
+
+/// Our recorder, of the shell that becomes the load: it ends long after it, and the load begins when it is attached.
+const WORDS: [(&str, &str); 3] = [
+    ("RECORDED", "-p $$ --duration 6 2> DIR/told &"),
+    ("RECORD", "kestrel record -v --buffer-size RING -o DIR/trace"),
+    (
+        "ATTACHED",
+        "until grep -q ^attached DIR/told || ! kill -0 $!; do sleep 0.1; done",
+    ),
+];
 
 /// From exec to attached, ms: measured, and at most.
 const ATTACH: &str = "kestrel record -v -e sched:sched_switch -o DIR/a -- true";
@@ -69,19 +81,17 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "kestrel refused",
-        line: "sh -c 'kestrel record --overwrite --buffer-size RING -e \"raw_syscalls:sys_enter /pid == 1/\" -o DIR/r -p $$ --duration 3 & \
-               sleep 1; exec LOAD'",
+        line: "sh -c 'RECORD --overwrite -e \"raw_syscalls:sys_enter /pid == 1/\" RECORDED ATTACHED; exec LOAD'",
         promises: &[],
     },
     Row {
         name: "kestrel overwrite",
-        line: "sh -c 'kestrel record --overwrite --buffer-size RING -e raw_syscalls:sys_enter -o DIR/o -p $$ --duration 3 & \
-               sleep 1; exec LOAD'",
+        line: "sh -c 'RECORD --overwrite -e raw_syscalls:sys_enter RECORDED ATTACHED; exec LOAD'",
         promises: &[(0.60, "tracefs ring"), (0.20, "perf record")],
     },
     Row {
         name: "kestrel stream",
-        line: "sh -c 'kestrel record --buffer-size RING -e raw_syscalls:sys_enter -o DIR/s -p $$ --duration 3 & sleep 1; exec LOAD'",
+        line: "sh -c 'RECORD -e raw_syscalls:sys_enter RECORDED ATTACHED; exec LOAD'",
         promises: &[(0.60, "tracefs ring"), (0.20, "perf record")],
     },
 ];
@@ -143,6 +153,15 @@ impl Row {
     fn measure(&self, programs: &Path) -> Result<Measured> {
         let (out, err) = run_line(self.line, programs)?;
         let cost = out.split_whitespace().rev().find_map(|word| word.parse().ok());
+        // A recorder that came late or left early costs nothing.
+        if self.line.contains("RECORD") && !self.promises.is_empty() {
+            let seen = recorded(&err).unwrap_or(0);
+            ensure!(
+                seen >= CALLS,
+                "{}: only {seen} of {CALLS} calls were recorded: {err}",
+                self.name
+            );
+        }
         Ok(Measured {
             cost: cost.with_context(|| format!("{}: a number in {out:?}", self.line))?,
             lost: number_after(&err, "lost "),
@@ -154,7 +173,9 @@ impl Row {
 fn run_line(line: &str, programs: &Path) -> Result<(String, String)> {
     let scratch = tempfile::tempdir().context("make a folder for traces")?;
     let folder = scratch.path().display().to_string();
-    let line = line
+    let line = WORDS
+        .iter()
+        .fold(line.to_owned(), |line, (word, text)| line.replace(word, text))
         .replace("LOAD", LOAD)
         .replace("RING", RING)
         .replace("DIR", &folder);
@@ -165,10 +186,9 @@ fn run_line(line: &str, programs: &Path) -> Result<(String, String)> {
         .stdin(Stdio::null())
         .output()
         .context("run sh")?;
-    let (out, err) = (
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-        String::from_utf8_lossy(&output.stderr).into_owned(),
-    );
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut err = String::from_utf8_lossy(&output.stderr).into_owned();
+    err.push_str(&fs::read_to_string(scratch.path().join("told")).unwrap_or_default());
     ensure!(output.status.success(), "{line}: {}: {err}", output.status);
     Ok((out, err))
 }
@@ -182,6 +202,12 @@ fn number_after(text: &str, word: &str) -> Option<u64> {
         .filter(char::is_ascii_digit)
         .collect();
     digits.parse().ok()
+}
+
+/// Events that our recorder says it recorded, those overwritten since included.
+fn recorded(told: &str) -> Option<u64> {
+    let line = told.lines().find(|line| line.contains(" events in "))?;
+    Some(number_after(line, "")? + number_after(line, "overwritten ").unwrap_or(0))
 }
 
 /// Milliseconds from exec to attached, as the recorder itself says.
@@ -237,6 +263,16 @@ fn print(costs: &[(&Row, u64)], lost: &[Option<u64>]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_recorder_tells() {
+        let told = "attached 1 programs 13.2 ms after the start\n\
+                    58,254 events in 6.00 s, 4.0 MiB in x; lost 1,002, overwritten 1,246,746\n";
+        assert_eq!(recorded(told), Some(1_305_000));
+        assert_eq!(number_after(told, "lost "), Some(1002));
+        assert_eq!(recorded("7 events in 0.1 s, 4.0 KiB in x; lost 0"), Some(7));
+        assert_eq!(recorded("no"), None);
+    }
 
     #[test]
     fn promises_are_about_what_is_added() {
