@@ -3,7 +3,7 @@
 use crate::house::{Place, has, needs_tracing};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const EVENT: &str = "syscalls:sys_enter_getppid";
 const CALLS: &str = "KESTREL_TEST_CALLS";
@@ -75,6 +75,13 @@ fn counted(place: &Place) -> (u64, u64) {
     (report["records"].as_u64().unwrap(), lost)
 }
 
+/// Whether it is a stream of a trace that holds something.
+fn is_stream_with_pages(entry: std::io::Result<std::fs::DirEntry>) -> bool {
+    entry.is_ok_and(|e| {
+        e.file_name().to_string_lossy().starts_with("main_") && e.metadata().is_ok_and(|m| m.len() > 0)
+    })
+}
+
 #[test]
 fn what_the_fastest_loop_loses_is_counted_exactly() {
     needs_tracing!();
@@ -90,7 +97,15 @@ fn what_the_fastest_loop_loses_is_counted_exactly() {
             // Whoever does not read for a while loses for sure.
             let pid = recorder.id().to_string();
             let signal = |name: &str| Command::new("kill").args([name, &pid]).status().unwrap();
-            std::thread::sleep(Duration::from_millis(100));
+            // Not before the first pages are written: attaching may take its time.
+            let begun = || {
+                std::fs::read_dir(place.path().join("kestrel.trace"))
+                    .is_ok_and(|mut d| d.any(is_stream_with_pages))
+            };
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while !begun() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             signal("-STOP");
             std::thread::sleep(Duration::from_millis(400));
             signal("-CONT");
