@@ -123,7 +123,7 @@ pub fn counts(said: &str) -> Counts {
             let at = words.iter().position(|w| *w == word)?;
             number(words.get(at + 1)?)
         };
-        if words.get(1) == Some(&"events") && words.get(2) == Some(&"in") {
+        if matches!(words.get(1..3), Some(["event" | "events", "in"])) {
             found = true;
             counts.recorded = number(words[0]).unwrap_or_default();
             counts.lost = after("lost").unwrap_or_default();
