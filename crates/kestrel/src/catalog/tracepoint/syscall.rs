@@ -7,7 +7,7 @@ use super::classic::value_type;
 use super::raw::from_expressions;
 use crate::error::Result;
 use kestrel_compiler::context::{EventNumber, Selector, ValueType};
-use kestrel_kernel::tracefs::{Field, Format};
+use kestrel_kernel::tracefs::{Field, Format, Location};
 use kestrel_trace::layout::{Base, FieldType, Layout, UNUSED};
 
 /// The ways to see a system-call tracepoint raw; empty if this is none, or its number is not known.
@@ -76,24 +76,32 @@ fn raw(catalog: &Catalog, full: &str, name: &str, arch: &Arch, format: &Format) 
 
 fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Vec<Way> {
     let mut registers = arch.syscall_arguments.iter();
-    let fields = format.fields.iter().map(|field| {
-        if field.name == "__syscall_nr" {
-            return Some((
-                field.name.clone(),
-                value_type(format, field, true)?,
-                "id".to_owned(),
-            ));
-        }
-        Some((
-            field.name.clone(),
-            argument_type(format, field)?,
-            format!("regs->{}", registers.next()?),
-        ))
-    });
+    let mut field = |field: &Field| {
+        let (ty, value) = match field.name.as_str() {
+            "__syscall_nr" => (value_type(format, field, true)?, "id".to_owned()),
+            // Entries of newer kernels (6.19) carry what a `const char *` points to. They read it where they may wait for its page; a BPF
+            // program may not, so only the classic way has the text for sure.
+            _ if field.location != Location::Inline => return None,
+            _ => (
+                argument_type(format, field)?,
+                format!("regs->{}", registers.next()?),
+            ),
+        };
+        Some((field.name.clone(), ty, value))
+    };
+    let fields = format.fields.iter().map(&mut field).collect::<Option<Vec<_>>>();
     let guard = Some(guard("args.id", number));
-    fields.collect::<Option<Vec<_>>>().map_or(Vec::new(), |f| {
+    fields.map_or(Vec::new(), |f| {
         from_expressions(catalog, full, "sys_enter", f, guard)
     })
+}
+
+/// The arguments of a system call among the fields of its entry, in order.
+fn arguments(format: &Format) -> impl Iterator<Item = &Field> {
+    format
+        .fields
+        .iter()
+        .filter(|f| f.name != "__syscall_nr" && f.location == Location::Inline)
 }
 
 /// The type that the system call declares, not the register-wide one that its entry stores: `dfd=-100`, not 4294967196.
