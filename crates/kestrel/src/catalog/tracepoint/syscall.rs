@@ -236,8 +236,7 @@ fn instance(catalog: &Catalog, name: &str, number: u32, at_exit: bool) -> Result
         fields.push(("ret".to_owned(), word(true, Base::Decimal)));
     } else {
         let format = catalog.tracefs()?.format("syscalls", event)?;
-        let arguments = format.fields.iter().filter(|f| f.name != "__syscall_nr").take(6);
-        fields.extend(arguments.map(|field| {
+        fields.extend(arguments(&format).take(6).map(|field| {
             let pointer = field.type_text.ends_with('*');
             let ty = if pointer {
                 FieldType::Pointer { symbolic: false }
