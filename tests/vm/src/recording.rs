@@ -109,6 +109,16 @@ pub struct Counts {
     pub each: BTreeMap<(String, u64), (u64, u64)>,
 }
 
+impl Counts {
+    /// Whether `kept` records of `true_count` events are all, or what is missing was told: kernels of 7.x run the programs of
+    /// tracepoints with preemption on, and skip (and count) a program's hits on a CPU on which it was preempted. Those of other
+    /// processes are in that count, too, so it is only a bound.
+    #[must_use]
+    pub fn explain(&self, kept: usize, true_count: usize) -> bool {
+        kept <= true_count && kept as u64 + self.skipped >= true_count as u64
+    }
+}
+
 /// Reads the last lines of `kestrel record`.
 ///
 /// # Panics

