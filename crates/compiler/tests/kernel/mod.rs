@@ -4,9 +4,28 @@
 
 use kestrel_bpf::btf::write::{Builder, Placed};
 use kestrel_bpf::btf::{Btf, TypeId};
+use kestrel_compiler::check::globals::{Globals, parameters};
 use kestrel_compiler::context::{Context, EventField, EventNumber, Features, ProgramKind, Source, ValueType};
+use kestrel_compiler::lang::parse_script;
 use kestrel_trace::layout::Base;
 use std::sync::Arc;
+
+/// What a table file declares: three tables, two buffers, parameters, and an agent may be told.
+pub(crate) fn session() -> Globals {
+    let (script, found) = parse_script(
+        "param threshold = 10ms; param loud = false; param mask = 0xffffffffffffffff; param least = -5",
+    );
+    assert!(found.is_empty());
+    let (parameters, found) = parameters(&script.items);
+    assert!(found.is_empty());
+    Globals {
+        tables: ["normal", "detail", "oom"].map(str::to_owned).into(),
+        buffers: ["main", "target"].map(str::to_owned).into(),
+        parameters,
+        messages: true,
+        ..Globals::default()
+    }
+}
 
 /// Types that events speak of.
 struct Types {
