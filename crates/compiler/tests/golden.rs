@@ -54,9 +54,12 @@ fn checked(mode: &str, input: &str) -> String {
     checked_with(mode, input, Globals::default())
 }
 
-/// The same as a handler of a table file.
+/// The same as a handler of a table file, or outside of one.
 fn steered(mode: &str, input: &str) -> String {
-    checked_with(mode, input, kernel::session())
+    match mode.strip_prefix("outside-") {
+        Some(mode) => checked_with(mode, input, Globals::default()),
+        None => checked_with(mode, input, kernel::session()),
+    }
 }
 
 fn checked_with(mode: &str, input: &str, mut globals: Globals) -> String {

@@ -74,14 +74,17 @@ impl Checker<'_> {
     }
 
     /// `notify("text", …)`, `exec("command", …)`.
-    pub(crate) fn message(
-        &mut self,
-        usage: &Use<'_>,
-        make: fn(String) -> Message,
-    ) -> Checked<StatementKind> {
-        let what = if usage.name == "exec" { "a command" } else { "a text" };
+    pub(crate) fn message(&mut self, usage: &Use<'_>, make: fn(String) -> Message) -> Checked<StatementKind> {
+        let what = if usage.name == "exec" {
+            "a command"
+        } else {
+            "a text"
+        };
         if !self.globals.messages {
-            let message = format!("{}() needs a session that stays: nobody would listen here", usage.name);
+            let message = format!(
+                "{}() needs a session that stays: nobody would listen here",
+                usage.name
+            );
             let hint = "put it into a table file, for kestrel start and kestrel agent";
             return Err(self.report(Diagnostic::error(usage.span, message).hint(hint)));
         }
@@ -126,7 +129,10 @@ impl Checker<'_> {
         if !self.globals.tables.is_empty() {
             return Ok(());
         }
-        let message = format!("{}() steers a session of tables, and there is none here", usage.name);
+        let message = format!(
+            "{}() steers a session of tables, and there is none here",
+            usage.name
+        );
         let hint = "tables and buffers stand in a file, for kestrel start FILE";
         Err(self.report(Diagnostic::error(usage.span, message).hint(hint)))
     }
@@ -145,7 +151,7 @@ impl Checker<'_> {
     fn quoted<'a>(&mut self, arg: &'a Arg, usage: &Use<'_>, what: &str) -> Checked<(&'a str, Span)> {
         match (&arg.value.kind, &arg.name) {
             (ExprKind::String(text), None) => Ok((text, arg.value.span)),
-            (ExprKind::Identifier(word), None) => {
+            (ExprKind::Identifier(word), None) if what.starts_with("the name") => {
                 let message = format!("{}() wants {what} in quotes", usage.name);
                 let hint = format!("write \"{word}\"");
                 Err(self.report(Diagnostic::error(arg.value.span, message).hint(hint)))

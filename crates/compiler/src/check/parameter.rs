@@ -11,7 +11,9 @@ use crate::lang::diag::{Diagnostic, did_you_mean, has_errors};
 use crate::lang::parse_expression;
 
 /// Words that cannot name a parameter, beside the language's built-ins.
-const TAKEN: &[&str] = &["args", "true", "false", "sizeof", "offsetof", "struct", "union", "enum"];
+const TAKEN: &[&str] = &[
+    "args", "true", "false", "sizeof", "offsetof", "struct", "union", "enum",
+];
 
 /// The parameters among the items of a text, in source order, each once; those that are wrong are left out and reported.
 ///

@@ -40,11 +40,16 @@ impl Checker<'_> {
         let mut fields = self.everything(span);
         let mut shape = fitted(fields.clone());
         while shape.0.max_size() > CAPACITY {
-            let sizes = fields.iter().map(|field| Layout::new([(field.0.clone(), field.1.clone())]).max_size());
+            let sizes = fields
+                .iter()
+                .map(|field| Layout::new([(field.0.clone(), field.1.clone())]).max_size());
             let Some((largest, _)) = sizes.enumerate().max_by_key(|(_, size)| *size) else {
                 break;
             };
-            fields.remove(largest);
+            let (name, ..) = fields.remove(largest);
+            let message = format!("there is no room for the field \"{name}\": it is left out of the message");
+            let hint = "choose what the message carries: (…, name = value)";
+            self.report(Diagnostic::warning(span, message).hint(hint));
             shape = fitted(fields.clone());
         }
         self.counted(shape, span)

@@ -198,6 +198,7 @@ pub(crate) fn by_name(name: &str) -> Context {
         "kprobe" => kprobe(),
         "odd" => odd(),
         "untyped" => untyped(),
+        "wide" => wide(),
         "kretprobe" => kretprobe(),
         other => panic!("unknown event {other}"),
     }
@@ -341,6 +342,17 @@ pub(crate) fn odd() -> Context {
         .insert(1, field("nothing", ValueType::Btf(TypeId::VOID), register(8)));
     c.fields
         .insert(2, field("unknown", ValueType::Btf(TypeId(9999)), register(16)));
+    c
+}
+
+/// A classic entry whose fields together do not fit into a record.
+pub(crate) fn wide() -> Context {
+    let mut c = entry();
+    let text = |offset| Source::ContextArray { offset, bytes: 2000 };
+    c.fields
+        .insert(1, field("first", ValueType::Text { size: 2000 }, text(200)));
+    c.fields
+        .insert(2, field("larger", ValueType::Text { size: 2008 }, text(2200)));
     c
 }
 
