@@ -11,7 +11,10 @@ use kestrel_trace::layout::Base;
 use std::sync::Arc;
 
 /// What a table file declares: three tables, two buffers, parameters, and an agent may be told.
-#[allow(clippy::needless_update, reason = "what else globals hold does not matter here")]
+#[allow(
+    clippy::needless_update,
+    reason = "what else globals hold does not matter here"
+)]
 pub(crate) fn session() -> Globals {
     let (script, found) = parse_script(
         "param threshold = 10ms; param loud = false; param mask = 0xffffffffffffffff; param least = -5",
