@@ -81,18 +81,17 @@ impl Session {
             maps.insert(map_name(name), map);
         }
         let (script, _) = parse_script("param threshold = 100");
+        let mut globals = Globals::default();
+        globals.tables.extend(tables.iter().cloned());
+        globals.buffers.extend(names(&BUFFERS[..2]));
+        globals.parameters.extend(parameters(&script.items).0);
+        globals.messages = true;
         Self {
             machine,
             maps,
             readers,
             geometry,
-            globals: Globals {
-                tables: tables.to_vec(),
-                buffers: BUFFERS[..2].iter().map(|name| (*name).to_owned()).collect(),
-                parameters: parameters(&script.items).0,
-                messages: true,
-                ..Globals::default()
-            },
+            globals,
             context,
             layouts: BTreeMap::new(),
         }
