@@ -8,6 +8,7 @@ pub mod live;
 pub mod plan;
 pub mod record;
 pub mod session;
+pub mod table;
 
 pub use error::{Error, Result};
 
