@@ -7,6 +7,7 @@ mod error;
 pub mod live;
 pub mod plan;
 pub mod record;
+mod review;
 pub mod session;
 pub mod table;
 

@@ -10,7 +10,7 @@ use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::{Attachment, Catalog, Instance, Via};
 use crate::error::{Error, Result};
-use crate::session::gate::{Choice, Gate};
+use crate::session::gate::{Choice, Gate, Steering};
 use crate::session::target::Target;
 use kestrel_compiler::check::{globals::Globals, tree::CheckedProbe};
 use kestrel_compiler::context::Context;
@@ -289,6 +289,17 @@ fn layouts(handlers: &[CheckedProbe]) -> Vec<Layout> {
     records.map(|record| record.layout.clone()).collect()
 }
 
+impl Plan {
+    /// What may happen to the buffers while the hooks run: in a session that stays, anything.
+    pub fn steering(&self) -> Steering {
+        if self.globals.messages {
+            return Steering::any(&self.globals.buffers);
+        }
+        let ways = self.hooks.iter().flat_map(|hook| &hook.ways);
+        Steering::of(ways.flat_map(|way| &way.handlers))
+    }
+}
+
 impl Hook {
     /// The event classes that this hook writes when attached in this way.
     pub fn classes(&self, way: &PlannedWay) -> Vec<EventClass> {
@@ -326,6 +337,7 @@ impl Hook {
                 .iter()
                 .map(|b| (b.name.clone(), ring_of(b)))
                 .collect(),
+            steering: plan.steering(),
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, Target::Command(_)),
