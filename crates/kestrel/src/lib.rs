@@ -9,6 +9,7 @@ pub mod plan;
 pub mod record;
 mod review;
 pub mod session;
+pub mod table;
 
 pub use error::{Error, Result};
 
