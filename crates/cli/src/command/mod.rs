@@ -4,6 +4,7 @@ mod doctor;
 mod list;
 mod print;
 mod record;
+mod recover;
 mod report;
 mod trace;
 
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Print(print::Options),
     /// Show a recorded trace as tables
     Report(report::Options),
+    /// Take the buffers of sessions out of an image of a machine's memory
+    Recover(recover::Options),
     /// Show what works on this machine, what does not, and why
     Doctor(doctor::Options),
 }
@@ -39,6 +42,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Trace(options) => trace::run(&options),
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
+        Command::Recover(options) => recover::run(&options),
         Command::Doctor(options) => doctor::run(&options),
     }
 }

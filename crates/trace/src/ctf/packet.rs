@@ -245,6 +245,12 @@ pub fn seal(page: &mut Page, events: &EventTable) -> Result<Sealed, NotAPacket> 
         kept += 1;
     }
     let torn = packet.events.saturating_sub(kept);
+    close(page, end, last_ns, kept);
+    Ok(Sealed { events: kept, torn })
+}
+
+/// Ends a packet at byte `end`, after `kept` records of which the last is of `last_ns`.
+pub(crate) fn close(page: &mut Page, end: u32, last_ns: u64, kept: u32) {
     let committed = u64::from(CAPACITY + SEALED) | u64::from(kept) << 32;
     for (at, value) in [
         (offset::TIMESTAMP_END, last_ns),
@@ -253,7 +259,6 @@ pub fn seal(page: &mut Page, events: &EventTable) -> Result<Sealed, NotAPacket> 
     ] {
         page[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
     }
-    Ok(Sealed { events: kept, torn })
 }
 
 /// Cuts a whole page's records from before `since_ns` off, so that what is left is a packet that begins then. Gives the number of records left.
