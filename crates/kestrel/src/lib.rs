@@ -3,6 +3,7 @@
 
 pub mod buffer;
 pub mod catalog;
+pub mod dump;
 mod error;
 pub mod live;
 pub mod plan;

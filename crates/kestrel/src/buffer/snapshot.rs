@@ -26,6 +26,16 @@ pub struct Copied {
     pub torn: u64,
 }
 
+impl Copied {
+    /// Adds what the copy of another ring came to.
+    pub fn add(&mut self, other: Self) {
+        self.pages += other.pages;
+        self.overwritten += other.overwritten;
+        self.unfinished += other.unfinished;
+        self.torn += other.torn;
+    }
+}
+
 /// A stretch of a ring that is to be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
