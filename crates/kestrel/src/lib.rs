@@ -7,6 +7,7 @@ mod error;
 pub mod live;
 pub mod plan;
 pub mod record;
+pub mod recover;
 pub mod session;
 
 pub use error::{Error, Result};
