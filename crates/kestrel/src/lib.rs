@@ -8,6 +8,7 @@ mod error;
 pub mod live;
 pub mod plan;
 pub mod record;
+pub mod recover;
 mod review;
 pub mod session;
 

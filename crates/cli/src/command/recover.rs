@@ -1,13 +1,14 @@
 //! `kestrel recover`: traces out of an image of a machine's memory.
 
-use super::Format;
+use super::Format as Shown;
 use crate::exit::{Exit, Failure};
 use crate::progress;
 use crate::style::{bytes, thousands};
 use clap::Args;
+use kestrel::recover::LiveMemory;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::image::bytes::ReadAt;
-use kestrel_trace::image::{self, Image};
+use kestrel_trace::image::{self, Format, Image};
 use kestrel_trace::print::wall_time;
 use kestrel_trace::recover::{self, Findings, Recovered, Session};
 use serde_json::json;
@@ -19,14 +20,17 @@ use std::path::{Path, PathBuf};
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// The image: a core file (ELF), a kdump-compressed file, or memory as it is
-    #[arg(value_name = "IMAGE")]
-    image: PathBuf,
+    #[arg(value_name = "IMAGE", required_unless_present = "live")]
+    image: Option<PathBuf>,
+    /// Search this kernel instead, for sessions that nobody holds any more but whose programs still run
+    #[arg(long, conflicts_with = "image")]
+    live: bool,
     /// The trace directory; of several sessions each gets one below it. An old trace there is replaced
     #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT)]
     output: PathBuf,
     /// How it is told
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: Shown,
 }
 
 const DEFAULT_OUTPUT: &str = "kestrel.recovered";
@@ -35,6 +39,7 @@ const EXAMPLES: &str = "\
 Examples:
   kestrel recover /var/crash/202611200815/dump.202611200815     what kdump left
   kestrel recover vmcore -o last && kestrel report last         the events up to the panic
+  kestrel recover --live                                        a session whose recorder was killed, if its programs run on
   kestrel recover --format json guest.ram | jq '.sessions[].events'
 
 No symbols or debug information are needed: the buffers explain themselves. makedumpfile must not leave out the kernel's own pages, which
@@ -43,16 +48,17 @@ no dump level does.";
 /// Recovers.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let output = absolute(&options.output)?;
-    let image = Image::open(&options.image).map_err(|why| unreadable(&options.image, &why))?;
-    let name = options.image.display().to_string();
+    let Some(path) = &options.image else {
+        let image = Image::live(LiveMemory::open()?).map_err(|why| unreadable("this kernel", &why))?;
+        return all(&image, "this kernel", &output, options.format);
+    };
+    let name = path.display().to_string();
+    let image = Image::open(path).map_err(|why| unreadable(&name, &why))?;
     all(&image, &name, &output, options.format)
 }
 
-fn unreadable(path: &Path, why: &image::Unreadable) -> Failure {
-    Failure::new(
-        Exit::Failed,
-        format!("cannot take {} for an image of memory: {why}", path.display()),
-    )
+fn unreadable(name: &str, why: &image::Unreadable) -> Failure {
+    Failure::new(Exit::Failed, format!("cannot search {name} for sessions: {why}"))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
@@ -65,7 +71,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Searches an image and writes each session that is in it.
-fn all<R: ReadAt>(image: &Image<R>, name: &str, output: &Path, format: Format) -> Result<Exit, Failure> {
+fn all<R: ReadAt>(image: &Image<R>, name: &str, output: &Path, format: Shown) -> Result<Exit, Failure> {
     let findings = {
         let mut bar = progress::bar("searching");
         let mut told = |done, total| {
@@ -73,11 +79,11 @@ fn all<R: ReadAt>(image: &Image<R>, name: &str, output: &Path, format: Format) -
                 bar(done, total);
             }
         };
-        recover::search(image, &mut told).map_err(|why| unreadable(Path::new(name), &why))?
+        recover::search(image, &mut told).map_err(|why| unreadable(name, &why))?
     };
     let recovered = save(image, &findings, output)?;
     match format {
-        Format::Json => {
+        Shown::Json => {
             let all = json!({
                 "image": name,
                 "format": findings.format,
@@ -87,16 +93,11 @@ fn all<R: ReadAt>(image: &Image<R>, name: &str, output: &Path, format: Format) -
             });
             writeln!(std::io::stdout().lock(), "{all}")?;
         }
-        Format::Text => tell(&recovered)?,
+        Shown::Text => tell(&recovered)?,
     }
     complain(name, &findings);
     if recovered.is_empty() {
-        let looked = bytes(findings.scanned.bytes);
-        return Err(Failure::new(
-            Exit::Failed,
-            format!("no session is in {name}, {}: {looked} were searched", findings.format),
-        )
-        .hint("is it an image of the right machine, and of its whole memory? /proc/vmcore and QEMU's dump-guest-memory are"));
+        return Err(nothing(name, &findings));
     }
     Ok(Exit::Done)
 }
@@ -161,6 +162,18 @@ fn tell(all: &[Recovered]) -> std::io::Result<()> {
         writeln!(out, "  trace    {}", one.path.display())?;
     }
     Ok(())
+}
+
+fn nothing(name: &str, findings: &Findings) -> Failure {
+    let (looked, format) = (bytes(findings.scanned.bytes), findings.format);
+    let failure = Failure::new(
+        Exit::Failed,
+        format!("no session is in {name} ({format}): {looked} were searched"),
+    );
+    match format {
+        Format::Live => failure,
+        _ => failure.hint("is it an image of the right machine, and of its whole memory? /proc/vmcore and QEMU's dump-guest-memory are"),
+    }
 }
 
 /// What could not be had.

@@ -97,6 +97,12 @@ pub fn publish(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(Error::io("write", to))
 }
 
+/// Removes a trace and its directory.
+pub fn discard(path: &Path) -> io::Result<()> {
+    clear(path)?;
+    fs::remove_dir(path)
+}
+
 /// Opens a trace directory.
 pub fn open(path: &Path) -> Result<Trace> {
     let text = match fs::read(path.join(METADATA)) {

