@@ -9,6 +9,7 @@ use crate::error::Result;
 use emit::map_name;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
+use layout::Geometry;
 use ring::{Ring, RingSpec};
 use std::os::fd::AsFd;
 
@@ -38,6 +39,21 @@ impl Buffer {
             name: name.to_owned(),
             map,
             ring: Ring::format(mapping, spec)?,
+        })
+    }
+
+    /// A buffer that is there already; nothing of it changes.
+    ///
+    /// # Errors
+    /// The kernel's, or when the map is not of this geometry.
+    pub fn open(name: &str, map: Map, geometry: Geometry, cpus: &[u32]) -> Result<Self> {
+        let len = geometry.region() as usize * map.info().entries as usize;
+        let mapping = Mapping::new(map.as_fd(), 0, len, Access::ReadWrite)?;
+        let entries = map.info().entries;
+        Ok(Self {
+            name: name.to_owned(),
+            map,
+            ring: Ring::open(mapping, geometry, entries, cpus),
         })
     }
 

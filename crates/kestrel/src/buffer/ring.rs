@@ -105,6 +105,25 @@ impl<M: Memory> Ring<M> {
         Ok(ring)
     }
 
+    /// Rings that are there already, in a region for each of `entries` CPU numbers. What their reader has consumed counts as read.
+    pub fn open(memory: M, geometry: Geometry, entries: u32, cpus: &[u32]) -> Self {
+        let mut ring = Self {
+            memory,
+            geometry,
+            cpus: Vec::new(),
+        };
+        for cpu in 0..entries {
+            let read = ring.control(cpu, offset::CONSUMED);
+            ring.cpus.push(CpuRing {
+                possible: cpus.contains(&cpu),
+                read,
+                peeked: read + u64::from(HEADER),
+                discarded: 0,
+            });
+        }
+        ring
+    }
+
     fn format_cpu(&self, cpu: u32, spec: &RingSpec<'_>) -> Result<()> {
         let mut header = [0u8; HEADER as usize];
         let mut put = |at: u32, bytes: &[u8]| header[at as usize..][..bytes.len()].copy_from_slice(bytes);

@@ -351,6 +351,33 @@ impl Hook {
     /// # Errors
     /// When a record is too large for a page, or needs more stack than BPF has.
     pub fn compile(&self, way: &PlannedWay, plan: &Plan) -> Result<Program> {
+        let choice = match self.rows.as_slice() {
+            [_] if plan.tables.len() == 1 => Choice::Only,
+            rows => Choice::Tables {
+                tables: rows.iter().map(|row| row.tables.clone()).collect(),
+                slots: false,
+            },
+        };
+        self.compile_with(way, plan, choice)
+    }
+
+    /// The same for a session that stays: tables may be added to it, whose handlers are found in the hook's slots.
+    ///
+    /// # Errors
+    /// As [`Hook::compile`].
+    pub fn compile_to_stay(&self, way: &PlannedWay, plan: &Plan) -> Result<Program> {
+        let choice = Choice::Tables {
+            tables: self.rows.iter().map(|row| row.tables.clone()).collect(),
+            slots: true,
+        };
+        self.compile_with(way, plan, choice)
+    }
+
+    /// Compiles the handlers, of which `choice` chooses.
+    ///
+    /// # Errors
+    /// As [`Hook::compile`].
+    pub fn compile_with(&self, way: &PlannedWay, plan: &Plan, choice: Choice) -> Result<Program> {
         let mut context = way.context.clone();
         context.number = context.number.numbered(self.first, self.records.max(1));
         let ring_of = |buffer: &BufferPlan| RingSink {
@@ -366,13 +393,7 @@ impl Hook {
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, Target::Command(_)),
-            choice: match self.rows.as_slice() {
-                [_] if plan.tables.len() == 1 => Choice::Only,
-                rows => Choice::Tables {
-                    tables: rows.iter().map(|row| row.tables.clone()).collect(),
-                    slots: false,
-                },
-            },
+            choice,
         };
         let handlers: Vec<&CheckedProbe> = way.handlers.iter().collect();
         compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {
