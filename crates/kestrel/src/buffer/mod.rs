@@ -42,18 +42,21 @@ impl Buffer {
         })
     }
 
-    /// A buffer that is there already; nothing of it changes.
+    /// A buffer that is there already, as [`Buffer::create`] made it, with everything in it. A stream buffer goes on to be read from where its
+    /// last reader stopped, an overwriting one from its oldest page.
+    ///
+    /// `cpus` and `geometry` are those that it was made with.
     ///
     /// # Errors
-    /// The kernel's, or when the map is not of this geometry.
+    /// The kernel's, or when the map is smaller than that.
     pub fn open(name: &str, map: Map, geometry: Geometry, cpus: &[u32]) -> Result<Self> {
-        let len = geometry.region() as usize * map.info().entries as usize;
+        let entries = ring::entries(cpus);
+        let len = geometry.region() as usize * entries as usize;
         let mapping = Mapping::new(map.as_fd(), 0, len, Access::ReadWrite)?;
-        let entries = map.info().entries;
         Ok(Self {
             name: name.to_owned(),
             map,
-            ring: Ring::open(mapping, geometry, entries, cpus),
+            ring: Ring::open(mapping, geometry, cpus),
         })
     }
 

@@ -43,8 +43,6 @@ pub const SLOTS: u32 = 64;
 /// Events on their way into a buffer.
 #[derive(Debug)]
 pub struct Session {
-    /// Whether it is to outlive this process: then its hooks have slots for handlers that come later.
-    stays: bool,
     control: Control,
     /// At least one.
     buffers: Vec<Buffer>,
@@ -101,11 +99,10 @@ impl Session {
     /// # Errors
     /// The first thing that could not be made; nothing stays attached.
     pub fn start(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
-        Self::make(plan, catalog, command, false)
-            .map_err(|error| name_what_is_missing(error, catalog.host()))
+        Self::make(plan, catalog, command).map_err(|error| name_what_is_missing(error, catalog.host()))
     }
 
-    fn make(plan: &Plan, catalog: &Catalog, command: &str, stays: bool) -> Result<Self> {
+    fn make(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
@@ -132,7 +129,6 @@ impl Session {
             .transpose()?;
         let info = trace_info(catalog.host(), &buffers, uuid, command);
         let mut session = Self {
-            stays,
             control,
             buffers,
             targets,
@@ -190,11 +186,7 @@ impl Session {
     }
 
     fn attach_way(&self, plan: &Plan, hook: &Hook, way: &PlannedWay, catalog: &Catalog) -> Result<Attached> {
-        let compiled = if self.stays {
-            hook.compile_to_stay(way, plan)?
-        } else {
-            hook.compile(way, plan)?
-        };
+        let compiled = hook.compile(way, plan)?;
         let event = hook
             .instances
             .first()
@@ -206,7 +198,7 @@ impl Session {
             .as_ref()
             .map(|s| numbers_map(hook, &s.map))
             .transpose()?;
-        let slots = self.stays.then(slots_map).transpose()?;
+        let slots = plan.slots.then(slots_map).transpose()?;
         let own: Vec<(&str, &Map)> = numbers
             .iter()
             .map(|(name, map)| (name.as_str(), map))
@@ -220,7 +212,7 @@ impl Session {
         let source = hook
             .rows
             .first()
-            .map_or_else(String::new, |row| row.source.clone());
+            .map_or_else(String::new, |row| row.source.to_string());
         let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)
             .map_err(|error| rejection::explain(error, &event, &source, &compiled.code))?;
         maps.extend(numbers.map(|(_, map)| map));

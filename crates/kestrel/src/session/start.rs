@@ -56,9 +56,11 @@ impl Store {
             None => 1,
             Some(wanted) => number_of(&plan, wanted)?,
         };
-        make_room(&mut plan);
+        if !plan.slots {
+            make_room(&mut plan);
+        }
         let (directory, lock) = self.begin(name)?;
-        let made = Session::make(&plan, catalog, origin.command, true)
+        let made = Session::make(&plan, catalog, origin.command)
             .map_err(|error| super::name_what_is_missing(error, catalog.host()))
             .and_then(|session| {
                 let state = describe(&session, name, &plan, origin);
@@ -85,14 +87,17 @@ impl Store {
 
 fn number_of(plan: &Plan, table: &str) -> Result<u32> {
     let found = plan.tables.iter().position(|known| known == table);
-    found.map(|index| index as u32 + 1).ok_or_else(|| Error::NoTable {
+    found.map(|index| index as u32 + 1).ok_or_else(|| Error::NoSuchTable {
         wanted: table.to_owned(),
-        names: plan.tables.clone(),
+        place: "the plan".to_owned(),
+        known: plan.tables.clone(),
     })
 }
 
-/// Gives the buffers room for kinds of record to come.
+/// Lets tables be loaded later into a plan that was not made for that: the buffers get room for kinds of record to come.
 fn make_room(plan: &mut Plan) {
+    plan.slots = true;
+    plan.globals.messages = true;
     for buffer in &mut plan.buffers {
         let Geometry { mode, pages, events } = buffer.geometry;
         let events = (events * 2).clamp(ROOM, u32::from(u16::MAX) + 1);
@@ -125,7 +130,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
         code: instance.code,
     });
     let rows = hook.rows.iter().map(|row| RowState {
-        source: row.source.clone(),
+        source: row.text().to_owned(),
         tables: row.tables.clone(),
         records: row.records,
         events: Vec::new(),

@@ -107,7 +107,6 @@ impl PinnedSession {
     pub fn session(&self) -> Result<Session> {
         let info = self.info()?;
         Ok(Session {
-            stays: true,
             control: Control::open(self.directory.map(pins::CONTROL)?)?,
             buffers: self.buffers()?,
             targets: self.directory.map(pins::TARGETS).ok(),
@@ -122,9 +121,10 @@ impl PinnedSession {
     }
 
     pub(super) fn no_table(&self, wanted: &str) -> Error {
-        Error::NoTable {
+        Error::NoSuchTable {
             wanted: wanted.to_owned(),
-            names: self.state.tables.iter().map(|t| t.name.clone()).collect(),
+            place: format!("the session {}", self.state.name),
+            known: self.state.tables.iter().map(|t| t.name.clone()).collect(),
         }
     }
 }
@@ -159,7 +159,7 @@ impl Change {
     /// Makes a table active: events of all CPUs meet its handlers from their next one on.
     ///
     /// # Errors
-    /// [`Error::NoTable`].
+    /// [`Error::NoSuchTable`].
     pub fn use_table(&self, name: &str) -> Result<()> {
         let table = self.state.table(name).ok_or_else(|| self.no_table(name))?;
         self.control.switch(table.word());
