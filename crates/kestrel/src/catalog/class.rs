@@ -46,7 +46,7 @@ pub const CLASSES: &[Class] = &[
             "irq:*", "irq_vectors:*", "irq_matrix:*", "nmi:*", "ipi:*", "power:*", "cpuhp:*", "mce:*", "ras:*", "tlb:*", "x86_fpu:*", "thermal:*",
             "thermal_power_allocator:*", "clk:*", "regulator:*", "regmap:*", "gpio:*", "pwm:*", "i2c:*", "spi:*", "hwmon:*", "iommu:*",
             "dma:*", "dma_fence:*", "drm:*", "gpu_scheduler:*", "gpu_mem:*", "dev:*", "devfreq:*", "rpm:*", "mdio:*", "xhci-hcd:*", "usb:*",
-            "intel_iommu:*", "amd_cpu:*", "hyperv:*", "xen:*", "pci_hp_event:*", "interconnect:*", ,
+            "intel_iommu:*", "amd_cpu:*", "hyperv:*", "xen:*", "pci_hp_event:*", "interconnect:*",
         ],
         doubles: &[],
     },
@@ -113,7 +113,7 @@ pub fn of(event: &str) -> Option<&'static Class> {
     let matches = |pattern: &&str| Glob::new(*pattern).matches(event);
     CLASSES
         .iter()
-        .find(|class| class.events.iter().chain(class.doubles).any(|p| matches(&p)))
+        .find(|class| class.events.iter().chain(class.doubles).any(matches))
 }
 
 /// Events of each class on this kernel, in the order of [`CLASSES`].

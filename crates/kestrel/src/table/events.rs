@@ -17,9 +17,9 @@ pub(super) struct Events<'a> {
 }
 
 /// One event.
-pub(super) struct Event {
-    pub(super) kind: &'static str,
-    pub(super) instance: Instance,
+struct Event {
+    kind: &'static str,
+    instance: Instance,
     /// By itself, where it was resolved so.
     single: Option<Resolved>,
     /// The set that it can be seen with.
@@ -119,10 +119,6 @@ impl<'a> Events<'a> {
             self.sets.push(Set { kind, family, ways });
             self.sets.len() - 1
         })
-    }
-
-    pub(super) fn get(&self, event: usize) -> &Event {
-        &self.all[event]
     }
 
     pub(super) fn len(&self) -> usize {

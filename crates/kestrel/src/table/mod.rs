@@ -12,7 +12,7 @@ mod read;
 mod resolve;
 pub mod shipped;
 
-pub use describe::{Shown, describe};
+pub use describe::{Shown, describe, handler};
 pub use load::{Existing, ExistingHook, plan_load};
 pub use read::read;
 pub use resolve::{Options, resolve};

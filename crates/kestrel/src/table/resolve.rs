@@ -38,7 +38,6 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
         buffers: file.buffers.iter().map(|b| b.name.clone()).collect(),
         parameters: file.parameters.clone(),
         messages: options.stays,
-        ..Globals::default()
     };
     let mut work = Work::new(file, catalog, options.via, options.target, globals);
     let names: Vec<&str> = file.table_names().collect();
@@ -248,8 +247,8 @@ impl<'a> Work<'a> {
                     for checked in checked {
                         let names = &checked.names;
                         for refused in checked.refused {
-                            let handler = own[refused.candidate];
-                            self.left_out(handler, refused.why, names);
+                            let remark = left_out(&self.handlers[own[refused.candidate]], refused.why);
+                            note(&mut self.remarks, &mut self.places, remark, names, false);
                         }
                         for (candidate, remark) in checked.remarks {
                             let required = candidates[candidate].required;
@@ -284,11 +283,8 @@ impl<'a> Work<'a> {
 
     /// A handler does not hold for events that only a pattern named.
     pub(super) fn left_out(&mut self, handler: usize, why: Vec<Diagnostic>, names: &[String]) {
-        let span = self.handlers[handler].span;
-        let why = why.into_iter().next();
-        let message = why.map_or_else(|| "it cannot be seen here".to_owned(), |d| d.message);
-        let diagnostic = Diagnostic::warning(span, message);
-        note(&mut self.remarks, &mut self.places, diagnostic, names, false);
+        let remark = left_out(&self.handlers[handler], why);
+        note(&mut self.remarks, &mut self.places, remark, names, false);
     }
 
     /// The end: what was found.
@@ -311,6 +307,16 @@ impl<'a> Work<'a> {
             warnings: self.warnings.into_iter().map(|d| (text.clone(), d)).collect(),
         })
     }
+}
+
+/// What is said of a handler that does not hold for some of its events.
+fn left_out(handler: &Probe, why: Vec<Diagnostic>) -> Diagnostic {
+    let why = why.into_iter().next();
+    let (span, message) = why.map_or_else(
+        || (handler.span, "they cannot be seen here".to_owned()),
+        |d| (d.span, d.message),
+    );
+    Diagnostic::warning(span, format!("left out: {message}"))
 }
 
 fn candidates<'h>(
