@@ -11,6 +11,7 @@ pub mod record;
 pub mod recover;
 mod review;
 pub mod session;
+pub mod table;
 
 pub use error::{Error, Result};
 

@@ -163,6 +163,9 @@ impl Parser<'_> {
         let predicate = self.is("/").then(|| self.predicate());
         let block = if self.is("{") {
             self.block().ok()
+        } else if self.is_word("handler") {
+            self.object_handler();
+            None
         } else {
             self.expect_no_block(
                 place,
@@ -179,6 +182,22 @@ impl Parser<'_> {
             block,
             span: self.span_from(start),
         }
+    }
+
+    /// `handler "path.o"`: the row of a table that a compiled object will handle.
+    fn object_handler(&mut self) {
+        let start = self.start();
+        self.take();
+        if !matches!(self.token.kind, Kind::Text(_)) {
+            self.unexpected("the path of a compiled BPF object in quotes");
+            self.skip_item();
+            return;
+        }
+        self.take();
+        let message = "handlers of compiled BPF objects are not yet supported";
+        let hint = "write the handler as a block: { record() }";
+        self.error(Diagnostic::error(self.span_from(start), message).hint(hint));
+        self.eat(";");
     }
 
     /// Complains where a probe ends neither with a block nor where it may.
