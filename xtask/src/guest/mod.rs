@@ -282,6 +282,13 @@ impl Guest {
         self.machine.qmp.dump_memory(&std::path::absolute(path)?)
     }
 
+    /// Writes the guest's memory to a file as it is, from the first byte on.
+    pub(crate) fn save_memory(&mut self, path: &Path, mb: u32) -> Result<()> {
+        self.machine.qmp.run("stop", serde_json::json!({}))?;
+        let path = std::path::absolute(path)?;
+        self.machine.qmp.save_memory(&path, u64::from(mb) << 20)
+    }
+
     /// One request, one answer; output that a program's remains still send is dropped.
     fn ask(&mut self, request: &Request, payload: &[u8]) -> Result<Vec<u8>> {
         self.machine.send(request, payload)?;
