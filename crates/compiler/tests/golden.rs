@@ -7,7 +7,7 @@
 mod dump;
 mod kernel;
 
-use kestrel_compiler::check::check;
+use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::lang::diag::{Style, has_errors, render};
 use kestrel_compiler::lang::{parse_events, parse_script};
 use std::path::Path;
@@ -55,7 +55,7 @@ fn checked(mode: &str, input: &str) -> String {
     let text = format!("e:x {input}");
     let (probe, found) = parse_events(text.trim_end());
     assert!(!has_errors(&found), "{input}: {found:?}");
-    let (checked, found) = check(&probe, &context, true);
+    let (checked, found) = check(&probe, &context, true, &mut Globals::default());
     assert_eq!(checked.is_none(), has_errors(&found));
     let tree = checked.map_or(String::new(), |c| {
         dump::checked::probe(&c, context.types.as_deref())

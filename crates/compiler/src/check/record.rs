@@ -1,6 +1,6 @@
 //! `record()`: what is written, under which names, and where each value lies in the record.
 
-use super::tree::{Expr, ExprKind, Record, Statement, StatementKind, Type};
+use super::tree::{Destination, Expr, ExprKind, Record, Statement, StatementKind, Type};
 use super::types::STRING;
 use super::{Checked, Checker};
 use crate::context::{EventField, Source};
@@ -44,7 +44,12 @@ impl Checker<'_> {
                 format!("one event can write at most {RECORDS} kinds of record"),
             ));
         }
-        Ok(StatementKind::Record(Record { layout, values }))
+        Ok(StatementKind::Record(Record {
+            layout,
+            values,
+            to: Destination::Current,
+            message: None,
+        }))
     }
 
     /// All recorded fields. One that cannot be recorded is left out, with a warning: the others are still worth having.

@@ -43,6 +43,7 @@ impl Dump<'_> {
                 format!("{pad}if {}\n{then}{otherwise}", self.expr(condition))
             }
             StatementKind::Return => format!("{pad}return\n"),
+            StatementKind::Act(action) => format!("{pad}{action:?}\n"),
             StatementKind::Record(record) => {
                 assert_eq!(record.layout.fields().len(), record.values.len());
                 let fields: String = record
@@ -71,6 +72,7 @@ impl Dump<'_> {
             ExprKind::Constant(value) => format!("{}", *value as i64),
             ExprKind::Text(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
             ExprKind::ContextPointer => "ctx".into(),
+            ExprKind::Parameter(name) => format!("param {name}"),
             ExprKind::Load {
                 address,
                 offset,

@@ -107,8 +107,8 @@ impl Bench {
     pub fn rows(&mut self) -> Vec<Row> {
         let first = match self.number {
             EventNumber::Constant(number) => number,
-            EventNumber::Cookie => self.machine.environment.cookie as u16,
-            EventNumber::Selected => SELECTED,
+            EventNumber::Cookie { first, .. } => first + self.machine.environment.cookie as u16,
+            EventNumber::Selected { first, .. } => first + SELECTED - 1,
         };
         let classes = self
             .program

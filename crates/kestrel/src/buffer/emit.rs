@@ -36,6 +36,7 @@
 
 use super::layout::{COUNTER, Geometry, Mode, offset};
 use kestrel_bpf::helper;
+use kestrel_compiler::check::tree::Destination;
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vreg, Width};
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
@@ -205,6 +206,7 @@ impl Sink for RingSink {
         b: &mut Builder,
         number: Number,
         size: Size,
+        _to: &Destination,
         refused: BlockId,
     ) -> Result<Reservation, Refused> {
         if size.max() > CAPACITY {

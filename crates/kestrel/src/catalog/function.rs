@@ -99,7 +99,9 @@ impl FunctionProbe {
             function: symbol.map(str::to_owned),
             program,
             // A set shares one program: which function it was is told by the cookie.
-            number: symbol.map_or(EventNumber::Cookie, |_| EventNumber::Constant(0)),
+            number: symbol.map_or(EventNumber::Cookie { first: 0, stride: 1 }, |_| {
+                EventNumber::Constant(0)
+            }),
             selector: None,
             fields,
             arguments: if self.at_return {

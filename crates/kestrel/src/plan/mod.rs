@@ -8,14 +8,14 @@ use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via, Way};
 use crate::error::{Error, Result};
-use crate::session::gate::GatedSink;
+use crate::session::gate::{Choice, Gate};
 use crate::session::target::Target;
-use kestrel_compiler::check::{check, tree::CheckedProbe};
-use kestrel_compiler::context::{Context, EventNumber};
+use kestrel_compiler::check::{check, globals::Globals, tree::CheckedProbe};
+use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_events;
-use kestrel_compiler::{Program, compile};
+use kestrel_compiler::{Program, compile_hook};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 
@@ -55,45 +55,71 @@ impl Default for Request {
 /// One program to attach, with its alternatives.
 #[derive(Clone)]
 pub struct Hook {
-    /// The text it comes from.
-    pub source: String,
     /// The event kind's canonical name.
     pub kind: &'static str,
     /// Events that the program serves.
     pub instances: Vec<Instance>,
     /// The number of the first instance's first record; each instance has `records` of them.
     pub first: u16,
-    /// Kinds of record that the handler writes.
+    /// Kinds of record that the handlers write, all rows together.
     pub records: u16,
+    /// The handlers that the event has in the tables: each differs from the others, each stands in at least one table.
+    pub rows: Vec<Row>,
     /// Ways to see it, best first.
     pub ways: Vec<PlannedWay>,
 }
 
-/// One way, with the handler checked for it.
+/// One handler of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The text it comes from; spans of the checked handler count in it.
+    pub source: String,
+    /// Numbers of the tables (from 1) in which the event has this handler.
+    pub tables: Vec<u32>,
+    /// Kinds of record that it writes.
+    pub records: u16,
+}
+
+/// One way, with the handlers checked for it.
 #[derive(Clone)]
 pub struct PlannedWay {
     /// What to attach to.
     pub attachment: Attachment,
     /// What the compiler is told.
     pub context: Context,
-    /// The handler.
-    pub handler: CheckedProbe,
+    /// One per row of the hook.
+    pub handlers: Vec<CheckedProbe>,
+}
+
+/// One buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferPlan {
+    /// Its name.
+    pub name: String,
+    /// Its shape.
+    pub geometry: Geometry,
 }
 
 /// All of it.
 pub struct Plan {
+    /// Names of the tables: the first has number 1.
+    pub tables: Vec<String>,
     /// Programs.
     pub hooks: Vec<Hook>,
     /// Whose events.
     pub target: Target,
-    /// The buffer's shape.
-    pub geometry: Geometry,
+    /// Buffers, at least one: the first is where records go that name none.
+    pub buffers: Vec<BufferPlan>,
+    /// What the handlers share.
+    pub globals: Globals,
     /// Remarks about the texts that do not stand in the way.
     pub warnings: Vec<(String, Diagnostic)>,
 }
 
 /// The one buffer of a nameless table.
 pub const BUFFER: &str = "main";
+/// The name under which a nameless table is known.
+pub const TABLE: &str = "main";
 
 /// Makes a plan.
 ///
@@ -102,8 +128,12 @@ pub const BUFFER: &str = "main";
 pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
     let mut hooks = Vec::new();
     let mut warnings = Vec::new();
+    let mut globals = Globals {
+        buffers: vec![BUFFER.to_owned()],
+        ..Globals::default()
+    };
     for text in &request.events {
-        plan_text(request, catalog, text, &mut hooks, &mut warnings)?;
+        plan_text(request, catalog, text, &mut globals, &mut hooks, &mut warnings)?;
     }
     let mut next = 1u32;
     for hook in &mut hooks {
@@ -115,9 +145,14 @@ pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
         return Err(too_many());
     }
     Ok(Plan {
+        tables: vec![TABLE.to_owned()],
         hooks,
         target: request.target,
-        geometry: Geometry::new(request.mode, request.buffer_bytes, next),
+        buffers: vec![BufferPlan {
+            name: BUFFER.to_owned(),
+            geometry: Geometry::new(request.mode, request.buffer_bytes, next),
+        }],
+        globals,
         warnings,
     })
 }
@@ -133,6 +168,7 @@ fn plan_text(
     request: &Request,
     catalog: &Catalog,
     text: &str,
+    globals: &mut Globals,
     hooks: &mut Vec<Hook>,
     warnings: &mut Vec<(String, Diagnostic)>,
 ) -> Result<()> {
@@ -150,11 +186,11 @@ fn plan_text(
         for resolved in catalog.resolve(&spec, request.via)? {
             if hooks
                 .iter()
-                .any(|h: &Hook| h.source == text && h.instances == resolved.instances)
+                .any(|h: &Hook| h.rows.iter().any(|r| r.source == text) && h.instances == resolved.instances)
             {
                 continue;
             }
-            for (hook, remarks) in check_set(text, &probe, resolved).map_err(wrong)? {
+            for (hook, remarks) in check_set(text, &probe, resolved, globals).map_err(wrong)? {
                 for remark in remarks {
                     if !warnings.iter().any(|(t, d)| t == text && *d == remark) {
                         warnings.push((text.to_owned(), remark));
@@ -210,14 +246,15 @@ fn check_set(
     text: &str,
     probe: &Probe,
     mut resolved: Resolved,
+    globals: &mut Globals,
 ) -> std::result::Result<Vec<Remarked>, Vec<Diagnostic>> {
     let apart = std::mem::take(&mut resolved.apart);
-    match check_ways(text, probe, resolved) {
+    match check_ways(text, probe, resolved, globals) {
         Ok(hook) => Ok(vec![hook]),
         Err(refused) if apart.is_empty() => Err(refused),
         Err(_) => apart
             .into_iter()
-            .map(|one| check_ways(text, probe, one))
+            .map(|one| check_ways(text, probe, one, globals))
             .collect(),
     }
 }
@@ -227,6 +264,7 @@ fn check_ways(
     text: &str,
     probe: &Probe,
     resolved: Resolved,
+    globals: &mut Globals,
 ) -> std::result::Result<(Hook, Vec<Diagnostic>), Vec<Diagnostic>> {
     let mut checked = Vec::new();
     let mut refused = Vec::new();
@@ -240,12 +278,12 @@ fn check_ways(
         if let Some(condition) = condition {
             guard(&mut probe, &condition);
         }
-        match check(&probe, &context, true) {
+        match check(&probe, &context, true, globals) {
             (Some(handler), remarks) => checked.push((
                 PlannedWay {
                     attachment,
                     context,
-                    handler,
+                    handlers: vec![handler],
                 },
                 remarks,
             )),
@@ -266,9 +304,13 @@ fn check_ways(
     let Some(first) = ways.first() else {
         return Err(refused);
     };
-    let records = layouts(&first.handler).len() as u16;
+    let records = layouts(&first.handlers).len() as u16;
     let hook = Hook {
-        source: text.to_owned(),
+        rows: vec![Row {
+            source: text.to_owned(),
+            tables: vec![1],
+            records,
+        }],
         kind: resolved.kind,
         instances: resolved.instances,
         first: 0,
@@ -278,15 +320,16 @@ fn check_ways(
     Ok((hook, remarks))
 }
 
-/// The layouts of a handler's records, in source order.
-fn layouts(handler: &CheckedProbe) -> Vec<Layout> {
-    handler.records().map(|record| record.layout.clone()).collect()
+/// The layouts of the handlers' records, one handler after the other, each in source order.
+fn layouts(handlers: &[CheckedProbe]) -> Vec<Layout> {
+    let records = handlers.iter().flat_map(|handler| handler.records());
+    records.map(|record| record.layout.clone()).collect()
 }
 
 impl Hook {
     /// The event classes that this hook writes when attached in this way.
     pub fn classes(&self, way: &PlannedWay) -> Vec<EventClass> {
-        let layouts = layouts(&way.handler);
+        let layouts = layouts(&way.handlers);
         let mut id = self.first;
         let mut classes = Vec::new();
         for instance in &self.instances {
@@ -303,30 +346,36 @@ impl Hook {
         classes
     }
 
-    /// The number of an instance's first record, which is its attach cookie.
-    pub fn number(&self, instance: usize) -> u16 {
-        self.first + instance as u16 * self.records.max(1)
-    }
-
-    /// Compiles the handler for a way.
+    /// Compiles the handlers for a way.
     ///
     /// # Errors
     /// When a record is too large for a page, or needs more stack than BPF has.
     pub fn compile(&self, way: &PlannedWay, plan: &Plan) -> Result<Program> {
         let mut context = way.context.clone();
-        context.number = match context.number {
-            EventNumber::Constant(_) => EventNumber::Constant(self.first),
-            shared => shared,
+        context.number = context.number.numbered(self.first, self.records.max(1));
+        let ring_of = |buffer: &BufferPlan| RingSink {
+            map: map_name(&buffer.name),
+            geometry: buffer.geometry,
         };
-        let ring = RingSink {
-            map: map_name(BUFFER),
-            geometry: plan.geometry,
-        };
-        let sink = GatedSink {
-            ring,
+        let sink = Gate {
+            buffers: plan
+                .buffers
+                .iter()
+                .map(|b| (b.name.clone(), ring_of(b)))
+                .collect(),
+            tables: plan.tables.clone(),
+            parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, Target::Command(_)),
+            choice: match self.rows.as_slice() {
+                [_] if plan.tables.len() == 1 => Choice::Only,
+                rows => Choice::Tables {
+                    tables: rows.iter().map(|row| row.tables.clone()).collect(),
+                    slots: false,
+                },
+            },
         };
-        compile(&way.handler, &context, &sink).map_err(|e| Error::Compile {
+        let handlers: Vec<&CheckedProbe> = way.handlers.iter().collect();
+        compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {
             event: context.name.clone(),
             why: e.to_string(),
         })

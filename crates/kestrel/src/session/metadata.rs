@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 /// The kernel's, or when the events cannot be described.
 pub(super) fn create(info: &TraceInfo) -> Result<Map> {
     let text = metadata::text(info)?;
-    let pages = pages::metadata_pages(&text, info.uuid);
+    let pages = pages::metadata_pages(&text, info.uuid, 0);
     let spec = MapSpec::new(MapKind::ARRAY, "kestrel_meta", 4, PAGE, pages.len() as u32)
         .with_flags(sys::MAP_MMAPABLE);
     let map = Map::create(&spec)?;

@@ -9,12 +9,13 @@ pub mod rejection;
 pub mod target;
 
 use crate::buffer::Buffer;
+use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::plan::{BUFFER, Hook, Plan, PlannedWay};
+use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
 use attach::Links;
-use control::Control;
+use control::{Control, Table};
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::Host;
@@ -32,7 +33,8 @@ use target::Target;
 #[derive(Debug)]
 pub struct Session {
     control: Control,
-    buffer: Buffer,
+    /// At least one.
+    buffers: Vec<Buffer>,
     targets: Option<Map>,
     names: Map,
     /// Described in kernel memory, for whoever finds the session there.
@@ -87,22 +89,31 @@ impl Session {
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
-        let ring = RingSpec {
-            number: 0,
-            geometry: plan.geometry,
-            uuid,
-            cpus: &cpus,
-            now,
+        let make = |(number, buffer): (usize, &BufferPlan)| {
+            let ring = RingSpec {
+                number: number as u32,
+                geometry: buffer.geometry,
+                uuid,
+                cpus: &cpus,
+                now,
+            };
+            Buffer::create(&buffer.name, &ring)
         };
-        let buffer = Buffer::create(BUFFER, &ring)?;
+        let buffers: Vec<Buffer> = plan.buffers.iter().enumerate().map(make).collect::<Result<_>>()?;
         let control = Control::create(uuid, now)?;
+        for (index, parameter) in plan.globals.parameters.iter().enumerate() {
+            control.set_parameter(index, parameter.value);
+        }
+        for number in 1..=plan.tables.len() as u32 {
+            control.set_table(number - 1, Table::known(number));
+        }
         let targets = matches!(plan.target, Target::Command(_))
             .then(target::create_map)
             .transpose()?;
-        let info = trace_info(catalog.host(), &buffer, uuid, command);
+        let info = trace_info(catalog.host(), &buffers, uuid, command);
         let mut session = Self {
             control,
-            buffer,
+            buffers,
             targets,
             names: names::create_map()?,
             _metadata: None,
@@ -179,8 +190,12 @@ impl Session {
                 numbers.as_ref(),
             )
         };
+        let source = hook
+            .rows
+            .first()
+            .map_or_else(String::new, |row| row.source.clone());
         let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)
-            .map_err(|error| rejection::explain(error, &event, &hook.source, &compiled.code))?;
+            .map_err(|error| rejection::explain(error, &event, &source, &compiled.code))?;
         maps.extend(numbers.map(|(_, map)| map));
         Ok(Attached {
             event,
@@ -226,8 +241,8 @@ impl Session {
         if let Some((_, map)) = numbers.filter(|(numbers, _)| numbers == name) {
             return Ok(map.as_fd());
         }
-        if *name == self.buffer.map_name() {
-            return Ok(self.buffer.map().as_fd());
+        if let Some(buffer) = self.buffers.iter().find(|b| *name == b.map_name()) {
+            return Ok(buffer.map().as_fd());
         }
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
@@ -286,12 +301,12 @@ impl Session {
 
     /// Lets the hooks work, all at once, from their next event on.
     pub fn activate(&self) {
-        self.control.activate(1);
+        self.control.activate(Table::known(1));
     }
 
     /// Masks all hooks at once; nothing is detached yet.
     pub fn deactivate(&self) {
-        self.control.activate(0);
+        self.control.activate(Table::NONE);
     }
 
     /// Detaches everything. Masked hooks cost next to nothing meanwhile.
@@ -300,14 +315,24 @@ impl Session {
         self.followers.clear();
     }
 
-    /// The buffer's rings.
-    pub fn ring(&self) -> &Ring {
-        self.buffer.ring()
+    /// Its buffers, at least one, by number.
+    pub fn buffers(&self) -> &[Buffer] {
+        &self.buffers
     }
 
-    /// The buffer's rings, to be read.
+    /// Its buffers, to be read.
+    pub fn buffers_mut(&mut self) -> &mut [Buffer] {
+        &mut self.buffers
+    }
+
+    /// The first buffer's rings.
+    pub fn ring(&self) -> &Ring {
+        self.buffers[0].ring()
+    }
+
+    /// The first buffer's rings, to be read.
     pub fn ring_mut(&mut self) -> &mut Ring {
-        self.buffer.ring_mut()
+        self.buffers[0].ring_mut()
     }
 
     /// The trace that the buffer's packets belong to.
@@ -379,13 +404,13 @@ fn is_final(error: &Error) -> bool {
     }
 }
 
-/// The numbers of a set's events by what tells them apart.
+/// One more than the place of each of a set's events, by what tells them apart.
 fn numbers_map(hook: &Hook, name: &str) -> Result<(String, Map)> {
     let codes = || {
         hook.instances
             .iter()
             .enumerate()
-            .filter_map(|(index, i)| Some((i.code?, hook.number(index))))
+            .filter_map(|(index, i)| Some((i.code?, index as u16 + 1)))
     };
     let entries = codes().map(|(code, _)| code + 1).max().unwrap_or(1);
     let map = Map::create(&MapSpec::new(MapKind::ARRAY, "kestrel_numbers", 4, 2, entries))?;
@@ -432,11 +457,18 @@ fn new_uuid() -> Result<Uuid> {
     Ok(Uuid(bytes))
 }
 
-fn trace_info(host: &Host, buffer: &Buffer, uuid: Uuid, command: &str) -> TraceInfo {
-    let geometry = buffer.ring().geometry();
-    let mode = match geometry.mode {
-        crate::buffer::layout::Mode::Stream => BufferMode::Discard,
-        crate::buffer::layout::Mode::Overwrite => BufferMode::Overwrite,
+fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &str) -> TraceInfo {
+    let info = |(number, buffer): (usize, &Buffer)| {
+        let geometry = buffer.ring().geometry();
+        BufferInfo {
+            number: number as u32,
+            name: buffer.name().to_owned(),
+            mode: match geometry.mode {
+                Mode::Stream => BufferMode::Discard,
+                Mode::Overwrite => BufferMode::Overwrite,
+            },
+            bytes_per_cpu: u64::from(geometry.data()),
+        }
     };
     TraceInfo {
         uuid,
@@ -446,12 +478,7 @@ fn trace_info(host: &Host, buffer: &Buffer, uuid: Uuid, command: &str) -> TraceI
         machine: std::env::consts::ARCH.to_owned(),
         tracer_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
-        buffers: vec![BufferInfo {
-            number: 0,
-            name: buffer.name().to_owned(),
-            mode,
-            bytes_per_cpu: u64::from(geometry.data()),
-        }],
+        buffers: buffers.iter().enumerate().map(info).collect(),
         events: Vec::new(),
     }
 }

@@ -205,7 +205,7 @@ fn set(catalog: &Catalog, side: &[(String, u32)], at_exit: bool, arch: &Arch) ->
         return Ok(None);
     }
     for way in &mut ways {
-        way.context.number = EventNumber::Selected;
+        way.context.number = EventNumber::Selected { first: 0, stride: 1 };
         way.context.selector = Some(Selector {
             value: number.clone(),
             map: format!("numbers:{raw}"),
