@@ -213,16 +213,22 @@ fn complete(probe: &mut Probe, request: &Request) {
             .map(|(_, name)| *name)
             .collect();
         let text = format!("a:b {{ record(args, {}) }}", stacks.join(", "));
-        probe.block = parse_events(&text).0.block;
+        probe.block = beside(probe, &text).block;
     }
     if let Target::Process(pid) = request.target {
         guard(probe, &format!("pid == {pid}"));
     }
 }
 
+/// Parses a text of ours to be added to what was written. Its places lie beyond the end of that, so that nobody takes them for places in it.
+fn beside(probe: &Probe, text: &str) -> Probe {
+    let before = " ".repeat(probe.span.end as usize + 1);
+    parse_events(&(before + text)).0
+}
+
 /// Puts a condition before the predicate.
 fn guard(probe: &mut Probe, condition: &str) {
-    let Some(first) = parse_events(&format!("a:b /{condition}/")).0.predicate else {
+    let Some(first) = beside(probe, &format!("a:b /{condition}/")).predicate else {
         return;
     };
     probe.predicate = Some(match probe.predicate.take() {
