@@ -106,6 +106,14 @@ impl Btf {
         };
         let types = section(u32_at(8)?, u32_at(12)?).ok_or(wrong("the types reach past the end"))?;
         let strings = section(u32_at(16)?, u32_at(20)?).ok_or(wrong("the strings reach past the end"))?;
+        // The kernel takes no other (`btf_parse_str_sec`), and names are looked for with their ends.
+        if data
+            .get(strings.clone())
+            .and_then(<[u8]>::last)
+            .is_some_and(|last| *last != 0)
+        {
+            return Err(wrong("the last string has no end"));
+        }
         if u32::try_from(data.len()).is_err() {
             return Err(wrong("it is larger than 4 GiB"));
         }

@@ -171,6 +171,9 @@ fn refuses_what_is_not_btf() {
     for length in 0..whole.len() {
         assert!(Btf::parse(whole[..length].to_vec()).is_err(), "cut at {length}");
     }
+    let mut endless = whole;
+    *endless.last_mut().unwrap() = b'x';
+    assert!(matches!(Btf::parse(endless), Err(Error::Btf { .. })));
 }
 
 /// Looks at everything there is, in every way there is.
