@@ -36,6 +36,26 @@ pub enum Error {
         /// What is wrong with it, with places in the text.
         diagnostics: Vec<Diagnostic>,
     },
+    /// A table file is wrong, by itself or on this kernel.
+    #[error("{} in {file}", count(.diagnostics.len()))]
+    Table {
+        /// What people know it as.
+        file: String,
+        /// Its text.
+        source_text: String,
+        /// What is wrong with it, with places in the text.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// There is no table of this name.
+    #[error("{place} has no table `{wanted}`; it has {}", .known.join(", "))]
+    NoSuchTable {
+        /// As typed.
+        wanted: String,
+        /// Where it was looked for.
+        place: String,
+        /// Tables that are there.
+        known: Vec<String>,
+    },
     /// This kernel cannot do it.
     #[error("{what}: {why}")]
     Unsupported {

@@ -7,7 +7,9 @@ mod error;
 pub mod live;
 pub mod plan;
 pub mod record;
+mod review;
 pub mod session;
+pub mod table;
 
 pub use error::{Error, Result};
 

@@ -5,6 +5,7 @@ mod list;
 mod print;
 mod record;
 mod report;
+mod table;
 mod trace;
 
 use crate::exit::{Exit, Failure};
@@ -27,6 +28,9 @@ pub(crate) enum Command {
     Print(print::Options),
     /// Show a recorded trace as tables
     Report(report::Options),
+    /// Check and show event mask tables: files, and those that come with Kestrel
+    #[command(subcommand)]
+    Table(table::Verb),
     /// Show what works on this machine, what does not, and why
     Doctor(doctor::Options),
 }
@@ -39,6 +43,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Trace(options) => trace::run(&options),
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
+        Command::Table(verb) => table::run(&verb),
         Command::Doctor(options) => doctor::run(&options),
     }
 }

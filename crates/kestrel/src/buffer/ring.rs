@@ -76,8 +76,13 @@ pub struct RingSpec<'a> {
 impl RingSpec<'_> {
     /// Entries of the map: one more than the highest CPU number.
     pub fn entries(&self) -> u32 {
-        self.cpus.iter().max().map_or(1, |highest| highest + 1)
+        entries(self.cpus)
     }
+}
+
+/// One more than the highest CPU number.
+pub(super) fn entries(cpus: &[u32]) -> u32 {
+    cpus.iter().max().map_or(1, |highest| highest + 1)
 }
 
 impl<M: Memory> Ring<M> {
@@ -103,6 +108,26 @@ impl<M: Memory> Ring<M> {
             ring.format_cpu(cpu, spec)?;
         }
         Ok(ring)
+    }
+
+    /// Takes memory that [`Ring::format`] has laid out and others write. Reading goes on where the last reader freed pages.
+    pub fn open(memory: M, geometry: Geometry, cpus: &[u32]) -> Self {
+        let mut ring = Self {
+            memory,
+            geometry,
+            cpus: vec![CpuRing::default(); entries(cpus) as usize],
+        };
+        for &cpu in cpus {
+            let read = ring.control(cpu, offset::CONSUMED);
+            let before = read.checked_sub(PAGE64).filter(|page| ring.is_opened(cpu, *page));
+            ring.cpus[cpu as usize] = CpuRing {
+                possible: true,
+                read,
+                peeked: read + u64::from(HEADER),
+                discarded: before.map_or(0, |page| ring.header(cpu, page, packet::offset::DISCARDED)),
+            };
+        }
+        ring
     }
 
     fn format_cpu(&self, cpu: u32, spec: &RingSpec<'_>) -> Result<()> {

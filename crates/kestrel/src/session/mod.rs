@@ -193,7 +193,7 @@ impl Session {
         let source = hook
             .rows
             .first()
-            .map_or_else(String::new, |row| row.source.clone());
+            .map_or_else(String::new, |row| row.source.to_string());
         let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)
             .map_err(|error| rejection::explain(error, &event, &source, &compiled.code))?;
         maps.extend(numbers.map(|(_, map)| map));
