@@ -229,10 +229,9 @@ fn plan_text(
     };
     for spec in probe.events.clone() {
         for resolved in catalog.resolve(&spec, request.via)? {
-            if hooks
-                .iter()
-                .any(|h: &Hook| h.rows.iter().any(|r| *r.source == *text) && h.instances == resolved.instances)
-            {
+            if hooks.iter().any(|h: &Hook| {
+                h.rows.iter().any(|r| *r.source == *text) && h.instances == resolved.instances
+            }) {
                 continue;
             }
             let candidates = std::slice::from_ref(&candidate);
