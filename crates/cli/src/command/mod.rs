@@ -5,6 +5,10 @@ mod list;
 mod print;
 mod record;
 mod report;
+mod start;
+mod status;
+mod stop;
+mod table;
 mod trace;
 
 use crate::exit::{Exit, Failure};
@@ -27,6 +31,15 @@ pub(crate) enum Command {
     Print(print::Options),
     /// Show a recorded trace as tables
     Report(report::Options),
+    /// Begin a session that stays: tables, buffers and attached programs of a table file
+    Start(start::Options),
+    /// Show what a session is doing
+    Status(status::Options),
+    /// End a session
+    Stop(stop::Options),
+    /// Tables of files and sessions: show, switch, load, unload
+    #[command(subcommand)]
+    Table(table::Command),
     /// Show what works on this machine, what does not, and why
     Doctor(doctor::Options),
 }
@@ -39,6 +52,10 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Trace(options) => trace::run(&options),
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
+        Command::Start(options) => start::run(&options),
+        Command::Status(options) => status::run(&options),
+        Command::Stop(options) => stop::run(&options),
+        Command::Table(command) => table::run(&command),
         Command::Doctor(options) => doctor::run(&options),
     }
 }
