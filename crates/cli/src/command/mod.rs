@@ -4,6 +4,7 @@ mod doctor;
 mod list;
 mod print;
 mod record;
+mod recover;
 mod report;
 mod start;
 mod status;
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     /// Tables of files and sessions: show, switch, load, unload
     #[command(subcommand)]
     Table(table::Command),
+    /// Take the buffers of sessions out of an image of a machine's memory
+    Recover(recover::Options),
     /// Show what works on this machine, what does not, and why
     Doctor(doctor::Options),
 }
@@ -56,6 +59,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Status(options) => status::run(&options),
         Command::Stop(options) => stop::run(&options),
         Command::Table(command) => table::run(&command),
+        Command::Recover(options) => recover::run(&options),
         Command::Doctor(options) => doctor::run(&options),
     }
 }
