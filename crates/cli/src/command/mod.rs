@@ -1,5 +1,6 @@
 //! The commands: one file and one row each.
 
+mod buffer;
 mod doctor;
 mod list;
 mod print;
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Print(print::Options),
     /// Show a recorded trace as tables
     Report(report::Options),
+    /// The buffers of a session: what they hold, copies of them, freezing, forgetting
+    Buffer(buffer::Options),
     /// Take the buffers of sessions out of an image of a machine's memory
     Recover(recover::Options),
     /// Show what works on this machine, what does not, and why
@@ -42,6 +45,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Trace(options) => trace::run(&options),
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
+        Command::Buffer(options) => buffer::run(&options),
         Command::Recover(options) => recover::run(&options),
         Command::Doctor(options) => doctor::run(&options),
     }
