@@ -5,5 +5,5 @@ mod signal;
 mod thread;
 
 pub use held::Held;
-pub use signal::{Interrupt, Signal, send};
+pub use signal::{Interrupt, Signal, send, send_to_group};
 pub use thread::{pin_to_cpu, set_niceness, thread_id};
