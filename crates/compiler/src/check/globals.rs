@@ -1,5 +1,7 @@
 //! What the probes of one text share: the names of tables and buffers, parameters, maps; no probes, no code.
 
+pub use super::parameter::parameters;
+
 use super::tree::Type;
 
 /// What the probes of one table file or script share. Checking a probe may add to it.

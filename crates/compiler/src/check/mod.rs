@@ -9,17 +9,21 @@
 //! | `name` | bare words and `args`: built-ins, event fields, enumerators |
 //! | `field` | where an event's values come from, field rules among them |
 //! | `record` | `record()`: names, types and the layout |
+//! | `control` | tables, buffers and messages that handlers name |
+//! | `parameter` | `param NAME = VALUE` |
 //! | `globals` | what the probes of one text share |
 //! | `types` | the kernel's types and written types as [`tree::Type`] |
 //!
 //! What the built-in names mean is not here: [`crate::builtin`].
 
+mod control;
 mod expression;
 mod field;
 mod fold;
 pub mod globals;
 mod name;
 mod operator;
+mod parameter;
 mod record;
 mod statement;
 mod text;

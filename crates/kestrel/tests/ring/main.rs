@@ -5,5 +5,6 @@ mod attend;
 mod gate;
 mod nesting;
 mod reader;
+mod snapshot;
 mod support;
 mod writer;
