@@ -1,5 +1,6 @@
 //! The commands: one file and one row each.
 
+mod agent;
 mod doctor;
 mod list;
 mod print;
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Table(table::Command),
     /// Take the buffers of sessions out of an image of a machine's memory
     Recover(recover::Options),
+    /// Act on what handlers ask for: tell, and run commands
+    Agent(agent::Options),
     /// Show what works on this machine, what does not, and why
     Doctor(doctor::Options),
 }
@@ -60,6 +63,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Stop(options) => stop::run(&options),
         Command::Table(command) => table::run(&command),
         Command::Recover(options) => recover::run(&options),
+        Command::Agent(options) => agent::run(&options),
         Command::Doctor(options) => doctor::run(&options),
     }
 }

@@ -11,7 +11,7 @@ use crate::buffer::Buffer;
 use crate::buffer::memory::Memory;
 use crate::buffer::ring::Ring;
 use crate::error::Result;
-use kestrel_compiler::check::tree::Message;
+pub use kestrel_compiler::check::tree::Message;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;

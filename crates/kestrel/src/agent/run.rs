@@ -9,6 +9,7 @@ use super::user::User;
 use kestrel_kernel::process::{Signal, send_to_group};
 use kestrel_kernel::procfs;
 use kestrel_trace::print::{self, Json, Printer};
+use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use std::collections::HashMap;
@@ -192,7 +193,7 @@ fn spawn(session: &str, command: &str, record: &Record<'_>, user: &User) -> std:
         .split_first()
         .ok_or_else(|| invalid("there is no command in it".to_owned()))?;
     let mut line = Vec::new();
-    Json::new(Symbols::default()).line(record, &mut line);
+    Json::new(Symbols::default(), Processes::default()).line(record, &mut line);
     let mut child = Command::new(program);
     child
         .args(args)
