@@ -18,7 +18,7 @@ pub mod target;
 mod trust;
 mod uses;
 
-use crate::buffer::Buffer;
+use crate::buffer::{self, Buffer};
 use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::catalog::Catalog;
@@ -120,6 +120,8 @@ impl Session {
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
+        let shapes = plan.buffers.iter().map(|buffer| buffer.geometry);
+        buffer::check_memory(shapes, &cpus, catalog.host())?;
         let make = |(number, buffer): (usize, &BufferPlan)| {
             let ring = RingSpec {
                 number: number as u32,
