@@ -9,6 +9,7 @@
 //! | `name` | bare words and `args`: built-ins, event fields, enumerators |
 //! | `field` | where an event's values come from, field rules among them |
 //! | `record` | `record()`: names, types and the layout |
+//! | `map` | `@x[keys]`: keys, values, and that all uses agree |
 //! | `globals` | what the probes of one text share |
 //! | `types` | the kernel's types and written types as [`tree::Type`] |
 //!
@@ -18,6 +19,7 @@ mod expression;
 mod field;
 mod fold;
 pub mod globals;
+mod map;
 mod name;
 mod operator;
 mod record;
@@ -28,6 +30,7 @@ mod types;
 mod walk;
 
 pub(crate) use expression::text_constant;
+pub(crate) use map::Gathered;
 pub(crate) use types::STRING;
 
 use crate::context::Context;
@@ -107,6 +110,8 @@ pub(crate) struct Checker<'a> {
     names: HashMap<kestrel_bpf::btf::TypeId, Names>,
     /// How often the statements being checked are repeated by `unroll`.
     repeats: u64,
+    /// Functions of the aggregations that name no map, in source order.
+    pub(crate) bare: Vec<(&'static str, Span)>,
 }
 
 impl<'a> Checker<'a> {
@@ -121,6 +126,7 @@ impl<'a> Checker<'a> {
             records: 0,
             names: HashMap::new(),
             repeats: 1,
+            bare: Vec::new(),
         }
     }
 
