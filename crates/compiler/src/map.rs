@@ -27,6 +27,9 @@ pub fn spec(map: &MapType) -> MapSpec {
     }
 }
 
+/// `BPF_F_MMAPABLE`: user space reads generations and empties maps without a system call per word.
+const MMAPABLE: u32 = 1 << 10;
+
 /// The state map, external name [`state::MAP`]: one per session that has maps.
 pub fn state_spec() -> MapSpec {
     MapSpec {
@@ -35,6 +38,6 @@ pub fn state_spec() -> MapSpec {
         key: 4,
         value: state::SIZE,
         entries: 1,
-        flags: 0,
+        flags: MMAPABLE,
     }
 }

@@ -101,6 +101,7 @@ impl Recorder {
     /// # Errors
     /// When the disk is full or the like; what was written before stays a whole trace.
     pub fn poll(&mut self) -> Result<usize> {
+        self.session.maps_mut().sweep()?;
         let cpus = self.session.ring().cpus();
         let mut pages = 0;
         for cpu in cpus {
