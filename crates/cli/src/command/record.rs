@@ -12,7 +12,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::process::{Interrupt, set_niceness};
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
-use kestrel_trace::aggregate::text;
+use kestrel_trace::aggregate::{json, text};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     recorder.stop()?;
     let recorded = recorder.finish(&catalog, progress::bar("counting and naming"))?;
     tell(&recorded);
-    show_maps(&recorded.session, catalog.host())?;
+    show_maps(&recorded.session, catalog.host(), false)?;
     Ok(exit(status.filter(|_| !interrupt.requested())))
 }
 
@@ -227,14 +227,18 @@ fn tell(recorded: &Recorded) {
     }
 }
 
-/// What the handlers' maps hold, on stdout.
-pub(super) fn show_maps(session: &Session, host: &Host) -> Result<(), Failure> {
+/// What the handlers' maps hold, on stdout: as text, or one JSON object per line.
+pub(super) fn show_maps(session: &Session, host: &Host, as_json: bool) -> Result<(), Failure> {
     let snapshots = session.map_snapshots()?;
     let symbols = kestrel::session::maps::symbols(&snapshots, host);
     let mut stdout = std::io::stdout().lock();
     for snapshot in snapshots.iter().filter(|s| !s.is_empty()) {
-        stdout.write_all(text(snapshot, &symbols).as_bytes())?;
-        stdout.write_all(b"\n")?;
+        let shown = if as_json {
+            json(snapshot, &symbols).to_string()
+        } else {
+            text(snapshot, &symbols)
+        };
+        writeln!(stdout, "{shown}")?;
     }
     Ok(())
 }
