@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+mod dump;
 mod kernel;
 mod support;
 
@@ -129,7 +130,12 @@ impl Maps {
     #[track_caller]
     fn snapshot(&self, name: &str) -> Snapshot {
         let ty = self.globals.map(name).expect("a map of that name");
-        let at = |name: &str| self.names.iter().position(|n| n == name).map(|at| MapRef(at as u32));
+        let at = |name: &str| {
+            self.names
+                .iter()
+                .position(|n| n == name)
+                .map(|at| MapRef(at as u32))
+        };
         let state = at(state::MAP).and_then(|map| self.machine.value(map, &[0; 4], 0));
         let map = at(&map::external_name(ty)).expect("a program uses it");
         let cpus = if ty.value.is_per_cpu() { CPUS } else { 1 };
@@ -181,8 +187,14 @@ fn numbers_without_keys() {
     assert_eq!(after("{ @ = sum((int32)arg2) }", &[1, 0xffff_fff0]), "@: -15\n");
     assert_eq!(after("{ @ = min(arg2) }", &[7, 3, 9, 3]), "@: 3\n");
     assert_eq!(after("{ @ = max(arg2) }", &[7, 3, 9, 3]), "@: 9\n");
-    assert_eq!(after("{ @ = max((int64)arg2) }", &[-7i64 as u64, -3i64 as u64]), "@: -3\n");
-    assert_eq!(after("{ @ = min((int64)arg2) }", &[5, -3i64 as u64, 8]), "@: -3\n");
+    assert_eq!(
+        after("{ @ = max((int64)arg2) }", &[-7i64 as u64, -3i64 as u64]),
+        "@: -3\n"
+    );
+    assert_eq!(
+        after("{ @ = min((int64)arg2) }", &[5, -3i64 as u64, 8]),
+        "@: -3\n"
+    );
     assert_eq!(after("{ @ = avg(arg2) }", &[1, 2, 6, 8]), "@: 4\n");
     assert_eq!(
         after("{ @ = stats(arg2) }", &[1, 2, 6, 8]),
@@ -199,7 +211,10 @@ fn numbers_without_keys() {
 #[test]
 fn keys_of_every_kind() {
     let counts = [3, 1, 3, 3, 2, 1];
-    assert_eq!(after("{ @[arg2] = count() }", &counts), "@[2]: 1\n@[1]: 2\n@[3]: 3\n");
+    assert_eq!(
+        after("{ @[arg2] = count() }", &counts),
+        "@[2]: 1\n@[1]: 2\n@[3]: 3\n"
+    );
     assert_eq!(after("{ @[arg2]++ }", &counts), "@[2]: 1\n@[1]: 2\n@[3]: 3\n");
     assert_eq!(
         after("{ @[comm, arg2 > 1, (int32)-1] = count() }", &counts),
@@ -209,17 +224,28 @@ fn keys_of_every_kind() {
         after("{ @[\"a\"]++; if (arg2 == 3) { @[\"bc\"]++ } }", &counts),
         "@[bc]: 3\n@[a]: 6\n"
     );
-    assert_eq!(after("{ @[arg2] = max(arg2 * 10) }", &counts), "@[1]: 10\n@[2]: 20\n@[3]: 30\n");
-    assert_eq!(after("{ @[PIDTYPE_TGID] = count() }", &[0]), "@[PIDTYPE_TGID]: 1\n");
+    assert_eq!(
+        after("{ @[arg2] = max(arg2 * 10) }", &counts),
+        "@[1]: 10\n@[2]: 20\n@[3]: 30\n"
+    );
+    assert_eq!(
+        after("{ @[PIDTYPE_TGID] = count() }", &[0]),
+        "@[PIDTYPE_TGID]: 1\n"
+    );
 }
 
 #[test]
 fn equal_texts_are_one_key() {
-    let mut maps = Maps::with(&["{ @[args.prev->comm] = count(); @n[kstr(args.prev->comm, 15)]++ }"], Globals::default(), |_, _| {
-        kernel::switch()
-    });
+    let mut maps = Maps::with(
+        &["{ @[args.prev->comm] = count(); @n[kstr(args.prev->comm, 15)]++ }"],
+        Globals::default(),
+        |_, _| kernel::switch(),
+    );
     let tasks = [0xffff_8880_0000_1000u64, 0xffff_8880_0000_2000];
-    for (task, junk) in tasks.into_iter().zip([b"bash\0old-name\0\0\0", b"bash\0\0\0\0\0\0\0\0\0\0\0\0"]) {
+    for (task, junk) in tasks
+        .into_iter()
+        .zip([b"bash\0old-name\0\0\0", b"bash\0\0\0\0\0\0\0\0\0\0\0\0"])
+    {
         let mut bytes = [0u8; 136];
         bytes[12..28].copy_from_slice(&junk[..16]);
         maps.machine.add_memory(Space::Kernel, task, &bytes);
@@ -240,17 +266,35 @@ fn histograms() {
     let text = after("{ @ = hist((int64)arg2) }", &counts);
     let rows: Vec<String> = text
         .lines()
-        .map(|line| line.split(" |").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" "))
+        .map(|line| {
+            line.split(" |")
+                .next()
+                .unwrap()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
         .filter(|row| !row.ends_with(" 0"))
         .collect();
     assert_eq!(
         rows,
         [
-            "@:", "(..., 0) 1", "[0] 1", "[1] 1", "[2, 4) 3", "[4, 8) 1", "[512, 1K) 1", "[1K, 2K) 1",
-            "[4E, 8E) 1", ""
+            "@:",
+            "(..., 0) 1",
+            "[0] 1",
+            "[1] 1",
+            "[2, 4) 3",
+            "[4, 8) 1",
+            "[512, 1K) 1",
+            "[1K, 2K) 1",
+            "[4E, 8E) 1",
+            ""
         ]
     );
-    let text = after("{ @[arg2 / 100] = lhist(arg2, 10, 40, 10) }", &[5, 10, 19, 39, 40, 99]);
+    let text = after(
+        "{ @[arg2 / 100] = lhist(arg2, 10, 40, 10) }",
+        &[5, 10, 19, 39, 40, 99],
+    );
     assert_eq!(
         text,
         "@[0]:
@@ -267,13 +311,23 @@ fn histograms() {
 /// Generated code sorts values into the buckets that the reader names.
 #[test]
 fn every_histogram_agrees_with_the_reader() {
-    let values = || (0..64u32).flat_map(|shift| [1u64 << shift, (1u64 << shift) - 1, 3u64 << shift, 0x5555_5555_5555_5555 >> shift]);
+    let values = || {
+        (0..64u32).flat_map(|shift| {
+            [
+                1u64 << shift,
+                (1u64 << shift) - 1,
+                3u64 << shift,
+                0x5555_5555_5555_5555 >> shift,
+            ]
+        })
+    };
     let handlers = [
         "{ @ = hist((int64)arg2) }",
         "{ @ = hist((int64)arg2, 1) }",
         "{ @ = hist((int64)arg2, 3) }",
         "{ @ = hist((int64)arg2, 5) }",
         "{ @ = lhist((int64)arg2, -100, 900, 1) }",
+        "{ @ = lhist((int64)arg2, -100, 95, 30) }",
         "{ @ = lhist((int64)arg2, -1000000000000, 7000000000000, 100000000000) }",
     ];
     for handler in handlers {
@@ -317,12 +371,18 @@ fn handlers_share_maps() {
 
 #[test]
 fn pointers_keep_what_they_point_to() {
-    let mut maps = Maps::new(&["{ @file[tid] = args.file }", "{ @pos[@file[tid]->f_pos] = count() }"]);
+    let mut maps = Maps::new(&[
+        "{ @file[tid] = args.file }",
+        "{ @pos[@file[tid]->f_pos] = count() }",
+    ]);
     let file = 0xffff_8880_0000_3000;
     maps.machine.add_memory(Space::Kernel, file, &[9u8; 64]);
     maps.run(0, 0, &[file]);
     maps.run(1, 0, &[]);
-    assert_eq!(maps.text("pos"), format!("@pos[{}]: 1\n", u64::from_le_bytes([9; 8])));
+    assert_eq!(
+        maps.text("pos"),
+        format!("@pos[{}]: 1\n", u64::from_le_bytes([9; 8]))
+    );
 }
 
 #[test]
@@ -344,7 +404,9 @@ fn what_finds_no_room_is_counted() {
         max_map_keys: Some(3),
         ..Globals::default()
     };
-    let mut maps = Maps::with(&["{ @[arg2] = count(); @last[arg2] = arg2 }"], globals, |_, _| kernel::kprobe());
+    let mut maps = Maps::with(&["{ @[arg2] = count(); @last[arg2] = arg2 }"], globals, |_, _| {
+        kernel::kprobe()
+    });
     for count in [1, 2, 3, 4, 5, 1, 2, 3, 4] {
         maps.run(0, 0, &[0, 0, count]);
     }
@@ -352,7 +414,11 @@ fn what_finds_no_room_is_counted() {
         let snapshot = maps.snapshot(name);
         assert_eq!((snapshot.rows.len(), snapshot.lost), (3, 3), "{name}");
     }
-    assert!(maps.text("").ends_with("3 updates were not counted: there is room for 3 keys (config = { max_map_keys = N })\n"));
+    assert!(
+        maps.text("").ends_with(
+            "3 updates were not counted: there is room for 3 keys (config = { max_map_keys = N })\n"
+        )
+    );
 }
 
 #[test]
@@ -362,13 +428,26 @@ fn bare_aggregations_are_by_event() {
         context.number = kestrel_compiler::context::EventNumber::Constant(10 + index as u16);
         context
     };
-    let handlers = ["{ count(); hist(arg2) }", "{ count() }", "{ hist(arg2); hist(arg3) }", "{ lhist(arg2, 0, 10, 1) }"];
+    let handlers = [
+        "{ count(); hist(arg2) }",
+        "{ count() }",
+        "{ hist(arg2); hist(arg3) }",
+        "{ lhist(arg2, 0, 10, 1) }",
+    ];
     let mut maps = Maps::with(&handlers, Globals::default(), |index, _| context(index));
     for program in [0, 0, 1, 2, 3] {
         maps.run(program, 0, &[0, 0, 5]);
     }
     let names: Vec<&str> = maps.globals.maps.iter().map(|m| m.name.as_str()).collect();
-    assert_eq!(names, ["count-by-event", "hist-by-event", "hist-2-by-event", "lhist-by-event"]);
+    assert_eq!(
+        names,
+        [
+            "count-by-event",
+            "hist-by-event",
+            "hist-2-by-event",
+            "lhist-by-event"
+        ]
+    );
     assert_eq!(maps.text("count-by-event"), "count()[11]: 1\ncount()[10]: 2\n");
     assert_eq!(maps.snapshot("hist-by-event").rows.len(), 2);
 }
@@ -382,7 +461,11 @@ fn interrupts_anywhere_lose_nothing() {
     let mut at = 0;
     loop {
         let mut maps = Maps::new(&[handler]);
-        let (program, outer, inner) = (maps.programs[0].clone(), registers(&[0, 0, 6]), registers(&[0, 0, 6]));
+        let (program, outer, inner) = (
+            maps.programs[0].clone(),
+            registers(&[0, 0, 6]),
+            registers(&[0, 0, 6]),
+        );
         let mut seen = 0;
         let mut interrupted = false;
         let mut interrupt = |machine: &mut Machine, _: usize| {
@@ -396,11 +479,61 @@ fn interrupts_anywhere_lose_nothing() {
         if !interrupted {
             break;
         }
-        let all: String = ["", "sum", "max", "min", "avg"].iter().map(|name| maps.text(name)).collect();
-        assert_eq!(all, "@[6]: 2\n@sum[6]: 12\n@max: 6\n@min[1]: 6\n@avg: 6\n", "interrupted at {at}");
+        let all: String = ["", "sum", "max", "min", "avg"]
+            .iter()
+            .map(|name| maps.text(name))
+            .collect();
+        assert_eq!(
+            all, "@[6]: 2\n@sum[6]: 12\n@max: 6\n@min[1]: 6\n@avg: 6\n",
+            "interrupted at {at}"
+        );
         assert!(maps.text("h").contains(" 2 |@"), "interrupted at {at}");
         steps += 1;
         at += 1;
     }
     assert!(steps > 100);
+}
+
+/// Checks handlers that share maps, one per line, each with the event before its colon.
+fn checked(input: &str) -> String {
+    let mut globals = Globals::default();
+    let mut out = String::new();
+    for line in input.lines() {
+        let (event, handler) = line.split_once(": ").unwrap();
+        let context = kernel::by_name(event);
+        let text = format!("e:x {handler}");
+        let (probe, found) = parse_events(&text);
+        assert_eq!(found, [], "{text}");
+        let (checked, found) = check(&probe, &context, true, &mut globals);
+        if let Some(checked) = checked {
+            out += &dump::checked::probe(&checked, context.types.as_deref());
+        }
+        out += &render(&found, "<expression>", &text, Style::default());
+    }
+    for ty in &globals.maps {
+        out += &format!(
+            "{} {:?} {:?}, {} keys\n",
+            ty.title(),
+            ty.keys,
+            ty.value,
+            ty.entries
+        );
+    }
+    for (_, diagnostic) in &globals.unwritten {
+        out += &format!("at the end: {}\n", diagnostic.message);
+    }
+    out
+}
+
+#[test]
+fn meaning() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/maps.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut fresh = String::new();
+    for case in text.split("=== ").skip(1) {
+        let (title, body) = case.split_once('\n').unwrap();
+        let input = body.split("\n---\n").next().unwrap().trim_end();
+        fresh += &format!("=== {title}\n{input}\n---\n{}\n\n", checked(input).trim_end());
+    }
+    testkit::golden("tests/golden/maps.txt", &format!("{}\n", fresh.trim_end()));
 }

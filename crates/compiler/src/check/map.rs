@@ -8,7 +8,7 @@ use super::{Checked, Checker, Reported};
 use crate::builtin;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
-use kestrel_trace::aggregate::{MOST_KEY, MapType, ValueKind, state};
+use kestrel_trace::aggregate::{Buckets, MOST_KEY, MapType, ValueKind, state};
 use kestrel_trace::layout::FieldType;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -43,7 +43,12 @@ impl Checker<'_> {
     }
 
     /// A number of `range` that is known now.
-    pub(crate) fn whole(&mut self, value: &ast::Expr, range: RangeInclusive<i64>, what: &str) -> Checked<i64> {
+    pub(crate) fn whole(
+        &mut self,
+        value: &ast::Expr,
+        range: RangeInclusive<i64>,
+        what: &str,
+    ) -> Checked<i64> {
         let checked = self.scalar(value)?;
         let Some(known) = checked.constant() else {
             let message = format!("{what} must be known before the program runs");
@@ -70,7 +75,10 @@ impl Checker<'_> {
             ValueKind::Text { size } => Type::Text { size: *size },
             other => {
                 let function = other.function().unwrap_or_default();
-                let message = format!("{} gathers {function}(), which handlers cannot read", place.map.title());
+                let message = format!(
+                    "{} gathers {function}(), which handlers cannot read",
+                    place.map.title()
+                );
                 let hint = "count with ++ or += where the handler itself needs the number";
                 return Err(self.report(Diagnostic::error(span, message).hint(hint)));
             }
@@ -138,7 +146,11 @@ impl Checker<'_> {
             1 => format!("{function}-by-event"),
             n => format!("{function}-{n}-by-event"),
         };
-        while self.globals.map(&named(place)).is_some_and(|map| map.value != kind) {
+        while self
+            .globals
+            .map(&named(place))
+            .is_some_and(|map| map.value != kind)
+        {
             place += 1;
         }
         let key = Expr::new(ExprKind::EventNumber, Type::U64, span);
@@ -160,7 +172,12 @@ impl Checker<'_> {
     }
 
     /// `delete(@x[keys])`.
-    pub(crate) fn delete_key(&mut self, name: &str, keys: &[&ast::Expr], span: Span) -> Checked<StatementKind> {
+    pub(crate) fn delete_key(
+        &mut self,
+        name: &str,
+        keys: &[&ast::Expr],
+        span: Span,
+    ) -> Checked<StatementKind> {
         let place = self.known_place(name, keys, span)?;
         if keys.is_empty() {
             self.only_with_keys(&place.map, "delete()", span)?;
@@ -277,7 +294,12 @@ impl Checker<'_> {
             return Ok((scalar_type(&value.ty), value));
         }
         if value.ty.is_text() {
-            return Ok((FieldType::Text { size: text_size(&value) }, value));
+            return Ok((
+                FieldType::Text {
+                    size: text_size(&value),
+                },
+                value,
+            ));
         }
         let message = format!("{} as a key of a map", self.describe(&value.ty));
         Err(self.not_yet(key.span, &message))
@@ -357,7 +379,11 @@ impl Checker<'_> {
 
     /// The map with what it holds now known; an error where that contradicts its first use.
     fn agree_on_value(&mut self, map: MapType, kind: &ValueKind, span: Span) -> Checked<MapType> {
-        let known = !self.globals.unwritten.iter().any(|(number, _)| *number == map.number);
+        let known = !self
+            .globals
+            .unwritten
+            .iter()
+            .any(|(number, _)| *number == map.number);
         let agreed = match (&map.value, kind) {
             (ValueKind::Text { size }, ValueKind::Text { size: other }) => other <= size,
             (ValueKind::Histogram(a), ValueKind::Histogram(b)) => a == b,
@@ -400,10 +426,12 @@ impl Checker<'_> {
 /// Keys; those of a tuple one by one.
 fn flat<'a>(keys: &[&'a ast::Expr]) -> Vec<&'a ast::Expr> {
     match keys {
-        [ast::Expr {
-            kind: ast::ExprKind::Tuple(parts),
-            ..
-        }] => parts.iter().collect(),
+        [
+            ast::Expr {
+                kind: ast::ExprKind::Tuple(parts),
+                ..
+            },
+        ] => parts.iter().collect(),
         keys => keys.to_vec(),
     }
 }
@@ -498,6 +526,8 @@ fn held_words(kind: &ValueKind) -> String {
     match kind {
         ValueKind::Scalar(_) => "a number".to_owned(),
         ValueKind::Text { size } => format!("a text of up to {size} bytes"),
+        ValueKind::Histogram(Buckets::Powers { bits }) => format!("hist(…, {bits})"),
+        ValueKind::Histogram(Buckets::Linear { min, max, step }) => format!("lhist(…, {min}, {max}, {step})"),
         other => format!("{}()", other.function().unwrap_or_default()),
     }
 }

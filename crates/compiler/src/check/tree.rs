@@ -41,7 +41,10 @@ fn collect<'t>(statements: &'t [Statement], found: &mut Vec<&'t Record>) {
                 collect(then, found);
                 collect(otherwise, found);
             }
-            StatementKind::Set { .. } | StatementKind::Map(..) | StatementKind::Act(_) | StatementKind::Return => {}
+            StatementKind::Set { .. }
+            | StatementKind::Map(..)
+            | StatementKind::Act(_)
+            | StatementKind::Return => {}
         }
     }
 }

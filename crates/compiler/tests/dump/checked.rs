@@ -194,7 +194,9 @@ impl Dump<'_> {
 
     fn place(&self, place: &MapPlace) -> String {
         let keys = place.keys.iter().zip(&place.map.keys);
-        let keys: Vec<String> = keys.map(|(key, ty)| format!("{} : {ty:?}", self.expr(key))).collect();
+        let keys: Vec<String> = keys
+            .map(|(key, ty)| format!("{} : {ty:?}", self.expr(key)))
+            .collect();
         format!("@{}[{}]", place.map.name, keys.join(", "))
     }
 

@@ -93,7 +93,10 @@ impl Maps {
     /// # Errors
     /// The kernel's.
     pub fn read(&self, events: &Names) -> Result<Vec<Snapshot>> {
-        self.maps.iter().map(|(ty, map)| self.read_one(ty, map, events)).collect()
+        self.maps
+            .iter()
+            .map(|(ty, map)| self.read_one(ty, map, events))
+            .collect()
     }
 
     fn read_one(&self, ty: &MapType, map: &Map, events: &Names) -> Result<Snapshot> {
@@ -121,8 +124,7 @@ impl Maps {
     /// # Errors
     /// The kernel's.
     pub fn clear(&mut self, name: &str) -> Result<()> {
-        let (Some(state), Some((ty, map))) =
-            (&self.state, self.maps.iter().find(|(ty, _)| ty.name == name))
+        let (Some(state), Some((ty, map))) = (&self.state, self.maps.iter().find(|(ty, _)| ty.name == name))
         else {
             return Ok(());
         };

@@ -10,11 +10,11 @@ pub enum Buckets {
         /// Precision.
         bits: u8,
     },
-    /// `(max - min) / step` buckets of equal width between one for what is below and one for what is above.
+    /// Buckets of equal width (the last may be narrower) between one for what is below and one for what is above.
     Linear {
         /// Where the first begins.
         min: i64,
-        /// Where the last ends: a multiple of `step` from `min`.
+        /// Where the last ends.
         max: i64,
         /// Width, at least 1.
         step: i64,
@@ -39,9 +39,12 @@ impl Buckets {
     /// How many there are.
     pub fn count(self) -> u32 {
         match self {
-            Self::Powers { bits, .. } => ((64 - u32::from(bits.min(Self::MOST_BITS))) << bits.min(Self::MOST_BITS)) + 1,
+            Self::Powers { bits, .. } => {
+                ((64 - u32::from(bits.min(Self::MOST_BITS))) << bits.min(Self::MOST_BITS)) + 1
+            }
             Self::Linear { min, max, step } => {
-                let inner = (i128::from(max) - i128::from(min)) / i128::from(step.max(1));
+                let (width, step) = (i128::from(max) - i128::from(min), i128::from(step.max(1)));
+                let inner = (width + step - 1) / step;
                 inner.clamp(0, i128::from(Self::MOST_LINEAR)) as u32 + 2
             }
         }
@@ -51,8 +54,9 @@ impl Buckets {
     pub fn index(self, value: u64) -> u32 {
         match self {
             Self::Powers { .. } if (value as i64) < 0 => 0,
-            Self::Powers { bits, .. } if value < 1 << bits => value as u32 + 1,
-            Self::Powers { bits, .. } => {
+            Self::Powers { bits } if value < 1 << bits.min(Self::MOST_BITS) => value as u32 + 1,
+            Self::Powers { bits } => {
+                let bits = bits.min(Self::MOST_BITS);
                 let up = value.ilog2() - u32::from(bits);
                 ((up + 1) << bits) + ((value >> up) as u32 & ((1 << bits) - 1)) + 1
             }
@@ -94,9 +98,10 @@ impl Buckets {
                 from: Some(max.into()),
                 to: None,
             },
-            Self::Linear { min, step, .. } => {
+            Self::Linear { min, max, step } => {
                 let step = i128::from(step.max(1));
-                between(i128::from(min) + i128::from(index - 1) * step, step)
+                let from = i128::from(min) + i128::from(index - 1) * step;
+                between(from, step.min(i128::from(max) - from))
             }
         }
     }
@@ -109,9 +114,9 @@ mod tests {
 
     fn any_buckets() -> impl Strategy<Value = Buckets> {
         let powers = (0..=5u8).prop_map(|bits| Buckets::Powers { bits });
-        let linear = (-1000i64..1000, 1i64..50, 1i64..300).prop_map(|(min, step, count)| Buckets::Linear {
+        let linear = (-1000i64..1000, 1i64..50, 1i64..1000).prop_map(|(min, step, width)| Buckets::Linear {
             min,
-            max: min + step * count,
+            max: min + width,
             step,
         });
         prop_oneof![powers, linear]

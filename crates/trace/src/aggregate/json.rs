@@ -17,7 +17,10 @@ pub fn json(snapshot: &Snapshot, symbols: &Symbols) -> Json {
         _ => "map",
     };
     let data = if ty.keys.is_empty() {
-        snapshot.rows.first().map_or(Json::Null, |row| held(snapshot, row, symbols))
+        snapshot
+            .rows
+            .first()
+            .map_or(Json::Null, |row| held(snapshot, row, symbols))
     } else {
         let row = |row: &Row| {
             let keys: Vec<String> = row.keys(ty).map(|key| shown(key, symbols)).collect();
@@ -34,7 +37,11 @@ pub fn json(snapshot: &Snapshot, symbols: &Symbols) -> Json {
 
 fn held(snapshot: &Snapshot, row: &Row, symbols: &Symbols) -> Json {
     let kind = &snapshot.ty.value;
-    let number = |n: i128| i64::try_from(n).map(Json::from).or_else(|_| u64::try_from(n).map(Json::from));
+    let number = |n: i128| {
+        i64::try_from(n)
+            .map(Json::from)
+            .or_else(|_| u64::try_from(n).map(Json::from))
+    };
     let number = |n: i128| number(n).unwrap_or(Json::Null);
     match (&row.value, kind) {
         (Held::Number(n), ValueKind::Scalar(field)) => match Value::read(field, &n.to_le_bytes()) {
@@ -73,5 +80,11 @@ fn histogram(counts: &[u64], buckets: Buckets, number: impl Fn(i128) -> Json) ->
         bucket.insert("count".to_owned(), (*count).into());
         Json::Object(bucket)
     };
-    counts.iter().enumerate().take(last).skip(first).map(bucket).collect()
+    counts
+        .iter()
+        .enumerate()
+        .take(last)
+        .skip(first)
+        .map(bucket)
+        .collect()
 }

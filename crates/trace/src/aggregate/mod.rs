@@ -54,7 +54,10 @@ pub struct MapType {
 
 /// What a map holds under each key. Values are of 64 bits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "fields speak for themselves or are described with their variant")]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
 pub enum ValueKind {
     /// A number, address, enumerator or truth value.
     Scalar(FieldType),

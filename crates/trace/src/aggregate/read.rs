@@ -68,7 +68,9 @@ impl Snapshot {
             .collect();
         rows.sort_by(|a, b| {
             let order = a.value.weight(&ty.value).cmp(&b.value.weight(&ty.value));
-            order.then_with(|| a.value.words().cmp(b.value.words())).then_with(|| a.key.cmp(&b.key))
+            order
+                .then_with(|| a.value.words().cmp(b.value.words()))
+                .then_with(|| a.key.cmp(&b.key))
         });
         Self {
             ty: ty.clone(),
@@ -153,13 +155,174 @@ pub(super) fn is_signed(kind: &ValueKind) -> bool {
         | ValueKind::Max { signed }
         | ValueKind::Average { signed }
         | ValueKind::Stats { signed } => *signed,
-        ValueKind::Scalar(FieldType::Integer { signed, .. } | FieldType::Enumeration { signed, .. }) => *signed,
+        ValueKind::Scalar(FieldType::Integer { signed, .. } | FieldType::Enumeration { signed, .. }) => {
+            *signed
+        }
         _ => false,
     }
 }
 
 /// The mean, cut towards zero.
 pub(super) fn mean(count: u64, sum: u64, signed: bool) -> i128 {
-    let sum = if signed { i128::from(sum as i64) } else { i128::from(sum) };
+    let sum = if signed {
+        i128::from(sum as i64)
+    } else {
+        i128::from(sum)
+    };
     sum / i128::from(count.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Buckets, json, text};
+    use super::*;
+    use crate::layout::Base;
+    use crate::symbol::Symbols;
+    use proptest::prelude::*;
+
+    fn number(signed: bool) -> FieldType {
+        FieldType::Integer {
+            size: 8,
+            signed,
+            base: Base::Decimal,
+        }
+    }
+
+    fn map(keys: Vec<FieldType>, value: ValueKind) -> MapType {
+        MapType {
+            name: "x".to_owned(),
+            number: 2,
+            keys,
+            value,
+            entries: 10,
+            by_event: false,
+            first: String::new(),
+        }
+    }
+
+    /// Bytes of words.
+    fn words(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+
+    fn snapshot(ty: &MapType, state: &[u8], elements: &[(Vec<u8>, Vec<Vec<u8>>)]) -> Snapshot {
+        let elements = elements
+            .iter()
+            .map(|(key, values)| (key.clone(), values.iter().map(Vec::as_slice)));
+        Snapshot::new(ty, state, elements)
+    }
+
+    #[test]
+    fn processors_are_added_up_and_rows_sorted() {
+        let ty = map(vec![FieldType::Text { size: 8 }, number(true)], ValueKind::Count);
+        let key = |text: &[u8; 8], n: i64| {
+            let mut key = words(&[0]);
+            key.extend(text);
+            key.extend(n.to_le_bytes());
+            key
+        };
+        let elements = [
+            (key(b"foo\0\0\0\0\0", 3), vec![words(&[5]), words(&[7])]),
+            (key(b"bar\0junk", -1), vec![words(&[1]), words(&[0])]),
+            (words(&[1, 0, 0]), vec![words(&[9]), words(&[9])]),
+            (vec![1, 2], vec![words(&[9])]),
+        ];
+        let snapshot = snapshot(&ty, &words(&[0, 0, 0, 0, 0, 4]), &elements);
+        assert_eq!(
+            text(&snapshot, &Symbols::default()),
+            "@x[bar, -1]: 1\n@x[foo, 3]: 12\n\
+             @x: 4 updates were not counted: there is room for 10 keys (config = { max_map_keys = N })\n"
+        );
+        let expected =
+            serde_json::json!({ "type": "map", "data": { "@x": { "bar,-1": 1, "foo,3": 12 } }, "lost": 4 });
+        assert_eq!(json(&snapshot, &Symbols::default()), expected);
+    }
+
+    #[test]
+    fn what_an_older_generation_left_is_not_seen() {
+        let ty = map(vec![number(false)], ValueKind::Scalar(number(true)));
+        let elements = [
+            (words(&[2, 7]), vec![words(&[1])]),
+            (words(&[3, 7]), vec![words(&[-5i64 as u64])]),
+        ];
+        let snapshot = snapshot(&ty, &words(&[0, 0, 0, 0, 3, 0]), &elements);
+        assert_eq!(text(&snapshot, &Symbols::default()), "@x[7]: -5\n");
+    }
+
+    #[test]
+    fn statistics_and_histograms_as_json() {
+        let one = |value: ValueKind, element: &[u64]| {
+            let elements = [(vec![0; 4], vec![words(element)])];
+            json(
+                &snapshot(&map(vec![], value), &[], &elements),
+                &Symbols::default(),
+            )
+        };
+        assert_eq!(
+            one(ValueKind::Stats { signed: true }, &[4, -8i64 as u64]),
+            serde_json::json!({ "type": "stats", "data": { "@x": { "count": 4, "average": -2, "total": -8 } } })
+        );
+        let buckets = Buckets::Linear {
+            min: 0,
+            max: 20,
+            step: 10,
+        };
+        assert_eq!(
+            one(ValueKind::Histogram(buckets), &[3, 0, 5, 1]),
+            serde_json::json!({ "type": "hist", "data": { "@x": [
+                { "max": -1, "count": 3 }, { "min": 0, "max": 9, "count": 0 },
+                { "min": 10, "max": 19, "count": 5 }, { "min": 20, "count": 1 }
+            ] } })
+        );
+        assert_eq!(
+            one(ValueKind::Min { signed: false }, &[0])["data"]["@x"],
+            serde_json::Value::Null
+        );
+    }
+
+    fn any_kind() -> impl Strategy<Value = ValueKind> {
+        prop_oneof![
+            Just(ValueKind::Count),
+            Just(ValueKind::Scalar(FieldType::Pointer { symbolic: true })),
+            Just(ValueKind::Scalar(FieldType::Bool)),
+            (0u32..40).prop_map(|size| ValueKind::Text { size }),
+            any::<bool>().prop_map(|signed| ValueKind::Sum { signed }),
+            any::<bool>().prop_map(|signed| ValueKind::Min { signed }),
+            any::<bool>().prop_map(|signed| ValueKind::Max { signed }),
+            any::<bool>().prop_map(|signed| ValueKind::Average { signed }),
+            any::<bool>().prop_map(|signed| ValueKind::Stats { signed }),
+            any::<u8>().prop_map(|bits| ValueKind::Histogram(Buckets::Powers { bits })),
+            any::<[i64; 3]>().prop_map(|[min, max, step]| ValueKind::Histogram(Buckets::Linear {
+                min,
+                max,
+                step
+            })),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_can_be_shown(
+            kind in any_kind(), keys in 0usize..4, state in proptest::collection::vec(any::<u8>(), 0..80),
+            fill in any::<u64>(), odd in 0usize..3,
+        ) {
+            let types = [FieldType::Text { size: 5 }, number(false), FieldType::Flags { size: 8, names: [].into() }];
+            let ty = map(types.into_iter().take(keys).collect(), kind);
+            let bytes = |n: usize| -> Vec<u8> { fill.to_le_bytes().into_iter().cycle().take(n).collect() };
+            let key = bytes(ty.key_size() as usize + odd / 2);
+            let value = bytes(ty.value.size() as usize + odd % 2);
+            let mut state = state;
+            state.resize(state.len().max(48), 0);
+            if key.len() >= 8 {
+                state[32..40].copy_from_slice(&key[..8]);
+            }
+            let snapshot = snapshot(&ty, &state, &[(key, vec![value.clone(), value])]);
+            prop_assert!(snapshot.rows.len() <= 1);
+            let shown = text(&snapshot, &Symbols::default());
+            prop_assert_eq!(shown.is_empty(), snapshot.is_empty());
+            json(&snapshot, &Symbols::default());
+            let kept: MapType = serde_json::from_str(&serde_json::to_string(&ty).unwrap()).unwrap();
+            prop_assert_eq!(kept, ty);
+        }
+    }
 }

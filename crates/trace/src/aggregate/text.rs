@@ -69,7 +69,12 @@ fn held(out: &mut String, ty: &MapType, value: &Held, symbols: &Symbols) {
         }
         (Held::Histogram(counts), ValueKind::Histogram(buckets)) => {
             out.push('\n');
-            histogram(out, counts, |index| interval(buckets.label(index), !matches!(buckets, super::Buckets::Linear { .. })));
+            histogram(out, counts, |index| {
+                interval(
+                    buckets.label(index),
+                    !matches!(buckets, super::Buckets::Linear { .. }),
+                )
+            });
             writeln!(out)
         }
         (Held::Histogram(_), _) => writeln!(out),

@@ -9,5 +9,7 @@ pub(crate) static AVG: Builtin = Builtin {
     numbered: false,
     usage: "avg(value)",
     about: "keep the values' average",
-    meaning: Meaning::Aggregation(|checker, usage| of_number(checker, usage, |signed| ValueKind::Average { signed })),
+    meaning: Meaning::Aggregation(|checker, usage| {
+        of_number(checker, usage, |signed| ValueKind::Average { signed })
+    }),
 };

@@ -16,7 +16,11 @@ pub(crate) static HIST: Builtin = Builtin {
             None => return Err(checker.error(usage.span, "a number is missing")),
         };
         let bits = match args.get(1) {
-            Some(bits) => checker.whole(bits, 0..=i64::from(Buckets::MOST_BITS), "the precision of a histogram")?,
+            Some(bits) => checker.whole(
+                bits,
+                0..=i64::from(Buckets::MOST_BITS),
+                "the precision of a histogram",
+            )?,
             None => 0,
         };
         let kind = ValueKind::Histogram(Buckets::Powers { bits: bits as u8 });

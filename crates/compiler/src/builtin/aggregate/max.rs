@@ -9,5 +9,7 @@ pub(crate) static MAX: Builtin = Builtin {
     numbered: false,
     usage: "max(value)",
     about: "keep the greatest value",
-    meaning: Meaning::Aggregation(|checker, usage| of_number(checker, usage, |signed| ValueKind::Max { signed })),
+    meaning: Meaning::Aggregation(|checker, usage| {
+        of_number(checker, usage, |signed| ValueKind::Max { signed })
+    }),
 };

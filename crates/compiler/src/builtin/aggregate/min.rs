@@ -9,5 +9,7 @@ pub(crate) static MIN: Builtin = Builtin {
     numbered: false,
     usage: "min(value)",
     about: "keep the least value",
-    meaning: Meaning::Aggregation(|checker, usage| of_number(checker, usage, |signed| ValueKind::Min { signed })),
+    meaning: Meaning::Aggregation(|checker, usage| {
+        of_number(checker, usage, |signed| ValueKind::Min { signed })
+    }),
 };

@@ -14,11 +14,7 @@ use crate::check::{Checked, Checker, Gathered};
 use kestrel_trace::aggregate::ValueKind;
 
 /// An aggregation of one number; `kind` is told whether it is signed.
-fn of_number(
-    checker: &mut Checker<'_>,
-    usage: &Use<'_>,
-    kind: fn(bool) -> ValueKind,
-) -> Checked<Gathered> {
+fn of_number(checker: &mut Checker<'_>, usage: &Use<'_>, kind: fn(bool) -> ValueKind) -> Checked<Gathered> {
     let args = usage.positional(checker, 1, 1)?;
     let value = match args.first() {
         Some(value) => checker.number(value)?,

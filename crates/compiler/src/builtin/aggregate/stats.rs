@@ -9,5 +9,7 @@ pub(crate) static STATS: Builtin = Builtin {
     numbered: false,
     usage: "stats(value)",
     about: "keep how many values there were, their average and their sum",
-    meaning: Meaning::Aggregation(|checker, usage| of_number(checker, usage, |signed| ValueKind::Stats { signed })),
+    meaning: Meaning::Aggregation(|checker, usage| {
+        of_number(checker, usage, |signed| ValueKind::Stats { signed })
+    }),
 };

@@ -9,5 +9,7 @@ pub(crate) static SUM: Builtin = Builtin {
     numbered: false,
     usage: "sum(value)",
     about: "add the values up",
-    meaning: Meaning::Aggregation(|checker, usage| of_number(checker, usage, |signed| ValueKind::Sum { signed })),
+    meaning: Meaning::Aggregation(|checker, usage| {
+        of_number(checker, usage, |signed| ValueKind::Sum { signed })
+    }),
 };

@@ -20,6 +20,8 @@ use kestrel_trace::layout::FieldType;
 
 /// `BPF_NOEXIST`.
 const NEW: i64 = 1;
+/// Bytes of a thread's name.
+const COMM: u32 = 16;
 /// How often a maximum is tried again when an interrupt changed it meanwhile.
 const TRIES: u32 = 4;
 
@@ -39,8 +41,7 @@ impl Lower<'_> {
             MapChange::Delete => {
                 let key = self.map_key(place)?;
                 let map = self.map_pointer(&place.map);
-                self.b
-                    .helper(helper::MAP_DELETE_ELEM, &[map.into(), key.into()]);
+                self.b.helper(helper::MAP_DELETE_ELEM, &[map.into(), key.into()]);
                 Ok(())
             }
             MapChange::Clear if place.map.keys.is_empty() => self.empty(&place.map),
@@ -160,7 +161,20 @@ impl Lower<'_> {
             }
             ExprKind::ReadString { max, .. } => (self.stage(text, size)?, (*max).min(size)),
             ExprKind::MapValue(place) => (self.stage(text, size)?, place.map.value.size()),
-            _ => (self.stage(text, size)?, 16),
+            // Some kernels leave what follows its NUL as it was.
+            ExprKind::Comm => {
+                let room = self.b.slot(COMM, 8);
+                let to = self.b.slot_address(room, 0);
+                self.store_text(&[], COMM, to, 0);
+                self.b.helper(helper::GET_CURRENT_COMM, &[to.into(), COMM.into()]);
+                (Bytes::of_slot(room), COMM)
+            }
+            _ => {
+                return Err(Error::Malformed {
+                    what: "a number where a text is wanted",
+                    span: text.span,
+                });
+            }
         };
         let has = has.min(size);
         let to = self.b.slot_address(slot, offset);

@@ -191,7 +191,8 @@ impl Lower<'_> {
                     access: *access,
                 }
             }
-            (_, ExprKind::Bytes { .. } | ExprKind::Comm) | (FieldType::Text { .. }, ExprKind::MapValue(_)) => Plan::Copy(self.stage(value, u32::MAX)?),
+            (_, ExprKind::Bytes { .. } | ExprKind::Comm)
+            | (FieldType::Text { .. }, ExprKind::MapValue(_)) => Plan::Copy(self.stage(value, u32::MAX)?),
             _ if self.is_late(value) => Plan::Late(value),
             (
                 _,
