@@ -94,15 +94,30 @@ pub struct EventField {
 }
 
 /// How the number of the event in record headers is found.
+///
+/// A program that serves many events (*instances*) gives each as many numbers as its handlers have kinds of record: the number of record
+/// `r` of instance `i` is `first + i * stride + r`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are described above")]
 pub enum EventNumber {
-    /// Known when the program is made.
+    /// One event: the number of its first record.
     Constant(u16),
-    /// `bpf_get_attach_cookie`: one program serves many events.
-    Cookie,
-    /// One program serves many events, told apart by the value of [`Context::selector`]: an external array map of `u16` gives the number,
-    /// 0 where the event is not wanted.
-    Selected,
+    /// `bpf_get_attach_cookie` gives the instance.
+    Cookie { first: u16, stride: u16 },
+    /// The value of [`Context::selector`] is looked up in an external array map of `u16` that gives one more than the instance, 0 where the
+    /// event is not wanted.
+    Selected { first: u16, stride: u16 },
+}
+
+impl EventNumber {
+    /// The same way to tell events apart, with these numbers.
+    pub fn numbered(self, first: u16, stride: u16) -> Self {
+        match self {
+            Self::Constant(_) => Self::Constant(first),
+            Self::Cookie { .. } => Self::Cookie { first, stride },
+            Self::Selected { .. } => Self::Selected { first, stride },
+        }
+    }
 }
 
 /// How one program tells many events apart.

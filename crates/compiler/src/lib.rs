@@ -31,7 +31,20 @@ use sink::Sink;
 /// # Errors
 /// When the sink cannot keep its records, or the program does not fit what BPF allows.
 pub fn compile(checked: &CheckedProbe, context: &Context, sink: &dyn Sink) -> Result<Program, Error> {
-    let lowered = codegen::lower::lower(checked, context, sink)?;
+    compile_hook(&[checked], context, sink)
+}
+
+/// Compiles the handlers that one event may meet into one program; which of them runs, the sink decides ([`Sink::choose`]). Their records are
+/// numbered one after the other.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_hook(
+    handlers: &[&CheckedProbe],
+    context: &Context,
+    sink: &dyn Sink,
+) -> Result<Program, Error> {
+    let lowered = codegen::lower::lower(handlers, context, sink)?;
     let generated = codegen::generate(&lowered.function)?;
     Ok(Program {
         name: context.name.clone(),
@@ -54,7 +67,7 @@ pub fn compile_text(text: &str, context: &Context, sink: &dyn Sink) -> Result<Pr
     if has_errors(&found) {
         return Err(Error::Text(found));
     }
-    let (checked, more) = check::check(&probe, context, true);
+    let (checked, more) = check::check(&probe, context, true, &mut check::globals::Globals::default());
     found.extend(more);
     let checked = checked.ok_or(Error::Text(found))?;
     compile(&checked, context, sink)

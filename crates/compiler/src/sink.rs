@@ -1,5 +1,6 @@
 //! The door to whoever keeps records: generated code asks a sink for room and hands it back; buffers themselves are unknown here.
 
+use crate::check::tree::{Action, Destination};
 use crate::ir::{BlockId, Builder, Operand, Vreg};
 
 /// Number of the event class in the record's header.
@@ -57,6 +58,33 @@ pub trait Sink {
     /// runs first of all.
     fn admit(&self, _b: &mut Builder, _refused: BlockId) {}
 
+    /// Whether [`Sink::choose`] asks which of the events it is that one program serves.
+    fn by_instance(&self) -> bool {
+        false
+    }
+
+    /// Appends code that goes to the handler that this event has now, or to `refused` where it has none; it runs right after
+    /// [`Sink::admit`]. There is at least one handler; `instance` is there where [`Sink::by_instance`] asks for it.
+    fn choose(&self, b: &mut Builder, handlers: &[BlockId], _instance: Option<Vreg>, refused: BlockId) {
+        b.jump(handlers.first().copied().unwrap_or(refused));
+    }
+
+    /// Appends code that does something to the session.
+    ///
+    /// # Errors
+    /// When there is no session that could do it, which is the default.
+    fn act(&self, _b: &mut Builder, action: &Action) -> Result<(), Refused> {
+        Err(Refused(format!("{action:?} needs a session of tables")))
+    }
+
+    /// Appends code that gives the value of a parameter.
+    ///
+    /// # Errors
+    /// When there is no such thing, which is the default.
+    fn parameter(&self, _b: &mut Builder, name: &str) -> Result<Vreg, Refused> {
+        Err(Refused(format!("it has no parameter {name}")))
+    }
+
     /// Appends code that reserves room for a record of `size` bytes (a multiple of 8) of event `number`, and goes to
     /// `refused` when there is none, which the sink has counted by then.
     ///
@@ -69,6 +97,7 @@ pub trait Sink {
         b: &mut Builder,
         number: Number,
         size: Size,
+        to: &Destination,
         refused: BlockId,
     ) -> Result<Reservation, Refused>;
 

@@ -4,7 +4,7 @@
 
 mod kernel;
 
-use kestrel_compiler::check::check;
+use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::diag::{Style, render};
 use kestrel_compiler::lang::{parse_events, parse_script};
@@ -91,7 +91,7 @@ const PIECES: &[&str] = &[
 fn try_all(text: &str) {
     let (probe, found) = parse_events(text);
     for context in &*EVENTS {
-        let (_, more) = check(&probe, context, true);
+        let (_, more) = check(&probe, context, true, &mut Globals::default());
         render(&more, "x", text, Style::default());
     }
     render(&found, "x", text, Style { colour: true });

@@ -35,7 +35,7 @@ fn a_record_carries_number_pid_tid_and_arguments() {
 #[test]
 fn a_set_of_events_is_told_apart_by_a_value() {
     let mut context = context();
-    context.number = EventNumber::Selected;
+    context.number = EventNumber::Selected { first: 1, stride: 1 };
     context.selector = Some(Selector {
         value: "id".to_owned(),
         map: "numbers".to_owned(),
@@ -424,12 +424,15 @@ fn variables_branches_and_returns() {
 #[test]
 fn the_number_may_come_from_the_attachment() {
     let mut context = context();
-    context.number = EventNumber::Cookie;
+    context.number = EventNumber::Cookie {
+        first: 100,
+        stride: 1,
+    };
     let body = vec![record(vec![("x", int(8, false), arg(0))])];
     let mut bench = Bench::new(&probe(None, body), &context);
     bench.machine.environment.cookie = 21;
     let row = bench.run(&[5]).row();
-    assert_eq!((row.number, row.number("x")), (21, 5));
+    assert_eq!((row.number, row.number("x")), (121, 5));
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod kernel;
 mod support;
 
 use kestrel_bpf::interp::Space as Memory;
-use kestrel_compiler::check::check;
+use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::diag::{Style, render};
 use kestrel_compiler::lang::parse_events;
@@ -27,7 +27,7 @@ fn bench(text: &str, context: &Context) -> Bench {
     let text = format!("e:x {text}");
     let (probe, found) = parse_events(&text);
     assert!(found.is_empty(), "{text}: {found:?}");
-    let (checked, found) = check(&probe, context, true);
+    let (checked, found) = check(&probe, context, true, &mut Globals::default());
     let Some(checked) = checked else {
         panic!("{}", render(&found, "x", &text, Style::default()));
     };

@@ -6,7 +6,7 @@
 mod kernel;
 
 use kestrel_bpf::btf::{Btf, Kind};
-use kestrel_compiler::check::check;
+use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::context::{Context, EventField, Source, ValueType};
 use kestrel_compiler::lang::diag::{Style, has_errors, render};
 use kestrel_compiler::lang::parse_events;
@@ -52,7 +52,7 @@ fn walks_that_people_write() {
         let text = format!("kprobe:f /{text}/");
         let (probe, found) = parse_events(&text);
         assert!(found.is_empty(), "{text}");
-        let (checked, found) = check(&probe, &context, true);
+        let (checked, found) = check(&probe, &context, true, &mut Globals::default());
         assert!(
             checked.is_some(),
             "{}",
@@ -78,7 +78,7 @@ fn every_member_of_a_thousand_structs() {
             let text = format!("k:f {{ $p = (struct {name} *)arg0; record($p->{member}) }}");
             let (probe, found) = parse_events(&text);
             assert!(!has_errors(&found), "{text}: {found:?}");
-            let (checked, found) = check(&probe, &context, true);
+            let (checked, found) = check(&probe, &context, true, &mut Globals::default());
             let refused = found.iter().any(|d| {
                 ["cannot be recorded", "cannot be read", "larger than a record"]
                     .iter()

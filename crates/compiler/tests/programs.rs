@@ -94,7 +94,7 @@ fn wrong_texts_come_back_with_diagnostics() {
 #[test]
 fn numbers_from_the_attachment_reach_every_kind_of_record() {
     let mut context = kernel::kprobe();
-    context.number = EventNumber::Cookie;
+    context.number = EventNumber::Cookie { first: 1, stride: 2 };
     let text = "e:x { if (arg2 > 100) { record(pid) } else { record(arg2) } }";
     let program = compile_text(text, &context, &Bump::default()).unwrap();
     assert_eq!(program.layouts.len(), 2);

@@ -26,7 +26,7 @@ pub const SEALED: u32 = 8;
 pub const MAGIC: u32 = 0xc1fc_1fc1;
 
 /// The stream id of pages that hold metadata text instead of events, so that a memory image explains itself. Such a page
-/// has magic, uuid, stream id, content size (bits, header included), packet size, its number (from 0) as sequence number and
+/// has magic, uuid, stream id, its generation in place of the begin, content size (bits, header included), packet size, its number (from 0) as sequence number and
 /// the trace's cpu and buffer fields 0; [`offset::METADATA_PAGES`] stands in place of the discarded count. Text begins at [`HEADER`].
 /// Its committed word is that of a whole page without events.
 pub const METADATA_STREAM: u32 = u32::MAX;
@@ -41,6 +41,8 @@ pub mod offset {
     pub const STREAM: u32 = 20;
     /// `u64`, ns.
     pub const TIMESTAMP_BEGIN: u32 = 24;
+    /// `u64`, in pages of metadata: the newest description of a trace has the highest.
+    pub const GENERATION: u32 = 24;
     /// `u64`, ns.
     pub const TIMESTAMP_END: u32 = 32;
     /// `u64`, bits of the packet in use, header included.

@@ -3,6 +3,7 @@
 //! How each becomes BPF is not here: a built-in is made of nodes of the checked tree.
 
 mod address;
+mod control;
 mod event;
 mod number;
 mod output;
@@ -71,6 +72,14 @@ static BUILTINS: &[&Builtin] = &[
     &address::kptr::KPTR,
     &address::uptr::UPTR,
     &output::record::RECORD,
+    &control::to::TO,
+    &control::use_table::USE_TABLE,
+    &control::use_buffer::USE_BUFFER,
+    &control::freeze::FREEZE,
+    &control::thaw::THAW,
+    &control::reset::RESET,
+    &control::notify::NOTIFY,
+    &control::exec::EXEC,
 ];
 
 /// Names of bpftrace that are not there yet, so that this can be said.
@@ -85,7 +94,6 @@ const LATER: &[&str] = &[
     "count",
     "delete",
     "exit",
-    "freeze",
     "has_key",
     "hist",
     "join",
@@ -117,7 +125,6 @@ const LATER: &[&str] = &[
     "tseries",
     "uaddr",
     "unwatch",
-    "use_table",
     "username",
     "usym",
     "zero",
@@ -212,6 +219,11 @@ impl<'a> Use<'a> {
             return Err(checker.report(Diagnostic::error(self.span, message).hint(hint)));
         }
         Ok(args.iter().map(|a| &a.value).collect())
+    }
+
+    /// How it is written, as a hint.
+    pub(crate) fn spelling(&self) -> Option<String> {
+        find(self.name).map(|b| format!("it is written {}", b.usage))
     }
 
     /// Checks that there are no arguments.

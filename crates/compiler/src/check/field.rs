@@ -332,6 +332,7 @@ impl Expr {
             | ExprKind::ContextPointer
             | ExprKind::Intrinsic(_)
             | ExprKind::Variable(_)
+            | ExprKind::Parameter(_)
             | ExprKind::Comm
             | ExprKind::Stack { .. } => {}
         }

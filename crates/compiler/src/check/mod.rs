@@ -9,15 +9,21 @@
 //! | `name` | bare words and `args`: built-ins, event fields, enumerators |
 //! | `field` | where an event's values come from, field rules among them |
 //! | `record` | `record()`: names, types and the layout |
+//! | `control` | tables, buffers and messages that handlers name |
+//! | `parameter` | `param NAME = VALUE` |
+//! | `globals` | what the probes of one text share |
 //! | `types` | the kernel's types and written types as [`tree::Type`] |
 //!
 //! What the built-in names mean is not here: [`crate::builtin`].
 
+mod control;
 mod expression;
 mod field;
 mod fold;
+pub mod globals;
 mod name;
 mod operator;
+mod parameter;
 mod record;
 mod statement;
 mod text;
@@ -31,6 +37,7 @@ pub(crate) use types::STRING;
 use crate::context::Context;
 use crate::lang::ast::{Probe, Span};
 use crate::lang::diag::{Diagnostic, has_errors};
+use globals::Globals;
 use kestrel_trace::layout::Names;
 use std::collections::HashMap;
 use tree::{CheckedProbe, Variable, VariableId};
@@ -41,13 +48,14 @@ const FINDINGS: usize = 50;
 /// Checks a probe against one event on one kernel.
 ///
 /// A probe without a block records all fields of the event if `record_default` says so, else does nothing. There is a
-/// checked probe where no diagnostic is an error.
+/// checked probe where no diagnostic is an error; only then `globals` may have grown.
 pub fn check(
     probe: &Probe,
     context: &Context,
     record_default: bool,
+    globals: &mut Globals,
 ) -> (Option<CheckedProbe>, Vec<Diagnostic>) {
-    let mut checker = Checker::new(context);
+    let mut checker = Checker::new(context, globals.clone());
     let selector = context
         .selector
         .as_ref()
@@ -59,17 +67,23 @@ pub fn check(
         None => Vec::new(),
     };
     let Checker {
-        mut found, variables, ..
+        mut found,
+        variables,
+        globals: shared,
+        ..
     } = checker;
     found.sort_by_key(|d| d.span.start);
     found.truncate(FINDINGS);
     let checked = match (predicate.transpose(), selector.transpose(), has_errors(&found)) {
-        (Ok(predicate), Ok(selector), false) => Some(CheckedProbe {
-            predicate,
-            selector,
-            body,
-            variables,
-        }),
+        (Ok(predicate), Ok(selector), false) => {
+            *globals = shared;
+            Some(CheckedProbe {
+                predicate,
+                selector,
+                body,
+                variables,
+            })
+        }
         _ => None,
     };
     (checked, found)
@@ -84,6 +98,7 @@ pub(crate) type Checked<T> = Result<T, Reported>;
 /// What is known while a probe is checked.
 pub(crate) struct Checker<'a> {
     pub(crate) context: &'a Context,
+    pub(crate) globals: Globals,
     found: Vec<Diagnostic>,
     /// Scratch variables that can be seen, innermost block last.
     scopes: Vec<HashMap<String, VariableId>>,
@@ -99,9 +114,10 @@ pub(crate) struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn new(context: &'a Context) -> Self {
+    fn new(context: &'a Context, globals: Globals) -> Self {
         Self {
             context,
+            globals,
             found: Vec::new(),
             scopes: vec![HashMap::new()],
             variables: Vec::new(),

@@ -39,7 +39,7 @@ fn collect<'t>(statements: &'t [Statement], found: &mut Vec<&'t Record>) {
                 collect(then, found);
                 collect(otherwise, found);
             }
-            StatementKind::Set { .. } | StatementKind::Return => {}
+            StatementKind::Set { .. } | StatementKind::Act(_) | StatementKind::Return => {}
         }
     }
 }
@@ -81,8 +81,10 @@ pub enum StatementKind {
         then: Vec<Statement>,
         otherwise: Vec<Statement>,
     },
-    /// Write one record to the buffer.
+    /// Write one record.
     Record(Record),
+    /// Steer the session.
+    Act(Action),
     /// End the hook.
     Return,
 }
@@ -102,6 +104,46 @@ pub struct Record {
     /// | string | [`ExprKind::ReadString`] with the same `max` |
     /// | stack | [`ExprKind::Stack`] with the same `max` |
     pub values: Vec<Expr>,
+    /// Where it goes.
+    pub to: Destination,
+    /// What an agent in user space does with it, if it is for one.
+    pub message: Option<Message>,
+}
+
+/// Where a record goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Destination {
+    /// The buffer that this CPU uses now.
+    #[default]
+    Current,
+    /// The buffer of this name.
+    Buffer(String),
+    /// The agent's buffer.
+    Messages,
+}
+
+/// What an agent does with a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// `notify("text")`: tell.
+    Notify(String),
+    /// `exec("command")`: run.
+    Exec(String),
+}
+
+/// What a handler does to its session; names are those of the table file, known to exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// `use_table("t")`: another table is active from the next event of every CPU on.
+    UseTable(String),
+    /// `use_buffer("b")`: records of this CPU that name no buffer go there from now on.
+    UseBuffer(String),
+    /// `freeze("b")`: it keeps what it has and takes nothing more.
+    Freeze(String),
+    /// `thaw("b")`.
+    Thaw(String),
+    /// `reset("b")`: what it holds is forgotten.
+    Reset(String),
 }
 
 /// A typed expression.
@@ -181,6 +223,8 @@ pub enum ExprKind {
     },
     /// A scratch variable's value.
     Variable(VariableId),
+    /// The value of a `param`, by its name: 64 bits that user space can change while the program runs.
+    Parameter(String),
     /// 1 where both texts are equal up to their NUL, else 0 (`negated` swaps). Operands are [`ExprKind::Text`],
     /// [`ExprKind::Bytes`], [`ExprKind::Comm`] or [`ExprKind::ReadString`]; a constant is always on the right. At most
     /// `bytes` bytes are looked at. With a constant, all `bytes` first bytes must be equal (they include its NUL where

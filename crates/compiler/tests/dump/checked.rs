@@ -15,6 +15,11 @@ pub(crate) fn probe(probe: &CheckedProbe, btf: Option<&Btf>) -> String {
     out + &dump.statements(&probe.body, 0)
 }
 
+/// A type without names of the kernel.
+pub(crate) fn ty(ty: &Type) -> String {
+    Dump { btf: None }.ty(ty)
+}
+
 struct Dump<'a> {
     btf: Option<&'a Btf>,
 }
@@ -43,6 +48,7 @@ impl Dump<'_> {
                 format!("{pad}if {}\n{then}{otherwise}", self.expr(condition))
             }
             StatementKind::Return => format!("{pad}return\n"),
+            StatementKind::Act(action) => format!("{pad}{action:?}\n"),
             StatementKind::Record(record) => {
                 assert_eq!(record.layout.fields().len(), record.values.len());
                 let fields: String = record
@@ -60,7 +66,13 @@ impl Dump<'_> {
                         )
                     })
                     .collect();
-                format!("{pad}record up to {} bytes\n{fields}", record.layout.max_size())
+                let to = match (&record.to, &record.message) {
+                    (Destination::Current, None) => String::new(),
+                    (Destination::Buffer(name), None) => format!(" to {name:?}"),
+                    (Destination::Messages, Some(message)) => format!(" as {message:?}"),
+                    other => panic!("{other:?}"),
+                };
+                format!("{pad}record{to} up to {} bytes\n{fields}", record.layout.max_size())
             }
         }
     }
@@ -71,6 +83,7 @@ impl Dump<'_> {
             ExprKind::Constant(value) => format!("{}", *value as i64),
             ExprKind::Text(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
             ExprKind::ContextPointer => "ctx".into(),
+            ExprKind::Parameter(name) => format!("param {name}"),
             ExprKind::Load {
                 address,
                 offset,

@@ -1,5 +1,6 @@
 //! The simplest sink that keeps records: one array value, `u64` bytes used, `u64` records committed, then records one after another.
 
+use kestrel_compiler::check::tree::Destination;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Operand, Vreg, Width};
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 
@@ -26,6 +27,7 @@ impl Sink for Bump {
         b: &mut Builder,
         number: Number,
         size: Size,
+        _to: &Destination,
         refused: BlockId,
     ) -> Result<Reservation, Refused> {
         if size.max() > 4096 {

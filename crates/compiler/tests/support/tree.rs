@@ -141,7 +141,12 @@ pub fn record(fields: Vec<(&str, FieldType, Expr)>) -> Statement {
     );
     let values = fields.into_iter().map(|(_, _, value)| value).collect();
     Statement {
-        kind: StatementKind::Record(Record { layout, values }),
+        kind: StatementKind::Record(Record {
+            layout,
+            values,
+            to: Destination::Current,
+            message: None,
+        }),
         span: Span::default(),
     }
 }

@@ -40,6 +40,14 @@ pub trait EventKind: Sync {
     /// # Errors
     /// When nothing matches, or this kernel cannot do it.
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>>;
+
+    /// Exactly these events (names of instances), in this order, as one set that a single program serves; `None` where the kind has no such sets.
+    ///
+    /// # Errors
+    /// When this kernel cannot do it.
+    fn set(&self, _catalog: &Catalog, _names: &[String], _via: Via) -> Result<Option<Resolved>> {
+        Ok(None)
+    }
 }
 
 /// All kinds, in the order in which they are listed and tried.
@@ -50,6 +58,7 @@ pub const KINDS: &[&dyn EventKind] = &[
     &super::function::KRETPROBE,
     &super::trampoline::FENTRY,
     &super::trampoline::FEXIT,
+    &super::class::ClassKind,
 ];
 
 /// The kind with this name or alias.

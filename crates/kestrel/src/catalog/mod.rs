@@ -1,6 +1,7 @@
 //! What this kernel can tell: event kinds, their names, fields and the ways to attach to them; nothing here attaches anything.
 
 pub mod arch;
+pub mod class;
 mod function;
 mod glob;
 pub mod kind;
@@ -169,6 +170,14 @@ impl Catalog {
             2 => tracepoint::Tracepoint.resolve(self, &with_kind(spec, "tracepoint"), via),
             _ => Err(self.unknown_kind(spec)),
         }
+    }
+
+    /// Exactly these events of a kind, in this order, as one set; `None` where they cannot be one.
+    ///
+    /// # Errors
+    /// When this kernel cannot do it.
+    pub fn set(&self, kind: &str, names: &[String], via: Via) -> Result<Option<Resolved>> {
+        kind::find(kind).map_or(Ok(None), |kind| kind.set(self, names, via))
     }
 
     /// `vfs_read` alone, or `kprob:vfs_read`: says which kinds there are, and which have such a name.

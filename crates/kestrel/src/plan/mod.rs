@@ -1,23 +1,26 @@
 //! What a session will do, before it does anything: events resolved, handlers checked, numbers given out; pure but for asking the catalog.
 
+mod rows;
 mod show;
 
+pub(crate) use rows::{Candidate, check_set, without_set};
 pub use show::show;
 
 use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
-use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via, Way};
+use crate::catalog::{Attachment, Catalog, Instance, Via};
 use crate::error::{Error, Result};
-use crate::session::gate::GatedSink;
+use crate::session::gate::{Choice, Gate, Steering};
 use crate::session::target::Target;
-use kestrel_compiler::check::{check, tree::CheckedProbe};
-use kestrel_compiler::context::{Context, EventNumber};
-use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};
+use kestrel_compiler::check::{globals::Globals, tree::CheckedProbe};
+use kestrel_compiler::context::Context;
+use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_events;
-use kestrel_compiler::{Program, compile};
+use kestrel_compiler::{Program, compile_hook};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
+use std::sync::Arc;
 
 /// What a user asks for.
 #[derive(Clone, Debug)]
@@ -55,45 +58,98 @@ impl Default for Request {
 /// One program to attach, with its alternatives.
 #[derive(Clone)]
 pub struct Hook {
-    /// The text it comes from.
-    pub source: String,
     /// The event kind's canonical name.
     pub kind: &'static str,
     /// Events that the program serves.
     pub instances: Vec<Instance>,
     /// The number of the first instance's first record; each instance has `records` of them.
     pub first: u16,
-    /// Kinds of record that the handler writes.
+    /// Kinds of record that the handlers write, all rows together.
     pub records: u16,
+    /// The handlers that the event has in the tables: each differs from the others, each stands in at least one table.
+    pub rows: Vec<Row>,
     /// Ways to see it, best first.
     pub ways: Vec<PlannedWay>,
+    /// Whether the session may do without it where the kernel does not let it be attached: nobody named the event, only a pattern did.
+    pub optional: bool,
+    /// Where it is no hook of its own but a program that a hook of a running session calls.
+    pub slot: Option<Slot>,
 }
 
-/// One way, with the handler checked for it.
+/// A program for a slot of a hook that a running session has already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Which of [`crate::table::Existing::hooks`].
+    pub hook: usize,
+    /// Per row: the places of its events among the hook's instances; empty where it is for all of them.
+    pub sets: Vec<Vec<u16>>,
+}
+
+/// One handler of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The text it comes from; spans of the checked handler count in it.
+    pub source: Arc<str>,
+    /// The handler's own bytes in it, its events included.
+    pub span: Span,
+    /// Numbers of the tables (from 1) in which the event has this handler.
+    pub tables: Vec<u32>,
+    /// Kinds of record that it writes.
+    pub records: u16,
+}
+
+impl Row {
+    /// What the user wrote: events, predicate, block.
+    pub fn text(&self) -> &str {
+        let Span { start, end } = self.span;
+        self.source
+            .get(start as usize..end as usize)
+            .unwrap_or(&self.source)
+    }
+}
+
+/// One way, with the handlers checked for it.
 #[derive(Clone)]
 pub struct PlannedWay {
     /// What to attach to.
     pub attachment: Attachment,
     /// What the compiler is told.
     pub context: Context,
-    /// The handler.
-    pub handler: CheckedProbe,
+    /// One per row of the hook.
+    pub handlers: Vec<CheckedProbe>,
+}
+
+/// One buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferPlan {
+    /// Its name.
+    pub name: String,
+    /// Its shape.
+    pub geometry: Geometry,
 }
 
 /// All of it.
 pub struct Plan {
+    /// Names of the tables: the first has number 1.
+    pub tables: Vec<String>,
     /// Programs.
     pub hooks: Vec<Hook>,
     /// Whose events.
     pub target: Target,
-    /// The buffer's shape.
-    pub geometry: Geometry,
+    /// Buffers, at least one: the first is where records go that name none.
+    pub buffers: Vec<BufferPlan>,
+    /// What the handlers share.
+    pub globals: Globals,
+    /// Whether tables can be loaded later, so that hooks have slots for their handlers.
+    pub slots: bool,
     /// Remarks about the texts that do not stand in the way.
     pub warnings: Vec<(String, Diagnostic)>,
 }
 
 /// The one buffer of a nameless table.
 pub const BUFFER: &str = "main";
+/// The name under which a nameless table is known.
+pub const TABLE: &str = "main";
 
 /// Makes a plan.
 ///
@@ -102,11 +158,34 @@ pub const BUFFER: &str = "main";
 pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
     let mut hooks = Vec::new();
     let mut warnings = Vec::new();
+    let mut globals = Globals {
+        buffers: vec![BUFFER.to_owned()],
+        ..Globals::default()
+    };
     for text in &request.events {
-        plan_text(request, catalog, text, &mut hooks, &mut warnings)?;
+        plan_text(request, catalog, text, &mut globals, &mut hooks, &mut warnings)?;
     }
-    let mut next = 1u32;
-    for hook in &mut hooks {
+    let next = number(&mut hooks, 1)?;
+    Ok(Plan {
+        tables: vec![TABLE.to_owned()],
+        hooks,
+        target: request.target,
+        buffers: vec![BufferPlan {
+            name: BUFFER.to_owned(),
+            geometry: Geometry::new(request.mode, request.buffer_bytes, next),
+        }],
+        globals,
+        slots: false,
+        warnings,
+    })
+}
+
+/// Gives out numbers of records from `next` on; gives the one after the last.
+///
+/// # Errors
+/// When a trace has no room for so many.
+pub fn number(hooks: &mut [Hook], mut next: u32) -> Result<u32> {
+    for hook in hooks {
         let numbers = hook.instances.len() as u32 * u32::from(hook.records.max(1));
         hook.first = u16::try_from(next).map_err(|_| too_many())?;
         next += numbers;
@@ -114,12 +193,7 @@ pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
     if next > u32::from(u16::MAX) {
         return Err(too_many());
     }
-    Ok(Plan {
-        hooks,
-        target: request.target,
-        geometry: Geometry::new(request.mode, request.buffer_bytes, next),
-        warnings,
-    })
+    Ok(next)
 }
 
 fn too_many() -> Error {
@@ -133,6 +207,7 @@ fn plan_text(
     request: &Request,
     catalog: &Catalog,
     text: &str,
+    globals: &mut Globals,
     hooks: &mut Vec<Hook>,
     warnings: &mut Vec<(String, Diagnostic)>,
 ) -> Result<()> {
@@ -146,22 +221,28 @@ fn plan_text(
     }
     warnings.extend(diagnostics.into_iter().map(|d| (text.to_owned(), d)));
     complete(&mut probe, request);
+    let candidate = Candidate {
+        probe: &probe,
+        source: text.into(),
+        tables: vec![1],
+        required: true,
+    };
     for spec in probe.events.clone() {
         for resolved in catalog.resolve(&spec, request.via)? {
             if hooks
                 .iter()
-                .any(|h: &Hook| h.source == text && h.instances == resolved.instances)
+                .any(|h: &Hook| h.rows.iter().any(|r| *r.source == *text) && h.instances == resolved.instances)
             {
                 continue;
             }
-            for (hook, remarks) in check_set(text, &probe, resolved).map_err(wrong)? {
-                for remark in remarks {
-                    if !warnings.iter().any(|(t, d)| t == text && *d == remark) {
-                        warnings.push((text.to_owned(), remark));
-                    }
+            let candidates = std::slice::from_ref(&candidate);
+            let checked = check_set(resolved, candidates, globals).map_err(|refused| wrong(refused.why))?;
+            for (_, remark) in checked.iter().flat_map(|checked| checked.remarks.iter()) {
+                if !warnings.iter().any(|(t, d)| t == text && d == remark) {
+                    warnings.push((text.to_owned(), remark.clone()));
                 }
-                hooks.push(hook);
             }
+            hooks.extend(checked.into_iter().filter_map(|checked| checked.hook));
         }
     }
     Ok(())
@@ -185,7 +266,7 @@ fn complete(probe: &mut Probe, request: &Request) {
 }
 
 /// Puts a condition before the predicate.
-fn guard(probe: &mut Probe, condition: &str) {
+pub(crate) fn guard(probe: &mut Probe, condition: &str) {
     let Some(first) = parse_events(&format!("a:b /{condition}/")).0.predicate else {
         return;
     };
@@ -202,91 +283,27 @@ fn guard(probe: &mut Probe, condition: &str) {
     });
 }
 
-/// A hook with the remarks about its handler.
-type Remarked = (Hook, Vec<Diagnostic>);
-
-/// One hook for a set of events, or one for each of them where the handler asks for what differs.
-fn check_set(
-    text: &str,
-    probe: &Probe,
-    mut resolved: Resolved,
-) -> std::result::Result<Vec<Remarked>, Vec<Diagnostic>> {
-    let apart = std::mem::take(&mut resolved.apart);
-    match check_ways(text, probe, resolved) {
-        Ok(hook) => Ok(vec![hook]),
-        Err(refused) if apart.is_empty() => Err(refused),
-        Err(_) => apart
-            .into_iter()
-            .map(|one| check_ways(text, probe, one))
-            .collect(),
-    }
+/// The layouts of the handlers' records, one handler after the other, each in source order.
+fn layouts(handlers: &[CheckedProbe]) -> Vec<Layout> {
+    let records = handlers.iter().flat_map(|handler| handler.records());
+    records.map(|record| record.layout.clone()).collect()
 }
 
-/// Checks the handler against each way; those that do not fit are left out as long as one does.
-fn check_ways(
-    text: &str,
-    probe: &Probe,
-    resolved: Resolved,
-) -> std::result::Result<(Hook, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let mut checked = Vec::new();
-    let mut refused = Vec::new();
-    for Way {
-        attachment,
-        context,
-        guard: condition,
-    } in resolved.ways
-    {
-        let mut probe = probe.clone();
-        if let Some(condition) = condition {
-            guard(&mut probe, &condition);
+impl Plan {
+    /// What may happen to the buffers while the hooks run: in a session that stays, anything.
+    pub fn steering(&self) -> Steering {
+        if self.globals.messages {
+            return Steering::any(&self.globals.buffers);
         }
-        match check(&probe, &context, true) {
-            (Some(handler), remarks) => checked.push((
-                PlannedWay {
-                    attachment,
-                    context,
-                    handler,
-                },
-                remarks,
-            )),
-            (None, diagnostics) => refused = diagnostics,
-        }
+        let ways = self.hooks.iter().flat_map(|hook| &hook.ways);
+        Steering::of(ways.flat_map(|way| &way.handlers))
     }
-    // A way with more remarks than another cannot give all that was asked for (a field whose rule does not fit this kernel).
-    let fewest = checked
-        .iter()
-        .map(|(_, remarks)| remarks.len())
-        .min()
-        .unwrap_or(0);
-    checked.retain(|(_, remarks)| remarks.len() == fewest);
-    let remarks = checked
-        .first()
-        .map_or_else(Vec::new, |(_, remarks)| remarks.clone());
-    let ways: Vec<PlannedWay> = checked.into_iter().map(|(way, _)| way).collect();
-    let Some(first) = ways.first() else {
-        return Err(refused);
-    };
-    let records = layouts(&first.handler).len() as u16;
-    let hook = Hook {
-        source: text.to_owned(),
-        kind: resolved.kind,
-        instances: resolved.instances,
-        first: 0,
-        records,
-        ways,
-    };
-    Ok((hook, remarks))
-}
-
-/// The layouts of a handler's records, in source order.
-fn layouts(handler: &CheckedProbe) -> Vec<Layout> {
-    handler.records().map(|record| record.layout.clone()).collect()
 }
 
 impl Hook {
     /// The event classes that this hook writes when attached in this way.
     pub fn classes(&self, way: &PlannedWay) -> Vec<EventClass> {
-        let layouts = layouts(&way.handler);
+        let layouts = layouts(&way.handlers);
         let mut id = self.first;
         let mut classes = Vec::new();
         for instance in &self.instances {
@@ -303,30 +320,38 @@ impl Hook {
         classes
     }
 
-    /// The number of an instance's first record, which is its attach cookie.
-    pub fn number(&self, instance: usize) -> u16 {
-        self.first + instance as u16 * self.records.max(1)
-    }
-
-    /// Compiles the handler for a way.
+    /// Compiles the handlers for a way.
     ///
     /// # Errors
     /// When a record is too large for a page, or needs more stack than BPF has.
     pub fn compile(&self, way: &PlannedWay, plan: &Plan) -> Result<Program> {
         let mut context = way.context.clone();
-        context.number = match context.number {
-            EventNumber::Constant(_) => EventNumber::Constant(self.first),
-            shared => shared,
+        context.number = context.number.numbered(self.first, self.records.max(1));
+        let ring_of = |buffer: &BufferPlan| RingSink {
+            map: map_name(&buffer.name),
+            geometry: buffer.geometry,
         };
-        let ring = RingSink {
-            map: map_name(BUFFER),
-            geometry: plan.geometry,
-        };
-        let sink = GatedSink {
-            ring,
+        let sink = Gate {
+            buffers: plan
+                .buffers
+                .iter()
+                .map(|b| (b.name.clone(), ring_of(b)))
+                .collect(),
+            steering: plan.steering(),
+            tables: plan.tables.clone(),
+            parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, Target::Command(_)),
+            choice: match (&self.slot, self.rows.as_slice()) {
+                (Some(slot), _) => Choice::Instances(slot.sets.clone()),
+                (None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
+                (None, rows) => Choice::Tables {
+                    tables: rows.iter().map(|row| row.tables.clone()).collect(),
+                    slots: plan.slots,
+                },
+            },
         };
-        compile(&way.handler, &context, &sink).map_err(|e| Error::Compile {
+        let handlers: Vec<&CheckedProbe> = way.handlers.iter().collect();
+        compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {
             event: context.name.clone(),
             why: e.to_string(),
         })

@@ -1,6 +1,6 @@
 //! A plan as text: what `--dry-run` prints.
 
-use super::{BUFFER, Hook, Plan, PlannedWay};
+use super::{BufferPlan, Hook, Plan, PlannedWay};
 use crate::buffer::layout::Mode;
 use crate::catalog::Attachment;
 use crate::error::Result;
@@ -14,16 +14,17 @@ use std::fmt::{self, Write};
 /// When a handler cannot be compiled.
 pub fn show(plan: &Plan, code: bool) -> Result<String> {
     let mut out = String::new();
-    let geometry = plan.geometry;
-    let mode = match geometry.mode {
-        Mode::Stream => "stream: the newest record is refused and counted when the ring is full",
-        Mode::Overwrite => "overwrite: the oldest page goes when the ring is full",
-    };
-    let _ = writeln!(
-        out,
-        "buffer {BUFFER}: {} KiB per CPU, {mode}",
-        geometry.data() >> 10
-    );
+    for BufferPlan { name, geometry } in &plan.buffers {
+        let mode = match geometry.mode {
+            Mode::Stream => "stream: the newest record is refused and counted when the ring is full",
+            Mode::Overwrite => "overwrite: the oldest page goes when the ring is full",
+        };
+        let _ = writeln!(
+            out,
+            "buffer {name}: {} KiB per CPU, {mode}",
+            geometry.data() >> 10
+        );
+    }
     let whose = match plan.target {
         Target::All => "all processes".to_owned(),
         Target::Process(pid) => format!("process {pid}"),

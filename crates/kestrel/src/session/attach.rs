@@ -23,6 +23,11 @@ impl Links {
         Ok(Self(vec![Link::raw_tracepoint(program, tracepoint, 0)?]))
     }
 
+    /// One or many.
+    pub(super) fn each(&self) -> &[Link] {
+        &self.0
+    }
+
     /// Hits that the kernel dropped before they reached the program, where it counts them per link.
     pub(super) fn missed(&self) -> Result<u64> {
         let mut sum = 0;
@@ -93,7 +98,7 @@ fn functions(
     for (index, instance) in hook.instances.iter().enumerate() {
         let place = Place::Symbol(symbol(instance), 0);
         let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)?;
-        links.push(Link::perf_event(&program, &event, u64::from(hook.number(index)))?);
+        links.push(Link::perf_event(&program, &event, index as u64)?);
     }
     Ok((program, maps, Links(links)))
 }
@@ -119,9 +124,7 @@ fn many(
     load: &Load<'_>,
 ) -> Result<(Program, Vec<Map>, Links)> {
     let (program, maps) = load(ProgramKind::KprobeMulti)?;
-    let cookies: Vec<u64> = (0..hook.instances.len())
-        .map(|i| u64::from(hook.number(i)))
-        .collect();
+    let cookies: Vec<u64> = (0..hook.instances.len() as u64).collect();
     let symbols: Vec<&str> = hook.instances.iter().map(symbol).collect();
     let known = entries(catalog, &symbols, &cookies).unwrap_or_default();
     let (addresses, at): (Vec<u64>, Vec<u64>) = known.into_iter().unzip();

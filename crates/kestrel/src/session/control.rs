@@ -1,25 +1,84 @@
 //! The control page: one small mapped array per session that hooks read first; what stands where in it.
 //!
 //! ```text
-//! 0   active u32       number of the active table; 0: every hook returns at once
-//! 8   start u64        ns of CLOCK_MONOTONIC when the session was made
-//! 16  uuid [u8;16]     the session's trace
+//! 0      active u64       low half: number of the active table, 0: every hook returns at once; high half: its slot + 1 where it was loaded later
+//! 8      start u64        ns of CLOCK_MONOTONIC when the session was made
+//! 16     uuid [u8;16]     the session's trace
+//! 32     switched u64     ns of CLOCK_REALTIME when a command last changed *active*
+//! 40     to u64           what it changed it to
+//! 64     per buffer b, 32 bytes each, at most 32 of them:
+//!          0  frozen u64  not 0: it takes nothing
+//!          8  reset u64   ns: what was recorded before counts as forgotten
+//! 2048   parameters       u64 each, at most 256
+//! 4096   tables           u64 each, at most 512: by its place, what *active* is set to when the table is used
+//! 8192   current          u32 per CPU, at most 4096: the number of the buffer that its records go to
 //! ```
+//!
+//! A table's *place* stays the same as long as the table bears its name; its *number* is new each time it is loaded, so that a hook that
+//! knows an older one under this name never takes it for the new one.
 
 use crate::error::Result;
+use kestrel_bpf::helper;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg, Width};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
+use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::info::Uuid;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Name by which programs refer to the control page.
 pub const MAP: &str = "control";
-const PAGE: u32 = 4096;
+/// Bytes of it.
+pub const SIZE: u32 = 24576;
 const ACTIVE: u32 = 0;
 const START: u32 = 8;
 const UUID: u32 = 16;
+const SWITCHED: u32 = 32;
+const SWITCHED_TO: u32 = 40;
+const BUFFERS: u32 = 64;
+const PER_BUFFER: u32 = 32;
+const PARAMETERS: u32 = 2048;
+const TABLES: u32 = 4096;
+const CURRENT: u32 = 8192;
+
+/// Most buffers of a session.
+pub const MOST_BUFFERS: u32 = 32;
+/// Most parameters of a session.
+pub const MOST_PARAMETERS: u32 = 256;
+/// Most tables of a session.
+pub const MOST_TABLES: u32 = 512;
+/// Processors whose current buffer can be told apart; a power of two.
+pub const MOST_CPUS: u32 = 4096;
+
+/// A table as the active word names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table(u64);
+
+impl Table {
+    /// No table: everything is masked.
+    pub const NONE: Self = Self(0);
+
+    /// One whose handlers are compiled into the hooks.
+    pub const fn known(number: u32) -> Self {
+        Self(number as u64)
+    }
+
+    /// One whose handlers stand in the hooks' slots.
+    pub const fn in_slot(number: u32, slot: u32) -> Self {
+        Self(number as u64 | (slot as u64 + 1) << 32)
+    }
+
+    /// Its number; 0 for none.
+    pub const fn number(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Its slot, if it was loaded later.
+    pub const fn slot(self) -> Option<u32> {
+        ((self.0 >> 32) as u32).checked_sub(1)
+    }
+}
 
 /// A session's control page.
 #[derive(Debug)]
@@ -34,11 +93,19 @@ impl Control {
     /// # Errors
     /// The kernel's.
     pub fn create(uuid: Uuid, now: u64) -> Result<Self> {
-        let spec = MapSpec::new(MapKind::ARRAY, "kestrel_control", 4, PAGE, 1).with_flags(sys::MAP_MMAPABLE);
-        let map = Map::create(&spec)?;
-        let mapping = Mapping::new(map.as_fd(), 0, PAGE as usize, Access::ReadWrite)?;
-        mapping.copy_in(START as usize, &now.to_le_bytes())?;
-        mapping.copy_in(UUID as usize, &uuid.0)?;
+        let spec = MapSpec::new(MapKind::ARRAY, "kestrel_control", 4, SIZE, 1).with_flags(sys::MAP_MMAPABLE);
+        let control = Self::open(Map::create(&spec)?)?;
+        control.mapping.copy_in(START as usize, &now.to_le_bytes())?;
+        control.mapping.copy_in(UUID as usize, &uuid.0)?;
+        Ok(control)
+    }
+
+    /// The page of a session that is there already.
+    ///
+    /// # Errors
+    /// The kernel's, or when the map has another shape.
+    pub fn open(map: Map) -> Result<Self> {
+        let mapping = Mapping::new(map.as_fd(), 0, SIZE as usize, Access::ReadWrite)?;
         Ok(Self { map, mapping })
     }
 
@@ -47,25 +114,207 @@ impl Control {
         &self.map
     }
 
-    /// Makes a table active on all CPUs from their next event on: one store. 0 masks everything.
-    pub fn activate(&self, table: u32) {
-        if let Some(word) = self.mapping.atomic_u32(ACTIVE as usize) {
-            word.store(table, Ordering::SeqCst);
+    fn word(&self, at: u32) -> Option<&AtomicU64> {
+        self.mapping.atomic_u64(at as usize)
+    }
+
+    fn set(&self, at: u32, value: u64) {
+        if let Some(word) = self.word(at) {
+            word.store(value, Ordering::SeqCst);
+        }
+    }
+
+    fn get(&self, at: u32) -> u64 {
+        self.word(at).map_or(0, |word| word.load(Ordering::SeqCst))
+    }
+
+    /// Makes a table active on all CPUs from their next event on: one store.
+    pub fn activate(&self, table: Table) {
+        self.set(ACTIVE, table.0);
+    }
+
+    /// The same by a command, which leaves behind when that was.
+    pub fn switch(&self, table: Table) {
+        self.set(SWITCHED_TO, 0);
+        self.set(SWITCHED, ClockPair::now().realtime);
+        self.activate(table);
+        self.set(SWITCHED_TO, table.0);
+    }
+
+    /// When the active table was made so, ns since 1970; `None` where that is not known, because a handler did it.
+    pub fn switched(&self) -> Option<u64> {
+        let at = self.get(SWITCHED);
+        (self.get(SWITCHED_TO) == self.get(ACTIVE)).then_some(at)
+    }
+
+    /// Puts a table in the place of an older one of its name, if that is active; whether it was.
+    pub fn succeed(&self, from: Table, to: Table) -> bool {
+        let was = self.exchange(from, to);
+        if was && self.get(SWITCHED_TO) == from.0 {
+            self.set(SWITCHED_TO, to.0);
+        }
+        was
+    }
+
+    /// The active table.
+    pub fn active(&self) -> Table {
+        Table(self.get(ACTIVE))
+    }
+
+    /// Makes `to` active if `from` is; whether it was.
+    pub fn exchange(&self, from: Table, to: Table) -> bool {
+        self.word(ACTIVE).is_some_and(|word| {
+            word.compare_exchange(from.0, to.0, Ordering::SeqCst, Ordering::SeqCst)
+                .is_ok()
+        })
+    }
+
+    /// Says what `use_table` makes active for the table at a place.
+    pub fn set_table(&self, place: u32, table: Table) {
+        if place < MOST_TABLES {
+            self.set(TABLES + place * 8, table.0);
+        }
+    }
+
+    /// What `use_table` makes active for the table at a place.
+    pub fn table(&self, place: u32) -> Table {
+        if place < MOST_TABLES {
+            Table(self.get(TABLES + place * 8))
+        } else {
+            Table::NONE
+        }
+    }
+
+    /// Sets a parameter.
+    pub fn set_parameter(&self, index: usize, value: u64) {
+        if index < MOST_PARAMETERS as usize {
+            self.set(PARAMETERS + index as u32 * 8, value);
+        }
+    }
+
+    /// A parameter's value.
+    pub fn parameter(&self, index: usize) -> u64 {
+        if index < MOST_PARAMETERS as usize {
+            self.get(PARAMETERS + index as u32 * 8)
+        } else {
+            0
         }
     }
 }
 
-/// The first thing a hook does: leave unless a table is active.
-pub fn emit_active(b: &mut Builder, refused: BlockId) {
+impl Control {
+    /// Lets a buffer take records again, or no more.
+    pub fn freeze(&self, buffer: u32, frozen: bool) {
+        if buffer < MOST_BUFFERS {
+            self.set(frozen_at(buffer), u64::from(frozen));
+        }
+    }
+
+    /// Whether a buffer takes no records.
+    pub fn is_frozen(&self, buffer: u32) -> bool {
+        buffer < MOST_BUFFERS && self.get(frozen_at(buffer)) != 0
+    }
+
+    /// Forgets what a buffer holds from before `now` (ns of CLOCK_MONOTONIC).
+    pub fn reset(&self, buffer: u32, now: u64) {
+        if buffer < MOST_BUFFERS {
+            self.set(reset_at(buffer), now);
+        }
+    }
+
+    /// Since when (ns of CLOCK_MONOTONIC) a buffer's records count.
+    pub fn since(&self, buffer: u32) -> u64 {
+        if buffer < MOST_BUFFERS {
+            self.get(reset_at(buffer))
+        } else {
+            0
+        }
+    }
+}
+
+const fn frozen_at(buffer: u32) -> u32 {
+    BUFFERS + buffer * PER_BUFFER
+}
+
+const fn reset_at(buffer: u32) -> u32 {
+    BUFFERS + buffer * PER_BUFFER + 8
+}
+
+/// A word that is not 0 while a buffer is frozen.
+pub fn emit_frozen(b: &mut Builder, buffer: u32) -> Vreg {
+    let word = address(b, frozen_at(buffer));
+    b.load(Width::B8, word, 0)
+}
+
+/// Freezes or thaws a buffer.
+pub fn emit_freeze(b: &mut Builder, buffer: u32, frozen: bool) {
+    let word = address(b, frozen_at(buffer));
+    b.store(Width::B8, word, 0, i64::from(frozen));
+}
+
+/// Forgets what a buffer holds.
+pub fn emit_reset(b: &mut Builder, buffer: u32) {
+    let now = b.helper(helper::KTIME_GET_NS, &[]);
+    let word = address(b, reset_at(buffer));
+    b.store(Width::B8, word, 0, now);
+}
+
+/// Address of the word with the number of the buffer that this CPU's records go to.
+fn current(b: &mut Builder) -> Vreg {
+    let cpu = b.helper(helper::GET_SMP_PROCESSOR_ID, &[]);
+    let cpu = b.and(cpu, i64::from(MOST_CPUS - 1));
+    let at = b.shift_left(cpu, 2);
+    let words = address(b, CURRENT);
+    b.add(words, at)
+}
+
+/// The number of the buffer that this CPU's records go to.
+pub fn emit_current(b: &mut Builder) -> Vreg {
+    let word = current(b);
+    b.load(Width::B4, word, 0)
+}
+
+/// Sends this CPU's records to a buffer from now on.
+pub fn emit_use_buffer(b: &mut Builder, buffer: u32) {
+    let word = current(b);
+    b.store(Width::B4, word, 0, i64::from(buffer));
+}
+
+/// Address of a byte of the page.
+fn address(b: &mut Builder, at: u32) -> Vreg {
     let map = b.external(MAP);
-    let word = b.map_value(map, ACTIVE);
-    let active = b.load(Width::B4, word, 0);
+    b.map_value(map, at)
+}
+
+/// The active word: what a hook reads first, once.
+pub fn emit_active(b: &mut Builder) -> Vreg {
+    let word = address(b, ACTIVE);
+    b.load(Width::B8, word, 0)
+}
+
+/// Leaves unless a table is active; gives the active word.
+pub fn emit_any_active(b: &mut Builder, refused: BlockId) -> Vreg {
+    let active = emit_active(b);
     b.branch_if(Condition::Equal, active, 0, refused);
+    active
+}
+
+/// Makes the table at a place active.
+pub fn emit_use_table(b: &mut Builder, place: u32) {
+    let word = address(b, TABLES + place * 8);
+    let table = b.load(Width::B8, word, 0);
+    let active = address(b, ACTIVE);
+    b.store(Width::B8, active, 0, table);
+}
+
+/// A parameter's value.
+pub fn emit_parameter(b: &mut Builder, index: u32) -> Vreg {
+    let word = address(b, PARAMETERS + index * 8);
+    b.load(Width::B8, word, 0)
 }
 
 /// When the session was made, for `elapsed`.
 pub fn emit_start(b: &mut Builder) -> Vreg {
-    let map = b.external(MAP);
-    let word = b.map_value(map, START);
+    let word = address(b, START);
     b.load(Width::B8, word, 0)
 }

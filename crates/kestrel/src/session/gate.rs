@@ -1,25 +1,281 @@
-//! What stands before every handler of a session: is a table active, is this process wanted; then the ring.
+//! What stands before every handler of a session: which table is active, is this process wanted; then its handler, and the rings.
+//!
+//! A record that names no buffer goes to the one that its CPU uses now. Where handlers of the session may change that, the reservation stands
+//! once per buffer that can be meant, and the ways join before the record is filled:
+//!
+//! ```text
+//!   current buffer of this CPU ─┬─ 1 ─► frozen? ─► reserve in ring 1 ─┐
+//!                               ├─ 2 ─► frozen? ─► reserve in ring 2 ─┼─► fill, commit
+//!                               └─────► frozen? ─► reserve in ring 0 ─┘
+//! ```
 
 use super::{control, target};
 use crate::buffer::emit::RingSink;
-use kestrel_compiler::ir::{BlockId, Builder, Vreg};
+use kestrel_bpf::helper;
+use kestrel_compiler::check::tree::{Action, CheckedProbe, Destination, Statement, StatementKind};
+use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg};
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 
-/// A ring behind a session's gate.
-#[derive(Clone, Debug)]
-pub struct GatedSink {
-    /// Where records go.
-    pub ring: RingSink,
-    /// Whether only followed processes are wanted.
-    pub followed: bool,
+/// Name by which a hook refers to the program array of handlers that were loaded after it.
+pub const SLOTS: &str = "slots";
+
+/// Which handler an event meets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The only one, whenever any table is active.
+    Only,
+    /// By the active table: for each handler the numbers of its tables. Where none fits, and there are `slots`, the slot that the active word
+    /// names is tried: a table that was loaded after the hook.
+    Tables {
+        /// Per handler.
+        tables: Vec<Vec<u32>>,
+        /// Whether the hook has slots.
+        slots: bool,
+    },
+    /// The program is called from a slot, so the table was chosen before: for each handler the places of its events among those that the hook
+    /// serves; empty where it is for all of them.
+    Instances(Vec<Vec<u16>>),
 }
 
-impl Sink for GatedSink {
-    fn admit(&self, b: &mut Builder, refused: BlockId) {
-        control::emit_active(b, refused);
+/// The name of the ring that an agent reads.
+pub const MESSAGES: &str = "messages";
+
+/// What may happen to a session's buffers while its hooks run, which their code must then ask about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steering {
+    /// Names of the buffers that can become a CPU's current one; empty where the first always is.
+    pub current: Vec<String>,
+    /// Whether a buffer may be frozen.
+    pub freezing: bool,
+}
+
+impl Steering {
+    /// All that a command or a handler loaded later may do to these buffers.
+    pub fn any(buffers: &[String]) -> Self {
+        Self {
+            current: buffers.to_vec(),
+            freezing: true,
+        }
+    }
+
+    /// What these handlers do.
+    pub fn of<'t>(handlers: impl IntoIterator<Item = &'t CheckedProbe>) -> Self {
+        let mut steering = Self::default();
+        for handler in handlers {
+            steering.add(&handler.body);
+        }
+        steering
+    }
+
+    fn add(&mut self, statements: &[Statement]) {
+        for statement in statements {
+            match &statement.kind {
+                StatementKind::Act(Action::UseBuffer(name)) if !self.current.contains(name) => {
+                    self.current.push(name.clone());
+                }
+                StatementKind::Act(Action::Freeze(_)) => self.freezing = true,
+                StatementKind::If { then, otherwise, .. } => {
+                    self.add(then);
+                    self.add(otherwise);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Rings behind a session's gate.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// Where records go, by name and in the order of their numbers; the first where nothing else is said.
+    pub buffers: Vec<(String, RingSink)>,
+    /// What may happen to them meanwhile.
+    pub steering: Steering,
+    /// Names of the tables by their places.
+    pub tables: Vec<String>,
+    /// Names of the parameters by their places.
+    pub parameters: Vec<String>,
+    /// Whether only followed processes are wanted.
+    pub followed: bool,
+    /// Which handler.
+    pub choice: Choice,
+}
+
+impl Gate {
+    /// The number of a buffer.
+    fn number(&self, name: &str) -> Result<u32, Refused> {
+        let found = self.buffers.iter().position(|(known, _)| known == name);
+        let number = found.ok_or_else(|| Refused(format!("there is no buffer {name}")))?;
+        Ok(number as u32)
+    }
+
+    /// Numbers of the buffers that a record may go to; the last where none of the others is meant.
+    fn possible(&self, to: &Destination) -> Result<Vec<u32>, Refused> {
+        match to {
+            Destination::Buffer(name) => Ok(vec![self.number(name)?]),
+            Destination::Messages => match self.number(MESSAGES) {
+                Ok(number) => Ok(vec![number]),
+                Err(_) => Err(Refused("there is no agent to tell".to_owned())),
+            },
+            Destination::Current => {
+                let mut possible = Vec::new();
+                for name in &self.steering.current {
+                    possible.push(self.number(name)?);
+                }
+                possible.retain(|number| *number != 0);
+                possible.push(0);
+                Ok(possible)
+            }
+        }
+    }
+
+    /// Reserves in one buffer, unless it is frozen.
+    fn reserve_in(
+        &self,
+        b: &mut Builder,
+        buffer: u32,
+        number: Number,
+        size: Size,
+        refused: BlockId,
+    ) -> Result<Reservation, Refused> {
+        let found = self.buffers.get(buffer as usize);
+        let (name, ring) = found.ok_or_else(|| Refused("there is no buffer".to_owned()))?;
+        if self.steering.freezing && name != MESSAGES {
+            let frozen = control::emit_frozen(b, buffer);
+            let (refuse, open) = (b.cold_block(), b.block());
+            b.branch(Condition::NotEqual, frozen, 0, refuse, open);
+            b.switch_to(refuse);
+            ring.emit_refuse(b, number, refused);
+            b.switch_to(open);
+        }
+        ring.reserve(b, number, size, &Destination::Current, refused)
+    }
+}
+
+/// Numbers as runs without gaps: first and last, with what each run leads to.
+fn runs<N: Copy + Into<u64>>(sets: &[Vec<N>], to: &[BlockId]) -> Vec<(u64, u64, BlockId)> {
+    let mut all: Vec<(u64, BlockId)> = Vec::new();
+    for (numbers, block) in sets.iter().zip(to) {
+        all.extend(numbers.iter().map(|n| ((*n).into(), *block)));
+    }
+    all.sort_unstable_by_key(|(number, _)| *number);
+    let mut runs: Vec<(u64, u64, BlockId)> = Vec::new();
+    for (number, block) in all {
+        match runs.last_mut() {
+            Some((_, last, same)) if *same == block && *last + 1 == number => *last = number,
+            _ => runs.push((number, number, block)),
+        }
+    }
+    runs
+}
+
+/// Goes where the run leads that `value` is in, else to `otherwise`: halving, so that two hundred tables take eight comparisons.
+fn branch_runs(b: &mut Builder, value: Vreg, runs: &[(u64, u64, BlockId)], otherwise: BlockId) {
+    match runs {
+        [] => b.jump(otherwise),
+        [(first, last, block)] if first == last => {
+            b.branch(Condition::Equal, value, *first as i64, *block, otherwise);
+        }
+        [(first, last, block)] => {
+            let above = b.block();
+            b.branch(Condition::GreaterEqual, value, *first as i64, above, otherwise);
+            b.switch_to(above);
+            b.branch(Condition::LessEqual, value, *last as i64, *block, otherwise);
+        }
+        many => {
+            let (low, high) = many.split_at(many.len() / 2);
+            let (left, right) = (b.block(), b.block());
+            let border = high.first().map_or(0, |run| run.0);
+            b.branch(Condition::Less, value, border as i64, left, right);
+            b.switch_to(left);
+            branch_runs(b, value, low, otherwise);
+            b.switch_to(right);
+            branch_runs(b, value, high, otherwise);
+        }
+    }
+}
+
+/// Calls the handler that stands in the slot that the active word names, if any: does not come back from it.
+fn call_slot(b: &mut Builder, active: Vreg, refused: BlockId) {
+    let slot = b.shift_right(active, 32);
+    b.branch_if(Condition::Equal, slot, 0, refused);
+    let slot = b.sub(slot, 1);
+    let slots = b.external(SLOTS);
+    let slots = b.map_pointer(slots);
+    let context = b.context();
+    b.helper(helper::TAIL_CALL, &[context.into(), slots.into(), slot.into()]);
+    b.jump(refused);
+}
+
+impl Sink for Gate {
+    fn by_instance(&self) -> bool {
+        matches!(&self.choice, Choice::Instances(sets) if sets.iter().any(|set| !set.is_empty()))
+    }
+
+    fn choose(&self, b: &mut Builder, handlers: &[BlockId], instance: Option<Vreg>, refused: BlockId) {
+        let first = handlers.first().copied().unwrap_or(refused);
+        match &self.choice {
+            Choice::Only => {
+                control::emit_any_active(b, refused);
+            }
+            Choice::Tables { tables, slots } => {
+                let active = control::emit_active(b);
+                let none = if *slots { b.block() } else { refused };
+                let known = b.block();
+                let number = b.and(active, i64::from(u32::MAX));
+                b.jump(known);
+                b.switch_to(known);
+                let to: Vec<BlockId> = handlers.iter().map(|_| b.block()).collect();
+                branch_runs(b, number, &runs(tables, &to), none);
+                if *slots {
+                    b.switch_to(none);
+                    call_slot(b, active, refused);
+                }
+                for (entry, handler) in to.into_iter().zip(handlers) {
+                    b.switch_to(entry);
+                    if self.followed {
+                        target::emit_admit(b, refused);
+                    }
+                    b.jump(*handler);
+                }
+                return;
+            }
+            Choice::Instances(sets) => {
+                if self.followed {
+                    target::emit_admit(b, refused);
+                }
+                match instance {
+                    Some(instance) => branch_runs(b, instance, &runs(sets, handlers), refused),
+                    None => b.jump(first),
+                }
+                return;
+            }
+        }
         if self.followed {
             target::emit_admit(b, refused);
         }
+        b.jump(first);
+    }
+
+    fn act(&self, b: &mut Builder, action: &Action) -> Result<(), Refused> {
+        match action {
+            Action::UseTable(name) => {
+                let place = self.tables.iter().position(|known| known == name);
+                let place = place.ok_or_else(|| Refused(format!("there is no table {name}")))?;
+                control::emit_use_table(b, place as u32);
+            }
+            Action::UseBuffer(name) => control::emit_use_buffer(b, self.number(name)?),
+            Action::Freeze(name) => control::emit_freeze(b, self.number(name)?, true),
+            Action::Thaw(name) => control::emit_freeze(b, self.number(name)?, false),
+            Action::Reset(name) => control::emit_reset(b, self.number(name)?),
+        }
+        Ok(())
+    }
+
+    fn parameter(&self, b: &mut Builder, name: &str) -> Result<Vreg, Refused> {
+        let index = self.parameters.iter().position(|known| known == name);
+        let index = index.ok_or_else(|| Refused(format!("there is no parameter {name}")))?;
+        Ok(control::emit_parameter(b, index as u32))
     }
 
     fn reserve(
@@ -27,13 +283,46 @@ impl Sink for GatedSink {
         b: &mut Builder,
         number: Number,
         size: Size,
+        to: &Destination,
         refused: BlockId,
     ) -> Result<Reservation, Refused> {
-        self.ring.reserve(b, number, size, refused)
+        let possible = self.possible(to)?;
+        let (others, last) = match possible.as_slice() {
+            [] => return Err(Refused("there is no buffer".to_owned())),
+            [only] => return self.reserve_in(b, *only, number, size, refused),
+            [others @ .., last] => (others, *last),
+        };
+        let current = control::emit_current(b);
+        let joined = b.block();
+        let mut join: Option<Reservation> = None;
+        let mut into = |b: &mut Builder, buffer: u32| -> Result<(), Refused> {
+            let one = self.reserve_in(b, buffer, number, size, refused)?;
+            let join = join.get_or_insert_with(|| Reservation {
+                record: b.vreg(),
+                kept: one.kept.iter().map(|_| b.vreg()).collect(),
+                size,
+            });
+            b.assign(join.record, one.record);
+            for (to, from) in join.kept.iter().zip(one.kept) {
+                b.assign(*to, from);
+            }
+            b.jump(joined);
+            Ok(())
+        };
+        for &buffer in others {
+            let (this, next) = (b.block(), b.block());
+            b.branch(Condition::Equal, current, i64::from(buffer), this, next);
+            b.switch_to(this);
+            into(b, buffer)?;
+            b.switch_to(next);
+        }
+        into(b, last)?;
+        b.switch_to(joined);
+        join.ok_or_else(|| Refused("there is no buffer".to_owned()))
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation) {
-        self.ring.commit(b, reservation);
+        RingSink::emit_commit(b, reservation);
     }
 
     fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {
@@ -41,10 +330,14 @@ impl Sink for GatedSink {
     }
 
     fn slack(&self) -> u32 {
-        self.ring.slack()
+        self.buffers
+            .iter()
+            .map(|(_, ring)| ring.slack())
+            .min()
+            .unwrap_or(0)
     }
 
     fn wants_preemption_off(&self) -> bool {
-        self.ring.wants_preemption_off()
+        self.buffers.iter().any(|(_, ring)| ring.wants_preemption_off())
     }
 }

@@ -3,18 +3,26 @@
 mod attach;
 pub mod control;
 pub mod gate;
+mod lock;
 mod metadata;
 mod names;
+mod pins;
 pub mod rejection;
+mod start;
+pub mod state;
+pub mod stay;
+pub mod store;
 pub mod target;
+mod uses;
 
 use crate::buffer::Buffer;
+use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::plan::{BUFFER, Hook, Plan, PlannedWay};
+use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
 use attach::Links;
-use control::Control;
+use control::{Control, Table};
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::Host;
@@ -24,19 +32,24 @@ use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
 use kestrel_trace::process::Processes;
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use target::Target;
+
+/// Handlers of tables that were loaded later that a hook has room for.
+pub const SLOTS: u32 = 64;
 
 /// Events on their way into a buffer.
 #[derive(Debug)]
 pub struct Session {
     control: Control,
-    buffer: Buffer,
+    /// At least one.
+    buffers: Vec<Buffer>,
     targets: Option<Map>,
     names: Map,
     /// Described in kernel memory, for whoever finds the session there.
-    _metadata: Option<Map>,
+    metadata: Option<Map>,
     hooks: Vec<Attached>,
     followers: Vec<Attached>,
     classes: Vec<EventClass>,
@@ -52,6 +65,12 @@ struct Attached {
     /// Maps of its own live as long as it does.
     _maps: Vec<Map>,
     links: Links,
+    /// Handlers that come later.
+    slots: Option<Map>,
+    /// Type of the program.
+    kind: ProgramKind,
+    /// Which of the hook's ways it is.
+    way: usize,
 }
 
 /// An event that could not be seen in the best way planned, and is seen in another.
@@ -87,25 +106,34 @@ impl Session {
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
-        let ring = RingSpec {
-            number: 0,
-            geometry: plan.geometry,
-            uuid,
-            cpus: &cpus,
-            now,
+        let make = |(number, buffer): (usize, &BufferPlan)| {
+            let ring = RingSpec {
+                number: number as u32,
+                geometry: buffer.geometry,
+                uuid,
+                cpus: &cpus,
+                now,
+            };
+            Buffer::create(&buffer.name, &ring)
         };
-        let buffer = Buffer::create(BUFFER, &ring)?;
+        let buffers: Vec<Buffer> = plan.buffers.iter().enumerate().map(make).collect::<Result<_>>()?;
         let control = Control::create(uuid, now)?;
+        for (index, parameter) in plan.globals.parameters.iter().enumerate() {
+            control.set_parameter(index, parameter.value);
+        }
+        for number in 1..=plan.tables.len() as u32 {
+            control.set_table(number - 1, Table::known(number));
+        }
         let targets = matches!(plan.target, Target::Command(_))
             .then(target::create_map)
             .transpose()?;
-        let info = trace_info(catalog.host(), &buffer, uuid, command);
+        let info = trace_info(catalog.host(), &buffers, uuid, command);
         let mut session = Self {
             control,
-            buffer,
+            buffers,
             targets,
             names: names::create_map()?,
-            _metadata: None,
+            metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),
             classes: Vec::new(),
@@ -119,7 +147,7 @@ impl Session {
             session.classes.extend(classes);
         }
         session.info.events.clone_from(&session.classes);
-        session._metadata = Some(metadata::create(&session.info)?);
+        session.metadata = Some(metadata::create(&session.info, 1)?);
         session.follow(catalog, plan.target)?;
         Ok(session)
     }
@@ -132,9 +160,10 @@ impl Session {
         catalog: &Catalog,
     ) -> Result<(Attached, Vec<EventClass>, Option<Detour>)> {
         let mut last: Option<Error> = None;
-        for way in &hook.ways {
+        for (index, way) in hook.ways.iter().enumerate() {
             match self.attach_way(plan, hook, way, catalog) {
-                Ok(attached) => {
+                Ok(mut attached) => {
+                    attached.way = index;
                     let detour = last.map(|why| Detour {
                         event: attached.event.clone(),
                         way: way.to_string(),
@@ -169,24 +198,32 @@ impl Session {
             .as_ref()
             .map(|s| numbers_map(hook, &s.map))
             .transpose()?;
+        let slots = plan.slots.then(slots_map).transpose()?;
+        let own: Vec<(&str, &Map)> = numbers
+            .iter()
+            .map(|(name, map)| (name.as_str(), map))
+            .chain(slots.as_ref().map(|map| (gate::SLOTS, map)))
+            .collect();
+        let loaded = Cell::new(ProgramKind::RawTracepoint);
         let load = |kind: ProgramKind| {
-            self.load(
-                &event,
-                kind,
-                &compiled.code,
-                &compiled.maps,
-                types.as_ref(),
-                numbers.as_ref(),
-            )
+            loaded.set(kind);
+            self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref(), &own)
         };
+        let source = hook
+            .rows
+            .first()
+            .map_or_else(String::new, |row| row.source.to_string());
         let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)
-            .map_err(|error| rejection::explain(error, &event, &hook.source, &compiled.code))?;
+            .map_err(|error| rejection::explain(error, &event, &source, &compiled.code))?;
         maps.extend(numbers.map(|(_, map)| map));
         Ok(Attached {
             event,
             program,
             _maps: maps,
             links,
+            slots,
+            kind: loaded.get(),
+            way: 0,
         })
     }
 
@@ -197,13 +234,13 @@ impl Session {
         code: &kestrel_bpf::code::Code,
         uses: &[MapUse],
         types: Option<&Arc<Btf>>,
-        numbers: Option<&(String, Map)>,
+        given: &[(&str, &Map)],
     ) -> Result<(Program, Vec<Map>)> {
         let own = uses.iter().map(private_map).collect::<Result<Vec<_>>>()?;
         let fds = uses
             .iter()
             .zip(&own)
-            .map(|(used, own)| self.map_fd(used, own.as_ref(), numbers));
+            .map(|(used, own)| self.map_fd(used, own.as_ref(), given));
         let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
         let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
         let name = program_name(event);
@@ -216,18 +253,18 @@ impl Session {
         &'a self,
         used: &MapUse,
         own: Option<&'a Map>,
-        numbers: Option<&'a (String, Map)>,
+        given: &[(&str, &'a Map)],
     ) -> Result<BorrowedFd<'a>> {
         let name = match (used, own) {
             (MapUse::Private(_), Some(map)) => return Ok(map.as_fd()),
             (MapUse::Private(spec), None) => &spec.name,
             (MapUse::External(name), _) => name,
         };
-        if let Some((_, map)) = numbers.filter(|(numbers, _)| numbers == name) {
-            return Ok(map.as_fd());
+        if let Some((_, map)) = given.iter().find(|(given, _)| given == name) {
+            return Ok(Map::as_fd(map));
         }
-        if *name == self.buffer.map_name() {
-            return Ok(self.buffer.map().as_fd());
+        if let Some(buffer) = self.buffers.iter().find(|b| *name == b.map_name()) {
+            return Ok(buffer.map().as_fd());
         }
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
@@ -261,7 +298,7 @@ impl Session {
                 &code.code,
                 &code.maps,
                 Some(&types),
-                None,
+                &[],
             )?;
             let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
             self.followers.push(Attached {
@@ -269,6 +306,9 @@ impl Session {
                 program,
                 _maps: maps,
                 links,
+                slots: None,
+                kind: ProgramKind::RawTracepoint,
+                way: 0,
             });
         }
         Ok(())
@@ -286,12 +326,12 @@ impl Session {
 
     /// Lets the hooks work, all at once, from their next event on.
     pub fn activate(&self) {
-        self.control.activate(1);
+        self.control.activate(Table::known(1));
     }
 
     /// Masks all hooks at once; nothing is detached yet.
     pub fn deactivate(&self) {
-        self.control.activate(0);
+        self.control.activate(Table::NONE);
     }
 
     /// Detaches everything. Masked hooks cost next to nothing meanwhile.
@@ -300,14 +340,24 @@ impl Session {
         self.followers.clear();
     }
 
-    /// The buffer's rings.
-    pub fn ring(&self) -> &Ring {
-        self.buffer.ring()
+    /// Its buffers, at least one, by number.
+    pub fn buffers(&self) -> &[Buffer] {
+        &self.buffers
     }
 
-    /// The buffer's rings, to be read.
+    /// Its buffers, to be read.
+    pub fn buffers_mut(&mut self) -> &mut [Buffer] {
+        &mut self.buffers
+    }
+
+    /// The first buffer's rings.
+    pub fn ring(&self) -> &Ring {
+        self.buffers[0].ring()
+    }
+
+    /// The first buffer's rings, to be read.
     pub fn ring_mut(&mut self) -> &mut Ring {
-        self.buffer.ring_mut()
+        self.buffers[0].ring_mut()
     }
 
     /// The trace that the buffer's packets belong to.
@@ -379,13 +429,13 @@ fn is_final(error: &Error) -> bool {
     }
 }
 
-/// The numbers of a set's events by what tells them apart.
+/// One more than the place of each of a set's events, by what tells them apart.
 fn numbers_map(hook: &Hook, name: &str) -> Result<(String, Map)> {
     let codes = || {
         hook.instances
             .iter()
             .enumerate()
-            .filter_map(|(index, i)| Some((i.code?, hook.number(index))))
+            .filter_map(|(index, i)| Some((i.code?, index as u16 + 1)))
     };
     let entries = codes().map(|(code, _)| code + 1).max().unwrap_or(1);
     let map = Map::create(&MapSpec::new(MapKind::ARRAY, "kestrel_numbers", 4, 2, entries))?;
@@ -393,6 +443,17 @@ fn numbers_map(hook: &Hook, name: &str) -> Result<(String, Map)> {
         map.update(&code.to_ne_bytes(), &number.to_ne_bytes(), ValueCheck::Any)?;
     }
     Ok((name.to_owned(), map))
+}
+
+/// Where handlers that are loaded later are put.
+fn slots_map() -> Result<Map> {
+    Ok(Map::create(&MapSpec::new(
+        MapKind::PROG_ARRAY,
+        "kestrel_slots",
+        4,
+        4,
+        SLOTS,
+    ))?)
 }
 
 fn private_map(used: &MapUse) -> Result<Option<Map>> {
@@ -432,11 +493,18 @@ fn new_uuid() -> Result<Uuid> {
     Ok(Uuid(bytes))
 }
 
-fn trace_info(host: &Host, buffer: &Buffer, uuid: Uuid, command: &str) -> TraceInfo {
-    let geometry = buffer.ring().geometry();
-    let mode = match geometry.mode {
-        crate::buffer::layout::Mode::Stream => BufferMode::Discard,
-        crate::buffer::layout::Mode::Overwrite => BufferMode::Overwrite,
+fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &str) -> TraceInfo {
+    let info = |(number, buffer): (usize, &Buffer)| {
+        let geometry = buffer.ring().geometry();
+        BufferInfo {
+            number: number as u32,
+            name: buffer.name().to_owned(),
+            mode: match geometry.mode {
+                Mode::Stream => BufferMode::Discard,
+                Mode::Overwrite => BufferMode::Overwrite,
+            },
+            bytes_per_cpu: u64::from(geometry.data()),
+        }
     };
     TraceInfo {
         uuid,
@@ -446,12 +514,7 @@ fn trace_info(host: &Host, buffer: &Buffer, uuid: Uuid, command: &str) -> TraceI
         machine: std::env::consts::ARCH.to_owned(),
         tracer_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
-        buffers: vec![BufferInfo {
-            number: 0,
-            name: buffer.name().to_owned(),
-            mode,
-            bytes_per_cpu: u64::from(geometry.data()),
-        }],
+        buffers: buffers.iter().enumerate().map(info).collect(),
         events: Vec::new(),
     }
 }

@@ -9,6 +9,7 @@
 )]
 
 mod kernel;
+mod tables;
 #[allow(dead_code, reason = "of the ring's bench this needs the reader alone")]
 #[path = "../ring/support.rs"]
 mod support;
@@ -61,12 +62,12 @@ fn run(event: &str, via: Via, wanted: fn(&PlannedWay) -> bool, contexts: &[Vec<u
         match used {
             MapUse::External(name) if *name == map_name(BUFFER) => {
                 let kind = interp::MapKind::Array { entries: 2 };
-                ring = Some(machine.add_map(kind, 4, plan.geometry.region()));
+                ring = Some(machine.add_map(kind, 4, plan.buffers[0].geometry.region()));
             }
             MapUse::External(name) => {
                 assert_eq!(name, control::MAP);
-                let map = machine.add_map(interp::MapKind::Array { entries: 1 }, 4, 4096);
-                let mut page = vec![0; 4096];
+                let map = machine.add_map(interp::MapKind::Array { entries: 1 }, 4, control::SIZE);
+                let mut page = vec![0; control::SIZE as usize];
                 page[0] = 1;
                 assert_eq!(machine.set_value(map, &[0; 4], 0, &page), 0);
             }
@@ -78,7 +79,7 @@ fn run(event: &str, via: Via, wanted: fn(&PlannedWay) -> bool, contexts: &[Vec<u
         }
     }
     let ring: MapRef = ring.unwrap();
-    let mut reader = Reader::over(&mut machine, ring, plan.geometry, 2);
+    let mut reader = Reader::over(&mut machine, ring, plan.buffers[0].geometry, 2);
     for context in contexts {
         if let Err(fault) = machine.run(&program.code, context) {
             panic!(

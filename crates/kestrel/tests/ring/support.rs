@@ -6,6 +6,7 @@ use kestrel::buffer::memory::Memory;
 use kestrel::buffer::ring::{Rest, Ring, RingSpec};
 use kestrel_bpf::code::{Code, MapRef};
 use kestrel_bpf::interp::{self, Machine};
+use kestrel_compiler::check::tree::Destination;
 use kestrel_compiler::codegen;
 use kestrel_compiler::ir::{Builder, Operand, Width};
 use kestrel_compiler::sink::{Sink, Size};
@@ -196,7 +197,9 @@ impl Recorder {
         } else {
             Operand::Imm(number.into())
         };
-        let room = sink.reserve(&mut b, id, size, refused).unwrap();
+        let room = sink
+            .reserve(&mut b, id, size, &Destination::Current, refused)
+            .unwrap();
         b.store(Width::B8, room.record, 8, payload);
         match size {
             Size::Constant(size) if size > 16 => {

@@ -3,6 +3,7 @@
 use super::packet::{Page, is_metadata, long, uuid_of};
 use crate::info::Uuid;
 use crate::packet::{CAPACITY, HEADER, MAGIC, METADATA_STREAM, PAGE, SEALED, offset};
+use std::collections::BTreeMap;
 
 /// Why pages of metadata could not be joined to a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,8 +19,8 @@ pub enum Unjoinable {
     NotText,
 }
 
-/// Cuts metadata text into pages.
-pub fn metadata_pages(text: &str, uuid: Uuid) -> Vec<Page> {
+/// Cuts metadata text into pages. Of several descriptions of one trace the one with the highest `generation` describes the most events.
+pub fn metadata_pages(text: &str, uuid: Uuid, generation: u64) -> Vec<Page> {
     let parts: Vec<&[u8]> = text.as_bytes().chunks(CAPACITY as usize).collect();
     let pages = parts.len() as u64;
     let page_of = |(number, part): (usize, &&[u8])| {
@@ -34,6 +35,7 @@ pub fn metadata_pages(text: &str, uuid: Uuid) -> Vec<Page> {
             &((u64::from(HEADER) + part.len() as u64) * 8).to_le_bytes(),
         );
         put(offset::PACKET_SIZE, &(u64::from(PAGE) * 8).to_le_bytes());
+        put(offset::GENERATION, &generation.to_le_bytes());
         put(offset::SEQUENCE, &(number as u64).to_le_bytes());
         put(offset::METADATA_PAGES, &pages.to_le_bytes());
         put(offset::COMMITTED, &u64::from(CAPACITY + SEALED).to_le_bytes());
@@ -43,17 +45,36 @@ pub fn metadata_pages(text: &str, uuid: Uuid) -> Vec<Page> {
     parts.iter().enumerate().map(page_of).collect()
 }
 
-/// Joins the metadata of trace `uuid` from pages in any order, among which others may stand and any may stand twice.
+/// Joins the metadata of trace `uuid` from pages in any order, among which others may stand and any may stand twice: of the newest generation
+/// that is there whole.
 pub fn metadata_text<'a>(
     pages: impl IntoIterator<Item = &'a [u8]>,
     uuid: Uuid,
 ) -> Result<String, Unjoinable> {
-    let mut parts = std::collections::BTreeMap::new();
+    let mut generations: BTreeMap<u64, Vec<&[u8]>> = BTreeMap::new();
+    for page in pages {
+        if is_metadata(page)
+            && uuid_of(page) == Some(uuid)
+            && let Some(generation) = long(page, offset::GENERATION)
+        {
+            generations.entry(generation).or_default().push(page);
+        }
+    }
+    let mut newest = Err(Unjoinable::None(uuid));
+    for pages in generations.into_values() {
+        let text = join(&pages, uuid);
+        if text.is_ok() || newest.is_err() {
+            newest = text;
+        }
+    }
+    newest
+}
+
+/// Joins the pages of one generation.
+fn join(pages: &[&[u8]], uuid: Uuid) -> Result<String, Unjoinable> {
+    let mut parts = BTreeMap::new();
     let mut total = 0;
-    for page in pages
-        .into_iter()
-        .filter(|page| is_metadata(page) && uuid_of(page) == Some(uuid))
-    {
+    for &page in pages {
         let (Some(number), Some(pages), Some(bits)) = (
             long(page, offset::SEQUENCE),
             long(page, offset::METADATA_PAGES),
@@ -98,11 +119,12 @@ mod tests {
     fn text_comes_back_from_shuffled_pages() {
         let text: String = (0..3000).map(|n| format!("line {n};\n")).collect();
         let uuid = Uuid(*b"0123456789abcdef");
-        let mut pages = metadata_pages(&text, uuid);
+        let mut pages = metadata_pages(&text, uuid, 3);
         assert!(pages.len() > 3);
         pages.swap(0, 2);
         pages.push(pages[1]);
-        pages.extend(metadata_pages("another trace's", Uuid([7; 16])));
+        pages.extend(metadata_pages("another trace's", Uuid([7; 16]), 9));
+        pages.extend(metadata_pages("an older description", uuid, 2));
         let found = metadata_text(pages.iter().map(|page| page.as_slice()), uuid);
         assert_eq!(found.as_deref(), Ok(text.as_str()));
         let gap = metadata_text(pages[1..2].iter().map(|page| page.as_slice()), uuid);

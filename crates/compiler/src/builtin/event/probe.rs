@@ -12,7 +12,7 @@ pub(crate) static PROBE: Builtin = Builtin {
     about: "the event's name",
     meaning: Meaning::Value(|checker, usage| {
         usage.alone(checker)?;
-        if checker.context.number == EventNumber::Cookie {
+        if matches!(checker.context.number, EventNumber::Cookie { .. }) {
             let message = "one program serves all of these events, so it cannot name the one it runs for";
             let hint = "leave it out: every record bears the name of its event; or name one event";
             return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));

@@ -6,7 +6,7 @@ mod text;
 mod value;
 
 use crate::check::tree::{CheckedProbe, Expr, Record, Statement, StatementKind};
-use crate::context::Context;
+use crate::context::{Context, EventNumber};
 use crate::error::Error;
 use crate::ir::{BlockId, Builder, Condition, Function, Vreg, Width, helper};
 use crate::sink::Sink;
@@ -22,43 +22,43 @@ pub struct Lowered {
     pub layouts: Vec<Layout>,
 }
 
-/// Lowers one probe.
+/// Lowers the handlers of one hook.
 ///
 /// # Errors
 /// When the sink refuses a record, or the tree is not one that the checker makes.
-pub fn lower(probe: &CheckedProbe, context: &Context, sink: &dyn Sink) -> Result<Lowered, Error> {
+pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> Result<Lowered, Error> {
     let mut b = Builder::new();
-    let variables: Vec<Vreg> = probe.variables.iter().map(|_| b.vreg()).collect();
     let done = b.block();
     let mut lower = Lower {
         b,
         context,
         sink,
-        variables,
+        variables: Vec::new(),
         known: Known::default(),
         done,
-        selected: None,
-        records: probe.records().collect(),
+        instance: None,
+        records: handlers.iter().flat_map(|probe| probe.records()).collect(),
     };
     sink.admit(&mut lower.b, done);
-    lower.select(probe.selector.as_ref())?;
-    if let Some(predicate) = &probe.predicate {
-        let body = lower.b.block();
-        lower.condition(predicate, body, done)?;
-        lower.b.switch_to(body);
+    if sink.by_instance()
+        && let Some(first) = handlers.first()
+    {
+        lower.find_instance(first.selector.as_ref())?;
     }
-    for v in lower.variables.clone() {
-        lower.b.assign(v, 0);
-    }
-    lower.statements(&probe.body)?;
-    if !lower.b.is_ended() {
-        lower.b.jump(done);
+    let entries: Vec<BlockId> = handlers.iter().map(|_| lower.b.block()).collect();
+    sink.choose(&mut lower.b, &entries, lower.instance, done);
+    let (known, instance) = (lower.known.clone(), lower.instance);
+    for (probe, entry) in handlers.iter().zip(entries) {
+        lower.b.switch_to(entry);
+        lower.known = known.clone();
+        lower.instance = instance;
+        lower.handler(probe)?;
     }
     lower.b.switch_to(done);
     lower.b.exit(0);
     Ok(Lowered {
+        layouts: lower.records.iter().map(|r| r.layout.clone()).collect(),
         function: lower.b.finish(),
-        layouts: probe.records().map(|r| r.layout.clone()).collect(),
     })
 }
 
@@ -73,14 +73,49 @@ struct Lower<'a> {
     known: Known,
     /// Leaves the program.
     done: BlockId,
-    /// The number of the event, where it is looked up.
-    selected: Option<Vreg>,
-    /// All that the probe may write, in source order.
+    /// Which of the events it is that the program serves, once that was asked.
+    instance: Option<Vreg>,
+    /// All that the handlers may write, in source order.
     records: Vec<&'a Record>,
 }
 
 impl Lower<'_> {
-    /// Looks up the number of the event that this is; leaves where it is not wanted.
+    /// One handler, from its predicate to its end.
+    fn handler(&mut self, probe: &CheckedProbe) -> Result<(), Error> {
+        if self.instance.is_none() {
+            self.select(probe.selector.as_ref())?;
+        }
+        if let Some(predicate) = &probe.predicate {
+            let body = self.b.block();
+            self.condition(predicate, body, self.done)?;
+            self.b.switch_to(body);
+        }
+        self.variables = probe.variables.iter().map(|_| self.b.vreg()).collect();
+        for v in self.variables.clone() {
+            self.b.assign(v, 0);
+        }
+        self.statements(&probe.body)?;
+        if !self.b.is_ended() {
+            self.b.jump(self.done);
+        }
+        Ok(())
+    }
+
+    /// Finds out which of the events it is that the program serves.
+    fn find_instance(&mut self, selector: Option<&Expr>) -> Result<(), Error> {
+        match self.context.number {
+            EventNumber::Constant(_) => self.instance = Some(self.b.constant(0)),
+            EventNumber::Cookie { .. } => {
+                let context = self.b.context();
+                let cookie = self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()]);
+                self.instance = Some(cookie);
+            }
+            EventNumber::Selected { .. } => self.select(selector)?,
+        }
+        Ok(())
+    }
+
+    /// Looks up which of a set's events this is; leaves where it is not wanted.
     fn select(&mut self, selector: Option<&Expr>) -> Result<(), Error> {
         let (Some(value), Some(selector)) = (selector, self.context.selector.as_ref()) else {
             return Ok(());
@@ -95,7 +130,7 @@ impl Lower<'_> {
         self.b.branch_if(Condition::Equal, found, 0, self.done);
         let number = self.b.load(Width::B2, found, 0);
         self.b.branch_if(Condition::Equal, number, 0, self.done);
-        self.selected = Some(number);
+        self.instance = Some(self.b.sub(number, 1));
         Ok(())
     }
 
@@ -142,6 +177,13 @@ impl Lower<'_> {
                 self.b.switch_to(join);
             }
             StatementKind::Record(record) => self.record(record, statement.span)?,
+            StatementKind::Act(action) => {
+                let acted = self.sink.act(&mut self.b, action);
+                acted.map_err(|reason| Error::Sink {
+                    reason,
+                    span: statement.span,
+                })?;
+            }
             StatementKind::Return => self.b.jump(self.done),
         }
         Ok(())

@@ -81,7 +81,7 @@ impl Lower<'_> {
         }
         let reservation = self
             .sink
-            .reserve(&mut self.b, number, size, refused)
+            .reserve(&mut self.b, number, size, &record.to, refused)
             .map_err(|reason| Error::Sink { reason, span })?;
         let to = reservation.record;
         self.identity(identity, to);
@@ -102,11 +102,18 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn nth(&mut self, number: Vreg, index: usize) -> Operand {
-        if index == 0 {
-            number.into()
+    /// The number of the `index`th record of an instance.
+    fn nth(&mut self, instance: Vreg, first: u16, stride: u16, index: usize) -> Operand {
+        let first = i64::from(first) + index as i64;
+        let base = if stride == 1 {
+            instance
         } else {
-            self.b.add(number, index as i64).into()
+            self.b.mul(instance, i64::from(stride))
+        };
+        if first == 0 {
+            base.into()
+        } else {
+            self.b.add(base, first).into()
         }
     }
 
@@ -119,13 +126,15 @@ impl Lower<'_> {
             .unwrap_or(0);
         match self.context.number {
             EventNumber::Constant(number) => Operand::Imm(i64::from(number) + index as i64),
-            EventNumber::Cookie => {
-                let context = self.b.context();
-                let cookie = self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()]);
-                self.nth(cookie, index)
+            EventNumber::Cookie { first, stride } => {
+                let instance = self.instance.unwrap_or_else(|| {
+                    let context = self.b.context();
+                    self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()])
+                });
+                self.nth(instance, first, stride, index)
             }
-            EventNumber::Selected => match self.selected {
-                Some(number) => self.nth(number, index),
+            EventNumber::Selected { first, stride } => match self.instance {
+                Some(instance) => self.nth(instance, first, stride, index),
                 None => Operand::Imm(0),
             },
         }

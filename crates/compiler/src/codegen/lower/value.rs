@@ -79,6 +79,13 @@ impl Lower<'_> {
                 let value = self.value(value)?;
                 Ok(self.b.extend(value, width(*size, expr)?, *signed))
             }
+            ExprKind::Parameter(name) => {
+                let value = self.sink.parameter(&mut self.b, name);
+                value.map_err(|reason| Error::Sink {
+                    reason,
+                    span: expr.span,
+                })
+            }
             ExprKind::Variable(id) => self
                 .variables
                 .get(id.0 as usize)
