@@ -19,13 +19,13 @@ use vm_tests::protocol::{Reply, Request, Stream};
 
 use machine::{Engine, Happening, Hardware, Machine};
 
-mod apt;
-mod cache;
+pub(crate) mod apt;
+pub(crate) mod cache;
 mod cpio;
 mod initramfs;
 pub(crate) mod kernel;
 pub(crate) mod machine;
-mod mirror;
+pub(crate) mod mirror;
 mod module;
 mod qmp;
 mod root;

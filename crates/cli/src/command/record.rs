@@ -36,6 +36,7 @@ Examples:
   kestrel record -e 'sched:*,irq:*' -a --duration 5       everybody, for five seconds
   kestrel record -e 'syscalls:sys_enter_openat { record(str(args.filename)) }' -p 1234
   kestrel record -e 'kprobe:vfs_read /arg2 > 4096/' -g    large reads, with call stacks
+  kestrel record --table flight --duration 10             the tables of a file, or one that comes with Kestrel
   kestrel record -e 'sched:*' --overwrite -o last.trace   keep the newest until Ctrl-C
 
 What is lost because a ring was full is counted and said; `kestrel report` and `kestrel print` show what was recorded.";
@@ -64,8 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         Mode::Stream
     };
-    let request = selection::request(selection, held.as_ref(), mode);
-    let plan = selection::plan(selection, &request, &catalog)?;
+    let plan = selection::plan(selection, held.as_ref(), mode, &catalog)?;
     if selection::show(selection, &plan)? {
         return Ok(Exit::Done);
     }

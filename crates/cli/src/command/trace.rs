@@ -52,8 +52,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         selection::hold(selection)?
     };
-    let request = selection::request(selection, held.as_ref(), Mode::Stream);
-    let plan = selection::plan(selection, &request, &catalog)?;
+    let plan = selection::plan(selection, held.as_ref(), Mode::Stream, &catalog)?;
     if selection::show(selection, &plan)? {
         return Ok(Exit::Done);
     }

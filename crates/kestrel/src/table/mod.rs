@@ -122,6 +122,27 @@ impl TableFile {
         Ok(())
     }
 
+    /// Gives a parameter another value to start with.
+    ///
+    /// # Errors
+    /// When there is no such parameter, or the text is no value of its type.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let known: Vec<String> = self.parameters.iter().map(|p| p.name.clone()).collect();
+        let found = self.parameters.iter_mut().find(|p| p.name == name);
+        let parameter = found.ok_or_else(|| Error::Unsupported {
+            what: format!("parameter `{name}` of {}", self.name),
+            why: match known.is_empty() {
+                true => "the file has no parameters".to_owned(),
+                false => format!("the file has {}", known.join(", ")),
+            },
+        })?;
+        parameter.value = parameter.parse(value).map_err(|diagnostics| Error::Program {
+            source_text: value.to_owned(),
+            diagnostics,
+        })?;
+        Ok(())
+    }
+
     /// The error for a table that the file does not have.
     pub(crate) fn no_table(&self, name: &str) -> Error {
         Error::NoSuchTable {

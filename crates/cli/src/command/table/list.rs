@@ -17,6 +17,9 @@ pub(crate) struct Options {
     /// The session, where there are several
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
+    /// The table files that come with Kestrel, instead of a session's tables
+    #[arg(long, conflicts_with = "session")]
+    shipped: bool,
     /// How to show them
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -24,6 +27,9 @@ pub(crate) struct Options {
 
 /// Lists.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    if options.shipped {
+        return super::files::shipped(options.format);
+    }
     let store = Store::open(&Host::default())?;
     let session = store.session(options.session.as_deref())?;
     let tables = session.tables();

@@ -1,5 +1,6 @@
 //! `kestrel table`: the tables of files and of sessions; one file and one row per verb.
 
+mod files;
 pub(super) mod list;
 mod load;
 mod unload;
@@ -11,7 +12,11 @@ use clap::Subcommand;
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Show the tables of a session
+    /// Say whether a table file is right, and whether this kernel has its events
+    Check(files::Checked),
+    /// Show the tables of a file on this kernel: event by event, its handler and its class
+    Show(files::ShowOptions),
+    /// List the tables of a session, or the table files that come with Kestrel
     List(list::Options),
     /// Make a table of a session the active one
     Use(r#use::Options),
@@ -24,6 +29,8 @@ pub(crate) enum Command {
 /// Carries out a verb.
 pub(crate) fn run(command: &Command) -> Result<Exit, Failure> {
     match command {
+        Command::Check(options) => files::check(options),
+        Command::Show(options) => files::show(options),
         Command::List(options) => list::run(options),
         Command::Use(options) => r#use::run(options),
         Command::Load(options) => load::run(options),
