@@ -3,7 +3,7 @@
 use crate::exit::{Exit, Failure};
 use crate::style;
 use clap::{Args, ValueEnum};
-use kestrel::buffer::layout::Mode;
+use kestrel::buffer::layout::{MIN_BYTES, Mode};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::process::Held;
 use kestrel::plan::{Plan, Request};
@@ -18,7 +18,13 @@ use std::time::Duration;
 pub(crate) struct Selection {
     /// An event, e.g. 'sched:sched_switch', 'kprobe:vfs_read /pid == 42/ { record(arg2) }'; may be repeated
     /// (or several with commas between them)
-    #[arg(short, long = "event", value_name = "EVENT", required_unless_present = "table", conflicts_with = "table")]
+    #[arg(
+        short,
+        long = "event",
+        value_name = "EVENT",
+        required_unless_present = "table",
+        conflicts_with = "table"
+    )]
     events: Vec<String>,
     /// Events, handlers and buffers of a table file, or of one that comes with Kestrel (`kestrel table list --shipped`): its first table is
     /// active
@@ -214,6 +220,12 @@ pub(crate) fn plan(
             format!("cannot trace process {pid}: there is no such process"),
         )
         .hint("`pgrep NAME` gives the numbers of running processes"));
+    }
+    if selection.buffer_size.is_some_and(|size| size < MIN_BYTES) {
+        eprintln!(
+            "a ring takes at least {} per CPU: --buffer-size is rounded up",
+            style::bytes(MIN_BYTES)
+        );
     }
     if let Some(name) = &selection.table {
         return table(selection, name, target(selection, held), mode, catalog);
