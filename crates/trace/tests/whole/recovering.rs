@@ -16,7 +16,7 @@ use std::path::Path;
 type Page = packet::Page;
 
 fn description(info: &TraceInfo) -> Vec<Page> {
-    metadata_pages(&metadata::text(info).unwrap(), info.uuid)
+    metadata_pages(&metadata::text(info).unwrap(), info.uuid, 0)
 }
 
 /// Pages in an order that says nothing, among zeros and pages that only look like ours.
