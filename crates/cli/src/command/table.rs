@@ -220,7 +220,11 @@ fn text(
     let parent = parent.map_or_else(String::new, |parent| format!(", from {parent}"));
     let handled = rows.iter().filter(|row| row.handler.is_some()).count();
     let masked = rows.len() - handled;
-    writeln!(out, "\ntable {name}{parent}: {handled} events, {masked} masked here only")?;
+    let masked = match masked {
+        0 => String::new(),
+        n => format!(", {n} masked that other tables have"),
+    };
+    writeln!(out, "\ntable {name}{parent}: {handled} events{masked}")?;
     for row in rows {
         let event = match row.kind {
             "tracepoint" => row.event.clone(),

@@ -138,7 +138,8 @@ fn into_slot(
     let checked = match without_set(resolved, &candidates, &mut globals) {
         Ok(checked) => checked,
         Err(refused) => {
-            work.wrong(refused.why);
+            drop(candidates);
+            work.refused(own[refused.candidate], cells, refused.why);
             return Ok(None);
         }
     };
