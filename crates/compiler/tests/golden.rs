@@ -81,6 +81,11 @@ fn syntax() {
 }
 
 #[test]
+fn table_files() {
+    golden("table_files.txt", parse);
+}
+
+#[test]
 fn syntax_errors() {
     golden("syntax_errors.txt", parse);
 }

@@ -93,6 +93,72 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// There is no such session, or none at all.
+    #[error("{}", no_session(.wanted.as_deref(), .names))]
+    NoSession {
+        /// As typed.
+        wanted: Option<String>,
+        /// Those there are.
+        names: Vec<String>,
+    },
+    /// It was not said which of several sessions is meant.
+    #[error("there are {} sessions: {}; say which one is meant", .names.len(), .names.join(", "))]
+    WhichSession {
+        /// Those there are.
+        names: Vec<String>,
+    },
+    /// A session of this name runs already.
+    #[error("a session {name} runs already")]
+    SessionExists {
+        /// Its name.
+        name: String,
+    },
+    /// A name cannot be used.
+    #[error("`{name}` cannot be the name of a {what}: it should be {shape}")]
+    Name {
+        /// What it should name.
+        what: &'static str,
+        /// As typed.
+        name: String,
+        /// What names look like.
+        shape: &'static str,
+    },
+    /// What a session's pins hold is not what this Kestrel understands.
+    #[error("cannot read the session {session}: {why}")]
+    State {
+        /// Its name.
+        session: String,
+        /// Why not.
+        why: String,
+    },
+    /// Another command is changing the session.
+    #[error("another command has been changing the session {session} for {seconds} s")]
+    Busy {
+        /// Its name.
+        session: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// Where sessions are kept belongs to somebody else.
+    #[error("{path} belongs to user {owner} and has mode {mode:o}: sessions are kept only in a directory of root's own")]
+    Foreign {
+        /// The directory.
+        path: String,
+        /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A table cannot be changed now.
+    #[error("cannot {action} the table {table}: {why}")]
+    TableInUse {
+        /// What was attempted.
+        action: &'static str,
+        /// On which table.
+        table: String,
+        /// Why not.
+        why: String,
+    },
     /// Input or output outside the kernel failed.
     #[error("cannot {action} {subject}: {error}")]
     Io {
@@ -103,6 +169,14 @@ pub enum Error {
         /// The system's answer.
         error: std::io::Error,
     },
+}
+
+fn no_session(wanted: Option<&str>, names: &[String]) -> String {
+    match (wanted, names) {
+        (None, _) => "no session runs".to_owned(),
+        (Some(wanted), []) => format!("no session {wanted} runs, nor any other"),
+        (Some(wanted), names) => format!("no session {wanted} runs; there is {}", names.join(", ")),
+    }
 }
 
 fn near_text(near: &[String]) -> String {

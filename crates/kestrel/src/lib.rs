@@ -3,10 +3,12 @@
 
 pub mod buffer;
 pub mod catalog;
+pub mod dump;
 mod error;
 pub mod live;
 pub mod plan;
 pub mod record;
+pub mod recover;
 mod review;
 pub mod session;
 pub mod table;

@@ -23,6 +23,8 @@ pub type Progress = Box<dyn FnMut(u64, u64)>;
 pub(crate) struct Review {
     /// Records by buffer, event number and CPU.
     pub recorded: BTreeMap<(u32, u16, u32), u64>,
+    /// Times of the first and the last record, ns.
+    pub span: Option<(u64, u64)>,
     /// The kernel's names of the addresses.
     pub symbols: Symbols,
     /// Names of the threads.
@@ -45,12 +47,15 @@ pub(crate) fn review(
     let symbolic = shows_addresses(classes);
     let mut recorded: BTreeMap<(u32, u16, u32), u64> = BTreeMap::new();
     let mut addresses = HashSet::new();
+    let mut span = None;
     let mut learner = Learner::default();
     let mut tasks = HashSet::new();
     while let Some((buffer, record)) = reader.next_in()? {
         *recorded
             .entry((buffer, record.event.id.0, record.cpu))
             .or_default() += 1;
+        let (first, _) = span.unwrap_or((record.time_ns, 0));
+        span = Some((first, record.time_ns));
         if symbolic {
             symbol::addresses(&record, &mut addresses);
         }
@@ -71,6 +76,7 @@ pub(crate) fn review(
     };
     Ok(Review {
         recorded,
+        span,
         symbols,
         processes,
     })

@@ -4,6 +4,7 @@ mod doctor;
 mod list;
 mod print;
 mod record;
+mod recover;
 mod report;
 mod table;
 mod trace;
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     /// Check and show event mask tables: files, and those that come with Kestrel
     #[command(subcommand)]
     Table(table::Verb),
+    /// Take the buffers of sessions out of an image of a machine's memory
+    Recover(recover::Options),
     /// Show what works on this machine, what does not, and why
     Doctor(doctor::Options),
 }
@@ -44,6 +47,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Table(verb) => table::run(&verb),
+        Command::Recover(options) => recover::run(&options),
         Command::Doctor(options) => doctor::run(&options),
     }
 }

@@ -11,7 +11,6 @@ use kestrel_trace::layout::Base;
 use std::sync::Arc;
 
 /// What a table file declares: three tables, two buffers, parameters, and an agent may be told.
-#[allow(clippy::needless_update, reason = "what else globals hold does not matter here")]
 pub(crate) fn session() -> Globals {
     let (script, found) = parse_script(
         "param threshold = 10ms; param loud = false; param mask = 0xffffffffffffffff; param least = -5",
@@ -19,13 +18,12 @@ pub(crate) fn session() -> Globals {
     assert!(found.is_empty());
     let (parameters, found) = parameters(&script.items);
     assert!(found.is_empty());
-    Globals {
-        tables: ["normal", "detail", "oom"].map(str::to_owned).into(),
-        buffers: ["main", "target"].map(str::to_owned).into(),
-        parameters,
-        messages: true,
-        ..Globals::default()
-    }
+    let mut globals = Globals::default();
+    globals.tables.extend(["normal", "detail", "oom"].map(str::to_owned));
+    globals.buffers.extend(["main", "target"].map(str::to_owned));
+    globals.parameters.extend(parameters);
+    globals.messages = true;
+    globals
 }
 
 /// Types that events speak of.

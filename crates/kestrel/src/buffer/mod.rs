@@ -1,9 +1,10 @@
-//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer and their reader, one file each.
+//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their reader and their copier, one file each.
 
 pub mod emit;
 pub mod layout;
 pub mod memory;
 pub mod ring;
+pub mod snapshot;
 
 use crate::error::Result;
 use emit::map_name;

@@ -9,6 +9,7 @@
 )]
 
 mod kernel;
+mod tables;
 #[allow(dead_code, reason = "of the ring's bench this needs the reader alone")]
 #[path = "../ring/support.rs"]
 mod support;

@@ -4,5 +4,6 @@
 mod gate;
 mod nesting;
 mod reader;
+mod snapshot;
 mod support;
 mod writer;

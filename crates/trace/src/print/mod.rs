@@ -52,6 +52,12 @@ pub fn all<R: Read>(
     Ok(records)
 }
 
+/// A time, ns since 1970, as text: RFC 3339, to the nanosecond.
+pub fn wall_time(ns: u64) -> String {
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_nanos(ns);
+    humantime::format_rfc3339_nanos(time).to_string()
+}
+
 /// Appends a value as text people read; a stack as its frames with `<-` between them.
 pub fn value(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     match value {

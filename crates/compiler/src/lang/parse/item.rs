@@ -38,9 +38,14 @@ impl Parser<'_> {
         let after = self.after_word();
         match self.token.kind {
             Kind::Word("config") if after == Some('=') => self.config(),
-            Kind::Word("buffer") if after.is_some_and(is_name) => self.buffer().map(Item::Buffer),
-            Kind::Word("table") if after.is_some_and(is_name) => self.table().map(Item::Table),
-            Kind::Word("param") if after.is_some_and(is_name) => self.param(),
+            // Without a name they are nothing else, either.
+            Kind::Word("buffer") if after.is_some_and(|c| is_name(c) || c == '{') => {
+                self.buffer().map(Item::Buffer)
+            }
+            Kind::Word("table") if after.is_some_and(|c| is_name(c) || c == '{') => {
+                self.table().map(Item::Table)
+            }
+            Kind::Word("param") if after.is_some_and(|c| is_name(c) || c == '=') => self.param(),
             Kind::Word(word @ ("struct" | "union" | "enum" | "import" | "macro" | "fn" | "subprog"))
                 if after.is_some_and(is_name) || word == "import" =>
             {
@@ -58,6 +63,12 @@ impl Parser<'_> {
         rest.skip_blank(&mut Vec::new());
         let next = rest.rest().chars().next()?;
         (adjacent.is_whitespace() || adjacent == '=').then_some(next)
+    }
+
+    /// Whether what stands here can only stand at the top of a text.
+    fn begins_item(&self) -> bool {
+        matches!(self.token.kind, Kind::Word("table" | "buffer" | "param"))
+            && self.after_word().is_some_and(is_name)
     }
 
     /// Goes on after the block that follows, or after the line.
@@ -135,6 +146,12 @@ impl Parser<'_> {
                 break;
             }
             if self.eat("}") {
+                break;
+            }
+            if self.begins_item() {
+                let next = self.token.span;
+                let message = "this table is not closed by \"}\"";
+                self.error(Diagnostic::error(opening, message).label(next, "before this begins"));
                 break;
             }
             let start = self.start();
