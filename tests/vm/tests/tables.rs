@@ -30,8 +30,21 @@ fn every_shipped_table_file_is_right_here() {
 #[test]
 fn classes_count_what_this_kernel_has() {
     let all = kestrel(&["list", "--classes"]).success();
-    for class in ["process", "memory", "hardware", "syscall", "io", "network", "timer", "ipc", "exception"] {
-        let line = all.lines().find(|l| l.starts_with(&format!("class:{class} "))).unwrap();
+    for class in [
+        "process",
+        "memory",
+        "hardware",
+        "syscall",
+        "io",
+        "network",
+        "timer",
+        "ipc",
+        "exception",
+    ] {
+        let line = all
+            .lines()
+            .find(|l| l.starts_with(&format!("class:{class} ")))
+            .unwrap();
         let events: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
         assert!(events > 0, "{line}");
         let names = kestrel(&["list", "--classes", "-v", class]).success();
@@ -84,7 +97,12 @@ fn a_table_says_what_an_event_means() {
     assert!(counts.explain(own.len(), 500), "{}: {counts:?}", own.len());
     assert!(own.iter().all(|r| r.number("number") == 2));
     assert!(!records.iter().any(|r| r.event == "syscalls:sys_enter_exit_group"));
-    assert!(records.iter().any(|r| r.event.starts_with("syscalls:sys_enter_m")), "mmap, mprotect");
+    assert!(
+        records
+            .iter()
+            .any(|r| r.event.starts_with("syscalls:sys_enter_m")),
+        "mmap, mprotect"
+    );
 }
 
 #[test]
@@ -95,18 +113,31 @@ fn show_prints_event_handler_and_class() {
         let found = text.lines().find(|l| l.split_whitespace().next() == Some(event));
         found.unwrap_or_else(|| panic!("no {event} in {text}")).to_owned()
     };
-    assert!(line(&first, "syscalls:sys_enter_getppid").ends_with("syscall    { record(number = 1) }"), "{first}");
+    assert!(
+        line(&first, "syscalls:sys_enter_getppid").ends_with("syscall    { record(number = 1) }"),
+        "{first}"
+    );
     assert!(line(&first, "kprobe:vfs_open").ends_with("-          { record() }"));
-    assert!(!first.contains("sys_enter_getuid "), "masked everywhere: not there");
+    assert!(
+        !first.contains("sys_enter_getuid "),
+        "masked everywhere: not there"
+    );
     let second = kestrel(&["table", "show", &path, "--table", "second"]).success();
     assert!(line(&second, "syscalls:sys_enter_close").ends_with("masked"));
 }
 
 #[test]
 fn a_whole_class_is_recorded() {
-    let path = write("class", "table all { class:process, class:syscall, class:memory { record() } }");
+    let path = write(
+        "class",
+        "table all { class:process, class:syscall, class:memory { record() } }",
+    );
     let (records, _) = record_command(&["--table", &path], &["sh", "-c", "calls getppid 10; true"]);
-    for event in ["sched:sched_process_exec", "sched:sched_process_exit", "syscalls:sys_enter_getppid"] {
+    for event in [
+        "sched:sched_process_exec",
+        "sched:sched_process_exit",
+        "syscalls:sys_enter_getppid",
+    ] {
         assert!(records.iter().any(|r| r.event == event), "no {event}");
     }
     assert!(records.iter().any(|r| r.event.starts_with("kmem:")));
@@ -114,12 +145,29 @@ fn a_whole_class_is_recorded() {
 
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
-    let path = write("wrong", "table a { sched:sched_switch { record(args.bogus) }\n  sched:nothing { record() } }");
+    let path = write(
+        "wrong",
+        "table a { sched:sched_switch { record(args.bogus) }\n  sched:nothing { record() } }",
+    );
     let run = kestrel(&["table", "check", &path]);
     assert_eq!(run.code, Some(2), "{}", run.out);
-    assert!(run.err.contains(&format!("{path}:1:43: error: sched:sched_switch has no field \"bogus\"")), "{}", run.err);
-    assert!(run.err.contains(&format!("{path}:2:3: error: this kernel has no tracepoint")), "{}", run.err);
+    assert!(
+        run.err.contains(&format!(
+            "{path}:1:43: error: sched:sched_switch has no field \"bogus\""
+        )),
+        "{}",
+        run.err
+    );
+    assert!(
+        run.err
+            .contains(&format!("{path}:2:3: error: this kernel has no tracepoint")),
+        "{}",
+        run.err
+    );
     let run = kestrel(&["record", "--table", &path, "-a", "--duration", "1"]);
     assert_eq!(run.code, Some(2));
-    assert!(shell("test ! -e kestrel.trace").code == Some(0), "nothing was begun");
+    assert!(
+        shell("test ! -e kestrel.trace").code == Some(0),
+        "nothing was begun"
+    );
 }

@@ -26,7 +26,9 @@ pub(crate) enum Verb {
 
 /// Options of `table check`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  kestrel table check my.kst\n  kestrel table check flight      one that comes with Kestrel")]
+#[command(
+    after_help = "Examples:\n  kestrel table check my.kst\n  kestrel table check flight      one that comes with Kestrel"
+)]
 pub(crate) struct Checked {
     /// Table files, or names of shipped ones
     #[arg(value_name = "FILE", required = true)]
@@ -106,7 +108,11 @@ fn check_one(options: &Checked, name: &str, catalog: &Catalog) -> Result<(), Fai
     if options.syntax {
         warn(&file, file.warnings.iter());
         if !options.quiet {
-            writeln!(out, "{name}: {} read; its events were not looked for", tables(&file))?;
+            writeln!(
+                out,
+                "{name}: {} read; its events were not looked for",
+                tables(&file)
+            )?;
         }
         return Ok(());
     }
@@ -197,10 +203,20 @@ fn buffers(out: &mut Vec<u8>, file: &TableFile) -> std::io::Result<()> {
             Mode::Overwrite => "overwrite",
             Mode::Stream => "stream",
         };
-        writeln!(out, "buffer {}: {} per CPU, {mode}", buffer.name, bytes(buffer.bytes))?;
+        writeln!(
+            out,
+            "buffer {}: {} per CPU, {mode}",
+            buffer.name,
+            bytes(buffer.bytes)
+        )?;
     }
     for parameter in &file.parameters {
-        writeln!(out, "param {} = {}", parameter.name, parameter.value.cast_signed())?;
+        writeln!(
+            out,
+            "param {} = {}",
+            parameter.name,
+            parameter.value.cast_signed()
+        )?;
     }
     Ok(())
 }

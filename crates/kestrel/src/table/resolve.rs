@@ -273,7 +273,10 @@ impl<'a> Work<'a> {
     /// Reports why a handler does not hold for an event that a row names: at that row, if another has the same handler.
     pub(super) fn refused(&mut self, handler: usize, cells: &[Option<Cell>], mut why: Vec<Diagnostic>) {
         let first = behind(&self.file.text, &self.handlers[handler]).0;
-        let mut mine = cells.iter().flatten().filter(|cell| cell.handler == handler && cell.named);
+        let mut mine = cells
+            .iter()
+            .flatten()
+            .filter(|cell| cell.handler == handler && cell.named);
         if let Some(cell) = mine.next() {
             let moved = |span: &mut Span| {
                 span.start = (span.start + cell.start).saturating_sub(first);
@@ -281,7 +284,10 @@ impl<'a> Work<'a> {
             };
             for diagnostic in &mut why {
                 moved(&mut diagnostic.span);
-                diagnostic.labels.iter_mut().for_each(|label| moved(&mut label.span));
+                diagnostic
+                    .labels
+                    .iter_mut()
+                    .for_each(|label| moved(&mut label.span));
             }
         }
         self.wrong(why);
@@ -322,7 +328,10 @@ impl<'a> Work<'a> {
             });
         }
         self.warnings.extend(self.file.warnings.iter().cloned());
-        let remarks = self.remarks.into_iter().map(|(diagnostic, events)| gather(diagnostic, &events));
+        let remarks = self
+            .remarks
+            .into_iter()
+            .map(|(diagnostic, events)| gather(diagnostic, &events));
         self.warnings.extend(remarks);
         self.warnings.sort_by_key(|d| d.span.start);
         let text = self.file.text.to_string();
@@ -348,8 +357,13 @@ const LEFT_OUT: &str = "left out";
 
 /// Predicate and block of a row: what stands behind its events, and where.
 fn behind<'t>(text: &'t str, probe: &Probe) -> (u32, &'t str) {
-    let start = probe.events.last().map_or(probe.span.start, |event| event.span.end);
-    let rest = text.get(start as usize..probe.span.end as usize).unwrap_or_default();
+    let start = probe
+        .events
+        .last()
+        .map_or(probe.span.start, |event| event.span.end);
+    let rest = text
+        .get(start as usize..probe.span.end as usize)
+        .unwrap_or_default();
     let apart = |c: char| c == ',' || c == ';' || c.is_whitespace();
     let trimmed = rest.trim_start_matches(apart);
     let start = start + (rest.len() - trimmed.len()) as u32;
@@ -409,7 +423,9 @@ fn note(
 /// A message without the names in it: what is the same about many events.
 fn kind_of(message: &str, names: &[String]) -> String {
     let bare: String = message.split('"').step_by(2).collect();
-    names.iter().fold(bare, |bare, name| bare.replace(name.as_str(), ""))
+    names
+        .iter()
+        .fold(bare, |bare, name| bare.replace(name.as_str(), ""))
 }
 
 /// Events that a warning lists by name.

@@ -23,7 +23,10 @@ const FUNCTIONS: &[&str] = &["vfs_open", "vfs_read", "vfs_readv", "vfs_write"];
 fn format(name: &str, id: usize) -> String {
     let mut text = format!("name: {name}\nID: {id}\nformat:\n");
     let mut field = |ty: &str, name: &str, offset: u32, size: u32| {
-        let _ = writeln!(text, "\tfield:{ty} {name};\toffset:{offset};\tsize:{size};\tsigned:0;");
+        let _ = writeln!(
+            text,
+            "\tfield:{ty} {name};\toffset:{offset};\tsize:{size};\tsigned:0;"
+        );
     };
     field("unsigned short", "common_type", 0, 2);
     field("unsigned char", "common_flags", 2, 1);
@@ -45,13 +48,24 @@ pub fn build(root: &Path, more: &[String]) -> Catalog {
     };
     let tracing = "sys/kernel/tracing";
     let mut available = String::new();
-    for (id, event) in EVENTS.iter().copied().chain(more.iter().map(String::as_str)).enumerate() {
+    for (id, event) in EVENTS
+        .iter()
+        .copied()
+        .chain(more.iter().map(String::as_str))
+        .enumerate()
+    {
         let (group, name) = event.split_once(':').unwrap();
         let _ = writeln!(available, "{event}");
-        put(&format!("{tracing}/events/{group}/{name}/format"), &format(name, id + 1));
+        put(
+            &format!("{tracing}/events/{group}/{name}/format"),
+            &format(name, id + 1),
+        );
     }
     put(&format!("{tracing}/available_events"), &available);
-    put(&format!("{tracing}/available_filter_functions"), &FUNCTIONS.join("\n"));
+    put(
+        &format!("{tracing}/available_filter_functions"),
+        &FUNCTIONS.join("\n"),
+    );
     put("sys/bus/event_source/devices/kprobe/type", "8\n");
     Catalog::new(Host::new(root))
 }
@@ -60,7 +74,11 @@ pub fn build(root: &Path, more: &[String]) -> Catalog {
 pub fn plan(text: &str) -> Result<Plan, Error> {
     let tree = tempfile::tempdir().unwrap();
     let catalog = build(tree.path(), &[]);
-    resolve(&TableFile::parse(text, "test.kst")?, &catalog, &Options::default())
+    resolve(
+        &TableFile::parse(text, "test.kst")?,
+        &catalog,
+        &Options::default(),
+    )
 }
 
 /// A plan of a text that must be right.
@@ -90,7 +108,10 @@ pub fn said(error: &Error) -> String {
 
 /// The hook that serves an event: there is at most one.
 pub fn hook_of<'p>(plan: &'p Plan, event: &str) -> Option<&'p Hook> {
-    let mut hooks = plan.hooks.iter().filter(|h| h.instances.iter().any(|i| i.name == event));
+    let mut hooks = plan
+        .hooks
+        .iter()
+        .filter(|h| h.instances.iter().any(|i| i.name == event));
     let first = hooks.next();
     assert!(hooks.next().is_none(), "{event} has two hooks");
     first
@@ -108,5 +129,7 @@ pub fn handlers(plan: &Plan, event: &str) -> Vec<(u32, String)> {
 }
 
 pub fn is_functions(hook: &Hook) -> bool {
-    hook.ways.iter().all(|w| w.attachment == Attachment::Functions { at_return: false })
+    hook.ways
+        .iter()
+        .all(|w| w.attachment == Attachment::Functions { at_return: false })
 }

@@ -14,7 +14,10 @@ fn later_lines_replace_earlier_ones_and_empty_blocks_mask() {
     );
     assert_eq!(handlers(&plan, "sched:sched_switch"), [row(1, "{ record() }")]);
     assert_eq!(handlers(&plan, "sched:sched_wakeup"), [row(1, "{ record(pid) }")]);
-    assert!(hook_of(&plan, "sched:sched_waking").is_none(), "masked everywhere");
+    assert!(
+        hook_of(&plan, "sched:sched_waking").is_none(),
+        "masked everywhere"
+    );
     assert!(hook_of(&plan, "kmem:kfree").is_none());
 }
 
@@ -31,11 +34,22 @@ fn children_start_from_their_parents_rows() {
         table grandchild : child { sched:sched_switch /pid > 1/ { record(comm) } }";
     let plan = right(text);
     let switch = handlers(&plan, "sched:sched_switch");
-    assert_eq!(switch, [row(1, "{ record() }"), row(3, "/pid > 1/ { record(comm) }")]);
+    assert_eq!(
+        switch,
+        [row(1, "{ record() }"), row(3, "/pid > 1/ { record(comm) }")]
+    );
     let wakeup = handlers(&plan, "sched:sched_wakeup");
-    let all = [row(1, "{ record() }"), row(2, "{ record() }"), row(3, "{ record() }")];
+    let all = [
+        row(1, "{ record() }"),
+        row(2, "{ record() }"),
+        row(3, "{ record() }"),
+    ];
     assert_eq!(wakeup, all);
-    assert_eq!(hook_of(&plan, "sched:sched_wakeup").unwrap().rows.len(), 1, "one handler, three tables");
+    assert_eq!(
+        hook_of(&plan, "sched:sched_wakeup").unwrap().rows.len(),
+        1,
+        "one handler, three tables"
+    );
     let free = handlers(&plan, "kmem:kfree");
     assert_eq!(free, [row(2, "{ record(pid) }"), row(3, "{ record(pid) }")]);
 }
@@ -49,7 +63,8 @@ fn the_order_of_tables_in_the_file_is_their_number_whoever_is_the_parent() {
 
 #[test]
 fn equal_handlers_are_one() {
-    let text = "table a { sched:sched_switch { record(pid) } }\ntable b { sched:sched_switch { record(pid) } }";
+    let text =
+        "table a { sched:sched_switch { record(pid) } }\ntable b { sched:sched_switch { record(pid) } }";
     let hook = right(text);
     let hook = hook_of(&hook, "sched:sched_switch").unwrap();
     assert_eq!((hook.rows.len(), &hook.rows[0].tables), (1, &vec![1, 2]));
@@ -70,7 +85,10 @@ fn sets_are_cut_where_their_handlers_differ() {
     assert_eq!(names(read), ["kprobe:vfs_read", "kprobe:vfs_readv"]);
     assert!(is_functions(open) && is_functions(read));
     assert_eq!(plan.hooks.len(), 2);
-    assert_eq!(handlers(&plan, "kprobe:vfs_read"), [row(1, "{ record(pid) }"), row(2, "{ record(comm) }")]);
+    assert_eq!(
+        handlers(&plan, "kprobe:vfs_read"),
+        [row(1, "{ record(pid) }"), row(2, "{ record(comm) }")]
+    );
     assert_eq!(read.records, 2);
 }
 
@@ -86,7 +104,10 @@ fn numbers_of_records_do_not_overlap() {
         }
     }
     assert_eq!(seen.len(), 2 + 2 * 3 + 3 * 2);
-    assert!(seen.iter().all(|id| u32::from(id.0) < plan.buffers[0].geometry.events));
+    assert!(
+        seen.iter()
+            .all(|id| u32::from(id.0) < plan.buffers[0].geometry.events)
+    );
 }
 
 #[test]
@@ -122,9 +143,15 @@ fn patterns_leave_out_what_cannot_be_and_names_insist() {
     assert_eq!(plan.warnings.len(), 1, "{:?}", plan.warnings);
     let (_, warning) = &plan.warnings[0];
     assert!(warning.message.contains("left out"), "{warning:?}");
-    assert!(warning.hints.iter().any(|h| h.contains("3 events")), "{warning:?}");
+    assert!(
+        warning.hints.iter().any(|h| h.contains("3 events")),
+        "{warning:?}"
+    );
     let said = wrong("table a { kmem:* { record(args.bytes) }  sched:sched_switch { record(args.bytes) } }");
-    assert!(said.contains("test.kst:1:75: error: sched:sched_switch has no field \"bytes\""), "{said}");
+    assert!(
+        said.contains("test.kst:1:75: error: sched:sched_switch has no field \"bytes\""),
+        "{said}"
+    );
 }
 
 #[test]
@@ -136,11 +163,21 @@ fn one_table_keeps_an_event_that_another_cannot_have() {
 #[test]
 fn names_must_be_there_and_patterns_may_match_nothing() {
     let said = wrong("table a { sched:sched_swich { record() } }");
-    assert!(said.starts_with("test.kst:1:11: error: this kernel has no tracepoint"), "{said}");
-    assert!(said.contains("did you mean tracepoint:sched:sched_switch"), "{said}");
+    assert!(
+        said.starts_with("test.kst:1:11: error: this kernel has no tracepoint"),
+        "{said}"
+    );
+    assert!(
+        said.contains("did you mean tracepoint:sched:sched_switch"),
+        "{said}"
+    );
     let plan = right("table a { nobody:* { record() }  sched:sched_switch { record() } }");
     assert_eq!(plan.hooks.len(), 1);
-    assert!(plan.warnings[0].1.message.contains("nobody:*"), "{:?}", plan.warnings);
+    assert!(
+        plan.warnings[0].1.message.contains("nobody:*"),
+        "{:?}",
+        plan.warnings
+    );
     // Masking what is not there is no mistake.
     right("table a { sched:sched_switch { record() }  sched:sched_bogus { } }");
     let said = wrong("table a { kprob:vfs_read { record() } }");
@@ -166,7 +203,11 @@ fn two_hundred_tables_of_fifteen_hundred_events() {
     let catalog = build(tree.path(), &more);
     let mut text = "table base { *:* { record() } }\n".to_owned();
     for n in 0..200 {
-        text += &format!("table t{n} : base {{ group{}:* {{ }}  group{}:* {{ record(pid) }} }}\n", n % 30, (n + 7) % 30);
+        text += &format!(
+            "table t{n} : base {{ group{}:* {{ }}  group{}:* {{ record(pid) }} }}\n",
+            n % 30,
+            (n + 7) % 30
+        );
     }
     let file = TableFile::parse(&text, "test.kst").unwrap();
     let plan = resolve(&file, &catalog, &Options::default()).unwrap();
@@ -182,7 +223,11 @@ fn two_hundred_tables_of_fifteen_hundred_events() {
 
 #[test]
 fn starting_with_another_table_makes_it_number_one() {
-    let mut file = TableFile::parse("table a { }\ntable b { sched:sched_switch { record() } }", "test.kst").unwrap();
+    let mut file = TableFile::parse(
+        "table a { }\ntable b { sched:sched_switch { record() } }",
+        "test.kst",
+    )
+    .unwrap();
     file.start_with("b").unwrap();
     let tree = tempfile::tempdir().unwrap();
     let plan = resolve(&file, &build(tree.path(), &[]), &Options::default()).unwrap();
