@@ -112,7 +112,9 @@ impl From<kestrel::Error> for Failure {
                     failure
                 }
             }
-            kestrel::Error::WrongShape { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::WrongShape { .. } | kestrel::Error::NotYet { .. } => {
+                Self::new(Exit::Usage, message)
+            }
             kestrel::Error::Unsupported { .. } | kestrel::Error::Types(_) => {
                 Self::new(Exit::Feature, message).hint("`kestrel doctor` shows what this kernel can do")
             }

@@ -82,6 +82,14 @@ pub enum Error {
         /// How such a name is written.
         shape: String,
     },
+    /// An event of a kind that the language knows and Kestrel does not have yet.
+    #[error("`{wanted}` is not yet supported: Kestrel has no events of the kind {kind} so far")]
+    NotYet {
+        /// As typed.
+        wanted: String,
+        /// The kind.
+        kind: &'static str,
+    },
     /// The verifier refused a program that was made from a text, on the last way tried.
     #[error(transparent)]
     Rejected(Box<crate::session::rejection::Rejection>),

@@ -83,7 +83,7 @@ impl Tried {
         let one = |candidate: &Candidate<'_>| {
             let guarded = way.guard.as_ref().map(|condition| {
                 let mut probe = candidate.probe.clone();
-                guard(&mut probe, condition);
+                guard(&mut probe, condition, &candidate.source);
                 probe
             });
             let probe = guarded.as_ref().unwrap_or(candidate.probe);
