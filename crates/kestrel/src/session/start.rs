@@ -2,12 +2,12 @@
 
 use super::control::Table;
 use super::pins::{self, Directory};
-use super::state::{EventState, HookState, ProgramState, RowState, State, apart};
+use super::state::{AttachmentState, EventState, HookState, ProgramState, RowState, State};
 use super::stay::PinnedSession;
 use super::store::Store;
-use super::{Attached, Detour, Session};
+use super::{Attached, Detour, LeftOut, Session};
 use crate::buffer::layout::Geometry;
-use crate::catalog::{Attachment, Catalog};
+use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::plan::{Hook, Plan};
 use kestrel_kernel::bpf::ProgramKind;
@@ -33,6 +33,8 @@ pub struct Started {
     pub session: PinnedSession,
     /// Events that are not seen in the best way planned.
     pub detours: Vec<Detour>,
+    /// Events that this kernel does not let be attached, and only a pattern named.
+    pub left_out: Vec<LeftOut>,
     /// Programs attached.
     pub programs: usize,
 }
@@ -81,6 +83,7 @@ impl Store {
             session: PinnedSession::open(place, name)?,
             programs: session.programs(),
             detours: session.detours,
+            left_out: session.left_out,
         })
     }
 }
@@ -110,7 +113,8 @@ fn describe(session: &Session, name: &str, plan: &Plan, origin: Origin<'_>) -> S
     let mut state = State::of_plan(name, plan, origin.file, now);
     state.uuid = session.info.uuid.to_string();
     state.command = origin.command.to_owned();
-    for (hook, attached) in plan.hooks.iter().zip(&session.hooks) {
+    for attached in &session.hooks {
+        let hook = &plan.hooks[attached.hook];
         state.hooks.push(hook_state(state.next_hook, hook, attached));
         state.next_hook += 1;
     }
@@ -139,10 +143,10 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
         number,
         kind: hook.kind.to_owned(),
         way: way.to_string(),
-        attached: fit(&way.attachment, attached.kind),
+        attached: AttachmentState::from(&way.attachment),
+        multi: attached.kind == ProgramKind::KprobeMulti,
         links: attached.links.each().len() as u32,
         events: events.collect(),
-        apart: apart(&way.context),
         programs: vec![ProgramState {
             slot: None,
             first: hook.first,
@@ -150,20 +154,6 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
             rows: rows.collect(),
         }],
     }
-}
-
-/// What must be the same for a program to be called from another's slot: the kernel compares type, expected attach type and target
-/// (`bpf_prog_map_compatible` in kernel/bpf/core.c).
-pub(super) fn fit(attachment: &Attachment, kind: ProgramKind) -> String {
-    let (program, attach, id) = kind.numbers();
-    let place = match attachment {
-        Attachment::Tracepoint { group, name } => format!("{group}:{name}"),
-        Attachment::RawTracepoint { name } | Attachment::TypedTracepoint { name, .. } => name.clone(),
-        Attachment::Functions { at_return: false } => "entry".to_owned(),
-        Attachment::Functions { at_return: true } => "return".to_owned(),
-        Attachment::Trampoline { function, .. } => function.clone(),
-    };
-    format!("{}/{}/{} {place}", program.0, attach.0, id.0)
 }
 
 impl Session {

@@ -4,8 +4,12 @@ use super::control::Table;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::error::{Error, Result};
 use crate::plan::{Hook, Plan};
-use kestrel_compiler::context::EventNumber;
+use crate::catalog::Attachment;
+use kestrel_bpf::btf::TypeId;
+use kestrel_compiler::check::globals::Parameter;
+use kestrel_compiler::check::tree::{Show, Type};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
+use kestrel_trace::layout::Base;
 use serde::{Deserialize, Serialize};
 
 /// The version of the state that this Kestrel writes and reads.
@@ -110,16 +114,85 @@ pub struct HookState {
     pub kind: String,
     /// How it is attached, for people.
     pub way: String,
-    /// What it is attached to, and by which type of program: what the handlers in its slots must agree with.
-    pub attached: String,
+    /// What it is attached to.
+    pub attached: AttachmentState,
+    /// Whether its functions share one link, which wants another type of program than a link for each.
+    pub multi: bool,
     /// Its pinned links.
     pub links: u32,
     /// Its events; where there are several, the program tells them apart by their places here.
     pub events: Vec<EventState>,
-    /// How.
-    pub apart: Apart,
     /// Programs: the first is the hook itself, the others stand in its slots.
     pub programs: Vec<ProgramState>,
+}
+
+/// What a hook is attached to: [`Attachment`] as the state spells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in Attachment")]
+pub enum AttachmentState {
+    #[default]
+    Nothing,
+    Tracepoint {
+        group: String,
+        name: String,
+    },
+    RawTracepoint {
+        name: String,
+    },
+    TypedTracepoint {
+        name: String,
+        id: u32,
+    },
+    Functions {
+        at_return: bool,
+    },
+    Trampoline {
+        function: String,
+        id: u32,
+        at_return: bool,
+    },
+}
+
+impl From<&Attachment> for AttachmentState {
+    fn from(attachment: &Attachment) -> Self {
+        match attachment.clone() {
+            Attachment::Tracepoint { group, name } => Self::Tracepoint { group, name },
+            Attachment::RawTracepoint { name } => Self::RawTracepoint { name },
+            Attachment::TypedTracepoint { name, id } => Self::TypedTracepoint { name, id: id.0 },
+            Attachment::Functions { at_return } => Self::Functions { at_return },
+            Attachment::Trampoline {
+                function,
+                id,
+                at_return,
+            } => Self::Trampoline {
+                function,
+                id: id.0,
+                at_return,
+            },
+        }
+    }
+}
+
+impl AttachmentState {
+    /// The same as the catalog has it.
+    pub fn attachment(&self) -> Option<Attachment> {
+        Some(match self.clone() {
+            Self::Nothing => return None,
+            Self::Tracepoint { group, name } => Attachment::Tracepoint { group, name },
+            Self::RawTracepoint { name } => Attachment::RawTracepoint { name },
+            Self::TypedTracepoint { name, id } => Attachment::TypedTracepoint { name, id: TypeId(id) },
+            Self::Functions { at_return } => Attachment::Functions { at_return },
+            Self::Trampoline {
+                function,
+                id,
+                at_return,
+            } => Attachment::Trampoline {
+                function,
+                id: TypeId(id),
+                at_return,
+            },
+        })
+    }
 }
 
 /// One of a hook's events.
@@ -129,23 +202,6 @@ pub struct EventState {
     pub name: String,
     /// What tells it from the hook's others, where that is a value.
     pub code: Option<u32>,
-}
-
-/// How a hook tells its events apart.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Apart {
-    /// There is only one.
-    #[default]
-    One,
-    /// By the cookie of the link.
-    Cookie,
-    /// By looking up the value of an expression over the event's fields in a map.
-    Selected {
-        /// The expression.
-        value: String,
-        /// The map, as programs name it.
-        map: String,
-    },
 }
 
 /// One program of a hook.
@@ -209,6 +265,29 @@ pub struct ParameterState {
     pub name: String,
     /// The value that it started with.
     pub start: u64,
+    /// Its type: bytes, or 0 for a truth value.
+    pub size: u8,
+    /// Whether it may be negative.
+    pub signed: bool,
+}
+
+impl ParameterState {
+    /// The same as the compiler has it.
+    pub fn parameter(&self) -> Parameter {
+        let ty = match self.size {
+            0 => Type::Bool,
+            size => Type::Integer {
+                size,
+                signed: self.signed,
+                show: Show::Number(Base::Decimal),
+            },
+        };
+        Parameter {
+            name: self.name.clone(),
+            ty,
+            value: self.start,
+        }
+    }
 }
 
 impl HookState {
@@ -370,10 +449,17 @@ fn buffer(plan: &crate::plan::BufferPlan) -> BufferState {
     }
 }
 
-pub(super) fn parameter(parameter: &kestrel_compiler::check::globals::Parameter) -> ParameterState {
+pub(super) fn parameter(parameter: &Parameter) -> ParameterState {
+    let (size, signed) = match &parameter.ty {
+        Type::Bool => (0, false),
+        Type::Integer { size, signed, .. } => (*size, *signed),
+        _ => (8, false),
+    };
     ParameterState {
         name: parameter.name.clone(),
         start: parameter.value,
+        size,
+        signed,
     }
 }
 
@@ -391,18 +477,6 @@ pub(super) fn uses(plan: &Plan, number: u32) -> Vec<String> {
     names.sort_unstable();
     names.dedup();
     names
-}
-
-/// How a way tells the events of a hook apart.
-pub(super) fn apart(context: &kestrel_compiler::context::Context) -> Apart {
-    match (context.number, &context.selector) {
-        (EventNumber::Cookie { .. }, _) => Apart::Cookie,
-        (EventNumber::Selected { .. }, Some(selector)) => Apart::Selected {
-            value: selector.value.clone(),
-            map: selector.map.clone(),
-        },
-        _ => Apart::One,
-    }
 }
 
 #[cfg(test)]

@@ -116,6 +116,7 @@ impl PinnedSession {
             followers: Vec::new(),
             classes: info.events.clone(),
             detours: Vec::new(),
+            left_out: Vec::new(),
             info,
         })
     }
@@ -167,7 +168,7 @@ impl Change {
     }
 
     /// Removes pins and slots that the state does not account for.
-    fn sweep(&self) -> Result<()> {
+    pub(super) fn sweep(&self) -> Result<()> {
         let known = pins::of(&self.state);
         let names = self.directory.names()?;
         if names.iter().any(|name| name == pins::FILLING) {
