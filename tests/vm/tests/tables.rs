@@ -153,7 +153,7 @@ fn what_is_wrong_is_said_with_its_place() {
     assert_eq!(run.code, Some(2), "{}", run.out);
     assert!(
         run.err.contains(&format!(
-            "{path}:1:43: error: sched:sched_switch has no field \"bogus\""
+            "{path}:1:44: error: sched:sched_switch has no field \"bogus\""
         )),
         "{}",
         run.err
