@@ -1,9 +1,11 @@
 //! Processes as seen by who starts them: a command held until released, signals, this thread's CPU and niceness; /proc is `procfs`.
 
+mod files;
 mod held;
 mod signal;
 mod thread;
 
+pub use files::allow_open_files;
 pub use held::Held;
 pub use signal::{Interrupt, Signal, send};
 pub use thread::{pin_to_cpu, set_niceness, thread_id};
