@@ -14,6 +14,7 @@ mod demo;
 mod guest;
 mod guest_tests;
 mod install;
+mod recovery;
 mod tally;
 mod test;
 mod tidy;
@@ -39,6 +40,7 @@ enum Command {
     Test(test::Options),
     Bench(bench::Options),
     Demo(demo::Options),
+    Recovery(recovery::Options),
     Tidy(tidy::Options),
 }
 
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Demo(options) => demo::run(&options),
+        Command::Recovery(options) => recovery::run(&options),
         Command::Tidy(options) => tidy::run(&options),
     };
     result.unwrap_or_else(|error| {

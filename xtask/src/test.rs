@@ -12,7 +12,7 @@ use crate::{
     artifact::cargo,
     bench, demo,
     guest_tests::{self, Selection},
-    install,
+    install, recovery,
     tally::{Tally, skipped_sections},
 };
 
@@ -34,6 +34,7 @@ const PARTS: &[Part] = &[("format", format), ("lints", lints), ("host tests", ho
 const GUEST_PARTS: &[Part] = &[
     ("guest tests", guests),
     ("instructions", bench::instructions::check),
+    ("recovery", recovery::check),
     ("demo", demo::check),
 ];
 

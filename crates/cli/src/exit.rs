@@ -87,6 +87,23 @@ impl From<kestrel::Error> for Failure {
                 source_text,
                 diagnostics,
             } => Self::of_text(Exit::Usage, diagnostics, source_text),
+            kestrel::Error::Table {
+                file,
+                source_text,
+                diagnostics,
+            } => {
+                let text = crate::style::diagnostics_in(file, diagnostics, source_text);
+                Self {
+                    dressed: true,
+                    ..Self::new(Exit::Usage, text)
+                }
+            }
+            kestrel::Error::NoSuchTable { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::Io {
+                action: "read table file",
+                ..
+            } => Self::new(Exit::Failed, message)
+                .hint("`kestrel table list --shipped` shows the tables that come with Kestrel"),
             kestrel::Error::NoSuchEvent { near, .. } => {
                 let failure = Self::new(Exit::Usage, message);
                 if near.is_empty() {
@@ -95,7 +112,9 @@ impl From<kestrel::Error> for Failure {
                     failure
                 }
             }
-            kestrel::Error::WrongShape { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::WrongShape { .. } | kestrel::Error::NotYet { .. } => {
+                Self::new(Exit::Usage, message)
+            }
             kestrel::Error::Unsupported { .. } | kestrel::Error::Types(_) => {
                 Self::new(Exit::Feature, message).hint("`kestrel doctor` shows what this kernel can do")
             }

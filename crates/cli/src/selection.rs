@@ -8,6 +8,7 @@ use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::process::Held;
 use kestrel::plan::{Plan, Request};
 use kestrel::session::target::Target;
+use kestrel::table::shipped::open;
 use std::io::Write;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -17,8 +18,18 @@ use std::time::Duration;
 pub(crate) struct Selection {
     /// An event, e.g. 'sched:sched_switch', 'kprobe:vfs_read /pid == 42/ { record(arg2) }'; may be repeated
     /// (or several with commas between them)
-    #[arg(short, long = "event", value_name = "EVENT", required = true)]
+    #[arg(short, long = "event", value_name = "EVENT", required_unless_present = "table", conflicts_with = "table")]
     events: Vec<String>,
+    /// Events, handlers and buffers of a table file, or of one that comes with Kestrel (`kestrel table list --shipped`): its first table is
+    /// active
+    #[arg(long, value_name = "FILE")]
+    table: Option<String>,
+    /// Begin with this table of the file
+    #[arg(long, value_name = "TABLE", requires = "table")]
+    table_name: Option<String>,
+    /// Begin with this value of a parameter of the table file; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", requires = "table")]
+    parameters: Vec<String>,
     /// Only this process, all its threads
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
@@ -26,14 +37,14 @@ pub(crate) struct Selection {
     #[arg(short, long, conflicts_with = "pid")]
     all: bool,
     /// Record the kernel's and the process's call stack with each event that has no block of its own
-    #[arg(short = 'g', long = "stacks")]
+    #[arg(short = 'g', long = "stacks", conflicts_with = "table")]
     stacks: bool,
     /// Record the kernel's call stack only
-    #[arg(long)]
+    #[arg(long, conflicts_with = "table")]
     kernel_stack: bool,
-    /// Ring size per CPU: bytes, or with K, M, G; rounded up to a power of two
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size)]
-    buffer_size: u64,
+    /// Ring size per CPU: bytes, or with K, M, G; rounded up to a power of two [default: 4M, or what the table file says]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    buffer_size: Option<u64>,
     /// End after so long: seconds, or with ms, s, m, h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
@@ -154,30 +165,47 @@ pub(crate) fn show(selection: &Selection, plan: &Plan) -> Result<bool, Failure> 
     Ok(selection.dry_run)
 }
 
-/// What the library is asked for.
-pub(crate) fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Request {
-    let target = match (selection.pid, held) {
+/// Whose events.
+fn target(selection: &Selection, held: Option<&Held>) -> Target {
+    match (selection.pid, held) {
         (Some(pid), _) => Target::Process(pid),
         (None, Some(held)) if !selection.all => Target::Command(held.pid()),
         _ => Target::All,
-    };
-    Request {
+    }
+}
+
+fn via(selection: &Selection) -> Via {
+    match selection.via {
+        ViaOption::Auto => Via::Auto,
+        ViaOption::Raw => Via::Raw,
+        ViaOption::Classic => Via::Classic,
+    }
+}
+
+/// What the library is asked for by `-e`.
+fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Request {
+    let request = Request {
         events: selection.events.clone(),
-        target,
+        target: target(selection, held),
         kernel_stack: selection.stacks || selection.kernel_stack,
         user_stack: selection.stacks,
         mode,
-        buffer_bytes: selection.buffer_size,
-        via: match selection.via {
-            ViaOption::Auto => Via::Auto,
-            ViaOption::Raw => Via::Raw,
-            ViaOption::Classic => Via::Classic,
-        },
+        via: via(selection),
+        ..Request::default()
+    };
+    Request {
+        buffer_bytes: selection.buffer_size.unwrap_or(request.buffer_bytes),
+        ..request
     }
 }
 
 /// A checked plan; warnings go to stderr.
-pub(crate) fn plan(selection: &Selection, request: &Request, catalog: &Catalog) -> Result<Plan, Failure> {
+pub(crate) fn plan(
+    selection: &Selection,
+    held: Option<&Held>,
+    mode: Mode,
+    catalog: &Catalog,
+) -> Result<Plan, Failure> {
     if let Some(pid) = selection.pid
         && !catalog.host().path(format!("/proc/{pid}")).exists()
     {
@@ -187,9 +215,48 @@ pub(crate) fn plan(selection: &Selection, request: &Request, catalog: &Catalog) 
         )
         .hint("`pgrep NAME` gives the numbers of running processes"));
     }
-    let plan = kestrel::plan::plan(request, catalog)?;
+    if let Some(name) = &selection.table {
+        return table(selection, name, target(selection, held), mode, catalog);
+    }
+    let plan = kestrel::plan::plan(&request(selection, held, mode), catalog)?;
     for (text, warning) in &plan.warnings {
         eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
+    }
+    Ok(plan)
+}
+
+/// A plan of a table file.
+fn table(
+    selection: &Selection,
+    name: &str,
+    target: Target,
+    mode: Mode,
+    catalog: &Catalog,
+) -> Result<Plan, Failure> {
+    let mut file = open(name)?;
+    if let Some(first) = &selection.table_name {
+        file.start_with(first)?;
+    }
+    for setting in &selection.parameters {
+        let Some((name, value)) = setting.split_once('=') else {
+            let message = format!("`{setting}` does not set a parameter: it should read NAME=VALUE");
+            return Err(Failure::new(Exit::Usage, message));
+        };
+        file.set(name.trim(), value.trim())?;
+    }
+    for buffer in &mut file.buffers {
+        buffer.bytes = selection.buffer_size.unwrap_or(buffer.bytes);
+    }
+    let options = kestrel::table::Options {
+        target,
+        via: via(selection),
+        mode: Some(mode),
+        stays: false,
+    };
+    let plan = kestrel::table::resolve(&file, catalog, &options)?;
+    for (_, warning) in &plan.warnings {
+        let one = std::slice::from_ref(warning);
+        eprintln!("{}", style::diagnostics_in(&file.name, one, &file.text));
     }
     Ok(plan)
 }

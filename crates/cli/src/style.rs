@@ -8,12 +8,17 @@ pub(crate) fn colour(terminal: bool) -> bool {
     terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
-/// Diagnostics as text for stderr, without the leading `error:` of other failures.
+/// Diagnostics about what was given on the command line, as text for stderr, without the leading `error:` of other failures.
 pub(crate) fn diagnostics(all: &[Diagnostic], source: &str) -> String {
+    diagnostics_in("<event>", all, source)
+}
+
+/// Diagnostics about a file.
+pub(crate) fn diagnostics_in(file: &str, all: &[Diagnostic], source: &str) -> String {
     let style = Style {
         colour: colour(std::io::stderr().is_terminal()),
     };
-    render(all, "<event>", source, style).trim_end().to_owned()
+    render(all, file, source, style).trim_end().to_owned()
 }
 
 /// `1,234,567`.

@@ -51,11 +51,23 @@ fn parse(mode: &str, input: &str) -> String {
 
 /// The mode names the event; a predicate and a block are the input.
 fn checked(mode: &str, input: &str) -> String {
+    checked_with(mode, input, Globals::default())
+}
+
+/// The same as a handler of a table file, or outside of one.
+fn steered(mode: &str, input: &str) -> String {
+    match mode.strip_prefix("outside-") {
+        Some(mode) => checked_with(mode, input, Globals::default()),
+        None => checked_with(mode, input, kernel::session()),
+    }
+}
+
+fn checked_with(mode: &str, input: &str, mut globals: Globals) -> String {
     let context = kernel::by_name(mode);
     let text = format!("e:x {input}");
     let (probe, found) = parse_events(text.trim_end());
     assert!(!has_errors(&found), "{input}: {found:?}");
-    let (checked, found) = check(&probe, &context, true, &mut Globals::default());
+    let (checked, found) = check(&probe, &context, true, &mut globals);
     assert_eq!(checked.is_none(), has_errors(&found));
     let tree = checked.map_or(String::new(), |c| {
         dump::checked::probe(&c, context.types.as_deref())
@@ -66,6 +78,11 @@ fn checked(mode: &str, input: &str) -> String {
 #[test]
 fn syntax() {
     golden("syntax.txt", parse);
+}
+
+#[test]
+fn table_files() {
+    golden("table_files.txt", parse);
 }
 
 #[test]
@@ -81,4 +98,29 @@ fn meaning() {
 #[test]
 fn meaning_errors() {
     golden("check_errors.txt", checked);
+}
+
+#[test]
+fn steering() {
+    golden("control.txt", steered);
+}
+
+#[test]
+fn steering_errors() {
+    golden("control_errors.txt", steered);
+}
+
+/// The parameters of a text, or what is wrong with them.
+#[test]
+fn parameters() {
+    golden("parameters.txt", |mode, input| {
+        assert_eq!(mode, "script");
+        let (script, mut found) = parse_script(input);
+        let (parameters, more) = kestrel_compiler::check::globals::parameters(&script.items);
+        found.extend(more);
+        let shown = parameters
+            .iter()
+            .map(|p| format!("{} = {} : {}\n", p.name, p.value as i64, dump::checked::ty(&p.ty)));
+        shown.collect::<String>() + &render(&found, "<file>", input, Style::default())
+    });
 }

@@ -4,6 +4,7 @@
     reason = "system calls and memory maps live here and nowhere else; each block says why it is sound"
 )]
 
+pub mod barrier;
 pub mod bpf;
 pub mod btf;
 pub mod error;

@@ -140,13 +140,15 @@ impl fmt::Display for PerfEvent {
 impl PerfEvent {
     /// A tracepoint, or a dynamic event of tracefs, by the number in its `id` file. `what` is its name for messages.
     ///
+    /// It counts and takes no samples: a BPF program runs at each hit all the same, and some tracepoints may not be sampled
+    /// (`irq_vectors:irq_work_exit` answers `EPERM`, `TRACE_EVENT_PERF_PERM` of the kernel's `asm/trace/irq_vectors.h`).
+    ///
     /// # Errors
     /// [`Error::System`]: `ENOENT` for an unknown number, `EACCES` without privilege.
     pub fn tracepoint(id: u64, what: &str, target: Target) -> Result<Self> {
         let attributes = Attributes {
             kind: TYPE_TRACEPOINT,
             config: id,
-            sample_period: 1,
             ..Zeroable::zeroed()
         };
         open(attributes, target, format!("tracepoint {what}"))

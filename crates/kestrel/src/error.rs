@@ -36,6 +36,26 @@ pub enum Error {
         /// What is wrong with it, with places in the text.
         diagnostics: Vec<Diagnostic>,
     },
+    /// A table file is wrong, by itself or on this kernel.
+    #[error("{} in {file}", count(.diagnostics.len()))]
+    Table {
+        /// What people know it as.
+        file: String,
+        /// Its text.
+        source_text: String,
+        /// What is wrong with it, with places in the text.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// There is no table of this name.
+    #[error("{place} has no table `{wanted}`; it has {}", .known.join(", "))]
+    NoSuchTable {
+        /// As typed.
+        wanted: String,
+        /// Where it was looked for.
+        place: String,
+        /// Tables that are there.
+        known: Vec<String>,
+    },
     /// This kernel cannot do it.
     #[error("{what}: {why}")]
     Unsupported {
@@ -52,6 +72,14 @@ pub enum Error {
         /// How such a name is written.
         shape: String,
     },
+    /// An event of a kind that the language knows and Kestrel does not have yet.
+    #[error("`{wanted}` is not yet supported: Kestrel has no events of the kind {kind} so far")]
+    NotYet {
+        /// As typed.
+        wanted: String,
+        /// The kind.
+        kind: &'static str,
+    },
     /// The verifier refused a program that was made from a text, on the last way tried.
     #[error(transparent)]
     Rejected(Box<crate::session::rejection::Rejection>),
@@ -60,6 +88,72 @@ pub enum Error {
     Compile {
         /// The event.
         event: String,
+        /// Why not.
+        why: String,
+    },
+    /// There is no such session, or none at all.
+    #[error("{}", no_session(.wanted.as_deref(), .names))]
+    NoSession {
+        /// As typed.
+        wanted: Option<String>,
+        /// Those there are.
+        names: Vec<String>,
+    },
+    /// It was not said which of several sessions is meant.
+    #[error("there are {} sessions: {}; say which one is meant", .names.len(), .names.join(", "))]
+    WhichSession {
+        /// Those there are.
+        names: Vec<String>,
+    },
+    /// A session of this name runs already.
+    #[error("a session {name} runs already")]
+    SessionExists {
+        /// Its name.
+        name: String,
+    },
+    /// A name cannot be used.
+    #[error("`{name}` cannot be the name of a {what}: it should be {shape}")]
+    Name {
+        /// What it should name.
+        what: &'static str,
+        /// As typed.
+        name: String,
+        /// What names look like.
+        shape: &'static str,
+    },
+    /// What a session's pins hold is not what this Kestrel understands.
+    #[error("cannot read the session {session}: {why}")]
+    State {
+        /// Its name.
+        session: String,
+        /// Why not.
+        why: String,
+    },
+    /// Another command is changing the session.
+    #[error("another command has been changing the session {session} for {seconds} s")]
+    Busy {
+        /// Its name.
+        session: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// Where sessions are kept belongs to somebody else.
+    #[error("{path} belongs to user {owner} and has mode {mode:o}: sessions are kept only in a directory of root's own")]
+    Foreign {
+        /// The directory.
+        path: String,
+        /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A table cannot be changed now.
+    #[error("cannot {action} the table {table}: {why}")]
+    TableInUse {
+        /// What was attempted.
+        action: &'static str,
+        /// On which table.
+        table: String,
         /// Why not.
         why: String,
     },
@@ -73,6 +167,14 @@ pub enum Error {
         /// The system's answer.
         error: std::io::Error,
     },
+}
+
+fn no_session(wanted: Option<&str>, names: &[String]) -> String {
+    match (wanted, names) {
+        (None, _) => "no session runs".to_owned(),
+        (Some(wanted), []) => format!("no session {wanted} runs, nor any other"),
+        (Some(wanted), names) => format!("no session {wanted} runs; there is {}", names.join(", ")),
+    }
 }
 
 fn near_text(near: &[String]) -> String {

@@ -3,11 +3,15 @@
 
 pub mod buffer;
 pub mod catalog;
+pub mod dump;
 mod error;
 pub mod live;
 pub mod plan;
 pub mod record;
+pub mod recover;
+mod review;
 pub mod session;
+pub mod table;
 
 pub use error::{Error, Result};
 

@@ -1,8 +1,11 @@
-//! Recording: a session's buffer drained into a trace directory, and at the end what is needed to read it anywhere.
+//! Recording: a session's buffers drained into a trace directory, and at the end what is needed to read it anywhere.
 
+use crate::buffer::Buffer;
 use crate::buffer::layout::Mode;
+use crate::buffer::ring::Ring;
 use crate::catalog::Catalog;
 use crate::error::Result;
+use crate::review::{counts, review, shows_addresses, tally};
 use crate::session::Session;
 use kestrel_kernel::Host;
 use kestrel_kernel::kallsyms::Kallsyms;
@@ -10,19 +13,15 @@ use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory::{self, Directory};
 use kestrel_trace::ctf::write::{Writer, Written};
 use kestrel_trace::decode::EventTable;
-use kestrel_trace::layout::{FieldType, Space};
-use kestrel_trace::process::{Learner, Processes};
-use kestrel_trace::summary::{EventCount, Summary};
-use kestrel_trace::symbol::{self, Symbols};
-use std::collections::{BTreeMap, HashSet};
+use kestrel_trace::summary::Summary;
+use kestrel_trace::symbol::Symbols;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Told how many packets of how many were looked through.
-pub type Progress = Box<dyn FnMut(u64, u64)>;
+pub use crate::review::Progress;
 
 /// A recording in progress.
 #[derive(Debug)]
@@ -102,29 +101,28 @@ impl Recorder {
     /// When the disk is full or the like; what was written before stays a whole trace.
     pub fn poll(&mut self) -> Result<usize> {
         self.session.maps_mut().sweep()?;
-        let cpus = self.session.ring().cpus();
         let mut pages = 0;
-        for cpu in cpus {
-            let (writer, path) = (&mut self.writer, &self.path);
-            pages += self.session.ring_mut().lend(cpu, &mut |memory, range| {
-                let mut write = |file: &mut File, done| {
-                    let rest = range.start + done..range.end;
-                    memory.write_to(rest, file.as_fd()).map_err(into_io)
-                };
-                let appended = writer.append_with(0, cpu, range.len(), &mut write);
-                Ok(appended.map_err(|error| error.within(path))?)
-            })?;
+        for (number, buffer) in (0..).zip(self.session.buffers_mut()) {
+            for cpu in buffer.ring().cpus() {
+                let (writer, path) = (&mut self.writer, &self.path);
+                pages += buffer.ring_mut().lend(cpu, &mut |memory, range| {
+                    let mut write = |file: &mut File, done| {
+                        let rest = range.start + done..range.end;
+                        memory.write_to(rest, file.as_fd()).map_err(into_io)
+                    };
+                    let appended = writer.append_with(number, cpu, range.len(), &mut write);
+                    Ok(appended.map_err(|error| error.within(path))?)
+                })?;
+            }
         }
         Ok(pages)
     }
 
-    /// How full the fullest ring is, 0 to 1, if it is one that must be read in time.
+    /// How full the fullest ring is, 0 to 1, of those that must be read in time.
     pub fn fill(&self) -> f64 {
-        let ring = self.session.ring();
-        match ring.geometry().mode {
-            Mode::Stream => ring.fill(),
-            Mode::Overwrite => 0.0,
-        }
+        let rings = self.session.buffers().iter().map(Buffer::ring);
+        let streams = rings.filter(|ring| ring.geometry().mode == Mode::Stream);
+        streams.map(Ring::fill).fold(0.0, f64::max)
     }
 
     /// Masks the hooks and writes what is left in the rings.
@@ -136,30 +134,30 @@ impl Recorder {
         self.ended = Some(self.begun.elapsed());
         self.settle();
         let events = EventTable::new(self.session.classes().iter().cloned());
-        for cpu in self.session.ring().cpus() {
-            self.pages.clear();
-            let ring = self.session.ring_mut();
-            let rest = ring.rest(cpu, procfs::monotonic(), &events, &mut self.pages)?;
-            self.unfinished += rest.unfinished;
-            self.torn += rest.torn;
-            self.append(cpu)?;
+        for (number, buffer) in (0..).zip(self.session.buffers_mut()) {
+            for cpu in buffer.ring().cpus() {
+                self.pages.clear();
+                let now = procfs::monotonic();
+                let rest = buffer.ring_mut().rest(cpu, now, &events, &mut self.pages)?;
+                self.unfinished += rest.unfinished;
+                self.torn += rest.torn;
+                let appended = self.writer.append(number, cpu, &self.pages);
+                appended.map_err(|error| error.within(&self.path))?;
+            }
         }
         Ok(())
     }
 
-    /// Appends the pages at hand to a CPU's stream.
-    fn append(&mut self, cpu: u32) -> Result<()> {
-        let appended = self.writer.append(0, cpu, &self.pages);
-        Ok(appended.map_err(|error| error.within(&self.path))?)
-    }
-
     /// Waits until nobody is between reserve and commit, for a few milliseconds at most.
     fn settle(&self) {
-        let ring = self.session.ring();
+        let quiet = |buffer: &Buffer| {
+            let ring = buffer.ring();
+            ring.cpus().all(|cpu| ring.is_quiet(cpu))
+        };
         let deadline = Instant::now() + Duration::from_millis(50);
         while Instant::now() < deadline {
             std::thread::sleep(Duration::from_micros(200));
-            if ring.cpus().all(|cpu| ring.is_quiet(cpu)) {
+            if self.session.buffers().iter().all(quiet) {
                 return;
             }
         }
@@ -175,13 +173,16 @@ impl Recorder {
             self.stop()?;
         }
         let missed = self.session.missed()?;
-        let seen = review(&self.path, &self.session, catalog.host(), progress)?;
+        let classes = self.session.classes();
+        let names = self.session.thread_names()?;
+        let seen = review(&self.path, classes, names, catalog.host(), progress)?;
+        let tally = tally((0..).zip(self.session.buffers()), classes);
         let mut summary = Summary {
             version: self.session.info().tracer_version.clone(),
             command: self.session.info().command.clone(),
             started_ns: self.clocks.realtime,
             duration_ns: self.ended.unwrap_or_default().as_nanos() as u64,
-            events: self.counts(&seen.recorded),
+            events: counts(classes, &tally, &seen.recorded),
             notes: Vec::new(),
         };
         for missed in missed {
@@ -204,33 +205,6 @@ impl Recorder {
             session: self.session,
         })
     }
-
-    fn counts(&self, recorded: &BTreeMap<(u16, u32), u64>) -> Vec<EventCount> {
-        let ring = self.session.ring();
-        let overwrites = ring.geometry().mode == Mode::Overwrite;
-        let mut counts = Vec::new();
-        for class in self.session.classes() {
-            for cpu in ring.cpus() {
-                let kept = recorded.get(&(class.id.0, cpu)).copied().unwrap_or(0);
-                let ring = ring.counts(cpu, class.id.0);
-                let overwritten = if overwrites {
-                    ring.recorded.saturating_sub(kept)
-                } else {
-                    0
-                };
-                if kept + ring.refused + overwritten > 0 {
-                    counts.push(EventCount {
-                        event: class.name.clone(),
-                        cpu,
-                        recorded: kept,
-                        lost: ring.refused,
-                        overwritten,
-                    });
-                }
-            }
-        }
-        counts
-    }
 }
 
 /// The kernel's answer as the standard library has it.
@@ -241,82 +215,9 @@ fn into_io(error: kestrel_kernel::Error) -> io::Error {
     }
 }
 
-/// What one pass over the finished trace finds.
-struct Review {
-    recorded: BTreeMap<(u16, u32), u64>,
-    symbols: Symbols,
-    processes: Processes,
-}
-
-fn review(path: &Path, session: &Session, host: &Host, progress: Option<Progress>) -> Result<Review> {
-    let trace = directory::open(path)?;
-    let (mut reader, total) = (trace.reader, trace.packets);
-    if let Some(mut progress) = progress {
-        reader.watch(Box::new(move |done| progress(done, total)));
-    }
-    let symbolic = session
-        .classes()
-        .iter()
-        .any(|c| c.layout.fields().iter().any(|f| is_symbolic(&f.ty)));
-    let mut recorded: BTreeMap<(u16, u32), u64> = BTreeMap::new();
-    let mut addresses = HashSet::new();
-    let mut processes = session.thread_names()?;
-    let mut learner = Learner::default();
-    let mut tasks = HashSet::new();
-    while let Some(record) = reader.next()? {
-        *recorded.entry((record.event.id.0, record.cpu)).or_default() += 1;
-        if symbolic {
-            symbol::addresses(&record, &mut addresses);
-        }
-        learner.learn(&record, &mut processes);
-        tasks.insert((record.pid, record.tid));
-    }
-    for (pid, tid) in tasks {
-        if processes.name(tid, pid).is_none()
-            && let Ok(name) = procfs::comm(host, tid)
-        {
-            processes.insert(tid, name);
-        }
-    }
-    let symbols = if addresses.is_empty() {
-        Symbols::default()
-    } else {
-        kernel_symbols(host, &addresses)
-    };
-    Ok(Review {
-        recorded,
-        symbols,
-        processes,
-    })
-}
-
-fn is_symbolic(ty: &FieldType) -> bool {
-    match ty {
-        FieldType::Pointer { symbolic } => *symbolic,
-        FieldType::Stack { space, .. } => *space == Space::Kernel,
-        FieldType::Array { element, .. } => is_symbolic(element),
-        _ => false,
-    }
-}
-
-/// The kernel's names of these addresses.
-fn kernel_symbols(host: &Host, addresses: &HashSet<u64>) -> Symbols {
-    let Ok(table) = Kallsyms::read(host) else {
-        return Symbols::default();
-    };
-    if table.is_restricted() {
-        return Symbols::default();
-    }
-    all_symbols(&table).subset(addresses.iter().copied())
-}
-
 /// Names for what a session shows live: all of the kernel's where it shows addresses, else none.
 pub fn live_symbols(session: &Session, host: &Host) -> Symbols {
-    if !session
-        .classes()
-        .iter()
-        .any(|c| c.layout.fields().iter().any(|f| is_symbolic(&f.ty)))
-    {
+    if !shows_addresses(session.classes()) {
         return Symbols::default();
     }
     match Kallsyms::read(host) {

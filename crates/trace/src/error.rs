@@ -34,6 +34,11 @@ pub enum Error {
     Contradiction(String),
     #[error("cannot append {bytes} bytes to a trace: not a whole number of pages")]
     Fraction { bytes: usize },
+    #[error("cannot take a trace out of the memory image, for {}: {source}", path.display())]
+    Image {
+        path: PathBuf,
+        source: crate::image::Unreadable,
+    },
     #[error("buffer {0} is not one of the trace's")]
     UnknownBuffer(u32),
     /// The file was cut back to whole packets; the trace can be read up to there.
@@ -53,6 +58,12 @@ impl Error {
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }
+    }
+
+    /// Closure for `map_err`: an image could not be read while the trace at `path` was taken out of it.
+    pub(crate) fn image(path: &Path) -> impl FnOnce(crate::image::Unreadable) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Image { path, source }
     }
 
     /// The same, with the trace's directory before the name of a stream.

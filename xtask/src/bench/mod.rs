@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 pub(crate) mod instructions;
+mod lkst;
 mod overhead;
 
 /// Measure what tracing costs.
@@ -18,6 +19,7 @@ pub(crate) struct Options {
 #[derive(Debug, Subcommand)]
 enum What {
     Instructions(instructions::Options),
+    Lkst(lkst::Options),
     Overhead(overhead::Options),
 }
 
@@ -25,6 +27,7 @@ enum What {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     match &options.what {
         What::Instructions(options) => instructions::run(options),
+        What::Lkst(options) => lkst::run(options),
         What::Overhead(options) => overhead::run(options),
     }
 }

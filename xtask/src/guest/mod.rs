@@ -19,13 +19,13 @@ use vm_tests::protocol::{Reply, Request, Stream};
 
 use machine::{Engine, Happening, Hardware, Machine};
 
-mod apt;
-mod cache;
+pub(crate) mod apt;
+pub(crate) mod cache;
 mod cpio;
 mod initramfs;
 pub(crate) mod kernel;
 pub(crate) mod machine;
-mod mirror;
+pub(crate) mod mirror;
 mod module;
 mod qmp;
 mod root;
@@ -280,6 +280,13 @@ impl Guest {
     pub(crate) fn dump(&mut self, path: &Path) -> Result<()> {
         self.machine.qmp.run("stop", serde_json::json!({}))?;
         self.machine.qmp.dump_memory(&std::path::absolute(path)?)
+    }
+
+    /// Writes the guest's memory to a file as it is, from the first byte on.
+    pub(crate) fn save_memory(&mut self, path: &Path, mb: u32) -> Result<()> {
+        self.machine.qmp.run("stop", serde_json::json!({}))?;
+        let path = std::path::absolute(path)?;
+        self.machine.qmp.save_memory(&path, u64::from(mb) << 20)
     }
 
     /// One request, one answer; output that a program's remains still send is dropped.

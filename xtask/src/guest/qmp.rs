@@ -81,6 +81,16 @@ impl Qmp {
         )?;
         Ok(())
     }
+
+    /// Writes that many bytes of the guest's memory, from physical address 0 on, to a file.
+    pub(crate) fn save_memory(&mut self, path: &Path, bytes: u64) -> Result<()> {
+        let filename = path.display().to_string();
+        self.run(
+            "pmemsave",
+            json!({ "val": 0, "size": bytes, "filename": filename }),
+        )?;
+        Ok(())
+    }
 }
 
 fn sort_lines(from: BufReader<UnixStream>, answers: &Sender<Value>, events: impl Fn(&str)) {

@@ -3,6 +3,7 @@
 use super::Format;
 use crate::exit::{Exit, Failure};
 use clap::Args;
+use kestrel::catalog::class::{self, CLASSES};
 use kestrel::catalog::{Catalog, EventKind, Glob, KINDS, kind};
 use kestrel::kernel::Host;
 use std::io::Write;
@@ -14,6 +15,9 @@ pub(crate) struct Options {
     /// Patterns: 'tracepoint:sched:*', 'sched:*', 'k:vfs_*', '*read*'; nothing lists everything
     #[arg(value_name = "GLOB")]
     patterns: Vec<String>,
+    /// Classes of events and how many of them this kernel has; with -v, which (patterns choose classes by name)
+    #[arg(long)]
+    classes: bool,
     /// With typed fields and function parameters
     #[arg(short, long)]
     verbose: bool,
@@ -28,6 +32,7 @@ Examples:
   kestrel list 'sched:*' 'tracepoint:syscalls:sys_enter_*'
   kestrel list -v sched:sched_switch                      its fields and their types
   kestrel list -v kprobe:vfs_read                         its parameters and their types
+  kestrel list --classes                                  process, memory, …: what class:NAME stands for
   kestrel list '*openat*' --format json | jq -r .event";
 
 /// One pattern: the kinds it is about, and a glob per part of the name.
@@ -39,6 +44,9 @@ struct Wanted {
 /// Lists.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
+    if options.classes {
+        return classes(options, &catalog);
+    }
     let wanted: Vec<Wanted> = match options.patterns.as_slice() {
         [] => vec![Wanted {
             kind: None,
@@ -53,8 +61,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         lines: 0,
         problems: Vec::new(),
     };
-    for pattern in &wanted {
+    let mut missed = Vec::new();
+    for (index, pattern) in wanted.iter().enumerate() {
+        let before = lister.lines;
         lister.pattern(pattern)?;
+        if lister.lines == before {
+            missed.extend(options.patterns.get(index));
+        }
     }
     lister.flush()?;
     let found = lister.lines > 0;
@@ -65,6 +78,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if found {
         for (kind, problem) in &lister.problems {
             eprintln!("kestrel: no {kind} events are listed: {problem}");
+        }
+        for pattern in missed {
+            eprintln!("kestrel: this kernel has no event that matches {pattern}");
         }
         return Ok(Exit::Done);
     }
@@ -79,6 +95,39 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         ),
     )
     .hint("put patterns into quotes; `kestrel list '*word*'` finds events with a word in their name"))
+}
+
+/// The classes, with the number of their events on this kernel.
+fn classes(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
+    let globs: Vec<Glob> = options.patterns.iter().map(|p| Glob::new(p.trim_start_matches("class:"))).collect();
+    let wanted = |name: &str| globs.is_empty() || globs.iter().any(|g| g.matches(name));
+    let events = class::events(catalog)?;
+    let mut out = Vec::new();
+    let mut any = false;
+    for (class, events) in CLASSES.iter().zip(&events).filter(|(class, _)| wanted(class.name)) {
+        any = true;
+        if options.format == Format::Json {
+            let mut object = serde_json::json!({ "class": class.name, "about": class.about, "events": events.len() });
+            if options.verbose {
+                object["names"] = events.as_slice().into();
+            }
+            writeln!(out, "{object}")?;
+            continue;
+        }
+        writeln!(out, "class:{:<10} {:>5}  {}", class.name, events.len(), class.about)?;
+        if options.verbose {
+            events.iter().try_for_each(|event| writeln!(out, "    {event}"))?;
+        }
+    }
+    std::io::stdout().lock().write_all(&out)?;
+    if any {
+        return Ok(Exit::Done);
+    }
+    let names: Vec<&str> = CLASSES.iter().map(|class| class.name).collect();
+    Err(
+        Failure::new(Exit::Failed, format!("there is no class {}", options.patterns.join(" ")))
+            .hint(format!("the classes are {}", names.join(", "))),
+    )
 }
 
 fn wanted(text: &str) -> Wanted {

@@ -4,7 +4,9 @@ mod doctor;
 mod list;
 mod print;
 mod record;
+mod recover;
 mod report;
+mod table;
 mod trace;
 
 use crate::exit::{Exit, Failure};
@@ -27,6 +29,11 @@ pub(crate) enum Command {
     Print(print::Options),
     /// Show a recorded trace as tables
     Report(report::Options),
+    /// Check and show event mask tables: files, and those that come with Kestrel
+    #[command(subcommand)]
+    Table(table::Verb),
+    /// Take the buffers of sessions out of an image of a machine's memory
+    Recover(recover::Options),
     /// Show what works on this machine, what does not, and why
     Doctor(doctor::Options),
 }
@@ -39,6 +46,8 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Trace(options) => trace::run(&options),
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
+        Command::Table(verb) => table::run(&verb),
+        Command::Recover(options) => recover::run(&options),
         Command::Doctor(options) => doctor::run(&options),
     }
 }

@@ -38,6 +38,7 @@ Examples:
   kestrel record -e 'sched:*,irq:*' -a --duration 5       everybody, for five seconds
   kestrel record -e 'syscalls:sys_enter_openat { record(str(args.filename)) }' -p 1234
   kestrel record -e 'kprobe:vfs_read /arg2 > 4096/' -g    large reads, with call stacks
+  kestrel record --table flight --duration 10             the tables of a file, or one that comes with Kestrel
   kestrel record -e 'sched:*' --overwrite -o last.trace   keep the newest until Ctrl-C
 
 What is lost because a ring was full is counted and said; `kestrel report` and `kestrel print` show what was recorded.";
@@ -66,18 +67,22 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         Mode::Stream
     };
-    let request = selection::request(selection, held.as_ref(), mode);
-    let plan = selection::plan(selection, &request, &catalog)?;
-    if selection::show(selection, &plan)? {
+    let plan = selection::plan(selection, held.as_ref(), mode, &catalog)?;
+    if selection.dry_run {
+        selection::show(selection, &plan)?;
         return Ok(Exit::Done);
     }
     let interrupt = Interrupt::install()?;
-    let session = Session::start(&plan, &catalog, &command_line())?;
+    let session = Session::start(&plan, &catalog, &command_line());
+    let attached = begun.elapsed();
+    // Writing the listing takes time that is none of attaching's; where the kernel refuses a program, it is wanted most.
+    selection::show(selection, &plan)?;
+    let session = session?;
     if selection.verbose {
         let programs = session.programs();
         eprintln!(
             "attached {programs} programs {:.1} ms after the start",
-            begun.elapsed().as_secs_f64() * 1e3
+            attached.as_secs_f64() * 1e3
         );
         for detour in session.detours() {
             eprintln!("  {} by {}: {}", detour.event, detour.way, detour.why);

@@ -4,6 +4,7 @@
 
 mod address;
 mod aggregate;
+mod control;
 mod event;
 mod map;
 mod number;
@@ -88,6 +89,14 @@ static BUILTINS: &[&Builtin] = &[
     &map::clear::CLEAR,
     &map::zero::ZERO,
     &map::has_key::HAS_KEY,
+    &control::to::TO,
+    &control::use_table::USE_TABLE,
+    &control::use_buffer::USE_BUFFER,
+    &control::freeze::FREEZE,
+    &control::thaw::THAW,
+    &control::reset::RESET,
+    &control::notify::NOTIFY,
+    &control::exec::EXEC,
 ];
 
 /// Names of bpftrace that are not there yet, so that this can be said.
@@ -98,7 +107,6 @@ const LATER: &[&str] = &[
     "cgroup_path",
     "cgroupid",
     "exit",
-    "freeze",
     "join",
     "kaddr",
     "ksym",
@@ -123,7 +131,6 @@ const LATER: &[&str] = &[
     "tseries",
     "uaddr",
     "unwatch",
-    "use_table",
     "username",
     "usym",
 ];
@@ -231,6 +238,11 @@ impl<'a> Use<'a> {
             return Err(checker.report(Diagnostic::error(self.span, message).hint(hint)));
         }
         Ok(args.iter().map(|a| &a.value).collect())
+    }
+
+    /// How it is written, as a hint.
+    pub(crate) fn spelling(&self) -> Option<String> {
+        find(self.name).map(|b| format!("it is written {}", b.usage))
     }
 
     /// Checks that there are no arguments.

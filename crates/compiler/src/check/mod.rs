@@ -10,11 +10,14 @@
 //! | `field` | where an event's values come from, field rules among them |
 //! | `record` | `record()`: names, types and the layout |
 //! | `map` | `@x[keys]`: keys, values, and that all uses agree |
+//! | `control` | tables, buffers and messages that handlers name |
+//! | `parameter` | `param NAME = VALUE` |
 //! | `globals` | what the probes of one text share |
 //! | `types` | the kernel's types and written types as [`tree::Type`] |
 //!
 //! What the built-in names mean is not here: [`crate::builtin`].
 
+mod control;
 mod expression;
 mod field;
 mod fold;
@@ -22,6 +25,7 @@ pub mod globals;
 mod map;
 mod name;
 mod operator;
+mod parameter;
 mod record;
 mod statement;
 mod text;

@@ -1,7 +1,7 @@
 //! Bare words and `args.NAME`: built-ins, fields of the event, enumerators of the kernel.
 
 use super::expression::constant;
-use super::tree::{Expr, Type};
+use super::tree::{Expr, ExprKind, Type};
 use super::walk::there_are;
 use super::{Checked, Checker};
 use crate::builtin;
@@ -24,6 +24,12 @@ impl Checker<'_> {
                 span,
             };
             return builtin::value(self, &usage);
+        }
+        if self.rules.is_empty()
+            && let Some(parameter) = self.globals.parameter(name)
+        {
+            let kind = ExprKind::Parameter(parameter.name.clone());
+            return Ok(Expr::new(kind, parameter.ty.clone(), span));
         }
         if name == "args" {
             let hint = there_are("", &self.field_names());
@@ -48,6 +54,7 @@ impl Checker<'_> {
             let fields: Vec<String> = self.field_names().iter().map(|f| format!("args.{f}")).collect();
             let candidates = builtin::names()
                 .map(|n| -> &str { n })
+                .chain(self.globals.parameters.iter().map(|p| p.name.as_str()))
                 .chain(fields.iter().map(String::as_str));
             did_you_mean(name, candidates)
         };

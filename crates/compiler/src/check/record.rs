@@ -1,6 +1,6 @@
 //! `record()`: what is written, under which names, and where each value lies in the record.
 
-use super::tree::{Destination, Expr, ExprKind, Record, Statement, StatementKind, Type};
+use super::tree::{Destination, Expr, ExprKind, Record, Statement, Type};
 use super::types::STRING;
 use super::{Checked, Checker};
 use crate::context::{EventField, Source};
@@ -22,13 +22,41 @@ impl Checker<'_> {
         Ok(Statement { kind, span })
     }
 
-    /// `record(value, name = value)`, `record(args, value)`.
-    pub(crate) fn record(&mut self, args: &[Arg], span: Span) -> Checked<StatementKind> {
-        let (layout, values) = match args {
+    /// What `record(value, name = value)` and `record(args, value)` write.
+    pub(super) fn made_record(&mut self, args: &[Arg], span: Span) -> Checked<Record> {
+        let shape = match args {
             [] => fitted(self.everything(span)),
             args if args.iter().any(is_everything) => fitted(self.chosen(args)?),
             args => placed(self.chosen(args)?),
         };
+        self.counted(shape, span)
+    }
+
+    /// What a message carries: the values given, else the event's fields, without those for which there is no room.
+    pub(super) fn message_record(&mut self, args: &[Arg], span: Span) -> Checked<Record> {
+        if !args.is_empty() {
+            return self.made_record(args, span);
+        }
+        let mut fields = self.everything(span);
+        let mut shape = fitted(fields.clone());
+        while shape.0.max_size() > CAPACITY {
+            let sizes = fields
+                .iter()
+                .map(|field| Layout::new([(field.0.clone(), field.1.clone())]).max_size());
+            let Some((largest, _)) = sizes.enumerate().max_by_key(|(_, size)| *size) else {
+                break;
+            };
+            let (name, ..) = fields.remove(largest);
+            let message = format!("there is no room for the field \"{name}\": it is left out of the message");
+            let hint = "choose what the message carries: (…, name = value)";
+            self.report(Diagnostic::warning(span, message).hint(hint));
+            shape = fitted(fields.clone());
+        }
+        self.counted(shape, span)
+    }
+
+    /// A record of this shape, if there is room for it.
+    fn counted(&mut self, (layout, values): (Layout, Vec<Expr>), span: Span) -> Checked<Record> {
         if layout.max_size() > CAPACITY {
             let message = format!(
                 "this record could take {} bytes; there is room for {CAPACITY}",
@@ -44,12 +72,12 @@ impl Checker<'_> {
                 format!("one event can write at most {RECORDS} kinds of record"),
             ));
         }
-        Ok(StatementKind::Record(Record {
+        Ok(Record {
             layout,
             values,
             to: Destination::Current,
             message: None,
-        }))
+        })
     }
 
     /// All recorded fields. One that cannot be recorded is left out, with a warning: the others are still worth having.

@@ -124,13 +124,16 @@ impl<'a> Lexer<'a> {
                         self.at = self.text.len();
                     }
                 }
-            } else if rest.starts_with('#') && self.begins_line() {
-                let start = self.at;
+            } else if rest.starts_with('#') {
+                let (start, preprocessor) = (self.at, self.begins_line() && is_preprocessor(rest));
                 self.at += rest.find('\n').unwrap_or(rest.len());
-                found.push(Diagnostic::error(
-                    self.span_from(start),
-                    "not yet supported: preprocessor lines",
-                ));
+                let place = self.span_from(start);
+                found.push(if preprocessor {
+                    Diagnostic::error(place, "not yet supported: preprocessor lines")
+                } else {
+                    Diagnostic::error(place, "the character '#' means nothing here")
+                        .hint("comments begin with \"//\"")
+                });
             } else {
                 return;
             }
@@ -284,6 +287,16 @@ impl<'a> Lexer<'a> {
             }
         }
     }
+}
+
+/// Whether a line that begins with `#` is one for the C preprocessor.
+fn is_preprocessor(line: &str) -> bool {
+    let word = line.trim_start_matches(['#', ' ', '\t']);
+    let word = word.split(|c: char| !c.is_ascii_alphabetic()).next();
+    let known = [
+        "include", "define", "undef", "if", "ifdef", "ifndef", "else", "elif", "endif", "pragma", "error",
+    ];
+    word.is_some_and(|word| known.contains(&word))
 }
 
 /// The bytes `start..end`.

@@ -15,6 +15,11 @@ pub(crate) fn probe(probe: &CheckedProbe, btf: Option<&Btf>) -> String {
     out + &dump.statements(&probe.body, 0)
 }
 
+/// A type without names of the kernel.
+pub(crate) fn ty(ty: &Type) -> String {
+    Dump { btf: None }.ty(ty)
+}
+
 struct Dump<'a> {
     btf: Option<&'a Btf>,
 }
@@ -72,7 +77,16 @@ impl Dump<'_> {
                         )
                     })
                     .collect();
-                format!("{pad}record up to {} bytes\n{fields}", record.layout.max_size())
+                let to = match (&record.to, &record.message) {
+                    (Destination::Current, None) => String::new(),
+                    (Destination::Buffer(name), None) => format!(" to {name:?}"),
+                    (Destination::Messages, Some(message)) => format!(" as {message:?}"),
+                    other => panic!("{other:?}"),
+                };
+                format!(
+                    "{pad}record{to} up to {} bytes\n{fields}",
+                    record.layout.max_size()
+                )
             }
         }
     }

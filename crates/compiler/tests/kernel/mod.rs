@@ -4,9 +4,29 @@
 
 use kestrel_bpf::btf::write::{Builder, Placed};
 use kestrel_bpf::btf::{Btf, TypeId};
+use kestrel_compiler::check::globals::{Globals, parameters};
 use kestrel_compiler::context::{Context, EventField, EventNumber, Features, ProgramKind, Source, ValueType};
+use kestrel_compiler::lang::parse_script;
 use kestrel_trace::layout::Base;
 use std::sync::Arc;
+
+/// What a table file declares: three tables, two buffers, parameters, and an agent may be told.
+pub(crate) fn session() -> Globals {
+    let (script, found) = parse_script(
+        "param threshold = 10ms; param loud = false; param mask = 0xffffffffffffffff; param least = -5",
+    );
+    assert!(found.is_empty());
+    let (parameters, found) = parameters(&script.items);
+    assert!(found.is_empty());
+    let mut globals = Globals::default();
+    globals
+        .tables
+        .extend(["normal", "detail", "oom"].map(str::to_owned));
+    globals.buffers.extend(["main", "target"].map(str::to_owned));
+    globals.parameters.extend(parameters);
+    globals.messages = true;
+    globals
+}
 
 /// Types that events speak of.
 struct Types {
@@ -179,6 +199,7 @@ pub(crate) fn by_name(name: &str) -> Context {
         "kprobe" => kprobe(),
         "odd" => odd(),
         "untyped" => untyped(),
+        "wide" => wide(),
         "kretprobe" => kretprobe(),
         other => panic!("unknown event {other}"),
     }
@@ -322,6 +343,17 @@ pub(crate) fn odd() -> Context {
         .insert(1, field("nothing", ValueType::Btf(TypeId::VOID), register(8)));
     c.fields
         .insert(2, field("unknown", ValueType::Btf(TypeId(9999)), register(16)));
+    c
+}
+
+/// A classic entry whose fields together do not fit into a record.
+pub(crate) fn wide() -> Context {
+    let mut c = entry();
+    let text = |offset| Source::ContextArray { offset, bytes: 2000 };
+    c.fields
+        .insert(1, field("first", ValueType::Text { size: 2000 }, text(200)));
+    c.fields
+        .insert(2, field("larger", ValueType::Text { size: 2008 }, text(2200)));
     c
 }
 

@@ -9,4 +9,5 @@
 
 pub mod bump;
 pub mod run;
+pub mod steered;
 pub mod tree;

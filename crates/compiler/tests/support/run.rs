@@ -1,6 +1,7 @@
 //! Compiles a checked probe for the test sink, runs it in the interpreter, and reads back what it recorded.
 
 use super::bump::{self, Bump};
+use super::steered::{self, Steered};
 use kestrel_bpf::code::MapRef;
 use kestrel_bpf::interp::{self, Machine};
 use kestrel_compiler::check::tree::CheckedProbe;
@@ -16,6 +17,8 @@ pub struct Bench {
     pub program: Program,
     pub machine: Machine,
     bump: MapRef,
+    /// The words of [`Steered`], if the program has them.
+    pub steer: Option<MapRef>,
     /// Numbers of the events of a set, by selector.
     pub numbers: Option<MapRef>,
     number: EventNumber,
@@ -38,6 +41,8 @@ pub enum Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub number: u16,
+    /// Where [`Steered`] sent it.
+    pub to: u16,
     pub pid: u32,
     pub tid: u32,
     pub fields: Vec<(String, Seen)>,
@@ -49,14 +54,33 @@ impl Bench {
     }
 
     pub fn with_sink(probe: &CheckedProbe, context: &Context, sink: Bump) -> Self {
-        let program = kestrel_compiler::compile(probe, context, &sink).expect("compiles");
+        Self::of(
+            kestrel_compiler::compile(probe, context, &sink).expect("compiles"),
+            context,
+        )
+    }
+
+    /// A hook of several handlers.
+    pub fn steered(handlers: &[&CheckedProbe], context: &Context, sink: &Steered) -> Self {
+        Self::of(
+            kestrel_compiler::compile_hook(handlers, context, sink).expect("compiles"),
+            context,
+        )
+    }
+
+    fn of(program: Program, context: &Context) -> Self {
         let mut machine = Machine::new();
-        let (mut bump, mut numbers) = (MapRef(u32::MAX), None);
+        let (mut bump, mut numbers, mut steer) = (MapRef(u32::MAX), None, None);
         for map in &program.maps {
             match map {
                 MapUse::External(name) => {
                     if context.selector.as_ref().is_some_and(|s| s.map == *name) {
                         numbers = Some(machine.add_map(interp::MapKind::Array { entries: 16 }, 4, 2));
+                        continue;
+                    }
+                    if name == steered::MAP {
+                        let kind = interp::MapKind::Array { entries: 1 };
+                        steer = Some(machine.add_map(kind, 4, steered::VALUE));
                         continue;
                     }
                     assert_eq!(name, bump::MAP);
@@ -75,10 +99,40 @@ impl Bench {
             program,
             machine,
             bump,
+            steer,
             numbers,
             number: context.number,
             sent: 0,
         }
+    }
+
+    /// A word of [`Steered`].
+    pub fn word(&self, index: u32) -> u64 {
+        let Some(map) = self.steer else {
+            panic!("a program without words");
+        };
+        let at = index as usize * 8;
+        // The machine makes values when they are first touched.
+        let value = self.machine.value(map, &[0; 4], 0);
+        value.map_or(0, |v| {
+            u64::from_le_bytes(v[at..at + 8].try_into().expect("8 bytes"))
+        })
+    }
+
+    /// Sets a word of [`Steered`], as user space would.
+    #[track_caller]
+    pub fn set_word(&mut self, index: u32, to: u64) -> &mut Self {
+        let Some(map) = self.steer else {
+            panic!("a program without words");
+        };
+        let at = index as usize * 8;
+        let mut value = self
+            .machine
+            .value(map, &[0; 4], 0)
+            .unwrap_or_else(|| vec![0; steered::VALUE as usize]);
+        value[at..at + 8].copy_from_slice(&to.to_le_bytes());
+        assert_eq!(self.machine.set_value(map, &[0; 4], 0, &value), 0);
+        self
     }
 
     /// Runs the program on a context of these words.
@@ -107,8 +161,8 @@ impl Bench {
     pub fn rows(&mut self) -> Vec<Row> {
         let first = match self.number {
             EventNumber::Constant(number) => number,
-            EventNumber::Cookie { first, .. } => first + self.machine.environment.cookie as u16,
-            EventNumber::Selected { first, .. } => first + SELECTED - 1,
+            EventNumber::Cookie { first, stride } => first + self.machine.environment.cookie as u16 * stride,
+            EventNumber::Selected { first, stride } => first + (SELECTED - 1) * stride,
         };
         let classes = self
             .program
@@ -135,6 +189,7 @@ impl Bench {
             let record = table.record(&value[at..end], 0, 0).expect("a whole record");
             rows.push(Row {
                 number: record.event.id.0,
+                to: u16::from_le_bytes([value[at + 2], value[at + 3]]),
                 pid: record.pid,
                 tid: record.tid,
                 fields: record

@@ -115,6 +115,44 @@ impl RingSink {
         b.store(Width::B8, counters, 0, after);
     }
 
+    /// Counts a record that is not taken, and leaves.
+    fn refuse(&self, b: &mut Builder, region: Vreg, number: Number, refused: BlockId) {
+        b.atomic_add(Width::B8, region, offset::DISCARDED as i16, 1);
+        let counters = self.counters(b, region, number);
+        b.atomic_add(Width::B8, counters, 8, 1);
+        b.jump(refused);
+    }
+
+    /// Counts a record as refused where it did not come to a reservation, and goes to `refused`.
+    pub fn emit_refuse(&self, b: &mut Builder, number: Number, refused: BlockId) {
+        let region = self.region(b, refused);
+        self.check_number(b, number, refused);
+        self.refuse(b, region, number, refused);
+    }
+
+    /// Leaves if there are no counters for a number that is known at run time only.
+    fn check_number(&self, b: &mut Builder, number: Number, refused: BlockId) {
+        if let Operand::Reg(n) = number {
+            b.branch_if(Condition::GreaterEqual, n, self.geometry.events, refused);
+        }
+    }
+
+    /// Makes a record whole for readers, in whichever ring it was reserved.
+    pub fn emit_commit(b: &mut Builder, reservation: Reservation) {
+        let &[page, number] = reservation.kept.as_slice() else {
+            return;
+        };
+        b.store(Width::B2, reservation.record, 0, number);
+        let add = match reservation.size {
+            Size::Constant(size) => Operand::Imm(i64::from(size) | 1 << 32),
+            Size::Variable { value, .. } => {
+                let one = b.constant(1 << 32);
+                b.or(one, value).into()
+            }
+        };
+        b.atomic_add(Width::B8, page, packet::offset::COMMITTED as i16, add);
+    }
+
     /// The time of this attempt, not before any that was announced or reserved.
     fn time(&self, b: &mut Builder, region: Vreg, time: Vreg) {
         let now = b.helper(helper::KTIME_GET_NS, &[]);
@@ -216,9 +254,7 @@ impl Sink for RingSink {
             )));
         }
         let region = self.region(b, refused);
-        if let Operand::Reg(n) = number {
-            b.branch_if(Condition::GreaterEqual, n, self.geometry.events, refused);
-        }
+        self.check_number(b, number, refused);
         let tries = b.constant(0);
         let start = b.block();
         b.jump(start);
@@ -262,10 +298,7 @@ impl Sink for RingSink {
         b.branch(Condition::Less, tries, TRIES, start, a.full);
 
         b.switch_to(a.full);
-        b.atomic_add(Width::B8, region, offset::DISCARDED as i16, 1);
-        let counters = self.counters(b, region, number);
-        b.atomic_add(Width::B8, counters, 8, 1);
-        b.jump(refused);
+        self.refuse(b, region, number, refused);
 
         b.switch_to(a.done);
         b.store(Width::B8, region, offset::RESERVED as i16, time);
@@ -287,18 +320,7 @@ impl Sink for RingSink {
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation) {
-        let &[page, number] = reservation.kept.as_slice() else {
-            return;
-        };
-        b.store(Width::B2, reservation.record, 0, number);
-        let add = match reservation.size {
-            Size::Constant(size) => Operand::Imm(i64::from(size) | 1 << 32),
-            Size::Variable { value, .. } => {
-                let one = b.constant(1 << 32);
-                b.or(one, value).into()
-            }
-        };
-        b.atomic_add(Width::B8, page, packet::offset::COMMITTED as i16, add);
+        Self::emit_commit(b, reservation);
     }
 
     fn slack(&self) -> u32 {

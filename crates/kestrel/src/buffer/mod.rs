@@ -1,14 +1,16 @@
-//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer and their reader, one file each.
+//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their reader and their copier, one file each.
 
 pub mod emit;
 pub mod layout;
 pub mod memory;
 pub mod ring;
+pub mod snapshot;
 
 use crate::error::Result;
 use emit::map_name;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
+use layout::Geometry;
 use ring::{Ring, RingSpec};
 use std::os::fd::AsFd;
 
@@ -38,6 +40,24 @@ impl Buffer {
             name: name.to_owned(),
             map,
             ring: Ring::format(mapping, spec)?,
+        })
+    }
+
+    /// A buffer that is there already, as [`Buffer::create`] made it, with everything in it. A stream buffer goes on to be read from where its
+    /// last reader stopped, an overwriting one from its oldest page.
+    ///
+    /// `cpus` and `geometry` are those that it was made with.
+    ///
+    /// # Errors
+    /// The kernel's, or when the map is smaller than that.
+    pub fn open(name: &str, map: Map, geometry: Geometry, cpus: &[u32]) -> Result<Self> {
+        let entries = ring::entries(cpus);
+        let len = geometry.region() as usize * entries as usize;
+        let mapping = Mapping::new(map.as_fd(), 0, len, Access::ReadWrite)?;
+        Ok(Self {
+            name: name.to_owned(),
+            map,
+            ring: Ring::open(mapping, geometry, cpus),
         })
     }
 

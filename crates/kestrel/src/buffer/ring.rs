@@ -14,7 +14,7 @@ use kestrel_trace::info::Uuid;
 use kestrel_trace::packet::{self, CAPACITY, HEADER, MAGIC, PAGE, SEALED};
 use std::ops::Range;
 
-const PAGE64: u64 = PAGE as u64;
+pub(super) const PAGE64: u64 = PAGE as u64;
 
 /// The rings of a buffer, one per CPU, in memory shared with their writers.
 #[derive(Debug)]
@@ -76,8 +76,13 @@ pub struct RingSpec<'a> {
 impl RingSpec<'_> {
     /// Entries of the map: one more than the highest CPU number.
     pub fn entries(&self) -> u32 {
-        self.cpus.iter().max().map_or(1, |highest| highest + 1)
+        entries(self.cpus)
     }
+}
+
+/// One more than the highest CPU number.
+pub(super) fn entries(cpus: &[u32]) -> u32 {
+    cpus.iter().max().map_or(1, |highest| highest + 1)
 }
 
 impl<M: Memory> Ring<M> {
@@ -103,6 +108,26 @@ impl<M: Memory> Ring<M> {
             ring.format_cpu(cpu, spec)?;
         }
         Ok(ring)
+    }
+
+    /// Takes memory that [`Ring::format`] has laid out and others write. Reading goes on where the last reader freed pages.
+    pub fn open(memory: M, geometry: Geometry, cpus: &[u32]) -> Self {
+        let mut ring = Self {
+            memory,
+            geometry,
+            cpus: vec![CpuRing::default(); entries(cpus) as usize],
+        };
+        for &cpu in cpus {
+            let read = ring.control(cpu, offset::CONSUMED);
+            let before = read.checked_sub(PAGE64).filter(|page| ring.is_opened(cpu, *page));
+            ring.cpus[cpu as usize] = CpuRing {
+                possible: true,
+                read,
+                peeked: read + u64::from(HEADER),
+                discarded: before.map_or(0, |page| ring.header(cpu, page, packet::offset::DISCARDED)),
+            };
+        }
+        ring
     }
 
     fn format_cpu(&self, cpu: u32, spec: &RingSpec<'_>) -> Result<()> {
@@ -149,17 +174,17 @@ impl<M: Memory> Ring<M> {
     }
 
     /// A word of a CPU's control pages.
-    fn control(&self, cpu: u32, at: u32) -> u64 {
+    pub(super) fn control(&self, cpu: u32, at: u32) -> u64 {
         self.memory.load(self.base(cpu) + at as usize)
     }
 
     /// Next byte that a writer will take.
-    fn position(&self, cpu: u32) -> u64 {
+    pub(super) fn position(&self, cpu: u32) -> u64 {
         self.control(cpu, offset::POSITION)
     }
 
     /// The page in use.
-    fn current(&self, cpu: u32) -> u64 {
+    pub(super) fn current(&self, cpu: u32) -> u64 {
         (self.position(cpu) - 1) / PAGE64 * PAGE64
     }
 
@@ -168,7 +193,7 @@ impl<M: Memory> Ring<M> {
     }
 
     /// A word of a page's header.
-    fn header(&self, cpu: u32, page: u64, at: u32) -> u64 {
+    pub(super) fn header(&self, cpu: u32, page: u64, at: u32) -> u64 {
         self.memory.load(self.page_at(cpu, page) + at as usize)
     }
 
@@ -177,17 +202,17 @@ impl<M: Memory> Ring<M> {
         self.header(cpu, page, packet::offset::SEQUENCE) == page / PAGE64
     }
 
-    fn is_whole(&self, cpu: u32, page: u64) -> bool {
+    pub(super) fn is_whole(&self, cpu: u32, page: u64) -> bool {
         self.is_opened(cpu, page)
             && self.header(cpu, page, packet::offset::COMMITTED) as u32 == CAPACITY + SEALED
     }
 
     /// Whether writers have come round to this page again.
-    fn is_overwritten(&self, cpu: u32, page: u64) -> bool {
+    pub(super) fn is_overwritten(&self, cpu: u32, page: u64) -> bool {
         self.position(cpu) > page + u64::from(self.geometry.data())
     }
 
-    fn copy(&self, cpu: u32, page: u64, to: &mut [u8]) -> Result<()> {
+    pub(super) fn copy(&self, cpu: u32, page: u64, to: &mut [u8]) -> Result<()> {
         self.memory.copy_out(self.page_at(cpu, page), to)
     }
 
@@ -305,7 +330,7 @@ impl<M: Memory> Ring<M> {
     }
 
     /// A copy of the page in use, sealed at `position`, if every record before that is committed.
-    fn finished(&self, cpu: u32, position: u64, now: u64) -> Result<Option<Vec<u8>>> {
+    pub(super) fn finished(&self, cpu: u32, position: u64, now: u64) -> Result<Option<Vec<u8>>> {
         let page = (position - 1) / PAGE64 * PAGE64;
         let used = (position - page) as u32;
         let committed = self.header(cpu, page, packet::offset::COMMITTED);

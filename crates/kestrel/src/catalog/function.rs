@@ -79,6 +79,27 @@ pub(super) fn describe(catalog: &Catalog, name: &str, at_return: bool) -> Result
 }
 
 impl FunctionProbe {
+    /// Functions as one set, or the single one.
+    fn resolved(&self, catalog: &Catalog, names: Vec<String>, single: Option<&str>) -> Resolved {
+        let instances = names
+            .into_iter()
+            .map(|symbol| Instance::function(self.name, symbol))
+            .collect();
+        let way = Way {
+            attachment: Attachment::Functions {
+                at_return: self.at_return,
+            },
+            context: self.context(catalog, single),
+            guard: None,
+        };
+        Resolved {
+            kind: self.name,
+            instances,
+            ways: vec![way],
+            apart: Vec::new(),
+        }
+    }
+
     fn context(&self, catalog: &Catalog, symbol: Option<&str>) -> Context {
         let arch = arch::current();
         let types = catalog.types().ok();
@@ -221,23 +242,12 @@ impl EventKind for FunctionProbe {
         }
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
         let single = (names.len() == 1).then(|| names[0].clone());
-        let context = self.context(catalog, single.as_deref());
-        let instances = names
-            .into_iter()
-            .map(|symbol| Instance::function(self.name, symbol))
-            .collect();
-        let attachment = Attachment::Functions {
-            at_return: self.at_return,
-        };
-        Ok(vec![Resolved {
-            kind: self.name,
-            instances,
-            ways: vec![Way {
-                attachment,
-                context,
-                guard: None,
-            }],
-            apart: Vec::new(),
-        }])
+        Ok(vec![self.resolved(catalog, names, single.as_deref())])
+    }
+
+    fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {
+        let symbol = |name: &String| Some(name.strip_prefix(self.name)?.strip_prefix(':')?.to_owned());
+        let symbols: Option<Vec<String>> = names.iter().map(symbol).collect();
+        Ok(symbols.map(|symbols| self.resolved(catalog, symbols, None)))
     }
 }

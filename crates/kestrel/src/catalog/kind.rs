@@ -40,6 +40,14 @@ pub trait EventKind: Sync {
     /// # Errors
     /// When nothing matches, or this kernel cannot do it.
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>>;
+
+    /// Exactly these events (names of instances), in this order, as one set that a single program serves; `None` where the kind has no such sets.
+    ///
+    /// # Errors
+    /// When this kernel cannot do it.
+    fn set(&self, _catalog: &Catalog, _names: &[String], _via: Via) -> Result<Option<Resolved>> {
+        Ok(None)
+    }
 }
 
 /// All kinds, in the order in which they are listed and tried.
@@ -50,7 +58,33 @@ pub const KINDS: &[&dyn EventKind] = &[
     &super::function::KRETPROBE,
     &super::trampoline::FENTRY,
     &super::trampoline::FEXIT,
+    &super::class::ClassKind,
 ];
+
+/// Kinds of the language that Kestrel does not have yet, with their short forms. A kind that comes goes out of here.
+pub(crate) const LATER: &[(&str, &[&str])] = &[
+    ("BEGIN", &["begin"]),
+    ("END", &["end"]),
+    ("self", &[]),
+    ("interval", &["i"]),
+    ("profile", &["p"]),
+    ("uprobe", &["u"]),
+    ("uretprobe", &["ur"]),
+    ("usdt", &["U"]),
+    ("software", &["s"]),
+    ("hardware", &["h"]),
+    ("watchpoint", &["w"]),
+    ("asyncwatchpoint", &["aw"]),
+    ("iter", &["it"]),
+];
+
+/// The kind with this name or alias, if it is one of those that are not there yet.
+pub(crate) fn find_later(name: &str) -> Option<&'static str> {
+    let found = LATER
+        .iter()
+        .find(|(kind, aliases)| *kind == name || aliases.contains(&name));
+    found.map(|(kind, _)| *kind)
+}
 
 /// The kind with this name or alias.
 pub fn find(name: &str) -> Option<&'static dyn EventKind> {

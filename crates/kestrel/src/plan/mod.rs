@@ -1,23 +1,26 @@
 //! What a session will do, before it does anything: events resolved, handlers checked, numbers given out; pure but for asking the catalog.
 
+mod rows;
 mod show;
 
+pub(crate) use rows::{Candidate, check_set, without_set};
 pub use show::show;
 
 use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
-use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via, Way};
+use crate::catalog::{Attachment, Catalog, Instance, Via};
 use crate::error::{Error, Result};
-use crate::session::gate::{Choice, Gate};
+use crate::session::gate::{Choice, Gate, Steering};
 use crate::session::target::Target;
-use kestrel_compiler::check::{check, globals::Globals, tree::CheckedProbe};
+use kestrel_compiler::check::{globals::Globals, tree::CheckedProbe};
 use kestrel_compiler::context::Context;
-use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};
+use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_events;
 use kestrel_compiler::{Program, compile_hook};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
+use std::sync::Arc;
 
 /// What a user asks for.
 #[derive(Clone, Debug)]
@@ -67,17 +70,42 @@ pub struct Hook {
     pub rows: Vec<Row>,
     /// Ways to see it, best first.
     pub ways: Vec<PlannedWay>,
+    /// Whether the session may do without it where the kernel does not let it be attached: nobody named the event, only a pattern did.
+    pub optional: bool,
+    /// Where it is no hook of its own but a program that a hook of a running session calls.
+    pub slot: Option<Slot>,
+}
+
+/// A program for a slot of a hook that a running session has already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Which of [`crate::table::Existing::hooks`].
+    pub hook: usize,
+    /// Per row: the places of its events among the hook's instances; empty where it is for all of them.
+    pub sets: Vec<Vec<u16>>,
 }
 
 /// One handler of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The text it comes from; spans of the checked handler count in it.
-    pub source: String,
+    pub source: Arc<str>,
+    /// The handler's own bytes in it, its events included.
+    pub span: Span,
     /// Numbers of the tables (from 1) in which the event has this handler.
     pub tables: Vec<u32>,
     /// Kinds of record that it writes.
     pub records: u16,
+}
+
+impl Row {
+    /// What the user wrote: events, predicate, block.
+    pub fn text(&self) -> &str {
+        let Span { start, end } = self.span;
+        self.source
+            .get(start as usize..end as usize)
+            .unwrap_or(&self.source)
+    }
 }
 
 /// One way, with the handlers checked for it.
@@ -112,6 +140,8 @@ pub struct Plan {
     pub buffers: Vec<BufferPlan>,
     /// What the handlers share.
     pub globals: Globals,
+    /// Whether tables can be loaded later, so that hooks have slots for their handlers.
+    pub slots: bool,
     /// Remarks about the texts that do not stand in the way.
     pub warnings: Vec<(String, Diagnostic)>,
 }
@@ -147,15 +177,7 @@ pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
             diagnostics: vec![diagnostic.clone()],
         });
     }
-    let mut next = 1u32;
-    for hook in &mut hooks {
-        let numbers = hook.instances.len() as u32 * u32::from(hook.records.max(1));
-        hook.first = u16::try_from(next).map_err(|_| too_many())?;
-        next += numbers;
-    }
-    if next > u32::from(u16::MAX) {
-        return Err(too_many());
-    }
+    let next = number(&mut hooks, 1)?;
     Ok(Plan {
         tables: vec![TABLE.to_owned()],
         hooks,
@@ -165,8 +187,25 @@ pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
             geometry: Geometry::new(request.mode, request.buffer_bytes, next),
         }],
         globals,
+        slots: false,
         warnings,
     })
+}
+
+/// Gives out numbers of records from `next` on; gives the one after the last.
+///
+/// # Errors
+/// When a trace has no room for so many.
+pub fn number(hooks: &mut [Hook], mut next: u32) -> Result<u32> {
+    for hook in hooks {
+        let numbers = hook.instances.len() as u32 * u32::from(hook.records.max(1));
+        hook.first = u16::try_from(next).map_err(|_| too_many())?;
+        next += numbers;
+    }
+    if next > u32::from(u16::MAX) {
+        return Err(too_many());
+    }
+    Ok(next)
 }
 
 fn too_many() -> Error {
@@ -193,30 +232,35 @@ fn plan_text(
         return Err(wrong(diagnostics));
     }
     warnings.extend(diagnostics.into_iter().map(|d| (text.to_owned(), d)));
-    complete(&mut probe, request);
+    complete(&mut probe, request, text);
+    let candidate = Candidate {
+        probe: &probe,
+        source: text.into(),
+        tables: vec![1],
+        required: true,
+    };
     for spec in probe.events.clone() {
         for resolved in catalog.resolve(&spec, request.via)? {
-            if hooks
-                .iter()
-                .any(|h: &Hook| h.rows.iter().any(|r| r.source == text) && h.instances == resolved.instances)
-            {
+            if hooks.iter().any(|h: &Hook| {
+                h.rows.iter().any(|r| *r.source == *text) && h.instances == resolved.instances
+            }) {
                 continue;
             }
-            for (hook, remarks) in check_set(text, &probe, resolved, globals).map_err(wrong)? {
-                for remark in remarks {
-                    if !warnings.iter().any(|(t, d)| t == text && *d == remark) {
-                        warnings.push((text.to_owned(), remark));
-                    }
+            let candidates = std::slice::from_ref(&candidate);
+            let checked = check_set(resolved, candidates, globals).map_err(|refused| wrong(refused.why))?;
+            for (_, remark) in checked.iter().flat_map(|checked| checked.remarks.iter()) {
+                if !warnings.iter().any(|(t, d)| t == text && d == remark) {
+                    warnings.push((text.to_owned(), remark.clone()));
                 }
-                hooks.push(hook);
             }
+            hooks.extend(checked.into_iter().filter_map(|checked| checked.hook));
         }
     }
     Ok(())
 }
 
 /// Adds what options ask for to what was written: stacks to the default record, the process to the predicate.
-fn complete(probe: &mut Probe, request: &Request) {
+fn complete(probe: &mut Probe, request: &Request, source: &str) {
     if probe.block.is_none() && (request.kernel_stack || request.user_stack) {
         let stacks = [(request.kernel_stack, "kstack"), (request.user_stack, "ustack")];
         let stacks: Vec<&str> = stacks
@@ -225,16 +269,23 @@ fn complete(probe: &mut Probe, request: &Request) {
             .map(|(_, name)| *name)
             .collect();
         let text = format!("a:b {{ record(args, {}) }}", stacks.join(", "));
-        probe.block = parse_events(&text).0.block;
+        probe.block = beside(source, &text).block;
     }
     if let Target::Process(pid) = request.target {
-        guard(probe, &format!("pid == {pid}"));
+        guard(probe, &format!("pid == {pid}"), source);
     }
 }
 
-/// Puts a condition before the predicate.
-fn guard(probe: &mut Probe, condition: &str) {
-    let Some(first) = parse_events(&format!("a:b /{condition}/")).0.predicate else {
+/// Parses a text of ours to be added to what stands in `source`. Its places lie beyond the end of that, so that nobody takes them for
+/// places in it.
+fn beside(source: &str, text: &str) -> Probe {
+    let before = " ".repeat(source.len() + 1);
+    parse_events(&(before + text)).0
+}
+
+/// Puts a condition before the predicate of a probe that stands in `source`.
+pub(crate) fn guard(probe: &mut Probe, condition: &str, source: &str) {
+    let Some(first) = beside(source, &format!("a:b /{condition}/")).predicate else {
         return;
     };
     probe.predicate = Some(match probe.predicate.take() {
@@ -250,92 +301,21 @@ fn guard(probe: &mut Probe, condition: &str) {
     });
 }
 
-/// A hook with the remarks about its handler.
-type Remarked = (Hook, Vec<Diagnostic>);
-
-/// One hook for a set of events, or one for each of them where the handler asks for what differs.
-fn check_set(
-    text: &str,
-    probe: &Probe,
-    mut resolved: Resolved,
-    globals: &mut Globals,
-) -> std::result::Result<Vec<Remarked>, Vec<Diagnostic>> {
-    let apart = std::mem::take(&mut resolved.apart);
-    match check_ways(text, probe, resolved, globals) {
-        Ok(hook) => Ok(vec![hook]),
-        Err(refused) if apart.is_empty() => Err(refused),
-        Err(_) => apart
-            .into_iter()
-            .map(|one| check_ways(text, probe, one, globals))
-            .collect(),
-    }
-}
-
-/// Checks the handler against each way; those that do not fit are left out as long as one does.
-fn check_ways(
-    text: &str,
-    probe: &Probe,
-    resolved: Resolved,
-    globals: &mut Globals,
-) -> std::result::Result<(Hook, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let mut checked = Vec::new();
-    let mut refused = Vec::new();
-    for Way {
-        attachment,
-        context,
-        guard: condition,
-    } in resolved.ways
-    {
-        let mut probe = probe.clone();
-        if let Some(condition) = condition {
-            guard(&mut probe, &condition);
-        }
-        match check(&probe, &context, true, globals) {
-            (Some(handler), remarks) => checked.push((
-                PlannedWay {
-                    attachment,
-                    context,
-                    handlers: vec![handler],
-                },
-                remarks,
-            )),
-            (None, diagnostics) => refused = diagnostics,
-        }
-    }
-    // A way with more remarks than another cannot give all that was asked for (a field whose rule does not fit this kernel).
-    let fewest = checked
-        .iter()
-        .map(|(_, remarks)| remarks.len())
-        .min()
-        .unwrap_or(0);
-    checked.retain(|(_, remarks)| remarks.len() == fewest);
-    let remarks = checked
-        .first()
-        .map_or_else(Vec::new, |(_, remarks)| remarks.clone());
-    let ways: Vec<PlannedWay> = checked.into_iter().map(|(way, _)| way).collect();
-    let Some(first) = ways.first() else {
-        return Err(refused);
-    };
-    let records = layouts(&first.handlers).len() as u16;
-    let hook = Hook {
-        rows: vec![Row {
-            source: text.to_owned(),
-            tables: vec![1],
-            records,
-        }],
-        kind: resolved.kind,
-        instances: resolved.instances,
-        first: 0,
-        records,
-        ways,
-    };
-    Ok((hook, remarks))
-}
-
 /// The layouts of the handlers' records, one handler after the other, each in source order.
 fn layouts(handlers: &[CheckedProbe]) -> Vec<Layout> {
     let records = handlers.iter().flat_map(|handler| handler.records());
     records.map(|record| record.layout.clone()).collect()
+}
+
+impl Plan {
+    /// What may happen to the buffers while the hooks run: in a session that stays, anything.
+    pub fn steering(&self) -> Steering {
+        if self.globals.messages {
+            return Steering::any(&self.globals.buffers);
+        }
+        let ways = self.hooks.iter().flat_map(|hook| &hook.ways);
+        Steering::of(ways.flat_map(|way| &way.handlers))
+    }
 }
 
 impl Hook {
@@ -382,14 +362,16 @@ impl Hook {
                 .iter()
                 .map(|b| (b.name.clone(), ring_of(b)))
                 .collect(),
+            steering: plan.steering(),
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, Target::Command(_)),
-            choice: match self.rows.as_slice() {
-                [_] if plan.tables.len() == 1 => Choice::Only,
-                rows => Choice::Tables {
+            choice: match (&self.slot, self.rows.as_slice()) {
+                (Some(slot), _) => Choice::Instances(slot.sets.clone()),
+                (None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
+                (None, rows) => Choice::Tables {
                     tables: rows.iter().map(|row| row.tables.clone()).collect(),
-                    slots: false,
+                    slots: plan.slots,
                 },
             },
         };

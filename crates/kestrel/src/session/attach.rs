@@ -23,6 +23,11 @@ impl Links {
         Ok(Self(vec![Link::raw_tracepoint(program, tracepoint, 0)?]))
     }
 
+    /// One or many.
+    pub(super) fn each(&self) -> &[Link] {
+        &self.0
+    }
+
     /// Hits that the kernel dropped before they reached the program, where it counts them per link.
     pub(super) fn missed(&self) -> Result<u64> {
         let mut sum = 0;

@@ -4,6 +4,8 @@
 //! 0      active u64       low half: number of the active table, 0: every hook returns at once; high half: its slot + 1 where it was loaded later
 //! 8      start u64        ns of CLOCK_MONOTONIC when the session was made
 //! 16     uuid [u8;16]     the session's trace
+//! 32     switched u64     ns of CLOCK_REALTIME when a command last changed *active*
+//! 40     to u64           what it changed it to
 //! 64     per buffer b, 32 bytes each, at most 32 of them:
 //!          0  frozen u64  not 0: it takes nothing
 //!          8  reset u64   ns: what was recorded before counts as forgotten
@@ -20,6 +22,7 @@ use kestrel_bpf::helper;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg, Width};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
+use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::info::Uuid;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +34,8 @@ pub const SIZE: u32 = 24576;
 const ACTIVE: u32 = 0;
 const START: u32 = 8;
 const UUID: u32 = 16;
+const SWITCHED: u32 = 32;
+const SWITCHED_TO: u32 = 40;
 const BUFFERS: u32 = 64;
 const PER_BUFFER: u32 = 32;
 const PARAMETERS: u32 = 2048;
@@ -126,6 +131,29 @@ impl Control {
     /// Makes a table active on all CPUs from their next event on: one store.
     pub fn activate(&self, table: Table) {
         self.set(ACTIVE, table.0);
+    }
+
+    /// The same by a command, which leaves behind when that was.
+    pub fn switch(&self, table: Table) {
+        self.set(SWITCHED_TO, 0);
+        self.set(SWITCHED, ClockPair::now().realtime);
+        self.activate(table);
+        self.set(SWITCHED_TO, table.0);
+    }
+
+    /// When the active table was made so, ns since 1970; `None` where that is not known, because a handler did it.
+    pub fn switched(&self) -> Option<u64> {
+        let at = self.get(SWITCHED);
+        (self.get(SWITCHED_TO) == self.get(ACTIVE)).then_some(at)
+    }
+
+    /// Puts a table in the place of an older one of its name, if that is active; whether it was.
+    pub fn succeed(&self, from: Table, to: Table) -> bool {
+        let was = self.exchange(from, to);
+        if was && self.get(SWITCHED_TO) == from.0 {
+            self.set(SWITCHED_TO, to.0);
+        }
+        was
     }
 
     /// The active table.

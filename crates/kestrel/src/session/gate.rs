@@ -1,9 +1,18 @@
 //! What stands before every handler of a session: which table is active, is this process wanted; then its handler, and the rings.
+//!
+//! A record that names no buffer goes to the one that its CPU uses now. Where handlers of the session may change that, the reservation stands
+//! once per buffer that can be meant, and the ways join before the record is filled:
+//!
+//! ```text
+//!   current buffer of this CPU ─┬─ 1 ─► frozen? ─► reserve in ring 1 ─┐
+//!                               ├─ 2 ─► frozen? ─► reserve in ring 2 ─┼─► fill, commit
+//!                               └─────► frozen? ─► reserve in ring 0 ─┘
+//! ```
 
 use super::{control, target};
 use crate::buffer::emit::RingSink;
 use kestrel_bpf::helper;
-use kestrel_compiler::check::tree::{Action, Destination};
+use kestrel_compiler::check::tree::{Action, CheckedProbe, Destination, Statement, StatementKind};
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg};
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 
@@ -28,11 +37,60 @@ pub enum Choice {
     Instances(Vec<Vec<u16>>),
 }
 
+/// The name of the ring that an agent reads.
+pub const MESSAGES: &str = "messages";
+
+/// What may happen to a session's buffers while its hooks run, which their code must then ask about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steering {
+    /// Names of the buffers that can become a CPU's current one; empty where the first always is.
+    pub current: Vec<String>,
+    /// Whether a buffer may be frozen.
+    pub freezing: bool,
+}
+
+impl Steering {
+    /// All that a command or a handler loaded later may do to these buffers.
+    pub fn any(buffers: &[String]) -> Self {
+        Self {
+            current: buffers.to_vec(),
+            freezing: true,
+        }
+    }
+
+    /// What these handlers do.
+    pub fn of<'t>(handlers: impl IntoIterator<Item = &'t CheckedProbe>) -> Self {
+        let mut steering = Self::default();
+        for handler in handlers {
+            steering.add(&handler.body);
+        }
+        steering
+    }
+
+    fn add(&mut self, statements: &[Statement]) {
+        for statement in statements {
+            match &statement.kind {
+                StatementKind::Act(Action::UseBuffer(name)) if !self.current.contains(name) => {
+                    self.current.push(name.clone());
+                }
+                StatementKind::Act(Action::Freeze(_)) => self.freezing = true,
+                StatementKind::If { then, otherwise, .. } => {
+                    self.add(then);
+                    self.add(otherwise);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
 /// Rings behind a session's gate.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    /// Where records go, by name; the first where nothing else is said.
+    /// Where records go, by name and in the order of their numbers; the first where nothing else is said.
     pub buffers: Vec<(String, RingSink)>,
+    /// What may happen to them meanwhile.
+    pub steering: Steering,
     /// Names of the tables by their places.
     pub tables: Vec<String>,
     /// Names of the parameters by their places.
@@ -44,16 +102,53 @@ pub struct Gate {
 }
 
 impl Gate {
-    fn ring(&self, name: &str) -> Result<&RingSink, Refused> {
-        let found = self.buffers.iter().find(|(known, _)| known == name);
-        let (_, ring) = found.ok_or_else(|| Refused(format!("there is no buffer {name}")))?;
-        Ok(ring)
+    /// The number of a buffer.
+    fn number(&self, name: &str) -> Result<u32, Refused> {
+        let found = self.buffers.iter().position(|(known, _)| known == name);
+        let number = found.ok_or_else(|| Refused(format!("there is no buffer {name}")))?;
+        Ok(number as u32)
     }
 
-    fn default_ring(&self) -> Result<&RingSink, Refused> {
-        let first = self.buffers.first();
-        let (_, ring) = first.ok_or_else(|| Refused("there is no buffer".to_owned()))?;
-        Ok(ring)
+    /// Numbers of the buffers that a record may go to; the last where none of the others is meant.
+    fn possible(&self, to: &Destination) -> Result<Vec<u32>, Refused> {
+        match to {
+            Destination::Buffer(name) => Ok(vec![self.number(name)?]),
+            Destination::Messages => match self.number(MESSAGES) {
+                Ok(number) => Ok(vec![number]),
+                Err(_) => Err(Refused("there is no agent to tell".to_owned())),
+            },
+            Destination::Current => {
+                let mut possible = Vec::new();
+                for name in &self.steering.current {
+                    possible.push(self.number(name)?);
+                }
+                possible.retain(|number| *number != 0);
+                possible.push(0);
+                Ok(possible)
+            }
+        }
+    }
+
+    /// Reserves in one buffer, unless it is frozen.
+    fn reserve_in(
+        &self,
+        b: &mut Builder,
+        buffer: u32,
+        number: Number,
+        size: Size,
+        refused: BlockId,
+    ) -> Result<Reservation, Refused> {
+        let found = self.buffers.get(buffer as usize);
+        let (name, ring) = found.ok_or_else(|| Refused("there is no buffer".to_owned()))?;
+        if self.steering.freezing && name != MESSAGES {
+            let frozen = control::emit_frozen(b, buffer);
+            let (refuse, open) = (b.cold_block(), b.block());
+            b.branch(Condition::NotEqual, frozen, 0, refuse, open);
+            b.switch_to(refuse);
+            ring.emit_refuse(b, number, refused);
+            b.switch_to(open);
+        }
+        ring.reserve(b, number, size, &Destination::Current, refused)
     }
 }
 
@@ -168,10 +263,13 @@ impl Sink for Gate {
                 let place = self.tables.iter().position(|known| known == name);
                 let place = place.ok_or_else(|| Refused(format!("there is no table {name}")))?;
                 control::emit_use_table(b, place as u32);
-                Ok(())
             }
-            other => Err(Refused(format!("{other:?} is not possible here"))),
+            Action::UseBuffer(name) => control::emit_use_buffer(b, self.number(name)?),
+            Action::Freeze(name) => control::emit_freeze(b, self.number(name)?, true),
+            Action::Thaw(name) => control::emit_freeze(b, self.number(name)?, false),
+            Action::Reset(name) => control::emit_reset(b, self.number(name)?),
         }
+        Ok(())
     }
 
     fn parameter(&self, b: &mut Builder, name: &str) -> Result<Vreg, Refused> {
@@ -188,18 +286,43 @@ impl Sink for Gate {
         to: &Destination,
         refused: BlockId,
     ) -> Result<Reservation, Refused> {
-        let ring = match to {
-            Destination::Buffer(name) => self.ring(name)?,
-            Destination::Current => self.default_ring()?,
-            Destination::Messages => return Err(Refused("there is no agent to tell".to_owned())),
+        let possible = self.possible(to)?;
+        let (others, last) = match possible.as_slice() {
+            [] => return Err(Refused("there is no buffer".to_owned())),
+            [only] => return self.reserve_in(b, *only, number, size, refused),
+            [others @ .., last] => (others, *last),
         };
-        ring.reserve(b, number, size, to, refused)
+        let current = control::emit_current(b);
+        let joined = b.block();
+        let mut join: Option<Reservation> = None;
+        let mut into = |b: &mut Builder, buffer: u32| -> Result<(), Refused> {
+            let one = self.reserve_in(b, buffer, number, size, refused)?;
+            let join = join.get_or_insert_with(|| Reservation {
+                record: b.vreg(),
+                kept: one.kept.iter().map(|_| b.vreg()).collect(),
+                size,
+            });
+            b.assign(join.record, one.record);
+            for (to, from) in join.kept.iter().zip(one.kept) {
+                b.assign(*to, from);
+            }
+            b.jump(joined);
+            Ok(())
+        };
+        for &buffer in others {
+            let (this, next) = (b.block(), b.block());
+            b.branch(Condition::Equal, current, i64::from(buffer), this, next);
+            b.switch_to(this);
+            into(b, buffer)?;
+            b.switch_to(next);
+        }
+        into(b, last)?;
+        b.switch_to(joined);
+        join.ok_or_else(|| Refused("there is no buffer".to_owned()))
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation) {
-        if let Ok(ring) = self.default_ring() {
-            ring.commit(b, reservation);
-        }
+        RingSink::emit_commit(b, reservation);
     }
 
     fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {

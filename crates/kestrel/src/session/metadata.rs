@@ -1,6 +1,6 @@
 //! The session's own description in kernel memory: metadata pages of the same kind as the ring's, so that a memory image explains itself.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_trace::ctf::{metadata, pages};
@@ -8,13 +8,14 @@ use kestrel_trace::info::TraceInfo;
 use kestrel_trace::packet::PAGE;
 use std::os::fd::AsFd;
 
-/// Writes a trace's metadata into an array map, one page per element, page-aligned.
+/// Writes a trace's metadata into an array map, one page per element, page-aligned. Of several descriptions the one of the highest
+/// generation is the newest.
 ///
 /// # Errors
 /// The kernel's, or when the events cannot be described.
-pub(super) fn create(info: &TraceInfo) -> Result<Map> {
+pub(super) fn create(info: &TraceInfo, generation: u64) -> Result<Map> {
     let text = metadata::text(info)?;
-    let pages = pages::metadata_pages(&text, info.uuid, 0);
+    let pages = pages::metadata_pages(&text, info.uuid, generation);
     let spec = MapSpec::new(MapKind::ARRAY, "kestrel_meta", 4, PAGE, pages.len() as u32)
         .with_flags(sys::MAP_MMAPABLE);
     let map = Map::create(&spec)?;
@@ -23,4 +24,19 @@ pub(super) fn create(info: &TraceInfo) -> Result<Map> {
         mapping.copy_in(index * PAGE as usize, page)?;
     }
     Ok(map)
+}
+
+/// Reads what [`create`] wrote.
+///
+/// # Errors
+/// The kernel's, or when the map holds something else.
+pub(super) fn read(map: &Map, uuid: kestrel_trace::info::Uuid) -> Result<TraceInfo> {
+    let len = map.info().entries as usize * PAGE as usize;
+    let mapping = Mapping::new(map.as_fd(), 0, len, Access::ReadOnly)?;
+    let bytes = mapping.to_vec(0..len)?;
+    let text = pages::metadata_text(bytes.chunks(PAGE as usize), uuid).map_err(|why| Error::State {
+        session: uuid.to_string(),
+        why: why.to_string(),
+    })?;
+    Ok(metadata::parse(&text)?)
 }

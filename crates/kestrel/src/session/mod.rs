@@ -3,11 +3,18 @@
 mod attach;
 pub mod control;
 pub mod gate;
+mod lock;
 pub mod maps;
 mod metadata;
 mod names;
+mod pins;
 pub mod rejection;
+mod start;
+pub mod state;
+pub mod stay;
+pub mod store;
 pub mod target;
+mod uses;
 
 use crate::buffer::Buffer;
 use crate::buffer::layout::Mode;
@@ -29,9 +36,13 @@ use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
 use kestrel_trace::layout::Names;
 use kestrel_trace::process::Processes;
 use maps::Maps;
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use target::Target;
+
+/// Handlers of tables that were loaded later that a hook has room for.
+pub const SLOTS: u32 = 64;
 
 /// Events on their way into a buffer.
 #[derive(Debug)]
@@ -45,7 +56,7 @@ pub struct Session {
     /// Names of the events by their numbers.
     numbers: Names,
     /// Described in kernel memory, for whoever finds the session there.
-    _metadata: Option<Map>,
+    metadata: Option<Map>,
     hooks: Vec<Attached>,
     followers: Vec<Attached>,
     classes: Vec<EventClass>,
@@ -61,6 +72,12 @@ struct Attached {
     /// Maps of its own live as long as it does.
     _maps: Vec<Map>,
     links: Links,
+    /// Handlers that come later.
+    slots: Option<Map>,
+    /// Type of the program.
+    kind: ProgramKind,
+    /// Which of the hook's ways it is.
+    way: usize,
 }
 
 /// An event that could not be seen in the best way planned, and is seen in another.
@@ -125,7 +142,7 @@ impl Session {
             names: names::create_map()?,
             maps: Maps::create(&plan.globals.maps)?,
             numbers: plan.hooks.iter().flat_map(Hook::numbers).collect(),
-            _metadata: None,
+            metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),
             classes: Vec::new(),
@@ -139,7 +156,7 @@ impl Session {
             session.classes.extend(classes);
         }
         session.info.events.clone_from(&session.classes);
-        session._metadata = Some(metadata::create(&session.info)?);
+        session.metadata = Some(metadata::create(&session.info, 1)?);
         session.follow(catalog, plan.target)?;
         Ok(session)
     }
@@ -152,9 +169,10 @@ impl Session {
         catalog: &Catalog,
     ) -> Result<(Attached, Vec<EventClass>, Option<Detour>)> {
         let mut last: Option<Error> = None;
-        for way in &hook.ways {
+        for (index, way) in hook.ways.iter().enumerate() {
             match self.attach_way(plan, hook, way, catalog) {
-                Ok(attached) => {
+                Ok(mut attached) => {
+                    attached.way = index;
                     let detour = last.map(|why| Detour {
                         event: attached.event.clone(),
                         way: way.to_string(),
@@ -189,20 +207,21 @@ impl Session {
             .as_ref()
             .map(|s| numbers_map(hook, &s.map))
             .transpose()?;
+        let slots = plan.slots.then(slots_map).transpose()?;
+        let own: Vec<(&str, &Map)> = numbers
+            .iter()
+            .map(|(name, map)| (name.as_str(), map))
+            .chain(slots.as_ref().map(|map| (gate::SLOTS, map)))
+            .collect();
+        let loaded = Cell::new(ProgramKind::RawTracepoint);
         let load = |kind: ProgramKind| {
-            self.load(
-                &event,
-                kind,
-                &compiled.code,
-                &compiled.maps,
-                types.as_ref(),
-                numbers.as_ref(),
-            )
+            loaded.set(kind);
+            self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref(), &own)
         };
         let source = hook
             .rows
             .first()
-            .map_or_else(String::new, |row| row.source.clone());
+            .map_or_else(String::new, |row| row.source.to_string());
         let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)
             .map_err(|error| rejection::explain(error, &event, &source, &compiled.code))?;
         maps.extend(numbers.map(|(_, map)| map));
@@ -211,6 +230,9 @@ impl Session {
             program,
             _maps: maps,
             links,
+            slots,
+            kind: loaded.get(),
+            way: 0,
         })
     }
 
@@ -221,13 +243,13 @@ impl Session {
         code: &kestrel_bpf::code::Code,
         uses: &[MapUse],
         types: Option<&Arc<Btf>>,
-        numbers: Option<&(String, Map)>,
+        given: &[(&str, &Map)],
     ) -> Result<(Program, Vec<Map>)> {
         let own = uses.iter().map(private_map).collect::<Result<Vec<_>>>()?;
         let fds = uses
             .iter()
             .zip(&own)
-            .map(|(used, own)| self.map_fd(used, own.as_ref(), numbers));
+            .map(|(used, own)| self.map_fd(used, own.as_ref(), given));
         let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
         let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
         let name = program_name(event);
@@ -240,15 +262,15 @@ impl Session {
         &'a self,
         used: &MapUse,
         own: Option<&'a Map>,
-        numbers: Option<&'a (String, Map)>,
+        given: &[(&str, &'a Map)],
     ) -> Result<BorrowedFd<'a>> {
         let name = match (used, own) {
             (MapUse::Private(_), Some(map)) => return Ok(map.as_fd()),
             (MapUse::Private(spec), None) => &spec.name,
             (MapUse::External(name), _) => name,
         };
-        if let Some((_, map)) = numbers.filter(|(numbers, _)| numbers == name) {
-            return Ok(map.as_fd());
+        if let Some((_, map)) = given.iter().find(|(given, _)| given == name) {
+            return Ok(Map::as_fd(map));
         }
         if let Some(buffer) = self.buffers.iter().find(|b| *name == b.map_name()) {
             return Ok(buffer.map().as_fd());
@@ -288,7 +310,7 @@ impl Session {
                 &code.code,
                 &code.maps,
                 Some(&types),
-                None,
+                &[],
             )?;
             let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
             self.followers.push(Attached {
@@ -296,6 +318,9 @@ impl Session {
                 program,
                 _maps: maps,
                 links,
+                slots: None,
+                kind: ProgramKind::RawTracepoint,
+                way: 0,
             });
         }
         Ok(())
@@ -443,6 +468,17 @@ fn numbers_map(hook: &Hook, name: &str) -> Result<(String, Map)> {
         map.update(&code.to_ne_bytes(), &number.to_ne_bytes(), ValueCheck::Any)?;
     }
     Ok((name.to_owned(), map))
+}
+
+/// Where handlers that are loaded later are put.
+fn slots_map() -> Result<Map> {
+    Ok(Map::create(&MapSpec::new(
+        MapKind::PROG_ARRAY,
+        "kestrel_slots",
+        4,
+        4,
+        SLOTS,
+    ))?)
 }
 
 fn private_map(used: &MapUse) -> Result<Option<Map>> {

@@ -62,6 +62,47 @@ pub fn create(path: &Path, info: TraceInfo, replace: bool) -> Result<Writer<Dire
     Writer::create(Directory { path: path.into() }, info)
 }
 
+/// Where a trace that shall be at `path` is written until it is whole.
+pub fn beside_of(path: &Path) -> PathBuf {
+    let leaf = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(beside(&leaf))
+}
+
+/// Whether a trace may be put at `path`: there is nothing, an empty directory, or an old trace.
+pub fn is_free(path: &Path) -> Result<bool> {
+    match fs::read_dir(path) {
+        Ok(mut entries) => Ok(entries.next().is_none() || path.join(METADATA).is_file()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(e) => Err(Error::io("read directory", path)(e)),
+    }
+}
+
+/// A folder in which several traces shall lie; it must not be a trace itself.
+pub fn create_folder(path: &Path) -> Result<()> {
+    if path.join(METADATA).is_file() {
+        return Err(Error::Occupied { path: path.into() });
+    }
+    fs::create_dir_all(path).map_err(Error::io("create directory", path))
+}
+
+/// Moves a finished trace to its place, from which an old trace is removed first.
+pub fn publish(from: &Path, to: &Path) -> Result<()> {
+    if !is_free(to)? {
+        return Err(Error::Occupied { path: to.into() });
+    }
+    if to.join(METADATA).is_file() {
+        clear(to).map_err(Error::io("remove the old trace in", to))?;
+    }
+    // An empty directory gives way to another.
+    fs::rename(from, to).map_err(Error::io("write", to))
+}
+
+/// Removes a trace and its directory.
+pub fn discard(path: &Path) -> io::Result<()> {
+    clear(path)?;
+    fs::remove_dir(path)
+}
+
 /// Opens a trace directory.
 pub fn open(path: &Path) -> Result<Trace> {
     let text = match fs::read(path.join(METADATA)) {

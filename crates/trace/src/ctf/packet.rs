@@ -245,6 +245,12 @@ pub fn seal(page: &mut Page, events: &EventTable) -> Result<Sealed, NotAPacket> 
         kept += 1;
     }
     let torn = packet.events.saturating_sub(kept);
+    close(page, end, last_ns, kept);
+    Ok(Sealed { events: kept, torn })
+}
+
+/// Ends a packet at byte `end`, after `kept` records of which the last is of `last_ns`.
+pub(crate) fn close(page: &mut Page, end: u32, last_ns: u64, kept: u32) {
     let committed = u64::from(CAPACITY + SEALED) | u64::from(kept) << 32;
     for (at, value) in [
         (offset::TIMESTAMP_END, last_ns),
@@ -253,7 +259,35 @@ pub fn seal(page: &mut Page, events: &EventTable) -> Result<Sealed, NotAPacket> 
     ] {
         page[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
     }
-    Ok(Sealed { events: kept, torn })
+}
+
+/// Cuts a whole page's records from before `since_ns` off, so that what is left is a packet that begins then. Gives the number of records left.
+///
+/// # Errors
+/// When it is no whole packet.
+pub fn cut_before(page: &mut Page, since_ns: u64, events: &EventTable) -> Result<u32, NotAPacket> {
+    let packet = Packet::parse(page)?;
+    if packet.begin_ns >= since_ns {
+        return Ok(packet.events);
+    }
+    let old = packet
+        .records(events)
+        .map_while(Result::ok)
+        .take_while(|record| record.time_ns < since_ns);
+    let (count, bytes) = old.fold((0, 0), |(n, bytes), record| (n + 1, bytes + record.bytes.len()));
+    let left = packet.events.saturating_sub(count);
+    let end = HEADER as usize + packet.content().len();
+    page.copy_within(HEADER as usize + bytes..end, HEADER as usize);
+    page[end - bytes..].fill(0);
+    let committed = u64::from(CAPACITY + SEALED) | u64::from(left) << 32;
+    for (at, value) in [
+        (offset::TIMESTAMP_BEGIN, since_ns),
+        (offset::CONTENT_SIZE, (end - bytes) as u64 * 8),
+        (offset::COMMITTED, committed),
+    ] {
+        page[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    Ok(left)
 }
 
 /// Whether a page is one of metadata.

@@ -61,6 +61,7 @@ struct Stream<R> {
     input: BufReader<R>,
     page: Box<Page>,
     cpu: u32,
+    buffer: u32,
     /// The records of the page that were not handed out: these bytes of it.
     at: usize,
     end: usize,
@@ -111,16 +112,33 @@ impl<R: Read> Reader<R> {
         reason = "the record borrows the reader, which an iterator's cannot"
     )]
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
+        Ok(self.next_in()?.map(|(_, record)| record))
+    }
+
+    /// The next record in time, after the number of the buffer that it was in.
+    ///
+    /// # Errors
+    /// As [`Reader::next`].
+    pub fn next_in(&mut self) -> Result<Option<(u32, Record<'_>)>> {
         self.advance()?;
         self.tell();
         let Some(current) = self.current else {
             return Ok(None);
         };
         let stream = &self.streams[current];
-        Ok(stream.next.and_then(|extent| {
-            self.events
-                .at(extent, &stream.page[stream.at..stream.end], stream.cpu)
-        }))
+        let bytes = &stream.page[stream.at..stream.end];
+        let record = stream
+            .next
+            .and_then(|extent| self.events.at(extent, bytes, stream.cpu));
+        Ok(record.map(|record| (stream.buffer, record)))
+    }
+
+    /// Leaves out all streams but those of this buffer; says whether there are any. Before the first record.
+    pub fn only(&mut self, buffer: &str) -> bool {
+        let of = |name: &str| name.rsplit_once('_').map(|(buffer, _)| buffer.to_owned());
+        self.streams
+            .retain(|stream| of(&stream.name).as_deref() == Some(buffer));
+        !self.streams.is_empty()
     }
 
     /// Tells who watches, at the first record of every so-many-th packet of a stream.
@@ -191,6 +209,7 @@ impl<R: Read> Stream<R> {
             input: BufReader::with_capacity(CHUNK, input),
             page: Box::new([0; PAGE as usize]),
             cpu: 0,
+            buffer: 0,
             at: 0,
             end: 0,
             next: None,
@@ -246,7 +265,7 @@ impl<R: Read> Stream<R> {
             }
             Ok(packet) => {
                 let gap = self.continuity.follow(&packet);
-                (self.cpu, self.previous_ns) = (packet.cpu, packet.begin_ns);
+                (self.cpu, self.buffer, self.previous_ns) = (packet.cpu, packet.buffer, packet.begin_ns);
                 self.at = HEADER as usize;
                 self.end = self.at + packet.content().len();
                 let unsealed = packet.state != State::Whole;

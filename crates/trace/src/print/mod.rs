@@ -9,6 +9,7 @@ pub use text::Text;
 use crate::ctf::read::Reader;
 use crate::error::{Error, Result};
 use crate::layout::{Base, Names};
+use crate::process::Processes;
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::{Value, flags, name_of};
@@ -25,6 +26,9 @@ pub struct Style {
 pub trait Printer {
     /// Appends the line, or lines, of one record.
     fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>);
+
+    /// The names of threads, for those who know more of them than the records tell.
+    fn processes_mut(&mut self) -> &mut Processes;
 }
 
 /// Bytes of lines that are written at once.
@@ -50,6 +54,12 @@ pub fn all<R: Read>(
     let written = out.write_all(&lines).and_then(|()| out.flush());
     written.map_err(Error::io("write to", name))?;
     Ok(records)
+}
+
+/// A time, ns since 1970, as text: RFC 3339, to the nanosecond.
+pub fn wall_time(ns: u64) -> String {
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_nanos(ns);
+    humantime::format_rfc3339_nanos(time).to_string()
 }
 
 /// Appends a value as text people read; a stack as its frames with `<-` between them.

@@ -3,10 +3,12 @@
 
 mod arbitrary;
 mod babeltrace;
+mod images;
 mod lines;
 mod metadata;
 mod pages;
 mod reading;
+mod recovering;
 mod sample;
 mod sealing;
 mod writing;

@@ -123,8 +123,13 @@ impl Parser<'_> {
     /// Whether the slash that is next ends the predicate: a block, another row or the end of the text follows it.
     fn closes_predicate(&self) -> bool {
         let mut ahead = self.lexer.clone();
-        let next = ahead.next(&mut Vec::new()).kind;
-        self.in_predicate && matches!(next, Kind::End | Kind::Sign("{" | "}" | ";"))
+        let mut next = || ahead.next(&mut Vec::new()).kind;
+        self.in_predicate
+            && match next() {
+                Kind::End | Kind::Sign("{" | "}" | ";") => true,
+                Kind::Word("handler") => matches!(next(), Kind::Text(_)),
+                _ => false,
+            }
     }
 
     fn prefix(&mut self) -> Parsed<Expr> {

@@ -38,9 +38,14 @@ impl Parser<'_> {
         let after = self.after_word();
         match self.token.kind {
             Kind::Word("config") if after == Some('=') => self.config(),
-            Kind::Word("buffer") if after.is_some_and(is_name) => self.buffer().map(Item::Buffer),
-            Kind::Word("table") if after.is_some_and(is_name) => self.table().map(Item::Table),
-            Kind::Word("param") if after.is_some_and(is_name) => self.param(),
+            // Without a name they are nothing else, either.
+            Kind::Word("buffer") if after.is_some_and(|c| is_name(c) || c == '{') => {
+                self.buffer().map(Item::Buffer)
+            }
+            Kind::Word("table") if after.is_some_and(|c| is_name(c) || c == '{') => {
+                self.table().map(Item::Table)
+            }
+            Kind::Word("param") if after.is_some_and(|c| is_name(c) || c == '=') => self.param(),
             Kind::Word(word @ ("struct" | "union" | "enum" | "import" | "macro" | "fn" | "subprog"))
                 if after.is_some_and(is_name) || word == "import" =>
             {
@@ -58,6 +63,12 @@ impl Parser<'_> {
         rest.skip_blank(&mut Vec::new());
         let next = rest.rest().chars().next()?;
         (adjacent.is_whitespace() || adjacent == '=').then_some(next)
+    }
+
+    /// Whether what stands here can only stand at the top of a text.
+    fn begins_item(&self) -> bool {
+        matches!(self.token.kind, Kind::Word("table" | "buffer" | "param"))
+            && self.after_word().is_some_and(is_name)
     }
 
     /// Goes on after the block that follows, or after the line.
@@ -137,6 +148,12 @@ impl Parser<'_> {
             if self.eat("}") {
                 break;
             }
+            if self.begins_item() {
+                let next = self.token.span;
+                let message = "this table is not closed by \"}\"";
+                self.error(Diagnostic::error(opening, message).label(next, "before this begins"));
+                break;
+            }
             let start = self.start();
             probes.push(self.probe(Place::Among));
             if self.start() == start {
@@ -163,6 +180,9 @@ impl Parser<'_> {
         let predicate = self.is("/").then(|| self.predicate());
         let block = if self.is("{") {
             self.block().ok()
+        } else if self.is_word("handler") {
+            self.object_handler();
+            None
         } else {
             self.expect_no_block(
                 place,
@@ -179,6 +199,22 @@ impl Parser<'_> {
             block,
             span: self.span_from(start),
         }
+    }
+
+    /// `handler "path.o"`: the row of a table that a compiled object will handle.
+    fn object_handler(&mut self) {
+        let start = self.start();
+        self.take();
+        if !matches!(self.token.kind, Kind::Text(_)) {
+            self.unexpected("the path of a compiled BPF object in quotes");
+            self.skip_item();
+            return;
+        }
+        self.take();
+        let message = "handlers of compiled BPF objects are not yet supported";
+        let hint = "write the handler as a block: { record() }";
+        self.error(Diagnostic::error(self.span_from(start), message).hint(hint));
+        self.eat(";");
     }
 
     /// Complains where a probe ends neither with a block nor where it may.

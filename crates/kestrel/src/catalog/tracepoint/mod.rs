@@ -81,6 +81,10 @@ impl EventKind for Tracepoint {
         }
         syscall::resolve(catalog, names, via)
     }
+
+    fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {
+        syscall::set_of(catalog, names)
+    }
 }
 
 fn split(name: &str) -> (&str, &str) {

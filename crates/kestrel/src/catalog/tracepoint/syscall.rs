@@ -162,6 +162,19 @@ pub(super) fn resolve(catalog: &Catalog, names: Vec<String>, via: Via) -> Result
     Ok(all)
 }
 
+/// Exactly these system calls as a set, in this order, where all are of one side.
+pub(super) fn set_of(catalog: &Catalog, names: &[String]) -> Result<Option<Resolved>> {
+    let arch = arch::current();
+    for (prefix, at_exit) in [("syscalls:sys_enter_", false), ("syscalls:sys_exit_", true)] {
+        let call = |name: &String| Some((name.clone(), (arch.syscall)(name.strip_prefix(prefix)?)?));
+        let side: Option<Vec<(String, u32)>> = names.iter().map(call).collect();
+        if let Some(side) = side {
+            return set(catalog, &side, at_exit, arch);
+        }
+    }
+    Ok(None)
+}
+
 fn set(catalog: &Catalog, side: &[(String, u32)], at_exit: bool, arch: &Arch) -> Result<Option<Resolved>> {
     let long = |signed, base| ValueType::Integer {
         size: WORD,

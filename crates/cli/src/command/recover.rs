@@ -1,0 +1,197 @@
+//! `kestrel recover`: traces out of an image of a machine's memory.
+
+use super::Format as Shown;
+use crate::exit::{Exit, Failure};
+use crate::progress;
+use crate::style::{bytes, thousands};
+use clap::Args;
+use kestrel::recover::LiveMemory;
+use kestrel_trace::ctf::directory;
+use kestrel_trace::image::bytes::ReadAt;
+use kestrel_trace::image::{self, Format, Image};
+use kestrel_trace::print::wall_time;
+use kestrel_trace::recover::{self, Findings, Recovered, Session};
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Options of `recover`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The image: a core file (ELF), a kdump-compressed file, or memory as it is
+    #[arg(value_name = "IMAGE", required_unless_present = "live")]
+    image: Option<PathBuf>,
+    /// Search this kernel instead, for sessions that nobody holds any more but whose programs still run
+    #[arg(long, conflicts_with = "image")]
+    live: bool,
+    /// The trace directory; of several sessions each gets one below it. An old trace there is replaced
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT)]
+    output: PathBuf,
+    /// How it is told
+    #[arg(long, value_enum, default_value = "text")]
+    format: Shown,
+}
+
+const DEFAULT_OUTPUT: &str = "kestrel.recovered";
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel recover /var/crash/202611200815/dump.202611200815     what kdump left
+  kestrel recover vmcore -o last && kestrel report last         the events up to the panic
+  kestrel recover --live                                        a session whose recorder was killed, if its programs run on
+  kestrel recover --format json guest.ram | jq '.sessions[].events'
+
+No symbols or debug information are needed: the buffers explain themselves. makedumpfile must not leave out the kernel's own pages, which
+no dump level does.";
+
+/// Recovers.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let output = absolute(&options.output)?;
+    let Some(path) = &options.image else {
+        let image = Image::live(LiveMemory::open()?).map_err(|why| unreadable("this kernel", &why))?;
+        return all(&image, "this kernel", &output, options.format);
+    };
+    let name = path.display().to_string();
+    let image = Image::open(path).map_err(|why| unreadable(&name, &why))?;
+    all(&image, &name, &output, options.format)
+}
+
+fn unreadable(name: &str, why: &image::Unreadable) -> Failure {
+    Failure::new(Exit::Failed, format!("cannot search {name} for sessions: {why}"))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|e| {
+        Failure::new(
+            Exit::Failed,
+            format!("cannot say where {} is: {e}", path.display()),
+        )
+    })
+}
+
+/// Searches an image and writes each session that is in it.
+fn all<R: ReadAt>(image: &Image<R>, name: &str, output: &Path, format: Shown) -> Result<Exit, Failure> {
+    let findings = {
+        let mut bar = progress::bar("searching");
+        let mut told = |done, total| {
+            if let Some(bar) = &mut bar {
+                bar(done, total);
+            }
+        };
+        recover::search(image, &mut told).map_err(|why| unreadable(name, &why))?
+    };
+    let recovered = save(image, &findings, output)?;
+    match format {
+        Shown::Json => {
+            let all = json!({
+                "image": name,
+                "format": findings.format,
+                "scanned": findings.scanned,
+                "sessions": recovered,
+                "unexplained": findings.unexplained,
+            });
+            writeln!(std::io::stdout().lock(), "{all}")?;
+        }
+        Shown::Text => tell(&recovered)?,
+    }
+    complain(name, &findings);
+    if recovered.is_empty() {
+        return Err(nothing(name, &findings));
+    }
+    Ok(Exit::Done)
+}
+
+fn save<R: ReadAt>(image: &Image<R>, findings: &Findings, output: &Path) -> Result<Vec<Recovered>, Failure> {
+    let total = findings.sessions.iter().map(Session::packets).sum();
+    let mut bar = progress::bar("writing");
+    let mut before = 0;
+    let mut all = Vec::new();
+    for session in &findings.sessions {
+        let path = if findings.sessions.len() == 1 {
+            output.to_owned()
+        } else {
+            directory::create_folder(output)?;
+            output.join(recover::folder_name(session.info().uuid))
+        };
+        all.push(session.save(image, &path, &mut |done| {
+            if let Some(bar) = &mut bar {
+                bar(before + done, total);
+            }
+        })?);
+        before += session.packets();
+    }
+    Ok(all)
+}
+
+fn tell(all: &[Recovered]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for (index, one) in all.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "session {}", one.uuid)?;
+        writeln!(out, "  made by  {}", one.command)?;
+        writeln!(out, "  on       {}, Linux {}", one.hostname, one.kernel_release)?;
+        if one.events > 0 {
+            writeln!(
+                out,
+                "  from     {} to {}",
+                wall_time(one.first_ns),
+                wall_time(one.last_ns)
+            )?;
+        }
+        writeln!(out, "  events   {}", thousands(one.events))?;
+        writeln!(
+            out,
+            "  packets  {} whole, {} cut, {} missing between them",
+            thousands(one.whole),
+            thousands(one.cut),
+            thousands(one.missing)
+        )?;
+        for (number, what) in [
+            (one.torn, "events behind unfinished ones cannot be read"),
+            (one.damaged, "packets could not be read"),
+            (one.stale, "packets of earlier use were left out"),
+            (one.copies, "packets were there more than once"),
+        ] {
+            if number > 0 {
+                writeln!(out, "           {} {what}", thousands(number))?;
+            }
+        }
+        writeln!(out, "  trace    {}", one.path.display())?;
+    }
+    Ok(())
+}
+
+fn nothing(name: &str, findings: &Findings) -> Failure {
+    let (looked, format) = (bytes(findings.scanned.bytes), findings.format);
+    let failure = Failure::new(
+        Exit::Failed,
+        format!("no session is in {name} ({format}): {looked} were searched"),
+    );
+    match format {
+        Format::Live => failure,
+        _ => failure.hint("is it an image of the right machine, and of its whole memory? /proc/vmcore and QEMU's dump-guest-memory are"),
+    }
+}
+
+/// What could not be had.
+fn complain(name: &str, findings: &Findings) {
+    let scanned = &findings.scanned;
+    if scanned.unreadable > 0 {
+        eprintln!(
+            "kestrel: {} pages of {name} could not be read: {}",
+            thousands(scanned.unreadable),
+            scanned.note.as_deref().unwrap_or("no reason is known")
+        );
+    }
+    for one in &findings.unexplained {
+        eprintln!(
+            "kestrel: {} packets of trace {} are not explained: {}",
+            thousands(one.packets),
+            one.uuid,
+            one.why
+        );
+    }
+}

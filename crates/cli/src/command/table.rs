@@ -1,0 +1,281 @@
+//! `kestrel table`: event mask tables, in files and shipped: checked, shown, listed.
+
+use super::Format;
+use crate::exit::{Exit, Failure};
+use crate::style::{bytes, diagnostics_in};
+use clap::{Args, Subcommand};
+use kestrel::buffer::layout::Mode;
+use kestrel::catalog::Catalog;
+use kestrel::kernel::Host;
+use kestrel::plan::Plan;
+use kestrel::table::shipped::{SHIPPED, open};
+use kestrel::table::{Options as Use, Shown, TableFile, describe, resolve};
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// What to do with tables.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// Say whether a table file is right, and whether this kernel has its events
+    Check(Checked),
+    /// Show the tables of a file on this kernel: event by event, its handler and its class
+    Show(ShowOptions),
+    /// List the table files that come with Kestrel
+    List(ListOptions),
+}
+
+/// Options of `table check`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kestrel table check my.kst\n  kestrel table check flight      one that comes with Kestrel")]
+pub(crate) struct Checked {
+    /// Table files, or names of shipped ones
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+    /// Read the text only: do not ask this kernel for the events
+    #[arg(long)]
+    syntax: bool,
+    /// Say no more than what is wrong
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Options of `table show`.
+#[derive(Args, Debug)]
+#[command(after_help = SHOW_EXAMPLES)]
+pub(crate) struct ShowOptions {
+    /// A table file, or the name of a shipped one
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// Only this table
+    #[arg(short, long, value_name = "TABLE")]
+    table: Option<String>,
+    /// With how each event is seen
+    #[arg(short, long)]
+    verbose: bool,
+    /// The text of the file as it is, to start one's own from
+    #[arg(long, conflicts_with_all = ["table", "verbose", "format"])]
+    source: bool,
+    /// How it looks
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  kestrel table show flight                       events, classes and handlers of its tables on this kernel
+  kestrel table show my.kst --table detail
+  kestrel table show flight --source > my.kst     a text to start from";
+
+/// Options of `table list`.
+#[derive(Args, Debug)]
+pub(crate) struct ListOptions {
+    /// Those that come with Kestrel
+    #[arg(long)]
+    shipped: bool,
+    /// How it looks
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+/// Does it.
+pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
+    match verb {
+        Verb::Check(options) => check(options),
+        Verb::Show(options) => show(options),
+        Verb::List(options) => list(options),
+    }
+}
+
+fn check(options: &Checked) -> Result<Exit, Failure> {
+    let catalog = Catalog::new(Host::default());
+    let mut worst: Option<Failure> = None;
+    for name in &options.files {
+        let Err(failure) = check_one(options, name, &catalog) else {
+            continue;
+        };
+        if let Some(earlier) = worst.replace(failure) {
+            crate::complain(&earlier);
+        }
+    }
+    worst.map_or(Ok(Exit::Done), Err)
+}
+
+fn check_one(options: &Checked, name: &str, catalog: &Catalog) -> Result<(), Failure> {
+    let file = open(name)?;
+    let mut out = std::io::stdout().lock();
+    if options.syntax {
+        warn(&file, file.warnings.iter());
+        if !options.quiet {
+            writeln!(out, "{name}: {} read; its events were not looked for", tables(&file))?;
+        }
+        return Ok(());
+    }
+    let plan = resolve(&file, catalog, &in_session())?;
+    warn(&file, plan.warnings.iter().map(|(_, warning)| warning));
+    // What only code generation can refuse is part of being right.
+    for hook in &plan.hooks {
+        for way in hook.ways.iter().take(1) {
+            hook.compile(way, &plan)?;
+        }
+    }
+    if !options.quiet {
+        let events: usize = plan.hooks.iter().map(|h| h.instances.len()).sum();
+        let (programs, numbers) = (plan.hooks.len(), plan.globals.buffers.len());
+        writeln!(
+            out,
+            "{name}: {}, {events} events, {programs} programs, {numbers} {}: right on this kernel",
+            tables(&file),
+            if numbers == 1 { "buffer" } else { "buffers" }
+        )?;
+    }
+    Ok(())
+}
+
+fn tables(file: &TableFile) -> String {
+    match file.tables.len() {
+        1 => "1 table".to_owned(),
+        many => format!("{many} tables"),
+    }
+}
+
+/// As a session that stays would use it.
+fn in_session() -> Use {
+    Use {
+        stays: true,
+        ..Use::default()
+    }
+}
+
+/// Warnings about a file go to stderr.
+pub(crate) fn warn<'d>(file: &TableFile, warnings: impl Iterator<Item = &'d kestrel::language::Diagnostic>) {
+    for warning in warnings {
+        let one = std::slice::from_ref(warning);
+        eprintln!("{}", diagnostics_in(&file.name, one, &file.text));
+    }
+}
+
+fn show(options: &ShowOptions) -> Result<Exit, Failure> {
+    let file = open(&options.file)?;
+    if options.source {
+        std::io::stdout().lock().write_all(file.text.as_bytes())?;
+        return Ok(Exit::Done);
+    }
+    let catalog = Catalog::new(Host::default());
+    let plan = resolve(&file, &catalog, &in_session())?;
+    warn(&file, plan.warnings.iter().map(|(_, warning)| warning));
+    let mut out = Vec::new();
+    if options.format == Format::Text && options.table.is_none() {
+        buffers(&mut out, &file)?;
+    }
+    let mut any = false;
+    for (place, name) in plan.tables.iter().enumerate() {
+        if options.table.as_ref().is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        any = true;
+        let rows = describe(&plan, place as u32 + 1);
+        match options.format {
+            Format::Text => text(&mut out, &file, name, &rows, options.verbose)?,
+            Format::Json => json(&mut out, &plan, name, &rows)?,
+        }
+    }
+    if let Some(wanted) = options.table.as_ref().filter(|_| !any) {
+        return Err(kestrel::Error::NoSuchTable {
+            wanted: wanted.clone(),
+            place: file.name.clone(),
+            known: plan.tables.clone(),
+        }
+        .into());
+    }
+    std::io::stdout().lock().write_all(&out)?;
+    Ok(Exit::Done)
+}
+
+fn buffers(out: &mut Vec<u8>, file: &TableFile) -> std::io::Result<()> {
+    for buffer in &file.buffers {
+        let mode = match buffer.mode {
+            Mode::Overwrite => "overwrite",
+            Mode::Stream => "stream",
+        };
+        writeln!(out, "buffer {}: {} per CPU, {mode}", buffer.name, bytes(buffer.bytes))?;
+    }
+    for parameter in &file.parameters {
+        writeln!(out, "param {} = {}", parameter.name, parameter.value.cast_signed())?;
+    }
+    Ok(())
+}
+
+/// Columns of an event's name and class.
+const NAME: usize = 44;
+const CLASS: usize = 10;
+
+fn text(
+    out: &mut Vec<u8>,
+    file: &TableFile,
+    name: &str,
+    rows: &[Shown],
+    verbose: bool,
+) -> std::io::Result<()> {
+    let parent = file.table(name).and_then(|table| table.parent.as_deref());
+    let parent = parent.map_or_else(String::new, |parent| format!(", from {parent}"));
+    let handled = rows.iter().filter(|row| row.handler.is_some()).count();
+    let masked = rows.len() - handled;
+    writeln!(out, "\ntable {name}{parent}: {handled} events, {masked} masked here only")?;
+    for row in rows {
+        let event = match row.kind {
+            "tracepoint" => row.event.clone(),
+            kind if row.event.starts_with(kind) => row.event.clone(),
+            kind => format!("{kind}:{}", row.event),
+        };
+        let class = row.class.unwrap_or("-");
+        let handler = row.handler.as_deref().unwrap_or("masked");
+        write!(out, "  {event:<NAME$} {class:<CLASS$} {handler}")?;
+        if verbose {
+            write!(out, "    [{}]", row.way)?;
+        }
+        writeln!(out)?;
+    }
+    let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.handler.is_some()) {
+        *classes.entry(row.class.unwrap_or("without a class")).or_default() += 1;
+    }
+    let classes: Vec<String> = classes.iter().map(|(class, n)| format!("{class} {n}")).collect();
+    writeln!(out, "  by class: {}", classes.join(", "))
+}
+
+fn json(out: &mut Vec<u8>, plan: &Plan, name: &str, rows: &[Shown]) -> std::io::Result<()> {
+    let first = plan.tables.first().is_some_and(|first| first == name);
+    for row in rows {
+        let object = serde_json::json!({
+            "table": name, "first": first, "kind": row.kind, "event": row.event, "class": row.class,
+            "handler": row.handler, "line": row.line, "way": row.way,
+        });
+        writeln!(out, "{object}")?;
+    }
+    Ok(())
+}
+
+fn list(options: &ListOptions) -> Result<Exit, Failure> {
+    let _ = options.shipped;
+    let mut out = Vec::new();
+    for shipped in SHIPPED {
+        let file = TableFile::parse(shipped.text, shipped.name)?;
+        let names: Vec<&str> = file.table_names().collect();
+        match options.format {
+            Format::Text => writeln!(
+                out,
+                "{:<8} {} (tables: {})",
+                shipped.name,
+                shipped.about,
+                names.join(", ")
+            )?,
+            Format::Json => {
+                let object =
+                    serde_json::json!({ "name": shipped.name, "about": shipped.about, "tables": names });
+                writeln!(out, "{object}")?;
+            }
+        }
+    }
+    std::io::stdout().lock().write_all(&out)?;
+    Ok(Exit::Done)
+}

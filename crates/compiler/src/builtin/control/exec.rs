@@ -1,0 +1,12 @@
+//! `exec`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::Message;
+
+pub(crate) static EXEC: Builtin = Builtin {
+    name: "exec",
+    numbered: false,
+    usage: "exec(\"command\"[, args | value | name = value, …])",
+    about: "let the session's agent run a command, with the fields in its environment and as JSON on its standard input",
+    meaning: Meaning::Action(|checker, usage| checker.message(usage, Message::Exec)),
+};

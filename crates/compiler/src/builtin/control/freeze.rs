@@ -1,0 +1,15 @@
+//! `freeze`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::{Action, StatementKind};
+
+pub(crate) static FREEZE: Builtin = Builtin {
+    name: "freeze",
+    numbered: false,
+    usage: "freeze(\"buffer\")",
+    about: "let a buffer keep what it has and take nothing more",
+    meaning: Meaning::Action(|checker, usage| {
+        let name = checker.steered_buffer(usage)?;
+        Ok(StatementKind::Act(Action::Freeze(name)))
+    }),
+};

@@ -1,0 +1,10 @@
+//! Built-ins that steer the session: its tables, its buffers, whoever listens to it.
+
+pub(super) mod exec;
+pub(super) mod freeze;
+pub(super) mod notify;
+pub(super) mod reset;
+pub(super) mod thaw;
+pub(super) mod to;
+pub(super) mod use_buffer;
+pub(super) mod use_table;

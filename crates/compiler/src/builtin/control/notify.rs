@@ -1,0 +1,12 @@
+//! `notify`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::Message;
+
+pub(crate) static NOTIFY: Builtin = Builtin {
+    name: "notify",
+    numbered: false,
+    usage: "notify(\"text\"[, args | value | name = value, …])",
+    about: "tell the session's agent, with the event's fields or the values given",
+    meaning: Meaning::Action(|checker, usage| checker.message(usage, Message::Notify)),
+};

@@ -1,0 +1,15 @@
+//! `reset`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::{Action, StatementKind};
+
+pub(crate) static RESET: Builtin = Builtin {
+    name: "reset",
+    numbered: false,
+    usage: "reset(\"buffer\")",
+    about: "forget what a buffer holds",
+    meaning: Meaning::Action(|checker, usage| {
+        let name = checker.steered_buffer(usage)?;
+        Ok(StatementKind::Act(Action::Reset(name)))
+    }),
+};

@@ -1,0 +1,15 @@
+//! `thaw`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::{Action, StatementKind};
+
+pub(crate) static THAW: Builtin = Builtin {
+    name: "thaw",
+    numbered: false,
+    usage: "thaw(\"buffer\")",
+    about: "let a frozen buffer take records again",
+    meaning: Meaning::Action(|checker, usage| {
+        let name = checker.steered_buffer(usage)?;
+        Ok(StatementKind::Act(Action::Thaw(name)))
+    }),
+};

@@ -1,0 +1,11 @@
+//! `to`.
+
+use super::super::{Builtin, Meaning};
+
+pub(crate) static TO: Builtin = Builtin {
+    name: "to",
+    numbered: false,
+    usage: "to(\"buffer\"[, args | value | name = value, …])",
+    about: "write one record, as record() does, to a buffer; also in it: record(…, to(\"buffer\"))",
+    meaning: Meaning::Action(|checker, usage| checker.record_to(usage)),
+};

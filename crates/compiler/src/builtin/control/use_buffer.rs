@@ -1,0 +1,15 @@
+//! `use_buffer`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::{Action, StatementKind};
+
+pub(crate) static USE_BUFFER: Builtin = Builtin {
+    name: "use_buffer",
+    numbered: false,
+    usage: "use_buffer(\"buffer\")",
+    about: "send records of this CPU that name no buffer there, from now on",
+    meaning: Meaning::Action(|checker, usage| {
+        let name = checker.steered_buffer(usage)?;
+        Ok(StatementKind::Act(Action::UseBuffer(name)))
+    }),
+};

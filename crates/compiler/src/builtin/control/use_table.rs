@@ -1,0 +1,15 @@
+//! `use_table`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::{Action, StatementKind};
+
+pub(crate) static USE_TABLE: Builtin = Builtin {
+    name: "use_table",
+    numbered: false,
+    usage: "use_table(\"table\")",
+    about: "make another table active, from the next event of every CPU on",
+    meaning: Meaning::Action(|checker, usage| {
+        let name = checker.table_of(usage)?;
+        Ok(StatementKind::Act(Action::UseTable(name)))
+    }),
+};

@@ -1,0 +1,207 @@
+//! Steering the session: names of tables and buffers, destinations of records, messages to the agent; what a session is, is not known here.
+
+use super::tree::{Destination, Message, StatementKind};
+use super::{Checked, Checker, Reported};
+use crate::builtin::Use;
+use crate::lang::ast::{Arg, ExprKind, Span};
+use crate::lang::diag::{Diagnostic, did_you_mean};
+use std::borrow::Cow;
+
+/// Most bytes of a text or a command for the agent.
+const MESSAGE: usize = 4096;
+
+impl Checker<'_> {
+    /// The table that `use_table("t")` names.
+    pub(crate) fn table_of(&mut self, usage: &Use<'_>) -> Checked<String> {
+        self.needs_tables(usage)?;
+        let (name, span) = self.name_alone(usage, "table")?;
+        let tables = self.globals.tables.clone();
+        self.one_of(name, span, "table", &tables)
+    }
+
+    /// The buffer that `freeze("b")` and its like name.
+    pub(crate) fn steered_buffer(&mut self, usage: &Use<'_>) -> Checked<String> {
+        self.needs_tables(usage)?;
+        let (name, span) = self.name_alone(usage, "buffer")?;
+        self.buffer_named(name, span)
+    }
+
+    /// `to("b", …)` as a statement.
+    pub(crate) fn record_to(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
+        let Some((first, values)) = usage.args.unwrap_or_default().split_first() else {
+            return Err(self.wants(usage, usage.span, "the name of a buffer"));
+        };
+        let to = self.destination(first, usage)?;
+        let record = self.made_record(values, usage.span)?;
+        Ok(StatementKind::Record(super::tree::Record { to, ..record }))
+    }
+
+    /// `record(…)`, with `to("b")` among the arguments or without.
+    pub(crate) fn record(&mut self, args: &[Arg], span: Span) -> Checked<StatementKind> {
+        let (args, to) = self.without_destination(args)?;
+        let record = self.made_record(&args, span)?;
+        Ok(StatementKind::Record(super::tree::Record { to, ..record }))
+    }
+
+    /// Takes `to("b")` out of the arguments of `record`.
+    fn without_destination<'a>(&mut self, args: &'a [Arg]) -> Checked<(Cow<'a, [Arg]>, Destination)> {
+        let mut calls = args.iter().filter_map(as_destination);
+        let Some(usage) = calls.next() else {
+            return Ok((Cow::Borrowed(args), Destination::Current));
+        };
+        if let Some(second) = calls.next() {
+            let diagnostic = Diagnostic::error(second.span, "a record goes to one buffer")
+                .label(usage.span, "this says already where")
+                .hint("write two records: record(…, to(\"a\")); record(…, to(\"b\"))");
+            return Err(self.report(diagnostic));
+        }
+        let to = match usage.args.unwrap_or_default() {
+            [name] => self.destination(name, &usage)?,
+            [_, value, ..] => {
+                let message = "inside of record(), to() takes a buffer's name alone";
+                let hint = "values are record()'s own: record(value, to(\"buffer\"))";
+                return Err(self.report(Diagnostic::error(value.value.span, message).hint(hint)));
+            }
+            [] => return Err(self.wants(&usage, usage.span, "the name of a buffer")),
+        };
+        let rest = args.iter().filter(|arg| as_destination(arg).is_none());
+        Ok((rest.cloned().collect(), to))
+    }
+
+    fn destination(&mut self, arg: &Arg, usage: &Use<'_>) -> Checked<Destination> {
+        let (name, span) = self.quoted(arg, usage, "the name of a buffer")?;
+        self.buffer_named(name, span).map(Destination::Buffer)
+    }
+
+    /// `notify("text", …)`, `exec("command", …)`.
+    pub(crate) fn message(&mut self, usage: &Use<'_>, make: fn(String) -> Message) -> Checked<StatementKind> {
+        let what = if usage.name == "exec" {
+            "a command"
+        } else {
+            "a text"
+        };
+        if !self.globals.messages {
+            let message = format!(
+                "{}() needs a session that stays: nobody would listen here",
+                usage.name
+            );
+            let hint = "put it into a table file, for kestrel start and kestrel agent";
+            return Err(self.report(Diagnostic::error(usage.span, message).hint(hint)));
+        }
+        let Some((first, values)) = usage.args.unwrap_or_default().split_first() else {
+            return Err(self.wants(usage, usage.span, what));
+        };
+        let (text, span) = self.quoted(first, usage, what)?;
+        self.sendable(text, span, usage)?;
+        let record = self.message_record(values, usage.span)?;
+        Ok(StatementKind::Record(super::tree::Record {
+            to: Destination::Messages,
+            message: Some(make(text.to_owned())),
+            ..record
+        }))
+    }
+
+    /// Refuses what cannot be a message, and says so where somebody hopes that values are put into it.
+    fn sendable(&mut self, text: &str, span: Span, usage: &Use<'_>) -> Checked<()> {
+        let name = usage.name;
+        if text.trim().is_empty() {
+            return Err(self.error(span, format!("{name}() has nothing to say here")));
+        }
+        if text.contains('\0') || text.len() > MESSAGE {
+            let message = format!("this must be at most {MESSAGE} bytes without a NUL");
+            return Err(self.error(span, message));
+        }
+        if has_placeholder(text) {
+            let message = "this text is taken as it is: \"%\" and \"{…}\" are not replaced by values";
+            let hint = match name {
+                "exec" => {
+                    "give the values after it: exec(\"command\", pid, comm); the command finds them in its environment and as JSON on \
+                     its standard input"
+                }
+                _ => "give the values after it: notify(\"text\", pid, comm)",
+            };
+            self.report(Diagnostic::warning(span, message).hint(hint));
+        }
+        Ok(())
+    }
+
+    fn needs_tables(&mut self, usage: &Use<'_>) -> Checked<()> {
+        if !self.globals.tables.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "{}() steers a session of tables, and there is none here",
+            usage.name
+        );
+        let hint = "tables and buffers stand in a file, for kestrel start FILE";
+        Err(self.report(Diagnostic::error(usage.span, message).hint(hint)))
+    }
+
+    /// The only argument: a name in quotes.
+    fn name_alone<'a>(&mut self, usage: &Use<'a>, what: &str) -> Checked<(&'a str, Span)> {
+        let what = format!("the name of a {what}");
+        match usage.args.unwrap_or_default() {
+            [name] => self.quoted(name, usage, &what),
+            [] => Err(self.wants(usage, usage.span, &what)),
+            [_, more, ..] => Err(self.wants(usage, more.value.span, &format!("{what} alone"))),
+        }
+    }
+
+    /// An argument that is a text known now.
+    fn quoted<'a>(&mut self, arg: &'a Arg, usage: &Use<'_>, what: &str) -> Checked<(&'a str, Span)> {
+        match (&arg.value.kind, &arg.name) {
+            (ExprKind::String(text), None) => Ok((text, arg.value.span)),
+            (ExprKind::Identifier(word), None) if what.starts_with("the name") => {
+                let message = format!("{}() wants {what} in quotes", usage.name);
+                let hint = format!("write \"{word}\"");
+                Err(self.report(Diagnostic::error(arg.value.span, message).hint(hint)))
+            }
+            _ => {
+                let span = arg.name.as_ref().map_or(arg.value.span, |name| name.span);
+                Err(self.wants(usage, span, &format!("{what} in quotes")))
+            }
+        }
+    }
+
+    fn wants(&mut self, usage: &Use<'_>, span: Span, what: &str) -> Reported {
+        let message = format!("{}() wants {what}", usage.name);
+        self.report(Diagnostic::error(span, message).maybe_hint(usage.spelling()))
+    }
+
+    fn buffer_named(&mut self, name: &str, span: Span) -> Checked<String> {
+        let buffers = self.globals.buffers.clone();
+        self.one_of(name, span, "buffer", &buffers)
+    }
+
+    fn one_of(&mut self, name: &str, span: Span, what: &str, known: &[String]) -> Checked<String> {
+        if known.iter().any(|k| k == name) {
+            return Ok(name.to_owned());
+        }
+        let names = || known.iter().map(String::as_str);
+        let hint = did_you_mean(name, names()).or_else(|| match known {
+            [] => Some(format!("a table file declares it: {what} NAME {{ … }}")),
+            known => Some(format!("there are: {}", known.join(", "))),
+        });
+        let message = format!("there is no {what} \"{name}\"");
+        Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)))
+    }
+}
+
+/// `to(…)` as an argument.
+fn as_destination(arg: &Arg) -> Option<Use<'_>> {
+    match &arg.value.kind {
+        ExprKind::Call { name, args } if arg.name.is_none() && name.node == "to" => Some(Use {
+            name: &name.node,
+            name_span: name.span,
+            args: Some(args),
+            span: arg.value.span,
+        }),
+        _ => None,
+    }
+}
+
+/// Whether a text looks like one that values are put into: `{pid}`, `%d`.
+fn has_placeholder(text: &str) -> bool {
+    let after = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '{' || c == '(';
+    text.contains('{') || text.split('%').skip(1).any(|rest| rest.starts_with(after))
+}

@@ -1,0 +1,234 @@
+//! Classes of events (`class:memory`): what they are for, not where the kernel keeps them. This file is a table; it grows by rows.
+//!
+//! The classes are those of LKST on the tracepoints of today's kernels. What LKST counted and kernels have no tracepoint for (System V
+//! semaphores, message queues and pipes as such; big kernel lock) is left out; the system calls of those are in `syscall`.
+
+use super::kind::{self, DescribedField, Description, EventKind, Resolved, Via};
+use super::{Catalog, Glob};
+use crate::error::{Error, Result};
+use kestrel_compiler::lang::ast::{EventPart, EventSpec};
+use std::collections::HashSet;
+
+/// One class.
+#[derive(Debug)]
+pub struct Class {
+    /// As in `class:memory`.
+    pub name: &'static str,
+    /// What it is about, for people.
+    pub about: &'static str,
+    /// Patterns of tracepoints, `group:name`.
+    pub events: &'static [&'static str],
+    /// Patterns of tracepoints that belong to it, too, but tell again what others of it tell; they are asked for by name.
+    pub doubles: &'static [&'static str],
+}
+
+/// All classes; an event belongs to the first that it matches.
+pub const CLASSES: &[Class] = &[
+    Class {
+        name: "process",
+        about: "processes and threads: birth, death, scheduling, work queues, control groups",
+        events: &["sched:*", "sched_ext:*", "task:*", "cgroup:*", "rseq:*", "workqueue:*", "notifier:*"],
+        doubles: &[],
+    },
+    Class {
+        name: "memory",
+        about: "memory: allocation, reclaim, compaction, migration, huge pages, out of memory",
+        events: &[
+            "kmem:*", "vmscan:*", "oom:*", "compaction:*", "migrate:*", "huge_memory:*", "ksm:*", "page_isolation:*", "percpu:*", "mmap:*",
+            "vmalloc:*", "cma:*", "swiotlb:*", "damon:*", "memcg:*", "pagemap:*", "hugetlbfs:*", "maple_tree:*", "page_pool:*",
+        ],
+        doubles: &[],
+    },
+    Class {
+        name: "hardware",
+        about: "interrupts, soft interrupts, power, processors and devices",
+        events: &[
+            "irq:*", "irq_vectors:*", "irq_matrix:*", "nmi:*", "ipi:*", "power:*", "cpuhp:*", "mce:*", "ras:*", "tlb:*", "x86_fpu:*", "thermal:*",
+            "thermal_power_allocator:*", "clk:*", "regulator:*", "regmap:*", "gpio:*", "pwm:*", "i2c:*", "spi:*", "hwmon:*", "iommu:*",
+            "dma:*", "dma_fence:*", "drm:*", "gpu_scheduler:*", "gpu_mem:*", "dev:*", "devfreq:*", "rpm:*", "mdio:*", "xhci-hcd:*", "usb:*",
+            "intel_iommu:*", "amd_cpu:*", "hyperv:*", "xen:*", "pci_hp_event:*", "interconnect:*",
+        ],
+        doubles: &[],
+    },
+    Class {
+        name: "syscall",
+        about: "system calls, each by its name",
+        events: &["syscalls:*"],
+        doubles: &["raw_syscalls:*", "vsyscall:*"],
+    },
+    Class {
+        name: "lock",
+        about: "locks: contention, and with lock statistics every acquisition; RCU",
+        events: &["lock:*", "mmap_lock:*", "rcu:*", "dlm:*"],
+        doubles: &[],
+    },
+    Class {
+        name: "io",
+        about: "input and output: block devices, write-back, page cache, file systems, io_uring",
+        events: &[
+            "block:*", "writeback:*", "filemap:*", "filelock:*", "iomap:*", "io_uring:*", "fs_dax:*", "scsi:*", "nvme:*", "libata:*",
+            "mmc:*", "iocost:*", "wbt:*", "kyber:*", "bfq:*", "null_blk:*", "bcache:*", "ext4:*", "jbd2:*", "xfs:*", "btrfs:*", "f2fs:*",
+            "erofs:*", "nilfs2:*", "gfs2:*", "ocfs2:*", "fuse:*", "9p:*", "nfs:*", "nfs4:*", "nfsd:*", "cifs:*", "smb3:*", "ceph:*", "afs:*",
+            "netfs:*", "fscache:*", "cachefiles:*", "zonefs:*", "bcachefs:*", "target:*", 
+        ],
+        doubles: &[],
+    },
+    Class {
+        name: "network",
+        about: "network: devices, sockets, packets, TCP, UDP, routing, remote procedure calls",
+        events: &[
+            "net:*", "napi:*", "sock:*", "skb:*", "tcp:*", "udp:*", "mptcp:*", "sctp:*", "qdisc:*", "fib:*", "fib6:*", "neigh:*", "bridge:*", "xdp:*",
+            "icmp:*", "netlink:*", "handshake:*", "devlink:*", "cfg80211:*", "mac80211:*", "sunrpc:*", "rpcgss:*", "rpcrdma:*",
+            "rxrpc:*", "smc:*", "openvswitch:*", "ib_mad:*",
+        ],
+        doubles: &[],
+    },
+    Class {
+        name: "timer",
+        about: "timers: expiry, ticks, alarm clocks, real-time clocks",
+        events: &["timer:*", "alarmtimer:*", "rtc:*", "timer_migration:*", ],
+        doubles: &["osnoise:*"],
+    },
+    Class {
+        name: "ipc",
+        about: "communication between processes: signals, binder, virtual sockets, pipes of the kernel",
+        events: &["signal:*", "binder:*", ],
+        doubles: &[],
+    },
+    Class {
+        name: "exception",
+        about: "exceptions: page faults, and what the kernel reports as errors of its own",
+        events: &["exceptions:*", "error_report:*", ],
+        doubles: &["printk:*"],
+    },
+];
+
+/// The class with this name.
+pub fn find(name: &str) -> Option<&'static Class> {
+    CLASSES.iter().find(|class| class.name == name)
+}
+
+/// The class of a tracepoint, `group:name`.
+pub fn of(event: &str) -> Option<&'static Class> {
+    let matches = |pattern: &&str| Glob::new(*pattern).matches(event);
+    CLASSES
+        .iter()
+        .find(|class| class.events.iter().chain(class.doubles).any(matches))
+}
+
+/// Events of each class on this kernel, in the order of [`CLASSES`].
+///
+/// # Errors
+/// When the kernel does not list its tracepoints.
+pub fn events(catalog: &Catalog) -> Result<Vec<Vec<String>>> {
+    let mut all = vec![Vec::new(); CLASSES.len()];
+    super::tracepoint::Tracepoint.names(catalog, &[], &mut |name| {
+        let holds = |class: &Class| class.events.iter().any(|p| Glob::new(*p).matches(name));
+        if let Some(place) = CLASSES.iter().position(holds) {
+            all[place].push(name.to_owned());
+        }
+    })?;
+    Ok(all)
+}
+
+/// The spelling `class:NAME` for the tracepoints of a class.
+#[derive(Debug)]
+pub(super) struct ClassKind;
+
+impl EventKind for ClassKind {
+    fn name(&self) -> &'static str {
+        "class"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn listed(&self) -> bool {
+        false
+    }
+
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn names(&self, _catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
+        let wanted = |class: &&Class| patterns.first().is_none_or(|p| p.matches(class.name));
+        CLASSES.iter().filter(wanted).for_each(|class| found(class.name));
+        Ok(())
+    }
+
+    fn describe(&self, _catalog: &Catalog, name: &str) -> Result<Description> {
+        let class = find(name).ok_or_else(|| kind::nothing_matches("class", name, Vec::new()))?;
+        let pattern = |pattern: &&str| DescribedField {
+            name: (*pattern).to_owned(),
+            ty: "tracepoint".to_owned(),
+        };
+        Ok(Description {
+            fields: class.events.iter().map(pattern).collect(),
+            returns: None,
+        })
+    }
+
+    fn resolve(&self, catalog: &Catalog, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>> {
+        let [part] = &spec.parts[1..] else {
+            return Err(Error::wrong_shape(spec, "class:NAME"));
+        };
+        let mut all = Vec::new();
+        let mut seen = HashSet::new();
+        for name in catalog.expand(self, &[Glob::new(&part.text)])? {
+            for pattern in find(&name).map_or(&[][..], |class| class.events) {
+                match super::tracepoint::Tracepoint.resolve(catalog, &tracepoints(pattern, part), via) {
+                    Ok(found) => all.extend(found.into_iter().filter(|r| {
+                        let names: Vec<String> = r.instances.iter().map(|i| i.name.clone()).collect();
+                        seen.insert(names)
+                    })),
+                    // Few kernels have all of them.
+                    Err(Error::NoSuchEvent { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        match all.is_empty() {
+            true => Err(kind::nothing_matches("event of class", &part.text, Vec::new())),
+            false => Ok(all),
+        }
+    }
+}
+
+/// `tracepoint:GROUP:NAME` at the place of the class.
+fn tracepoints(pattern: &str, part: &EventPart) -> EventSpec {
+    let word = |text: &str| EventPart {
+        text: text.to_owned(),
+        offset: None,
+        span: part.span,
+    };
+    EventSpec {
+        parts: std::iter::once("tracepoint").chain(pattern.split(':')).map(word).collect(),
+        span: part.span,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_one_class() {
+        assert_eq!(of("sched:sched_switch").map(|c| c.name), Some("process"));
+        assert_eq!(of("raw_syscalls:sys_enter").map(|c| c.name), Some("syscall"));
+        assert_eq!(of("lock:contention_begin").map(|c| c.name), Some("lock"));
+        assert!(of("nobody:knows").is_none());
+    }
+
+    #[test]
+    fn no_pattern_stands_twice() {
+        let mut seen = HashSet::new();
+        for class in CLASSES {
+            for pattern in class.events.iter().chain(class.doubles) {
+                assert!(seen.insert(*pattern), "{pattern} of {} stands twice", class.name);
+                assert_eq!(pattern.split(':').count(), 2, "{pattern}");
+            }
+        }
+    }
+}

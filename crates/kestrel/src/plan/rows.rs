@@ -1,0 +1,206 @@
+//! Handlers checked for the ways to see their event: which of them hold, on which ways; what the event is, the catalog has said before.
+
+use super::{Hook, PlannedWay, Row, guard, layouts};
+use crate::catalog::{Resolved, Way};
+use kestrel_compiler::check::{check, globals::Globals, tree::CheckedProbe};
+use kestrel_compiler::lang::ast::Probe;
+use kestrel_compiler::lang::diag::Diagnostic;
+use std::sync::Arc;
+
+/// A handler on its way into a hook.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate<'a> {
+    /// As written.
+    pub(crate) probe: &'a Probe,
+    /// The text that its places count in.
+    pub(crate) source: Arc<str>,
+    /// Numbers of the tables that want it.
+    pub(crate) tables: Vec<u32>,
+    /// Whether it must hold: the event was named, not only matched by a pattern.
+    pub(crate) required: bool,
+}
+
+/// A handler that does not hold for an event.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    /// Its place among the candidates.
+    pub(crate) candidate: usize,
+    /// Why.
+    pub(crate) why: Vec<Diagnostic>,
+}
+
+/// What came of the candidates for one event, or one set.
+#[derive(Clone)]
+pub(crate) struct Checked {
+    /// Absent where none holds.
+    pub(crate) hook: Option<Hook>,
+    /// Names of its events.
+    pub(crate) names: Vec<String>,
+    /// Remarks about those that hold, each with its candidate.
+    pub(crate) remarks: Vec<(usize, Diagnostic)>,
+    /// Those that do not hold, none of them required.
+    pub(crate) refused: Vec<Refused>,
+}
+
+/// One hook for a set of events, or one for each of them where a handler asks for what differs.
+pub(crate) fn check_set(
+    mut resolved: Resolved,
+    candidates: &[Candidate<'_>],
+    globals: &mut Globals,
+) -> Result<Vec<Checked>, Refused> {
+    let apart = std::mem::take(&mut resolved.apart);
+    match check_rows(resolved, candidates, globals) {
+        Ok(checked) if checked.refused.is_empty() || apart.is_empty() => Ok(vec![checked]),
+        Err(refused) if apart.is_empty() => Err(refused),
+        _ => apart
+            .into_iter()
+            .map(|one| check_rows(one, candidates, globals))
+            .collect(),
+    }
+}
+
+/// The same where the events' set is that of a hook which is there already: nothing can be set apart.
+pub(crate) fn without_set(
+    mut resolved: Resolved,
+    candidates: &[Candidate<'_>],
+    globals: &mut Globals,
+) -> Result<Checked, Refused> {
+    resolved.apart.clear();
+    check_rows(resolved, candidates, globals)
+}
+
+/// What checking one candidate on one way gave.
+type Outcome = Result<(CheckedProbe, Vec<Diagnostic>), Vec<Diagnostic>>;
+
+/// A way with the outcome for every candidate.
+struct Tried {
+    way: Way,
+    outcomes: Vec<Outcome>,
+}
+
+impl Tried {
+    fn new(way: Way, candidates: &[Candidate<'_>], globals: &mut Globals) -> Self {
+        let one = |candidate: &Candidate<'_>| {
+            let guarded = way.guard.as_ref().map(|condition| {
+                let mut probe = candidate.probe.clone();
+                guard(&mut probe, condition, &candidate.source);
+                probe
+            });
+            let probe = guarded.as_ref().unwrap_or(candidate.probe);
+            match check(probe, &way.context, true, globals) {
+                (Some(handler), remarks) => Ok((handler, remarks)),
+                (None, diagnostics) => Err(diagnostics),
+            }
+        };
+        let outcomes = candidates.iter().map(one).collect();
+        Self { way, outcomes }
+    }
+
+    fn holds(&self, candidate: usize) -> bool {
+        self.outcomes.get(candidate).is_some_and(Result::is_ok)
+    }
+
+    fn remarks(&self, kept: &[usize]) -> usize {
+        let count = |&candidate: &usize| match self.outcomes.get(candidate) {
+            Some(Ok((_, remarks))) => remarks.len(),
+            _ => 0,
+        };
+        kept.iter().map(count).sum()
+    }
+}
+
+/// Checks all candidates on all ways. Those are kept that hold together on the way where most do; then every way on which all of them hold.
+fn check_rows(
+    resolved: Resolved,
+    candidates: &[Candidate<'_>],
+    globals: &mut Globals,
+) -> Result<Checked, Refused> {
+    let names = resolved.instances.iter().map(|i| i.name.clone()).collect();
+    let mut tried: Vec<Tried> = resolved
+        .ways
+        .into_iter()
+        .map(|way| Tried::new(way, candidates, globals))
+        .collect();
+    let score = |tried: &Tried| {
+        let holds = |required| {
+            (0..candidates.len())
+                .filter(|&c| candidates[c].required == required && tried.holds(c))
+                .count()
+        };
+        (holds(true), holds(false))
+    };
+    // The first of the best: `max_by_key` would take the last.
+    let best = tried.iter().rev().max_by_key(|t| score(t));
+    let kept: Vec<usize> = best.map_or_else(Vec::new, |best| {
+        (0..candidates.len()).filter(|&c| best.holds(c)).collect()
+    });
+    let mut refused = Vec::new();
+    for candidate in (0..candidates.len()).filter(|c| !kept.contains(c)) {
+        let why = tried
+            .iter()
+            .rev()
+            .find_map(|t| t.outcomes[candidate].as_ref().err());
+        let why = Refused {
+            candidate,
+            why: why.cloned().unwrap_or_default(),
+        };
+        if candidates[candidate].required {
+            return Err(why);
+        }
+        refused.push(why);
+    }
+    tried.retain(|t| kept.iter().all(|&c| t.holds(c)));
+    // A way with more remarks than another cannot give all that was asked for (a field whose rule does not fit this kernel).
+    let fewest = tried.iter().map(|t| t.remarks(&kept)).min().unwrap_or(0);
+    tried.retain(|t| t.remarks(&kept) == fewest);
+    let mut remarks = Vec::new();
+    if let Some(first) = tried.first() {
+        for &candidate in &kept {
+            if let Ok((_, own)) = &first.outcomes[candidate] {
+                remarks.extend(own.iter().map(|d| (candidate, d.clone())));
+            }
+        }
+    }
+    let ways: Vec<PlannedWay> = tried.into_iter().map(|t| planned(t, &kept)).collect();
+    let rows = kept.iter().enumerate().map(|(place, &candidate)| {
+        let written = ways.first().map_or(&[][..], |way| &way.handlers[place..=place]);
+        Row {
+            source: candidates[candidate].source.clone(),
+            span: candidates[candidate].probe.span,
+            tables: candidates[candidate].tables.clone(),
+            records: layouts(written).len() as u16,
+        }
+    });
+    let rows: Vec<Row> = rows.collect();
+    let hook = (!rows.is_empty()).then(|| Hook {
+        kind: resolved.kind,
+        instances: resolved.instances,
+        first: 0,
+        records: rows.iter().map(|row| row.records).sum(),
+        rows,
+        ways,
+        optional: kept.iter().all(|&c| !candidates[c].required),
+        slot: None,
+    });
+    Ok(Checked {
+        hook,
+        names,
+        remarks,
+        refused,
+    })
+}
+
+fn planned(tried: Tried, kept: &[usize]) -> PlannedWay {
+    let Way {
+        attachment, context, ..
+    } = tried.way;
+    let handlers = tried.outcomes.into_iter().enumerate();
+    let handlers = handlers.filter(|(candidate, _)| kept.contains(candidate));
+    PlannedWay {
+        attachment,
+        context,
+        handlers: handlers
+            .filter_map(|(_, outcome)| Some(outcome.ok()?.0))
+            .collect(),
+    }
+}

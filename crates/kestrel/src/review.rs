@@ -1,0 +1,161 @@
+//! One pass over a written trace: how much of each event it holds, and names for the addresses and threads in it.
+
+use crate::buffer::Buffer;
+use crate::buffer::layout::Mode;
+use crate::error::Result;
+use kestrel_kernel::Host;
+use kestrel_kernel::kallsyms::Kallsyms;
+use kestrel_kernel::procfs;
+use kestrel_trace::ctf::directory;
+use kestrel_trace::event::EventClass;
+use kestrel_trace::layout::{FieldType, Space};
+use kestrel_trace::process::{Learner, Processes};
+use kestrel_trace::summary::EventCount;
+use kestrel_trace::symbol::{self, Symbols};
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+/// Told how many packets of how many were looked through.
+pub type Progress = Box<dyn FnMut(u64, u64)>;
+
+/// What the pass finds.
+#[derive(Debug)]
+pub(crate) struct Review {
+    /// Records by buffer, event number and CPU.
+    pub recorded: BTreeMap<(u32, u16, u32), u64>,
+    /// Times of the first and the last record, ns.
+    pub span: Option<(u64, u64)>,
+    /// The kernel's names of the addresses.
+    pub symbols: Symbols,
+    /// Names of the threads.
+    pub processes: Processes,
+}
+
+/// Reads a trace of these classes; `processes` are the names known so far.
+pub(crate) fn review(
+    path: &Path,
+    classes: &[EventClass],
+    mut processes: Processes,
+    host: &Host,
+    progress: Option<Progress>,
+) -> Result<Review> {
+    let trace = directory::open(path)?;
+    let (mut reader, total) = (trace.reader, trace.packets);
+    if let Some(mut progress) = progress {
+        reader.watch(Box::new(move |done| progress(done, total)));
+    }
+    let symbolic = shows_addresses(classes);
+    let mut recorded: BTreeMap<(u32, u16, u32), u64> = BTreeMap::new();
+    let mut addresses = HashSet::new();
+    let mut span = None;
+    let mut learner = Learner::default();
+    let mut tasks = HashSet::new();
+    while let Some((buffer, record)) = reader.next_in()? {
+        *recorded
+            .entry((buffer, record.event.id.0, record.cpu))
+            .or_default() += 1;
+        let (first, _) = span.unwrap_or((record.time_ns, 0));
+        span = Some((first, record.time_ns));
+        if symbolic {
+            symbol::addresses(&record, &mut addresses);
+        }
+        learner.learn(&record, &mut processes);
+        tasks.insert((record.pid, record.tid));
+    }
+    for (pid, tid) in tasks {
+        if processes.name(tid, pid).is_none()
+            && let Ok(name) = procfs::comm(host, tid)
+        {
+            processes.insert(tid, name);
+        }
+    }
+    let symbols = if addresses.is_empty() {
+        Symbols::default()
+    } else {
+        kernel_symbols(host, &addresses)
+    };
+    Ok(Review {
+        recorded,
+        span,
+        symbols,
+        processes,
+    })
+}
+
+/// Whether records of these classes hold addresses that people want to see as names.
+pub(crate) fn shows_addresses(classes: &[EventClass]) -> bool {
+    classes
+        .iter()
+        .any(|class| class.layout.fields().iter().any(|field| is_symbolic(&field.ty)))
+}
+
+fn is_symbolic(ty: &FieldType) -> bool {
+    match ty {
+        FieldType::Pointer { symbolic } => *symbolic,
+        FieldType::Stack { space, .. } => *space == Space::Kernel,
+        FieldType::Array { element, .. } => is_symbolic(element),
+        _ => false,
+    }
+}
+
+/// The kernel's names of these addresses.
+fn kernel_symbols(host: &Host, addresses: &HashSet<u64>) -> Symbols {
+    let Ok(table) = Kallsyms::read(host) else {
+        return Symbols::default();
+    };
+    if table.is_restricted() {
+        return Symbols::default();
+    }
+    crate::record::all_symbols(&table).subset(addresses.iter().copied())
+}
+
+/// What the rings count of an event on a CPU: records written (in overwriting buffers), records refused.
+pub(crate) type Tally = BTreeMap<(u32, u16, u32), crate::buffer::ring::Counts>;
+
+/// Reads the counters of these buffers, each with its number.
+pub(crate) fn tally<'b>(
+    buffers: impl IntoIterator<Item = (u32, &'b Buffer)>,
+    classes: &[EventClass],
+) -> Tally {
+    let mut all = Tally::new();
+    for (number, buffer) in buffers {
+        let ring = buffer.ring();
+        for cpu in ring.cpus() {
+            for class in classes {
+                let mut counts = ring.counts(cpu, class.id.0);
+                if ring.geometry().mode == Mode::Stream {
+                    counts.recorded = 0;
+                }
+                all.insert((number, class.id.0, cpu), counts);
+            }
+        }
+    }
+    all
+}
+
+/// Sums over all buffers what became of each event on each CPU; `kept` are the records in the trace.
+pub(crate) fn counts(
+    classes: &[EventClass],
+    tally: &Tally,
+    kept: &BTreeMap<(u32, u16, u32), u64>,
+) -> Vec<EventCount> {
+    let mut sums: BTreeMap<(usize, u32), EventCount> = BTreeMap::new();
+    let places: BTreeMap<u16, usize> = (0..).zip(classes).map(|(at, class)| (class.id.0, at)).collect();
+    for (&(buffer, id, cpu), counts) in tally {
+        let Some(&place) = places.get(&id) else { continue };
+        let kept = kept.get(&(buffer, id, cpu)).copied().unwrap_or(0);
+        let overwritten = counts.recorded.saturating_sub(kept);
+        if kept + counts.refused + overwritten == 0 {
+            continue;
+        }
+        let sum = sums.entry((place, cpu)).or_insert_with(|| EventCount {
+            event: classes[place].name.clone(),
+            cpu,
+            ..EventCount::default()
+        });
+        sum.recorded += kept;
+        sum.lost += counts.refused;
+        sum.overwritten += overwritten;
+    }
+    sums.into_values().collect()
+}

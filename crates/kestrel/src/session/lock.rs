@@ -1,0 +1,130 @@
+//! One command at a time changes a session: a lock on a file of its own, which goes with the session; readers need none.
+
+use crate::error::{Error, Result};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a command waits for another one that changes the same session.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A session's lock, held; the kernel gives it back when the process ends, however it does.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Takes the lock of a session, or answers `None` if another command holds it.
+    pub(super) fn try_take(directory: &Path, session: &str) -> Result<Option<Self>> {
+        let path = directory.join(format!("{session}.lock"));
+        loop {
+            let file = open(directory, &path)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(failed("lock", &path, error)),
+            }
+            // Who held it before may have removed the file: then this is a lock on nothing.
+            if is_there(&file, &path) {
+                return Ok(Some(Self { _file: file, path }));
+            }
+        }
+    }
+
+    /// Takes the lock of a session, waiting for who holds it.
+    pub(super) fn take(directory: &Path, session: &str) -> Result<Self> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(lock) = Self::try_take(directory, session)? {
+                return Ok(lock);
+            }
+            if Instant::now() > deadline {
+                return Err(Error::Busy {
+                    session: session.to_owned(),
+                    seconds: PATIENCE.as_secs(),
+                });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Gives it back, and removes its file: the session is gone.
+    pub(super) fn remove(self) {
+        // What cannot be removed is an empty file in a directory that the next boot empties.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn open(directory: &Path, path: &Path) -> Result<File> {
+    loop {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        made.map_err(|error| failed("create", directory, error))?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path);
+        match file {
+            // Who ended the last session removed the directory.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            other => return other.map_err(|error| failed("open", path, error)),
+        }
+    }
+}
+
+fn is_there(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(held), Ok(named)) => held.ino() == named.ino() && held.dev() == named.dev(),
+        _ => false,
+    }
+}
+
+fn failed(action: &'static str, path: &Path, error: std::io::Error) -> Error {
+    Error::Io {
+        action,
+        subject: path.display().to_string(),
+        error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holds_it_and_removal_leaves_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("kestrel");
+        let held = Lock::try_take(&directory, "s").unwrap().unwrap();
+        assert!(Lock::try_take(&directory, "s").unwrap().is_none());
+        assert!(
+            Lock::try_take(&directory, "other").unwrap().is_some(),
+            "each has its own"
+        );
+        held.remove();
+        assert!(!directory.join("s.lock").exists());
+        let again = Lock::try_take(&directory, "s").unwrap();
+        assert!(again.is_some());
+        drop(again);
+        assert!(Lock::try_take(&directory, "s").unwrap().is_some(), "dropped is free");
+    }
+
+    #[test]
+    fn a_lock_on_a_removed_file_is_not_taken() {
+        let root = tempfile::tempdir().unwrap();
+        let held = Lock::try_take(root.path(), "s").unwrap().unwrap();
+        let waiting = std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| Lock::take(root.path(), "s"));
+            held.remove();
+            waiter.join().unwrap()
+        });
+        assert!(waiting.is_ok());
+        assert!(root.path().join("s.lock").exists(), "the waiter made it anew");
+    }
+}

@@ -1,0 +1,167 @@
+//! The pins of a session: which name each of its objects has in its directory; what they mean is the state's.
+//!
+//! ```text
+//! /sys/fs/bpf/kestrel/            mode 0700
+//!   SESSION/                      made under the name +new+SESSION, renamed when all is there
+//!     control state meta names    maps
+//!     buffer_NAME map_NAME        maps
+//!     maps                        the state of all map_NAME together
+//!     hook0_link0 …               what is attached; a link keeps its program, a program its maps
+//!     hook0_slots                 handlers that were loaded later (a program array is emptied when nobody pins or opens it)
+//!     follow0 …                   links of programs that keep the names of threads
+//!     +NAME                       on its way to becoming NAME
+//!   +gone+SESSION+N/              being removed
+//! ```
+//!
+//! bpffs reserves names with dots (`bpf_lookup` in kernel/bpf/inode.c), so what is not there yet begins with `+`, which names of sessions cannot
+//! contain.
+
+use super::state::State;
+use crate::error::{Error, Result};
+use kestrel_kernel::bpf::{Map, Pinned, pin, pinned};
+use std::collections::BTreeSet;
+use std::fs::DirBuilder;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+pub(super) const CONTROL: &str = "control";
+pub(super) const STATE: &str = "state";
+pub(super) const META: &str = "meta";
+pub(super) const NAMES: &str = "names";
+pub(super) const TARGETS: &str = "targets";
+/// The state map of the handlers' maps.
+pub(super) const MAPS: &str = "maps";
+/// There while slots are being filled.
+pub(super) const FILLING: &str = "+filling";
+/// What begins like this is not there yet, or not any more.
+pub(super) const PASSING: char = '+';
+
+pub(super) fn buffer(name: &str) -> String {
+    format!("buffer_{name}")
+}
+
+pub(super) fn map(name: &str) -> String {
+    format!("map_{name}")
+}
+
+pub(super) fn link(hook: u32, link: u32) -> String {
+    format!("hook{hook}_link{link}")
+}
+
+pub(super) fn slots(hook: u32) -> String {
+    format!("hook{hook}_slots")
+}
+
+pub(super) fn follower(number: u32) -> String {
+    format!("follow{number}")
+}
+
+/// All names that a state accounts for.
+pub(super) fn of(state: &State) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = [CONTROL, STATE, META, NAMES, TARGETS, MAPS]
+        .map(str::to_owned)
+        .into();
+    names.extend(state.buffers.iter().map(|b| buffer(&b.name)));
+    names.extend(state.maps.iter().map(|m| map(&m.name)));
+    for hook in &state.hooks {
+        names.extend((0..hook.links).map(|number| link(hook.number, number)));
+        names.insert(slots(hook.number));
+    }
+    names.extend((0..state.followers).map(follower));
+    names
+}
+
+/// A directory of pins.
+#[derive(Clone, Debug)]
+pub(super) struct Directory(PathBuf);
+
+impl Directory {
+    pub(super) fn at(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// Makes it, for nobody but us.
+    pub(super) fn create(path: PathBuf) -> Result<Self> {
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .map_err(|error| failed("create the directory", &path, error))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn pin(&self, object: BorrowedFd<'_>, name: &str) -> Result<()> {
+        Ok(pin(object, &self.0.join(name))?)
+    }
+
+    /// Pins in the place of what bears the name now, if anything does: at no moment is there nothing.
+    pub(super) fn replace(&self, object: BorrowedFd<'_>, name: &str) -> Result<()> {
+        let passing = format!("{PASSING}{name}");
+        self.remove(&passing)?;
+        self.pin(object, &passing)?;
+        let (from, to) = (self.0.join(&passing), self.0.join(name));
+        std::fs::rename(&from, &to).map_err(|error| failed("rename to", &to, error))
+    }
+
+    pub(super) fn open(&self, name: &str) -> Result<Pinned> {
+        Ok(pinned(&self.0.join(name))?)
+    }
+
+    pub(super) fn map(&self, name: &str) -> Result<Map> {
+        match self.open(name)? {
+            Pinned::Map(map) => Ok(map),
+            other => Err(Error::State {
+                session: self.0.display().to_string(),
+                why: format!("{name} is not a map: {other:?}"),
+            }),
+        }
+    }
+
+    pub(super) fn remove(&self, name: &str) -> Result<()> {
+        kestrel_kernel::bpf::unpin(&self.0.join(name))?;
+        Ok(())
+    }
+
+    /// Names of all that is in it; none if it is not there.
+    pub(super) fn names(&self) -> Result<Vec<String>> {
+        let entries = match std::fs::read_dir(&self.0) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed("read the directory", &self.0, error)),
+        };
+        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let names: std::io::Result<Vec<String>> = names.collect();
+        names.map_err(|error| failed("read the directory", &self.0, error))
+    }
+
+    /// Gives it another name.
+    pub(super) fn rename(self, to: PathBuf) -> Result<Self> {
+        std::fs::rename(&self.0, &to).map_err(|error| failed("rename to", &to, error))?;
+        Ok(Self(to))
+    }
+
+    /// Removes it with all that is in it.
+    pub(super) fn destroy(self) -> Result<()> {
+        for name in self.names()? {
+            self.remove(&name)?;
+        }
+        match std::fs::remove_dir(&self.0) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(failed("remove the directory", &self.0, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(super) fn failed(action: &'static str, path: &Path, error: std::io::Error) -> Error {
+    Error::Io {
+        action,
+        subject: path.display().to_string(),
+        error,
+    }
+}

@@ -1,0 +1,214 @@
+//! Starting a session that stays: everything is made unpinned, then pinned where nobody looks, then given its name by one rename.
+
+use super::control::Table;
+use super::pins::{self, Directory};
+use super::state::{EventState, HookState, ProgramState, RowState, State, apart};
+use super::stay::PinnedSession;
+use super::store::Store;
+use super::{Attached, Detour, Session};
+use crate::buffer::layout::Geometry;
+use crate::catalog::{Attachment, Catalog};
+use crate::error::{Error, Result};
+use crate::plan::{Hook, Plan};
+use kestrel_kernel::bpf::ProgramKind;
+use kestrel_kernel::procfs::ClockPair;
+use std::os::fd::AsFd;
+
+/// Kinds of record that a session has room for at least: tables that are loaded later bring theirs.
+const ROOM: u32 = 1024;
+
+/// Where a session comes from, as it is told later.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Origin<'a> {
+    /// The command, as typed.
+    pub command: &'a str,
+    /// The table file, if there is one.
+    pub file: Option<&'a str>,
+}
+
+/// A session that was started.
+#[derive(Debug)]
+pub struct Started {
+    /// It.
+    pub session: PinnedSession,
+    /// Events that are not seen in the best way planned.
+    pub detours: Vec<Detour>,
+    /// Programs attached.
+    pub programs: usize,
+}
+
+impl Store {
+    /// Starts a session under a name and returns; it goes on without this process, with `table` (or the plan's first) active.
+    ///
+    /// A process that is killed in here leaves nothing that goes on for longer than the next command of anybody.
+    ///
+    /// # Errors
+    /// [`Error::SessionExists`], and as [`Session::start`].
+    pub fn start(
+        &self,
+        name: &str,
+        mut plan: Plan,
+        catalog: &Catalog,
+        table: Option<&str>,
+        origin: Origin<'_>,
+    ) -> Result<Started> {
+        let active = match table {
+            None => 1,
+            Some(wanted) => number_of(&plan, wanted)?,
+        };
+        if !plan.slots {
+            make_room(&mut plan);
+        }
+        let (directory, lock) = self.begin(name)?;
+        let made = Session::make(&plan, catalog, origin.command)
+            .map_err(|error| super::name_what_is_missing(error, catalog.host()))
+            .and_then(|session| {
+                let state = describe(&session, name, &plan, origin);
+                session.pin(&state, &directory)?;
+                session.control.switch(Table::known(active));
+                Ok(session)
+            });
+        let session = match made {
+            Ok(session) => session,
+            Err(error) => {
+                directory.destroy()?;
+                lock.remove();
+                return Err(error);
+            }
+        };
+        let place = self.finish(directory, name)?;
+        Ok(Started {
+            session: PinnedSession::open(place, name)?,
+            programs: session.programs(),
+            detours: session.detours,
+        })
+    }
+}
+
+fn number_of(plan: &Plan, table: &str) -> Result<u32> {
+    let found = plan.tables.iter().position(|known| known == table);
+    found
+        .map(|index| index as u32 + 1)
+        .ok_or_else(|| Error::NoSuchTable {
+            wanted: table.to_owned(),
+            place: "the plan".to_owned(),
+            known: plan.tables.clone(),
+        })
+}
+
+/// Lets tables be loaded later into a plan that was not made for that: the buffers get room for kinds of record to come.
+fn make_room(plan: &mut Plan) {
+    plan.slots = true;
+    plan.globals.messages = true;
+    for buffer in &mut plan.buffers {
+        let Geometry { mode, pages, events } = buffer.geometry;
+        let events = (events * 2).clamp(ROOM, u32::from(u16::MAX) + 1);
+        buffer.geometry = Geometry { mode, pages, events };
+    }
+}
+
+fn describe(session: &Session, name: &str, plan: &Plan, origin: Origin<'_>) -> State {
+    let now = ClockPair::now().realtime;
+    let mut state = State::of_plan(name, plan, origin.file, now);
+    state.uuid = session.info.uuid.to_string();
+    state.command = origin.command.to_owned();
+    for (hook, attached) in plan.hooks.iter().zip(&session.hooks) {
+        state.hooks.push(hook_state(state.next_hook, hook, attached));
+        state.next_hook += 1;
+    }
+    state.followers = session
+        .followers
+        .iter()
+        .map(|f| f.links.each().len() as u32)
+        .sum();
+    state
+}
+
+/// What the state says about a hook that was attached.
+pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookState {
+    let way = &hook.ways[attached.way];
+    let events = hook.instances.iter().map(|instance| EventState {
+        name: instance.name.clone(),
+        code: instance.code,
+    });
+    let rows = hook.rows.iter().map(|row| RowState {
+        source: row.text().to_owned(),
+        tables: row.tables.clone(),
+        records: row.records,
+        events: Vec::new(),
+    });
+    HookState {
+        number,
+        kind: hook.kind.to_owned(),
+        way: way.to_string(),
+        attached: fit(&way.attachment, attached.kind),
+        links: attached.links.each().len() as u32,
+        events: events.collect(),
+        apart: apart(&way.context),
+        programs: vec![ProgramState {
+            slot: None,
+            first: hook.first,
+            records: hook.records.max(1),
+            rows: rows.collect(),
+        }],
+    }
+}
+
+/// What must be the same for a program to be called from another's slot: the kernel compares type, expected attach type and target
+/// (`bpf_prog_map_compatible` in kernel/bpf/core.c).
+pub(super) fn fit(attachment: &Attachment, kind: ProgramKind) -> String {
+    let (program, attach, id) = kind.numbers();
+    let place = match attachment {
+        Attachment::Tracepoint { group, name } => format!("{group}:{name}"),
+        Attachment::RawTracepoint { name } | Attachment::TypedTracepoint { name, .. } => name.clone(),
+        Attachment::Functions { at_return: false } => "entry".to_owned(),
+        Attachment::Functions { at_return: true } => "return".to_owned(),
+        Attachment::Trampoline { function, .. } => function.clone(),
+    };
+    format!("{}/{}/{} {place}", program.0, attach.0, id.0)
+}
+
+impl Session {
+    /// Pins all of it.
+    fn pin(&self, state: &State, to: &Directory) -> Result<()> {
+        to.pin(self.control.map().as_fd(), pins::CONTROL)?;
+        to.pin(state.to_map()?.as_fd(), pins::STATE)?;
+        to.pin(self.names.as_fd(), pins::NAMES)?;
+        if let Some(map) = &self.metadata {
+            to.pin(map.as_fd(), pins::META)?;
+        }
+        if let Some(map) = &self.targets {
+            to.pin(map.as_fd(), pins::TARGETS)?;
+        }
+        for buffer in &self.buffers {
+            to.pin(buffer.map().as_fd(), &pins::buffer(buffer.name()))?;
+        }
+        if let Some(map) = self.maps.state() {
+            to.pin(map.as_fd(), pins::MAPS)?;
+        }
+        for (ty, map) in self.maps.all() {
+            to.pin(map.as_fd(), &pins::map(&ty.name))?;
+        }
+        for (hook, attached) in state.hooks.iter().zip(&self.hooks) {
+            attached.pin(hook.number, to)?;
+        }
+        let links = self.followers.iter().flat_map(|f| f.links.each());
+        for (number, link) in (0..).zip(links) {
+            to.pin(link.as_fd(), &pins::follower(number))?;
+        }
+        Ok(())
+    }
+}
+
+impl Attached {
+    /// Pins its links, which keep everything else, and its slots, which the kernel empties when no user of them is left.
+    pub(super) fn pin(&self, number: u32, to: &Directory) -> Result<()> {
+        if let Some(slots) = &self.slots {
+            to.pin(slots.as_fd(), &pins::slots(number))?;
+        }
+        for (index, link) in (0..).zip(self.links.each()) {
+            to.pin(link.as_fd(), &pins::link(number, index))?;
+        }
+        Ok(())
+    }
+}

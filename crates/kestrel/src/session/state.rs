@@ -1,0 +1,469 @@
+//! What a session that stays says about itself: JSON text in a frozen map, one value for all; what changes from event to event stands in the control page.
+
+use super::control::Table;
+use crate::buffer::layout::{Geometry, Mode};
+use crate::error::{Error, Result};
+use crate::plan::{Hook, Plan};
+use kestrel_compiler::context::EventNumber;
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
+use kestrel_trace::aggregate::MapType;
+use kestrel_trace::layout::Names;
+use serde::{Deserialize, Serialize};
+
+/// The version of the state that this Kestrel writes and reads.
+pub const VERSION: u32 = 1;
+
+/// A session, as its pins hold it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The session's name.
+    pub name: String,
+    /// The identity of its trace.
+    pub uuid: String,
+    /// Kestrel's version that made it.
+    pub tracer: String,
+    /// The command that made it, as typed.
+    pub command: String,
+    /// When it was made: ns since 1970.
+    pub started: u64,
+    /// Rises by one with each change.
+    pub generation: u64,
+    /// Its tables, in the order in which they came.
+    pub tables: Vec<TableState>,
+    /// Tables that are being taken out: whoever finds some finishes that first.
+    pub retiring: Vec<Retiring>,
+    /// Names of tables by their places; a name keeps its place for good.
+    pub places: Vec<String>,
+    /// Number of the next table.
+    pub next_table: u32,
+    /// Number of the next hook.
+    pub next_hook: u32,
+    /// Number of the next kind of record.
+    pub next_record: u32,
+    /// Its hooks.
+    pub hooks: Vec<HookState>,
+    /// Its buffers by number.
+    pub buffers: Vec<BufferState>,
+    /// Its parameters by place.
+    pub parameters: Vec<ParameterState>,
+    /// Its handlers' maps by number.
+    pub maps: Vec<MapType>,
+    /// Pinned links of programs that follow threads and their names.
+    pub followers: u32,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableState {
+    /// Its name.
+    pub name: String,
+    /// Its number: new each time that a table is loaded under this name.
+    pub number: u32,
+    /// Its place among those that `use_table` names.
+    pub place: u32,
+    /// The slot of its handlers, where it was loaded into the running session.
+    pub slot: Option<u32>,
+    /// The file that it comes from, as given.
+    pub file: Option<String>,
+    /// When it was loaded: ns since 1970.
+    pub loaded: u64,
+    /// Names of the tables that its handlers may switch to.
+    pub uses: Vec<String>,
+}
+
+impl TableState {
+    /// What the active word says while this table is used.
+    pub fn word(&self) -> Table {
+        word(self.number, self.slot)
+    }
+}
+
+fn word(number: u32, slot: Option<u32>) -> Table {
+    match slot {
+        Some(slot) => Table::in_slot(number, slot),
+        None => Table::known(number),
+    }
+}
+
+/// A table that is on its way out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retiring {
+    /// Its number.
+    pub number: u32,
+    /// Its place.
+    pub place: u32,
+    /// Its slot, if it had one.
+    pub slot: Option<u32>,
+}
+
+impl Retiring {
+    /// What the active word says while it is used still.
+    pub fn word(&self) -> Table {
+        word(self.number, self.slot)
+    }
+}
+
+/// A hook: what is attached to one event, or to a set of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookState {
+    /// Its number: its pins bear it.
+    pub number: u32,
+    /// The event kind's canonical name.
+    pub kind: String,
+    /// How it is attached, for people.
+    pub way: String,
+    /// What it is attached to, and by which type of program: what the handlers in its slots must agree with.
+    pub attached: String,
+    /// Its pinned links.
+    pub links: u32,
+    /// Its events; where there are several, the program tells them apart by their places here.
+    pub events: Vec<EventState>,
+    /// How.
+    pub apart: Apart,
+    /// Programs: the first is the hook itself, the others stand in its slots.
+    pub programs: Vec<ProgramState>,
+}
+
+/// One of a hook's events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventState {
+    /// As people name it.
+    pub name: String,
+    /// What tells it from the hook's others, where that is a value.
+    pub code: Option<u32>,
+}
+
+/// How a hook tells its events apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Apart {
+    /// There is only one.
+    #[default]
+    One,
+    /// By the cookie of the link.
+    Cookie,
+    /// By looking up the value of an expression over the event's fields in a map.
+    Selected {
+        /// The expression.
+        value: String,
+        /// The map, as programs name it.
+        map: String,
+    },
+}
+
+/// One program of a hook.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramState {
+    /// Its slot; none for the hook itself.
+    pub slot: Option<u32>,
+    /// Number of the first record of its first event.
+    pub first: u16,
+    /// Kinds of record per event.
+    pub records: u16,
+    /// Its handlers.
+    pub rows: Vec<RowState>,
+}
+
+/// One handler.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowState {
+    /// Its text.
+    pub source: String,
+    /// Numbers of the tables that it stands in.
+    pub tables: Vec<u32>,
+    /// Kinds of record that it writes.
+    pub records: u16,
+    /// Places of the events that it is for; empty: all of the hook's.
+    pub events: Vec<u16>,
+}
+
+/// A buffer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferState {
+    /// Its name.
+    pub name: String,
+    /// Whether it overwrites the oldest, or refuses the newest.
+    pub overwrite: bool,
+    /// Pages per CPU.
+    pub pages: u32,
+    /// One more than the highest record number that it has room for.
+    pub events: u32,
+}
+
+impl BufferState {
+    /// Its shape.
+    pub fn geometry(&self) -> Geometry {
+        Geometry {
+            mode: if self.overwrite {
+                Mode::Overwrite
+            } else {
+                Mode::Stream
+            },
+            pages: self.pages,
+            events: self.events,
+        }
+    }
+}
+
+/// A parameter: its value stands in the control page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParameterState {
+    /// Its name.
+    pub name: String,
+    /// The value that it started with.
+    pub start: u64,
+}
+
+impl HookState {
+    /// Whether a table has a handler for one of its events.
+    pub fn serves(&self, table: u32) -> bool {
+        self.rows_of(table).next().is_some()
+    }
+
+    fn rows_of(&self, table: u32) -> impl Iterator<Item = &RowState> {
+        let rows = self.programs.iter().flat_map(|program| &program.rows);
+        rows.filter(move |row| row.tables.contains(&table))
+    }
+
+    /// Events that have a handler in a table.
+    pub fn events_in(&self, table: u32) -> usize {
+        let count = |row: &RowState| match row.events.len() {
+            0 => self.events.len(),
+            some => some,
+        };
+        self.rows_of(table).map(count).sum()
+    }
+}
+
+impl State {
+    /// A table by its name.
+    pub fn table(&self, name: &str) -> Option<&TableState> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+
+    /// The table that the active word names.
+    pub fn active(&self, word: Table) -> Option<&TableState> {
+        self.tables.iter().find(|table| table.word() == word)
+    }
+
+    /// Events that have a handler in a table.
+    pub fn events_in(&self, table: u32) -> usize {
+        self.hooks.iter().map(|hook| hook.events_in(table)).sum()
+    }
+
+    /// Different handlers of a table, by their texts.
+    pub fn handlers_in(&self, table: u32) -> usize {
+        let mut sources: Vec<&str> = self
+            .hooks
+            .iter()
+            .flat_map(|hook| hook.rows_of(table).map(|row| row.source.as_str()))
+            .collect();
+        sources.sort_unstable();
+        sources.dedup();
+        sources.len()
+    }
+
+    /// The first slot that no table has.
+    pub fn free_slot(&self, besides: &[u32]) -> Option<u32> {
+        let tables = self.tables.iter().filter_map(|table| table.slot);
+        let retiring = self.retiring.iter().filter_map(|table| table.slot);
+        let taken: Vec<u32> = tables.chain(retiring).chain(besides.iter().copied()).collect();
+        (0..super::SLOTS).find(|slot| !taken.contains(slot))
+    }
+
+    /// Writes it into a map of its own that nobody can change.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn to_map(&self) -> Result<Map> {
+        let failed = |error: serde_json::Error| Error::State {
+            session: self.name.clone(),
+            why: error.to_string(),
+        };
+        let mut text = serde_json::to_vec(self).map_err(failed)?;
+        text.resize((text.len() + 1).next_multiple_of(8), 0);
+        let map = Map::create(&MapSpec::new(
+            MapKind::ARRAY,
+            "kestrel_state",
+            4,
+            text.len() as u32,
+            1,
+        ))?;
+        map.update(&0u32.to_ne_bytes(), &text, ValueCheck::Any)?;
+        map.freeze()?;
+        Ok(map)
+    }
+
+    /// Reads it from its map.
+    ///
+    /// # Errors
+    /// When the map holds something else, or what another version of Kestrel wrote.
+    pub fn from_map(map: &Map, session: &str) -> Result<Self> {
+        let wrong = |why: String| Error::State {
+            session: session.to_owned(),
+            why,
+        };
+        let empty = || wrong("its map is empty".to_owned());
+        if map.info().key_size != 4 {
+            return Err(empty());
+        }
+        let bytes = map.lookup(&0u32.to_ne_bytes())?.ok_or_else(empty)?;
+        Self::from_json(&bytes).map_err(wrong)
+    }
+
+    fn from_json(bytes: &[u8]) -> std::result::Result<Self, String> {
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        let value: serde_json::Value =
+            serde_json::from_slice(&bytes[..end]).map_err(|error| error.to_string())?;
+        match value.get("version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version == u64::from(VERSION) => {
+                serde_json::from_value(value).map_err(|error| error.to_string())
+            }
+            Some(other) => {
+                let tracer = value
+                    .get("tracer")
+                    .and_then(serde_json::Value::as_str)
+                    .unwrap_or("?");
+                Err(format!(
+                    "it was made by Kestrel {tracer}, whose sessions are of version {other}; this is {}, of version {VERSION}",
+                    env!("CARGO_PKG_VERSION")
+                ))
+            }
+            None => Err("it has no version".to_owned()),
+        }
+    }
+
+    /// The names of its events by their numbers.
+    pub(super) fn event_names(&self) -> Names {
+        let mut all = Vec::new();
+        for hook in &self.hooks {
+            for program in &hook.programs {
+                let stride = usize::from(program.records.max(1));
+                let numbers = (i64::from(program.first)..).step_by(stride);
+                all.extend(numbers.zip(hook.events.iter().map(|event| event.name.clone())));
+            }
+        }
+        all.into()
+    }
+
+    /// What a plan makes at the start, before anything is attached.
+    pub(super) fn of_plan(name: &str, plan: &Plan, file: Option<&str>, now: u64) -> Self {
+        let tables = (1u32..).zip(&plan.tables).map(|(number, table)| TableState {
+            name: table.clone(),
+            number,
+            place: number - 1,
+            slot: None,
+            file: file.map(str::to_owned),
+            loaded: now,
+            uses: uses(plan, number),
+        });
+        let numbers = |hook: &Hook| {
+            u32::from(hook.first) + hook.instances.len() as u32 * u32::from(hook.records.max(1))
+        };
+        Self {
+            version: VERSION,
+            name: name.to_owned(),
+            tracer: env!("CARGO_PKG_VERSION").to_owned(),
+            started: now,
+            generation: 1,
+            tables: tables.collect(),
+            places: plan.tables.clone(),
+            next_table: plan.tables.len() as u32 + 1,
+            next_record: plan.hooks.iter().map(numbers).max().unwrap_or(1).max(1),
+            buffers: plan.buffers.iter().map(buffer).collect(),
+            parameters: plan.globals.parameters.iter().map(parameter).collect(),
+            maps: plan.globals.maps.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+fn buffer(plan: &crate::plan::BufferPlan) -> BufferState {
+    BufferState {
+        name: plan.name.clone(),
+        overwrite: plan.geometry.mode == Mode::Overwrite,
+        pages: plan.geometry.pages,
+        events: plan.geometry.events,
+    }
+}
+
+pub(super) fn parameter(parameter: &kestrel_compiler::check::globals::Parameter) -> ParameterState {
+    ParameterState {
+        name: parameter.name.clone(),
+        start: parameter.value,
+    }
+}
+
+/// Names of the tables that the handlers of the plan's table `number` may switch to.
+pub(super) fn uses(plan: &Plan, number: u32) -> Vec<String> {
+    let mut names = Vec::new();
+    for hook in &plan.hooks {
+        let Some(way) = hook.ways.first() else { continue };
+        for (row, handler) in hook.rows.iter().zip(&way.handlers) {
+            if row.tables.contains(&number) {
+                super::uses::tables(handler, &mut names);
+            }
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// How a way tells the events of a hook apart.
+pub(super) fn apart(context: &kestrel_compiler::context::Context) -> Apart {
+    match (context.number, &context.selector) {
+        (EventNumber::Cookie { .. }, _) => Apart::Cookie,
+        (EventNumber::Selected { .. }, Some(selector)) => Apart::Selected {
+            value: selector.value.clone(),
+            map: selector.map.clone(),
+        },
+        _ => Apart::One,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(state: &State) -> Vec<u8> {
+        serde_json::to_vec(state).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read_with_zeros_behind_it() {
+        let state = State {
+            version: VERSION,
+            name: "s".to_owned(),
+            tables: vec![TableState {
+                name: "t".to_owned(),
+                number: 3,
+                slot: Some(2),
+                ..TableState::default()
+            }],
+            ..State::default()
+        };
+        let mut bytes = text(&state);
+        bytes.extend([0; 9]);
+        assert_eq!(State::from_json(&bytes), Ok(state.clone()));
+        assert_eq!(state.active(Table::in_slot(3, 2)), state.table("t"));
+        assert_eq!(state.active(Table::known(3)), None, "an older one of this number");
+        assert_eq!(state.free_slot(&[0, 1]), Some(3));
+    }
+
+    #[test]
+    fn another_version_is_told_apart_from_damage() {
+        let state = State {
+            version: VERSION + 7,
+            tracer: "9.9".to_owned(),
+            ..State::default()
+        };
+        let why = State::from_json(&text(&state)).unwrap_err();
+        assert!(why.contains("Kestrel 9.9") && why.contains("version 8"), "{why}");
+        for damage in [&b""[..], b"{}", b"[1]", b"\xff"] {
+            let why = State::from_json(damage).unwrap_err();
+            assert!(!why.contains("Kestrel"), "{why}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! A session that stays, found again by its pins: to be looked at by anybody who may, to be changed by one command at a time.
+
+use super::Session;
+use super::control::{Control, Table};
+use super::lock::Lock;
+use super::maps::Maps;
+use super::metadata;
+use super::pins::{self, Directory};
+use super::state::{State, TableState};
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use kestrel_kernel::barrier::wait_for_running_programs;
+use kestrel_kernel::bpf::Map;
+use kestrel_kernel::procfs::possible_cpus;
+use kestrel_trace::aggregate::MapType;
+use kestrel_trace::aggregate::read::Snapshot;
+use kestrel_trace::info::{TraceInfo, Uuid};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+/// A session that is there.
+#[derive(Debug)]
+pub struct PinnedSession {
+    pub(super) directory: Directory,
+    pub(super) state: State,
+    pub(super) control: Control,
+}
+
+impl PinnedSession {
+    pub(super) fn open(directory: PathBuf, name: &str) -> Result<Self> {
+        let directory = Directory::at(directory);
+        let state = State::from_map(&directory.map(pins::STATE)?, name)?;
+        let control = Control::open(directory.map(pins::CONTROL)?)?;
+        Ok(Self {
+            directory,
+            state,
+            control,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// Where its pins are.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// What it says about itself.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The page that its hooks read first.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// The active table; none while it is one that is on its way out.
+    pub fn active(&self) -> Option<&TableState> {
+        self.state.active(self.control.active())
+    }
+
+    /// The identity of its trace.
+    ///
+    /// # Errors
+    /// When the state holds something else.
+    pub fn uuid(&self) -> Result<Uuid> {
+        Uuid::parse(&self.state.uuid).ok_or_else(|| Error::State {
+            session: self.state.name.clone(),
+            why: format!("`{}` is not an identity", self.state.uuid),
+        })
+    }
+
+    /// The trace that its packets belong to.
+    ///
+    /// # Errors
+    /// The kernel's, or when the metadata cannot be read.
+    pub fn info(&self) -> Result<TraceInfo> {
+        metadata::read(&self.directory.map(pins::META)?, self.uuid()?)
+    }
+
+    /// Its buffers by number.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn buffers(&self) -> Result<Vec<Buffer>> {
+        let cpus: Vec<u32> = possible_cpus()?.iter().collect();
+        let open = |buffer: &super::state::BufferState| {
+            let map = self.directory.map(&pins::buffer(&buffer.name))?;
+            Buffer::open(&buffer.name, map, buffer.geometry(), &cpus)
+        };
+        self.state.buffers.iter().map(open).collect()
+    }
+
+    /// Its handlers' maps.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn maps(&self) -> Result<Maps> {
+        let open = |ty: &MapType| Ok((ty.clone(), self.directory.map(&pins::map(&ty.name))?));
+        let maps: Vec<(MapType, Map)> = self.state.maps.iter().map(open).collect::<Result<_>>()?;
+        let state = match maps.is_empty() {
+            true => None,
+            false => Some(self.directory.map(pins::MAPS)?),
+        };
+        Maps::open(state, maps)
+    }
+
+    /// What its handlers' maps hold now.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn map_snapshots(&self) -> Result<Vec<Snapshot>> {
+        self.maps()?.read(&self.state.event_names())
+    }
+
+    /// One of its pinned maps.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub fn map(&self, name: &str) -> Result<Map> {
+        self.directory.map(name)
+    }
+
+    /// All of it but its hooks, as its maker had it.
+    ///
+    /// # Errors
+    /// The kernel's, or when a part is missing.
+    pub fn session(&self) -> Result<Session> {
+        let info = self.info()?;
+        Ok(Session {
+            control: Control::open(self.directory.map(pins::CONTROL)?)?,
+            buffers: self.buffers()?,
+            targets: self.directory.map(pins::TARGETS).ok(),
+            names: self.directory.map(pins::NAMES)?,
+            maps: self.maps()?,
+            numbers: self.state.event_names(),
+            metadata: None,
+            hooks: Vec::new(),
+            followers: Vec::new(),
+            classes: info.events.clone(),
+            detours: Vec::new(),
+            info,
+        })
+    }
+
+    pub(super) fn no_table(&self, wanted: &str) -> Error {
+        Error::NoSuchTable {
+            wanted: wanted.to_owned(),
+            place: format!("the session {}", self.state.name),
+            known: self.state.tables.iter().map(|t| t.name.clone()).collect(),
+        }
+    }
+}
+
+/// A session while this process, and no other, changes it.
+#[derive(Debug)]
+pub struct Change {
+    pub(super) session: PinnedSession,
+    _lock: Lock,
+}
+
+impl Deref for Change {
+    type Target = PinnedSession;
+
+    fn deref(&self) -> &PinnedSession {
+        &self.session
+    }
+}
+
+impl Change {
+    /// Finishes what a killed command began.
+    pub(super) fn begin(session: PinnedSession, lock: Lock) -> Result<Self> {
+        let mut change = Self { session, _lock: lock };
+        change.settle()?;
+        change.sweep()?;
+        Ok(change)
+    }
+
+    /// Makes a table active: events of all CPUs meet its handlers from their next one on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`].
+    pub fn use_table(&self, name: &str) -> Result<()> {
+        let table = self.state.table(name).ok_or_else(|| self.no_table(name))?;
+        self.control.switch(table.word());
+        Ok(())
+    }
+
+    /// Removes pins and slots that the state does not account for.
+    fn sweep(&self) -> Result<()> {
+        let known = pins::of(&self.state);
+        let names = self.directory.names()?;
+        if names.iter().any(|name| name == pins::FILLING) {
+            self.clear_slots(&self.slots_in_use())?;
+        }
+        for name in names.iter().filter(|name| !known.contains(*name)) {
+            self.directory.remove(name)?;
+        }
+        Ok(())
+    }
+
+    fn slots_in_use(&self) -> Vec<u32> {
+        self.state.tables.iter().filter_map(|t| t.slot).collect()
+    }
+
+    /// Empties the slots of all hooks but these.
+    fn clear_slots(&self, but: &[u32]) -> Result<()> {
+        for hook in &self.state.hooks {
+            let slots = self.directory.map(&pins::slots(hook.number))?;
+            for slot in (0..super::SLOTS).filter(|slot| !but.contains(slot)) {
+                slots.delete(&slot.to_ne_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says in the control page what the state says, and takes out what is on its way out.
+    ///
+    /// A handler that is running may have read an old table's word and store it later: so what it reads is changed first, then all running handlers
+    /// are waited for, and only then the active word is changed if it still is the old one. After another wait no hook can be about to call
+    /// what is taken out.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        for table in &self.state.tables {
+            if self.control.table(table.place) != table.word() {
+                self.control.set_table(table.place, table.word());
+            }
+        }
+        if self.state.retiring.is_empty() {
+            return Ok(());
+        }
+        let successor = |place| {
+            let table = self.state.tables.iter().find(|table| table.place == place);
+            table.map_or(Table::NONE, TableState::word)
+        };
+        for old in &self.state.retiring {
+            self.control.set_table(old.place, successor(old.place));
+        }
+        wait_for_running_programs()?;
+        for old in &self.state.retiring {
+            self.control.succeed(old.word(), successor(old.place));
+        }
+        wait_for_running_programs()?;
+        self.take_out()
+    }
+
+    /// Empties the slots of what is on its way out and detaches hooks that no table needs any more.
+    fn take_out(&mut self) -> Result<()> {
+        let mut next = self.state.clone();
+        let out: Vec<u32> = next.retiring.iter().map(|old| old.number).collect();
+        for hook in &mut next.hooks {
+            for program in &mut hook.programs {
+                for row in &mut program.rows {
+                    row.tables.retain(|table| !out.contains(table));
+                }
+            }
+            // The program that is attached stays whatever it says.
+            hook.programs
+                .retain(|p| p.slot.is_none() || p.rows.iter().any(|row| !row.tables.is_empty()));
+        }
+        let needed = |hook: &super::state::HookState| next.tables.iter().any(|t| hook.serves(t.number));
+        let (kept, gone): (Vec<_>, Vec<_>) = next.hooks.iter().cloned().partition(needed);
+        for hook in &kept {
+            for slot in next.retiring.iter().filter_map(|old| old.slot) {
+                let slots = self.directory.map(&pins::slots(hook.number))?;
+                slots.delete(&slot.to_ne_bytes())?;
+            }
+        }
+        next.hooks = kept;
+        next.retiring.clear();
+        self.write(next)?;
+        for hook in gone {
+            for number in 0..hook.links {
+                self.directory.remove(&pins::link(hook.number, number))?;
+            }
+            self.directory.remove(&pins::slots(hook.number))?;
+        }
+        Ok(())
+    }
+
+    /// Puts a new state in the place of the old one: one rename.
+    pub(super) fn write(&mut self, mut next: State) -> Result<()> {
+        use std::os::fd::AsFd;
+        next.generation = self.session.state.generation + 1;
+        let map = next.to_map()?;
+        self.session.directory.replace(map.as_fd(), pins::STATE)?;
+        self.session.state = next;
+        Ok(())
+    }
+}

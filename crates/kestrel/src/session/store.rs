@@ -1,0 +1,263 @@
+//! Where sessions that stay are: finding them, making them, locking them, and sweeping up what killed commands left; not what one can do with them.
+
+use super::lock::Lock;
+use super::pins::{self, Directory, PASSING};
+use super::stay::{Change, PinnedSession};
+use crate::error::{Error, Result};
+use kestrel_kernel::Host;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// The name of a session that has none.
+pub const DEFAULT: &str = "main";
+/// Longest name of a session.
+const LONGEST: usize = 48;
+
+const PINS: &str = "kestrel";
+const LOCKS: &str = "/run/kestrel";
+const NEW: &str = "+new+";
+const GONE: &str = "+gone+";
+
+/// The sessions of this machine.
+///
+/// A session is a directory of pins in bpffs; it exists from the moment when that directory gets its name to the moment when it loses it, both
+/// of which are one rename.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pins: PathBuf,
+    locks: PathBuf,
+}
+
+impl Store {
+    /// The store of a host; nothing is made yet.
+    ///
+    /// # Errors
+    /// When this host has no bpffs.
+    pub fn open(host: &Host) -> Result<Self> {
+        let store = Self {
+            pins: host.mount_bpffs()?.join(PINS),
+            locks: host.path(LOCKS),
+        };
+        store.check_owner()?;
+        Ok(store)
+    }
+
+    /// bpffs may be a directory where everybody can make one: then somebody may have been here first.
+    fn check_owner(&self) -> Result<()> {
+        let Ok(found) = std::fs::symlink_metadata(&self.pins) else {
+            return Ok(());
+        };
+        if found.is_dir() && found.uid() == 0 && found.mode() & 0o077 == 0 {
+            return Ok(());
+        }
+        Err(Error::Foreign {
+            path: self.pins.display().to_string(),
+            owner: found.uid(),
+            mode: found.mode() & 0o7777,
+        })
+    }
+
+    /// Names of the sessions there are, in alphabetical order.
+    ///
+    /// # Errors
+    /// When they cannot be listed: another user's question.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let mut names = Directory::at(&self.pins).names()?;
+        names.retain(|name| !name.starts_with(PASSING));
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The session meant: the one named, or the only one there is.
+    ///
+    /// # Errors
+    /// [`Error::NoSession`] when it is not there, or none is; [`Error::WhichSession`] when there are several.
+    pub fn meant(&self, name: Option<&str>) -> Result<String> {
+        let names = self.names()?;
+        match (name, names.as_slice()) {
+            (Some(name), _) if names.iter().any(|known| known == name) => Ok(name.to_owned()),
+            (None, [only]) => Ok(only.clone()),
+            (None, [_, _, ..]) => Err(Error::WhichSession { names }),
+            (wanted, _) => Err(Error::NoSession {
+                wanted: wanted.map(str::to_owned),
+                names,
+            }),
+        }
+    }
+
+    /// A session to be looked at; nobody is kept from changing it.
+    ///
+    /// # Errors
+    /// As [`Store::meant`]; [`Error::State`] if another version of Kestrel made it.
+    pub fn session(&self, name: Option<&str>) -> Result<PinnedSession> {
+        let name = self.meant(name)?;
+        match PinnedSession::open(self.directory(&name), &name) {
+            // Stopped meanwhile, perhaps.
+            Err(_) if !self.exists(&name) => Err(Error::NoSession {
+                wanted: Some(name),
+                names: self.names()?,
+            }),
+            other => other,
+        }
+    }
+
+    /// A session to be changed: nobody else changes it meanwhile. What a killed command left behind is cleared away first, what one left half done
+    /// is finished.
+    ///
+    /// # Errors
+    /// As [`Store::session`]; [`Error::Busy`] if another command does not come to an end.
+    pub fn change(&self, name: Option<&str>) -> Result<Change> {
+        let name = self.meant(name)?;
+        let lock = Lock::take(&self.locks, &name)?;
+        if !self.exists(&name) {
+            lock.remove();
+            return Err(Error::NoSession {
+                wanted: Some(name),
+                names: self.names()?,
+            });
+        }
+        Change::begin(PinnedSession::open(self.directory(&name), &name)?, lock)
+    }
+
+    /// Ends a session: it is gone when this returns. The kernel goes on detaching its programs, which do nothing any more, for a while.
+    ///
+    /// # Errors
+    /// As [`Store::meant`], and when its pins cannot be removed.
+    pub fn stop(&self, name: Option<&str>) -> Result<String> {
+        let name = self.meant(name)?;
+        let lock = Lock::take(&self.locks, &name)?;
+        if !self.exists(&name) {
+            lock.remove();
+            return Err(Error::NoSession {
+                wanted: Some(name),
+                names: self.names()?,
+            });
+        }
+        let gone = Directory::at(self.directory(&name)).rename(self.passing(GONE, &name))?;
+        remove(gone)?;
+        lock.remove();
+        self.tidy();
+        Ok(name)
+    }
+
+    /// Clears away what commands left that were killed while they made or removed a session. What another command works on is left alone.
+    ///
+    /// # Errors
+    /// When the directories cannot be read or removed.
+    pub fn sweep(&self) -> Result<()> {
+        for name in Directory::at(&self.pins).names()? {
+            let rest = name.strip_prefix(NEW).or_else(|| name.strip_prefix(GONE));
+            let Some((session, _)) = rest.and_then(|rest| rest.split_once(PASSING)) else {
+                continue;
+            };
+            let Some(lock) = Lock::try_take(&self.locks, session)? else {
+                continue;
+            };
+            remove(Directory::at(self.pins.join(&name)))?;
+            if !self.exists(session) {
+                lock.remove();
+            }
+        }
+        self.tidy();
+        Ok(())
+    }
+
+    /// Removes the directories that hold sessions when there are none.
+    fn tidy(&self) {
+        // Each goes only when it is empty: somebody may have begun a session meanwhile, and makes it again.
+        let _ = std::fs::remove_dir(&self.pins);
+        let _ = std::fs::remove_dir(&self.locks);
+    }
+
+    /// Takes the lock for a session that must not exist, and makes the directory in which it can come to be.
+    pub(super) fn begin(&self, name: &str) -> Result<(Directory, Lock)> {
+        check_name(name)?;
+        self.sweep()?;
+        let lock = Lock::take(&self.locks, name)?;
+        if self.exists(name) {
+            return Err(Error::SessionExists {
+                name: name.to_owned(),
+            });
+        }
+        let passing = self.passing(NEW, name);
+        loop {
+            match Directory::create(self.pins.clone()) {
+                Err(error) if is(&error, ErrorKind::AlreadyExists) => {}
+                other => drop(other?),
+            }
+            self.check_owner()?;
+            Directory::at(&passing).destroy()?;
+            match Directory::create(passing.clone()) {
+                // Who ended the last session removed the directory above.
+                Err(error) if is(&error, ErrorKind::NotFound) => {}
+                other => return Ok((other?, lock)),
+            }
+        }
+    }
+
+    /// Lets what was made under [`Store::begin`] be a session.
+    pub(super) fn finish(&self, made: Directory, name: &str) -> Result<PathBuf> {
+        let place = self.directory(name);
+        made.rename(place.clone())?;
+        Ok(place)
+    }
+
+    fn directory(&self, name: &str) -> PathBuf {
+        self.pins.join(name)
+    }
+
+    fn exists(&self, name: &str) -> bool {
+        self.directory(name).exists()
+    }
+
+    fn passing(&self, what: &str, name: &str) -> PathBuf {
+        self.pins
+            .join(format!("{what}{name}{PASSING}{}", std::process::id()))
+    }
+}
+
+fn is(error: &Error, kind: ErrorKind) -> bool {
+    matches!(error, Error::Io { error, .. } if error.kind() == kind)
+}
+
+/// Masks a session that has lost its name, and removes its pins.
+fn remove(directory: Directory) -> Result<()> {
+    if let Ok(map) = directory.map(pins::CONTROL)
+        && let Ok(control) = super::control::Control::open(map)
+    {
+        control.activate(super::control::Table::NONE);
+    }
+    directory.destroy()
+}
+
+/// Whether a text can be a session's name.
+///
+/// # Errors
+/// [`Error::Name`] when it cannot.
+pub fn check_name(name: &str) -> Result<()> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if !name.is_empty() && name.len() <= LONGEST && name.chars().all(fits) && !name.starts_with('-') {
+        return Ok(());
+    }
+    Err(Error::Name {
+        what: "session",
+        name: name.to_owned(),
+        shape: "letters, digits, `_` and `-`, at most 48 of them",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_words() {
+        for good in ["main", "a", "db-1_x", "0"] {
+            check_name(good).unwrap();
+        }
+        for bad in ["", "a.b", "a/b", "+new", "-x", "ä", &"x".repeat(49)] {
+            assert!(matches!(check_name(bad), Err(Error::Name { .. })), "{bad}");
+        }
+    }
+}

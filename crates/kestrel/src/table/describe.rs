@@ -1,0 +1,65 @@
+//! A plan's tables for people: event by event, its handler and its class.
+
+use crate::catalog::class;
+use crate::plan::{Plan, Row};
+
+/// One event of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The event kind's canonical name.
+    pub kind: &'static str,
+    /// As people name it.
+    pub event: String,
+    /// Its class, where it has one.
+    pub class: Option<&'static str>,
+    /// Predicate and handler on one line; absent where this table masks what another one does not.
+    pub handler: Option<String>,
+    /// The line of the file where the handler stands, from 1.
+    pub line: Option<usize>,
+    /// How it is seen.
+    pub way: String,
+}
+
+/// The table of this number: its events by kind and name.
+pub fn describe(plan: &Plan, number: u32) -> Vec<Shown> {
+    let mut all = Vec::new();
+    for hook in &plan.hooks {
+        let row = hook.rows.iter().find(|row| row.tables.contains(&number));
+        let way = hook.ways.first().map_or_else(String::new, ToString::to_string);
+        for instance in &hook.instances {
+            all.push(Shown {
+                kind: hook.kind,
+                event: instance.name.clone(),
+                class: class::of(&instance.name).map(|class| class.name),
+                handler: row.map(handler),
+                line: row.map(line),
+                way: way.clone(),
+            });
+        }
+    }
+    all.sort_by(|a, b| (a.kind, &a.event).cmp(&(b.kind, &b.event)));
+    all
+}
+
+/// What stands behind the events of a row, on one line.
+pub fn handler(row: &Row) -> String {
+    let text = row.text();
+    let (probe, _) = kestrel_compiler::lang::parse_events(text);
+    let end = probe.events.last().map_or(0, |event| event.span.end as usize);
+    let behind = text.get(end..).unwrap_or_default();
+    let behind = behind.trim_matches(|c: char| c == ',' || c == ';' || c.is_whitespace());
+    let lines: Vec<&str> = behind
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or(line))
+        .collect();
+    let words: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
+    match words.is_empty() {
+        true => "{ record() }".to_owned(),
+        false => words.join(" "),
+    }
+}
+
+fn line(row: &Row) -> usize {
+    let before = row.source.get(..row.span.start as usize).unwrap_or_default();
+    before.matches('\n').count() + 1
+}

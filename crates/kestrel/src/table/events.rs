@@ -1,0 +1,215 @@
+//! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it.
+
+use crate::catalog::{Catalog, Glob, Instance, Resolved, Via, Way};
+use crate::error::{Error, Result};
+use kestrel_compiler::lang::ast::EventSpec;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Every event found so far.
+pub(super) struct Events<'a> {
+    catalog: &'a Catalog,
+    via: Via,
+    specs: HashMap<String, Rc<[Matched]>>,
+    all: Vec<Event>,
+    places: HashMap<(&'static str, String), usize>,
+    sets: Vec<Set>,
+}
+
+/// One event.
+struct Event {
+    kind: &'static str,
+    instance: Instance,
+    /// By itself, where it was resolved so.
+    single: Option<Resolved>,
+    /// The set that it can be seen with.
+    set: Option<usize>,
+}
+
+/// What events of one family share when one program serves them.
+struct Set {
+    kind: &'static str,
+    family: String,
+    ways: Vec<Way>,
+}
+
+/// An event that a pattern matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Matched {
+    /// Its place among all events.
+    pub(super) event: usize,
+    /// Whether the pattern was resolved to one program for many events.
+    pub(super) in_set: bool,
+}
+
+impl<'a> Events<'a> {
+    pub(super) fn new(catalog: &'a Catalog, via: Via) -> Self {
+        Self {
+            catalog,
+            via,
+            specs: HashMap::new(),
+            all: Vec::new(),
+            places: HashMap::new(),
+            sets: Vec::new(),
+        }
+    }
+
+    /// The events of a specification; asked for once per spelling.
+    pub(super) fn find(&mut self, spec: &EventSpec) -> Result<Rc<[Matched]>> {
+        let key = text(spec);
+        if let Some(known) = self.specs.get(&key) {
+            return Ok(known.clone());
+        }
+        let mut matched = Vec::new();
+        for resolved in self.catalog.resolve(spec, self.via)? {
+            self.add(resolved, &mut matched);
+        }
+        let matched: Rc<[Matched]> = matched.into();
+        self.specs.insert(key, matched.clone());
+        Ok(matched)
+    }
+
+    fn add(&mut self, resolved: Resolved, matched: &mut Vec<Matched>) {
+        if let [instance] = resolved.instances.as_slice() {
+            let event = self.place(resolved.kind, instance);
+            self.all[event].single.get_or_insert(resolved);
+            matched.push(Matched { event, in_set: false });
+            return;
+        }
+        let Resolved {
+            kind,
+            instances,
+            ways,
+            apart,
+        } = resolved;
+        let set = self.set(kind, ways);
+        for instance in instances {
+            let event = self.place(kind, &instance);
+            // Only as one of a set it says what tells it apart.
+            self.all[event].instance = instance;
+            self.all[event].set = Some(set);
+            matched.push(Matched { event, in_set: true });
+        }
+        for one in apart {
+            if let [instance] = one.instances.as_slice() {
+                let event = self.place(kind, instance);
+                self.all[event].single.get_or_insert(one);
+            }
+        }
+    }
+
+    fn place(&mut self, kind: &'static str, instance: &Instance) -> usize {
+        let next = self.all.len();
+        let place = *self.places.entry((kind, instance.name.clone())).or_insert(next);
+        if place == next {
+            self.all.push(Event {
+                kind,
+                instance: instance.clone(),
+                single: None,
+                set: None,
+            });
+        }
+        place
+    }
+
+    fn set(&mut self, kind: &'static str, ways: Vec<Way>) -> usize {
+        let family = ways.first().map_or_else(String::new, |way| way.context.name.clone());
+        let known = self.sets.iter().position(|s| s.kind == kind && s.family == family);
+        known.unwrap_or_else(|| {
+            self.sets.push(Set { kind, family, ways });
+            self.sets.len() - 1
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The set that an event can be seen with.
+    pub(super) fn set_of(&self, event: usize) -> Option<usize> {
+        self.all[event].set
+    }
+
+    /// The place of an event among all.
+    pub(super) fn named(&self, kind: &str, name: &str) -> Option<usize> {
+        let kind = crate::catalog::kind::find(kind)?.name();
+        self.places.get(&(kind, name.to_owned())).copied()
+    }
+
+    /// One event as something to attach to.
+    pub(super) fn one(&self, event: usize) -> Option<Resolved> {
+        let Event {
+            kind,
+            instance,
+            single,
+            set,
+        } = &self.all[event];
+        single.clone().or_else(|| {
+            let set = &self.sets[(*set)?];
+            Some(Resolved {
+                kind,
+                instances: vec![instance.clone()],
+                ways: set.ways.clone(),
+                apart: Vec::new(),
+            })
+        })
+    }
+
+    /// Several events of one set as something to attach to.
+    pub(super) fn several(&self, set: usize, events: &[usize]) -> Resolved {
+        let apart: Option<Vec<Resolved>> = events.iter().map(|&e| self.all[e].single.clone()).collect();
+        Resolved {
+            kind: self.sets[set].kind,
+            instances: events.iter().map(|&e| self.all[e].instance.clone()).collect(),
+            ways: self.sets[set].ways.clone(),
+            apart: apart.unwrap_or_default(),
+        }
+    }
+}
+
+/// A specification as typed.
+pub(super) fn text(spec: &EventSpec) -> String {
+    let part = |part: &kestrel_compiler::lang::ast::EventPart| match part.offset {
+        Some(offset) => format!("{}+{offset}", part.text),
+        None => part.text.clone(),
+    };
+    spec.parts.iter().map(part).collect::<Vec<_>>().join(":")
+}
+
+/// Whether a specification names one event, so that it must be there and must be seen; patterns and classes take what there is.
+pub(super) fn is_name(spec: &EventSpec) -> bool {
+    let class = spec.parts.first().is_some_and(|p| p.text == "class");
+    !class && spec.parts.iter().all(|part| Glob::new(&part.text).is_plain())
+}
+
+/// What an error about one specification says in the file, and whether it is fatal only to that.
+pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
+    match error {
+        Error::NoSuchEvent { ref near, .. } => {
+            let hint = match near.as_slice() {
+                [] => None,
+                near => Some(format!("did you mean {}?", near.join(", "))),
+            };
+            let message = Error::without_near(error).to_string();
+            Ok((message, hint))
+        }
+        Error::WrongShape { wanted, shape } => Ok((
+            format!("\"{wanted}\" does not name an event"),
+            Some(format!("it should read {shape}")),
+        )),
+        other => Err(other),
+    }
+}
+
+impl Error {
+    fn without_near(error: Self) -> Self {
+        match error {
+            Self::NoSuchEvent { what, wanted, .. } => Self::NoSuchEvent {
+                what,
+                wanted,
+                near: Vec::new(),
+            },
+            other => other,
+        }
+    }
+}

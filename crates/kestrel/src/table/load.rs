@@ -1,0 +1,187 @@
+//! A table for a session that runs already: programs for its hooks' slots, and new hooks only for events that it does not see yet.
+
+use super::TableFile;
+use super::resolve::{Cell, Cells, Done, Work};
+use crate::catalog::{Attachment, Catalog, Via};
+use crate::error::{Error, Result};
+use crate::plan::{self, BufferPlan, Hook, Plan, Slot, without_set};
+use crate::session::target::Target;
+use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::lang::diag::Diagnostic;
+
+/// What is to be known of a running session, as plain data.
+#[derive(Clone, Debug)]
+pub struct Existing {
+    /// Names of its tables by their places (what `use_table` may say); a table that is loaded anew keeps its place, a new one comes last.
+    pub tables: Vec<String>,
+    /// Buffers by their numbers.
+    pub buffers: Vec<BufferPlan>,
+    /// Parameters (with the values they started with), maps, and whether there may be an agent.
+    pub globals: Globals,
+    /// Whose events.
+    pub target: Target,
+    /// Its hooks; [`crate::plan::Slot::hook`] is a place among them.
+    pub hooks: Vec<ExistingHook>,
+    /// The first number of records that is free.
+    pub next_number: u32,
+}
+
+/// One hook of a running session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExistingHook {
+    /// The event kind's canonical name.
+    pub kind: String,
+    /// Names of its events, in the order in which the hook tells them apart.
+    pub instances: Vec<String>,
+    /// What it is attached to.
+    pub attachment: Attachment,
+}
+
+/// Plans one table of a file for a session that runs: hooks with a [`Slot`] are programs for hooks of the session, the others are new hooks whose
+/// rows know the table's `number`. Buffers are the session's; parameters that it does not have are added.
+///
+/// # Errors
+/// [`Error::Table`] with all that is wrong, among it what only a new session could do; or why this kernel cannot be asked.
+pub fn plan_load(
+    existing: &Existing,
+    file: &TableFile,
+    table: &str,
+    number: u32,
+    catalog: &Catalog,
+    via: Via,
+) -> Result<Plan> {
+    if file.table(table).is_none() {
+        return Err(file.no_table(table));
+    }
+    let mut globals = existing.globals.clone();
+    globals.tables.clone_from(&existing.tables);
+    if !globals.tables.iter().any(|known| known == table) {
+        globals.tables.push(table.to_owned());
+    }
+    for parameter in &file.parameters {
+        if globals.parameter(&parameter.name).is_none() {
+            globals.parameters.push(parameter.clone());
+        }
+    }
+    let mut work = Work::new(file, catalog, via, existing.target, globals);
+    buffers_exist(&mut work, existing);
+    let mut cells = work.tables(&[table])?;
+    let mut hooks = Vec::new();
+    for (place, hook) in existing.hooks.iter().enumerate() {
+        let mine = take(&mut cells[0], hook, &work);
+        hooks.extend(into_slot(&mut work, catalog, via, place, hook, &mine, number)?);
+    }
+    let groups = work.groups(&cells);
+    hooks.extend(work.hooks(groups, &[number]));
+    let Done { globals, warnings } = work.finish()?;
+    plan::number(&mut hooks, existing.next_number)?;
+    Ok(Plan {
+        tables: globals.tables.clone(),
+        hooks,
+        target: existing.target,
+        buffers: existing.buffers.clone(),
+        globals,
+        slots: true,
+        warnings,
+    })
+}
+
+/// Buffers are made when a session starts.
+fn buffers_exist(work: &mut Work<'_>, existing: &Existing) {
+    for buffer in work.file.buffers.iter().filter(|b| b.span.end > 0) {
+        if existing.buffers.iter().any(|known| known.name == buffer.name) {
+            continue;
+        }
+        let known: Vec<&str> = existing.buffers.iter().map(|b| b.name.as_str()).collect();
+        let message = format!("the running session has no buffer \"{}\"", buffer.name);
+        let hint = format!("buffers are made when a session starts; this one has {}", known.join(", "));
+        work.wrong(vec![Diagnostic::error(buffer.span, message).hint(hint)]);
+    }
+}
+
+/// What the table gives the events of a hook, by their places in it; they are taken out of the table.
+fn take(cells: &mut Cells, hook: &ExistingHook, work: &Work<'_>) -> Vec<Option<Cell>> {
+    let of = |name: &String| {
+        let event = work.events.named(&hook.kind, name)?;
+        cells.get_mut(event)?.take()
+    };
+    hook.instances.iter().map(of).collect()
+}
+
+/// The program for one hook's slot, where the table has a handler for any of its events.
+fn into_slot(
+    work: &mut Work<'_>,
+    catalog: &Catalog,
+    via: Via,
+    place: usize,
+    hook: &ExistingHook,
+    cells: &[Option<Cell>],
+    number: u32,
+) -> Result<Option<Hook>> {
+    if cells.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let numbers = vec![number; cells.len()];
+    let resolved = match hook.instances.as_slice() {
+        [name] => work.events.named(&hook.kind, name).and_then(|event| work.events.one(event)),
+        several => catalog.set(&hook.kind, several, via)?,
+    };
+    let Some(mut resolved) = resolved else {
+        return Err(gone(hook));
+    };
+    resolved.ways.retain(|way| way.attachment == hook.attachment);
+    if resolved.ways.is_empty() {
+        return Err(gone(hook));
+    }
+    let mut globals = work.globals.clone();
+    let (candidates, own) = work.candidates(cells, &numbers);
+    let checked = match without_set(resolved, &candidates, &mut globals) {
+        Ok(checked) => checked,
+        Err(refused) => {
+            work.wrong(refused.why);
+            return Ok(None);
+        }
+    };
+    drop(candidates);
+    work.globals = globals;
+    let out: Vec<usize> = checked.refused.iter().map(|r| r.candidate).collect();
+    for refused in checked.refused {
+        work.left_out(own[refused.candidate], refused.why, &checked.names);
+    }
+    let Some(mut planned) = checked.hook else {
+        return Ok(None);
+    };
+    let kept: Vec<usize> = (0..own.len()).filter(|c| !out.contains(c)).map(|c| own[c]).collect();
+    for row in &mut planned.rows {
+        row.tables = vec![number];
+    }
+    planned.slot = Some(Slot {
+        hook: place,
+        sets: sets(cells, &kept),
+    });
+    Ok(Some(planned))
+}
+
+/// Per handler the places of its events; empty where there is one handler for all of them.
+fn sets(cells: &[Option<Cell>], handlers: &[usize]) -> Vec<Vec<u16>> {
+    let of = |handler: usize| -> Vec<u16> {
+        let places = cells.iter().enumerate();
+        let places = places.filter(|(_, cell)| cell.is_some_and(|c| c.handler == handler));
+        places.map(|(place, _)| place as u16).collect()
+    };
+    match handlers {
+        &[one] if of(one).len() == cells.len() => vec![Vec::new()],
+        handlers => handlers.iter().map(|&handler| of(handler)).collect(),
+    }
+}
+
+fn gone(hook: &ExistingHook) -> Error {
+    Error::Unsupported {
+        what: format!(
+            "a handler for {}",
+            hook.instances.first().map_or("an event", String::as_str)
+        ),
+        why: "the running session sees it in a way that this kernel no longer offers; start the session anew"
+            .to_owned(),
+    }
+}

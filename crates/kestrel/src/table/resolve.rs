@@ -1,0 +1,395 @@
+//! A table file on this kernel: which handler each event has in each table, and so one hook per event with a row per handler.
+
+use super::events::{Events, about, is_name};
+use super::{BufferSpec, TableFile};
+use crate::buffer::layout::{Geometry, Mode};
+use crate::catalog::{Catalog, Via};
+use crate::error::{Error, Result};
+use crate::plan::{self, BufferPlan, Candidate, Hook, Plan, check_set};
+use crate::session::target::Target;
+use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::lang::ast::{Probe, Span};
+use kestrel_compiler::lang::diag::Diagnostic;
+use std::collections::HashMap;
+
+/// How a table file is put to use.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whose events.
+    pub target: Target,
+    /// How tracepoints are read.
+    pub via: Via,
+    /// What the buffers do when they are full, whatever the file says.
+    pub mode: Option<Mode>,
+    /// Whether it is for a session that stays: tables can be loaded into it, an agent may listen.
+    pub stays: bool,
+}
+
+/// Numbers of records for which the buffers of a session that stays have counters, at least.
+const ROOM: u32 = 1024;
+
+/// Makes a plan of a table file: table number *n* is the *n*th of the file.
+///
+/// # Errors
+/// [`Error::Table`] with all that is wrong; or why this kernel cannot be asked.
+pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result<Plan> {
+    let globals = Globals {
+        tables: file.table_names().map(str::to_owned).collect(),
+        buffers: file.buffers.iter().map(|b| b.name.clone()).collect(),
+        parameters: file.parameters.clone(),
+        messages: options.stays,
+        max_map_keys: file.max_map_keys,
+        ..Globals::default()
+    };
+    let mut work = Work::new(file, catalog, options.via, options.target, globals);
+    let names: Vec<&str> = file.table_names().collect();
+    let tables = work.tables(&names)?;
+    let groups = work.groups(&tables);
+    let numbers: Vec<u32> = (1..=tables.len() as u32).collect();
+    let mut hooks = work.hooks(groups, &numbers);
+    let Done { globals, warnings } = work.finish()?;
+    let next = plan::number(&mut hooks, 1)?;
+    let room = match options.stays {
+        true => (2 * next).max(ROOM).min(u32::from(u16::MAX)),
+        false => next,
+    };
+    let buffer = |buffer: &BufferSpec| BufferPlan {
+        name: buffer.name.clone(),
+        geometry: Geometry::new(options.mode.unwrap_or(buffer.mode), buffer.bytes, room),
+    };
+    Ok(Plan {
+        tables: globals.tables.clone(),
+        hooks,
+        target: options.target,
+        buffers: file.buffers.iter().map(buffer).collect(),
+        globals,
+        slots: options.stays,
+        warnings,
+    })
+}
+
+/// What an event meets in one table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    /// Which handler.
+    pub(super) handler: usize,
+    /// Whether the row names the event.
+    named: bool,
+    /// Whether the row's pattern was resolved to a set.
+    in_set: bool,
+}
+
+/// One table: what each event meets in it; events beyond the end meet nothing.
+pub(super) type Cells = Vec<Option<Cell>>;
+
+/// Events that meet the same handlers in all tables, and can be seen together.
+pub(super) struct Group {
+    /// The set to see them with; absent for a single event.
+    set: Option<usize>,
+    pub(super) events: Vec<usize>,
+    /// What they meet, by table.
+    cells: Vec<Option<Cell>>,
+}
+
+/// What is left when all has been checked.
+pub(super) struct Done {
+    pub(super) globals: Globals,
+    pub(super) warnings: Vec<(String, Diagnostic)>,
+}
+
+/// A file on its way to a plan.
+pub(super) struct Work<'a> {
+    pub(super) file: &'a TableFile,
+    pub(super) events: Events<'a>,
+    pub(super) globals: Globals,
+    target: Target,
+    /// Each handler once, with its predicate completed; events of its probe are those of the row that had it first.
+    handlers: Vec<Probe>,
+    /// Handlers by their text.
+    known: HashMap<&'a str, usize>,
+    errors: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
+    /// Findings about events that only patterns named: by row and finding, the events.
+    remarks: Vec<(Diagnostic, Vec<String>)>,
+    places: HashMap<(Span, String), usize>,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(
+        file: &'a TableFile,
+        catalog: &'a Catalog,
+        via: Via,
+        target: Target,
+        globals: Globals,
+    ) -> Self {
+        Self {
+            file,
+            events: Events::new(catalog, via),
+            globals,
+            target,
+            handlers: Vec::new(),
+            known: HashMap::new(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+            remarks: Vec::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    /// The tables' rows laid out over the events.
+    pub(super) fn tables(&mut self, names: &[&str]) -> Result<Vec<Cells>> {
+        names.iter().map(|name| self.table(name)).collect()
+    }
+
+    fn table(&mut self, name: &str) -> Result<Cells> {
+        let file = self.file;
+        let mut cells = Cells::new();
+        for probe in file.rows(name) {
+            let masks = probe.block.as_ref().is_some_and(|b| b.statements.is_empty());
+            let handler = (!masks).then(|| self.handler(probe));
+            for spec in &probe.events {
+                let matched = match self.events.find(spec) {
+                    Ok(matched) => matched,
+                    Err(error) => {
+                        self.unmatched(spec.span, is_name(spec) && !masks, error)?;
+                        continue;
+                    }
+                };
+                cells.resize(self.events.len(), None);
+                for found in matched.iter() {
+                    cells[found.event] = handler.map(|handler| Cell {
+                        handler,
+                        named: is_name(spec),
+                        in_set: found.in_set,
+                    });
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    /// A pattern may match nothing on one kernel and much on the next; a name must be there.
+    fn unmatched(&mut self, span: Span, must: bool, error: Error) -> Result<()> {
+        let shape = matches!(error, Error::WrongShape { .. });
+        let (message, hint) = about(error)?;
+        let (to, diagnostic) = match must || shape {
+            true => (&mut self.errors, Diagnostic::error(span, message)),
+            false => (&mut self.warnings, Diagnostic::warning(span, message)),
+        };
+        if !to.iter().any(|d| d.span == span) {
+            to.push(diagnostic.maybe_hint(hint));
+        }
+        Ok(())
+    }
+
+    /// The number of a row's handler: rows with the same predicate and block share one.
+    fn handler(&mut self, probe: &Probe) -> usize {
+        let start = probe.events.last().map_or(probe.span.start, |e| e.span.end);
+        let file = self.file;
+        let text = file.text.get(start as usize..probe.span.end as usize);
+        let text = text
+            .unwrap_or_default()
+            .trim_matches(|c: char| c == ',' || c == ';' || c.is_whitespace());
+        if let Some(&known) = self.known.get(text) {
+            return known;
+        }
+        let mut probe = probe.clone();
+        if let Target::Process(pid) = self.target {
+            plan::guard(&mut probe, &format!("pid == {pid}"), &file.text);
+        }
+        self.handlers.push(probe);
+        self.known.insert(text, self.handlers.len() - 1);
+        self.handlers.len() - 1
+    }
+
+    /// Events of the same handlers together, in the order of their first; those that are masked everywhere are left out.
+    pub(super) fn groups(&self, tables: &[Cells]) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut places: HashMap<(usize, Vec<Option<usize>>), usize> = HashMap::new();
+        for event in 0..self.events.len() {
+            let cells: Vec<Option<Cell>> = tables
+                .iter()
+                .map(|table| table.get(event).copied().flatten())
+                .collect();
+            if cells.iter().all(Option::is_none) {
+                continue;
+            }
+            let together = cells.iter().flatten().all(|cell| cell.in_set);
+            let set = self.events.set_of(event).filter(|_| together);
+            let next = groups.len();
+            let place = set.map_or(next, |set| {
+                let handlers = cells.iter().map(|cell| cell.map(|c| c.handler)).collect();
+                *places.entry((set, handlers)).or_insert(next)
+            });
+            if place == next {
+                groups.push(Group {
+                    set,
+                    events: Vec::new(),
+                    cells,
+                });
+            }
+            groups[place].events.push(event);
+        }
+        groups
+    }
+
+    /// A hook for each group.
+    pub(super) fn hooks(&mut self, groups: Vec<Group>, numbers: &[u32]) -> Vec<Hook> {
+        let mut hooks = Vec::new();
+        for group in groups {
+            let resolved = match (group.set, group.events.as_slice()) {
+                (_, &[one]) => self.events.one(one),
+                (Some(set), several) => Some(self.events.several(set, several)),
+                (None, _) => None,
+            };
+            let Some(resolved) = resolved else { continue };
+            let (candidates, own) = candidates(self.file, &self.handlers, &group.cells, numbers);
+            match check_set(resolved, &candidates, &mut self.globals) {
+                Ok(checked) => {
+                    for checked in checked {
+                        let names = &checked.names;
+                        for refused in checked.refused {
+                            let remark = left_out(&self.handlers[own[refused.candidate]], refused.why);
+                            note(&mut self.remarks, &mut self.places, remark, names, false);
+                        }
+                        for (candidate, remark) in checked.remarks {
+                            let required = candidates[candidate].required;
+                            note(&mut self.remarks, &mut self.places, remark, names, required);
+                        }
+                        hooks.extend(checked.hook);
+                    }
+                }
+                Err(refused) => self.wrong(refused.why),
+            }
+        }
+        hooks
+    }
+
+    /// Reports findings, each once.
+    pub(super) fn wrong(&mut self, why: Vec<Diagnostic>) {
+        for diagnostic in why {
+            if !self.errors.contains(&diagnostic) {
+                self.errors.push(diagnostic);
+            }
+        }
+    }
+
+    /// Candidates for one event or set, and which handler each is.
+    pub(super) fn candidates(
+        &self,
+        cells: &[Option<Cell>],
+        numbers: &[u32],
+    ) -> (Vec<Candidate<'_>>, Vec<usize>) {
+        candidates(self.file, &self.handlers, cells, numbers)
+    }
+
+    /// A handler does not hold for events that only a pattern named.
+    pub(super) fn left_out(&mut self, handler: usize, why: Vec<Diagnostic>, names: &[String]) {
+        let remark = left_out(&self.handlers[handler], why);
+        note(&mut self.remarks, &mut self.places, remark, names, false);
+    }
+
+    /// The end: what was found.
+    pub(super) fn finish(mut self) -> Result<Done> {
+        let unwritten = self.globals.unwritten.iter();
+        self.errors
+            .extend(unwritten.map(|(_, diagnostic)| diagnostic.clone()));
+        if !self.errors.is_empty() {
+            self.errors.sort_by_key(|d| d.span.start);
+            return Err(Error::Table {
+                file: self.file.name.clone(),
+                source_text: self.file.text.to_string(),
+                diagnostics: self.errors,
+            });
+        }
+        self.warnings.extend(self.file.warnings.iter().cloned());
+        let remarks = self
+            .remarks
+            .into_iter()
+            .map(|(diagnostic, events)| gather(diagnostic, &events));
+        self.warnings.extend(remarks);
+        self.warnings.sort_by_key(|d| d.span.start);
+        let text = self.file.text.to_string();
+        Ok(Done {
+            globals: self.globals,
+            warnings: self.warnings.into_iter().map(|d| (text.clone(), d)).collect(),
+        })
+    }
+}
+
+/// What is said of a handler that does not hold for some of its events.
+fn left_out(handler: &Probe, why: Vec<Diagnostic>) -> Diagnostic {
+    let why = why.into_iter().next();
+    let (span, message) = why.map_or_else(
+        || (handler.span, "they cannot be seen here".to_owned()),
+        |d| (d.span, d.message),
+    );
+    Diagnostic::warning(span, format!("left out: {message}"))
+}
+
+fn candidates<'h>(
+    file: &TableFile,
+    handlers: &'h [Probe],
+    cells: &[Option<Cell>],
+    numbers: &[u32],
+) -> (Vec<Candidate<'h>>, Vec<usize>) {
+    let mut candidates: Vec<Candidate<'h>> = Vec::new();
+    let mut own: Vec<usize> = Vec::new();
+    for (cell, &number) in cells.iter().zip(numbers) {
+        let Some(cell) = cell else { continue };
+        let place = own.iter().position(|&h| h == cell.handler).unwrap_or_else(|| {
+            own.push(cell.handler);
+            candidates.push(Candidate {
+                probe: &handlers[cell.handler],
+                source: file.text.clone(),
+                tables: Vec::new(),
+                required: false,
+            });
+            own.len() - 1
+        });
+        candidates[place].tables.push(number);
+        candidates[place].required |= cell.named;
+    }
+    (candidates, own)
+}
+
+/// Keeps a remark: the same one about another event only lengthens the list of events.
+fn note(
+    remarks: &mut Vec<(Diagnostic, Vec<String>)>,
+    places: &mut HashMap<(Span, String), usize>,
+    remark: Diagnostic,
+    names: &[String],
+    named: bool,
+) {
+    let key = match named {
+        true => remark.message.clone(),
+        false => kind_of(&remark.message),
+    };
+    let next = remarks.len();
+    let place = *places.entry((remark.span, key)).or_insert(next);
+    if place == next {
+        remarks.push((remark, Vec::new()));
+    }
+    for name in names {
+        if !remarks[place].1.contains(name) {
+            remarks[place].1.push(name.clone());
+        }
+    }
+}
+
+/// A message without the names in it: what is the same about many events.
+fn kind_of(message: &str) -> String {
+    message.split('"').step_by(2).collect()
+}
+
+/// Events that a warning lists by name.
+const LISTED: usize = 3;
+
+fn gather(mut diagnostic: Diagnostic, events: &[String]) -> Diagnostic {
+    let listed = events.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
+    diagnostic.message = match events.len().saturating_sub(LISTED) {
+        0 => format!("{} ({listed})", diagnostic.message),
+        more => format!("{} ({listed} and {more} more)", diagnostic.message),
+    };
+    diagnostic
+}

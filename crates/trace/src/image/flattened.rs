@@ -1,0 +1,145 @@
+//! The flattened form in which makedumpfile and QEMU write to pipes: pieces, each with the place where it belongs; read as if put together.
+
+use super::Unreadable;
+use super::bytes::{Fields, ReadAt, read_full};
+use std::collections::BTreeMap;
+use std::io;
+
+/// How such a file begins; numbers in it are big-endian.
+const MAGIC: &[u8; 16] = b"makedumpfile\0\0\0\0";
+/// Bytes of its header.
+const HEADER: u64 = 4096;
+/// Bytes before each piece: where it belongs, how long it is.
+const PIECE: usize = 16;
+
+/// A file, flattened or not.
+#[derive(Debug)]
+pub struct File<R> {
+    inner: R,
+    pieces: Option<Pieces>,
+}
+
+/// By their starts in the whole: end, and place in the file. They do not overlap.
+#[derive(Debug, Default)]
+struct Pieces(BTreeMap<u64, (u64, u64)>);
+
+impl Pieces {
+    /// Adds a piece; what was there before is replaced, as a later write replaces an earlier one.
+    fn insert(&mut self, start: u64, end: u64, place: u64) {
+        let before = self.0.range(..start).next_back();
+        if let Some((&at, &(until, from))) = before
+            && until > start
+        {
+            self.0.insert(at, (start, from));
+            if until > end {
+                self.0.insert(end, (until, from + (end - at)));
+            }
+        }
+        while let Some((&at, &(until, from))) = self.0.range(start..end).next() {
+            self.0.remove(&at);
+            if until > end {
+                self.0.insert(end, (until, from + (end - at)));
+            }
+        }
+        self.0.insert(start, (end, place));
+    }
+
+    /// The piece that covers `at`, or where the next one begins.
+    fn find(&self, at: u64) -> Result<(u64, u64), Option<u64>> {
+        match self.0.range(..=at).next_back() {
+            Some((start, (end, place))) if at < *end => Ok((place + (at - start), end - at)),
+            _ => Err(self.0.range(at..).next().map(|(start, _)| *start)),
+        }
+    }
+
+    fn size(&self) -> u64 {
+        self.0.values().next_back().map_or(0, |(end, _)| *end)
+    }
+}
+
+impl<R: ReadAt> File<R> {
+    /// Looks whether the file is flattened; finds its pieces.
+    pub(super) fn new(inner: R) -> Result<Self, Unreadable> {
+        let mut start = [0; MAGIC.len()];
+        read_full(&inner, 0, &mut start)?;
+        if start != *MAGIC {
+            return Ok(Self::plain(inner));
+        }
+        let mut pieces = Pieces::default();
+        let (mut at, size) = (HEADER, inner.size()?);
+        let mut header = [0; PIECE];
+        while read_full(&inner, at, &mut header)? == PIECE {
+            let fields = Fields {
+                bytes: &header,
+                big_endian: true,
+            };
+            let (offset, bytes) = (fields.u64(0), fields.u64(8));
+            // The last piece is -1 bytes at -1; a file that was cut ends with a part of one.
+            let place = at + PIECE as u64;
+            let bytes = bytes.min(size.saturating_sub(place));
+            let Some(end) = offset.checked_add(bytes).filter(|end| *end > offset) else {
+                break;
+            };
+            pieces.insert(offset, end, place);
+            at = place + bytes;
+        }
+        Ok(Self {
+            inner,
+            pieces: Some(pieces),
+        })
+    }
+
+    /// Takes the file as it is.
+    pub(super) fn plain(inner: R) -> Self {
+        Self { inner, pieces: None }
+    }
+}
+
+impl<R: ReadAt> ReadAt for File<R> {
+    fn read_at(&self, at: u64, to: &mut [u8]) -> io::Result<usize> {
+        let Some(pieces) = &self.pieces else {
+            return self.inner.read_at(at, to);
+        };
+        let most = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX).min(to.len());
+        match pieces.find(at) {
+            Ok((place, bytes)) => {
+                let most = most(bytes);
+                self.inner.read_at(place, &mut to[..most])
+            }
+            // Nobody wrote there: a hole.
+            Err(Some(next)) => {
+                let most = most(next - at);
+                to[..most].fill(0);
+                Ok(most)
+            }
+            Err(None) => Ok(0),
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        match &self.pieces {
+            Some(pieces) => Ok(pieces.size()),
+            None => self.inner.size(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_pieces_replace_earlier_ones() {
+        let mut pieces = Pieces::default();
+        pieces.insert(0, 100, 1000);
+        pieces.insert(40, 60, 2000);
+        assert_eq!(pieces.find(39), Ok((1039, 1)));
+        assert_eq!(pieces.find(40), Ok((2000, 20)));
+        assert_eq!(pieces.find(60), Ok((1060, 40)));
+        assert_eq!(pieces.find(100), Err(None));
+        pieces.insert(50, 200, 3000);
+        assert_eq!(pieces.find(60), Ok((3010, 140)));
+        pieces.insert(300, 301, 4000);
+        assert_eq!(pieces.find(200), Err(Some(300)));
+    }
+}

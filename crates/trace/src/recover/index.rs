@@ -1,0 +1,87 @@
+//! The pages of an image by trace: of packets what their headers say and where they lie, of metadata the pages themselves.
+
+use crate::ctf::packet::{Packet, Page, State, is_metadata, long, uuid_of};
+use crate::image::Place;
+use crate::info::Uuid;
+use crate::packet::offset;
+use std::collections::{BTreeMap, HashMap};
+
+/// A packet with events, as its header tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) place: Place,
+    pub(super) buffer: u32,
+    pub(super) cpu: u32,
+    pub(super) sequence: u64,
+    pub(super) begin_ns: u64,
+    pub(super) events: u32,
+    pub(super) whole: bool,
+}
+
+/// Pages of metadata by their number of how many; of each the different contents.
+pub(super) type Metadata = BTreeMap<(u64, u64), Vec<Box<Page>>>;
+
+/// Different contents of one page of metadata that are kept.
+const GENERATIONS: usize = 16;
+
+/// What there is of one trace.
+#[derive(Debug, Default)]
+pub(super) struct Remains {
+    pub(super) packets: Vec<Found>,
+    pub(super) metadata: Metadata,
+}
+
+/// All pages found so far.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    traces: HashMap<Uuid, Remains>,
+}
+
+impl Index {
+    /// Takes a page that begins with the magic number; what is no page of ours, or one that was never used, is passed over.
+    pub(super) fn take(&mut self, place: Place, page: &Page) {
+        if is_metadata(page) {
+            self.take_metadata(page);
+        } else if let Ok(packet) = Packet::parse(page)
+            && packet.state != State::Empty
+        {
+            self.traces.entry(packet.uuid).or_default().packets.push(Found {
+                place,
+                buffer: packet.buffer,
+                cpu: packet.cpu,
+                sequence: packet.sequence,
+                begin_ns: packet.begin_ns,
+                events: packet.events,
+                whole: packet.state == State::Whole,
+            });
+        }
+    }
+
+    fn take_metadata(&mut self, page: &Page) {
+        let (Some(uuid), Some(pages), Some(number)) = (
+            uuid_of(page),
+            long(page, offset::METADATA_PAGES),
+            long(page, offset::SEQUENCE),
+        ) else {
+            return;
+        };
+        let metadata = &mut self.traces.entry(uuid).or_default().metadata;
+        let contents = metadata.entry((pages, number)).or_default();
+        if contents.len() < GENERATIONS && !contents.iter().any(|known| **known == *page) {
+            contents.push(Box::new(*page));
+        }
+    }
+
+    pub(super) fn traces(self) -> impl Iterator<Item = (Uuid, Remains)> {
+        self.traces.into_iter()
+    }
+}
+
+/// Packets by buffer and CPU.
+pub(super) fn by_ring(packets: Vec<Found>) -> BTreeMap<(u32, u32), Vec<Found>> {
+    let mut rings: BTreeMap<_, Vec<Found>> = BTreeMap::new();
+    for found in packets {
+        rings.entry((found.buffer, found.cpu)).or_default().push(found);
+    }
+    rings
+}

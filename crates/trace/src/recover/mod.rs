@@ -1,0 +1,123 @@
+//! Traces out of an image of memory: every page says whose packet it is, pages of metadata say how to read the others; no symbols, no page tables.
+//!
+//! ```text
+//! image ─► index: pages by trace ─┬─► description: of several generations of metadata, the one that knows most
+//!                                 └─► order: per ring, newest first; copies and remains of earlier use set aside
+//!                                         └─► repair: whole packets as they are, cut ones closed ─► save: a trace directory
+//! ```
+//!
+//! Nothing tells a page of a ring from a copy of it (in a trace file's page cache, in a recorder's memory): both say the same, so the fullest of
+//! each is taken, and the number of the others is told.
+
+mod description;
+mod index;
+mod order;
+mod repair;
+mod save;
+
+use crate::image::bytes::ReadAt;
+use crate::image::{Format, Image, Scanned, Told, Unreadable};
+use crate::info::{TraceInfo, Uuid};
+use crate::packet::PAGE;
+use index::Index;
+use order::Ring;
+use serde::Serialize;
+
+pub use save::{Recovered, RingCounts};
+
+/// What an image holds.
+#[derive(Debug)]
+pub struct Findings {
+    /// What kind of file it is.
+    pub format: Format,
+    /// What was looked at.
+    pub scanned: Scanned,
+    /// Traces that can be read, the one with the newest packet first.
+    pub sessions: Vec<Session>,
+    /// Traces of which there are packets, but not (or not all of) what says how to read them.
+    pub unexplained: Vec<Unexplained>,
+}
+
+/// Packets that nothing explains: most often the remains of a session that ended before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unexplained {
+    /// The trace's identity.
+    pub uuid: String,
+    /// How many packets with events.
+    pub packets: u64,
+    /// Why they cannot be read.
+    pub why: String,
+}
+
+/// A trace found in an image.
+#[derive(Debug)]
+pub struct Session {
+    info: TraceInfo,
+    rings: Vec<Ring>,
+}
+
+impl Session {
+    /// What it says about itself.
+    pub fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    /// Packets to be read.
+    pub fn packets(&self) -> u64 {
+        self.rings.iter().map(|ring| ring.slots.len() as u64).sum()
+    }
+
+    /// When its newest packet began, ns of its clock.
+    fn newest_ns(&self) -> u64 {
+        let begins = self.rings.iter().filter_map(|ring| ring.slots.last());
+        begins.map(|slot| slot.begin_ns).max().unwrap_or(0)
+    }
+}
+
+/// Looks through an image for traces.
+pub fn search<R: ReadAt>(image: &Image<R>, told: Told<'_>) -> Result<Findings, Unreadable> {
+    let mut index = Index::default();
+    let scanned = image.scan(&mut |place, page| index.take(place, page), told)?;
+    let mut findings = Findings {
+        format: image.format(),
+        scanned,
+        sessions: Vec::new(),
+        unexplained: Vec::new(),
+    };
+    for (uuid, trace) in index.traces() {
+        match description::choose(uuid, &trace.metadata) {
+            Ok(info) => findings.sessions.push(session(info, trace.packets)),
+            Err(_) if trace.packets.is_empty() => {}
+            Err(why) => findings.unexplained.push(Unexplained {
+                uuid: uuid.to_string(),
+                packets: trace.packets.len() as u64,
+                why: why.to_string(),
+            }),
+        }
+    }
+    findings
+        .sessions
+        .sort_by_key(|session| std::cmp::Reverse(session.newest_ns()));
+    findings.unexplained.sort_by(|a, b| a.uuid.cmp(&b.uuid));
+    Ok(findings)
+}
+
+fn session(mut info: TraceInfo, packets: Vec<index::Found>) -> Session {
+    let mut rings = Vec::new();
+    for ((buffer, cpu), found) in index::by_ring(packets) {
+        let pages = match info.buffer(buffer) {
+            Some(buffer) => buffer.bytes_per_cpu / u64::from(PAGE),
+            None => {
+                info.buffers.push(description::buffer_unheard_of(buffer));
+                0
+            }
+        };
+        rings.push(order::order((buffer, cpu), found, pages));
+    }
+    Session { info, rings }
+}
+
+/// The directory of a trace among others.
+pub fn folder_name(uuid: Uuid) -> String {
+    uuid.to_string()
+}

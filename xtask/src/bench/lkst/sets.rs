@@ -1,0 +1,168 @@
+//! The sets of events that a build is recorded with, and the class of each event. This is the one place that names them; which
+//! tracepoints exist is read from tracefs.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+
+/// A class of events: tracefs groups, and single events of groups that belong elsewhere.
+pub(crate) struct Class {
+    pub(crate) name: &'static str,
+    members: &'static [&'static str],
+}
+
+const fn class(name: &'static str, members: &'static [&'static str]) -> Class {
+    Class { name, members }
+}
+
+/// Every class; the first that names an event or its group has it, the last has what nobody names.
+pub(crate) const CLASSES: &[Class] = &[
+    class("process", &["sched", "task", "signal", "cgroup", "rseq"]),
+    class(
+        "memory",
+        &[
+            "kmem",
+            "mmap",
+            "mmap_lock",
+            "vmscan",
+            "compaction",
+            "migrate",
+            "oom",
+            "pagemap",
+            "filemap",
+            "readahead",
+            "huge_memory",
+            "thp",
+            "hugetlbfs",
+            "ksm",
+            "maple_tree",
+            "percpu",
+            "vmalloc",
+            "tlb",
+            "page_isolation",
+            "page_pool",
+            "memcg",
+            "swiotlb",
+        ],
+    ),
+    class(
+        "interrupt",
+        &["irq", "irq_vectors", "irq_matrix", "nmi", "csd", "ipi"],
+    ),
+    class("system call", &["raw_syscalls"]),
+    class(
+        "I/O",
+        &[
+            "block",
+            "ext4",
+            "jbd2",
+            "writeback",
+            "filelock",
+            "io_uring",
+            "wbt",
+            "kyber",
+            "iocost",
+            "iommu",
+            "fuse",
+        ],
+    ),
+    class(
+        "network",
+        &[
+            "net", "sock", "tcp", "udp", "icmp", "skb", "napi", "neigh", "fib", "fib6", "qdisc", "bridge",
+            "mptcp", "netlink", "vsock", "xdp",
+        ],
+    ),
+    class("timer", &["timer", "alarmtimer", "timer_migration"]),
+    class("exceptions", &["exceptions"]),
+    class(LOCKS, &["lock"]),
+    class("other", &[]),
+];
+
+/// Masked in every set, as in the original's measurement.
+const LOCKS: &str = "lock";
+
+/// Another view of what `raw_syscalls` records already, and not events.
+const NOT_RECORDED: &[&str] = &["syscalls", "ftrace"];
+
+/// A named set of classes.
+pub(crate) struct Set {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// Whether events of a class are in it.
+    has: fn(class: &str) -> bool,
+}
+
+/// What a build is recorded with.
+pub(crate) const SETS: &[Set] = &[
+    Set {
+        name: "all",
+        about: "every tracepoint, locks masked",
+        has: |class| class != LOCKS,
+    },
+    Set {
+        name: "flight",
+        about: "process, memory, interrupt, system call, I/O, network",
+        has: |class| ["process", "memory", "interrupt", "system call", "I/O", "network"].contains(&class),
+    },
+];
+
+impl Set {
+    /// The set of that name.
+    pub(crate) fn named(name: &str) -> Result<&'static Self> {
+        let known = || SETS.iter().map(|set| set.name).collect::<Vec<_>>().join(", ");
+        SETS.iter()
+            .find(|set| set.name == name)
+            .with_context(|| format!("no set of events is called {name}: there are {}", known()))
+    }
+
+    /// The tracepoints of this machine that are in it, `group:name`, in tracefs's order.
+    pub(crate) fn events(&self) -> Result<Vec<String>> {
+        let file = "/sys/kernel/tracing/available_events";
+        let text = fs::read_to_string(file).with_context(|| format!("read {file}"))?;
+        let events: Vec<String> = text
+            .lines()
+            .filter(|event| !NOT_RECORDED.contains(&group(event)) && (self.has)(class_of(event)))
+            .map(str::to_owned)
+            .collect();
+        ensure!(
+            !events.is_empty(),
+            "{file} names no event of the set {}",
+            self.name
+        );
+        Ok(events)
+    }
+}
+
+/// The class of an event.
+pub(crate) fn class_of(event: &str) -> &'static str {
+    let has = |class: &&Class| class.members.contains(&event) || class.members.contains(&group(event));
+    CLASSES.iter().find(has).map_or("other", |class| class.name)
+}
+
+fn group(event: &str) -> &str {
+    event.split(':').next().unwrap_or(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_has_one_class() {
+        assert_eq!(class_of("sched:sched_switch"), "process");
+        assert_eq!(class_of("xfs:xfs_buf_get"), "other");
+        let mut members: Vec<&str> = CLASSES.iter().flat_map(|class| class.members).copied().collect();
+        let count = members.len();
+        members.sort_unstable();
+        members.dedup();
+        assert_eq!(members.len(), count);
+    }
+
+    #[test]
+    fn locks_are_masked_everywhere() {
+        for set in SETS {
+            assert!(!(set.has)(class_of("lock:contention_begin")), "{}", set.name);
+        }
+    }
+}

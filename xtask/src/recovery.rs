@@ -1,0 +1,267 @@
+//! `cargo xtask recovery`: guests panic after a marked burst of events; what `kestrel recover` takes out of their memory must hold every one of it.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::Value;
+
+use crate::{
+    artifact::{self, Base, Profile},
+    guest::{Ending, Guest, Program, Stable, Wish, kernel},
+    install,
+    tally::Tally,
+};
+
+/// Panic guests while they record, and recover the events from their memory.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Kernel series, several with commas, or `all` for the matrix.
+    #[arg(long, default_value = "all")]
+    kernel: String,
+    /// Memory of the guests in MiB.
+    #[arg(long, default_value_t = 512)]
+    memory: u32,
+    /// Recover with kestrel as shipped, and say how long it takes.
+    #[arg(long)]
+    release: bool,
+}
+
+/// Events of the burst.
+const BURST: u32 = 2000;
+
+/// A file that nobody else asks for; its number follows.
+const MARK: &str = "/tmp/burst-";
+
+/// The sessions, one started by the other: each lets events in before it starts its command.
+const SESSIONS: [&[&str]; 2] = [
+    &[
+        "syscalls:sys_enter_openat { record(str(args.filename)) }",
+        "sched:*",
+    ],
+    &["syscalls:sys_enter_openat { record(str(args.filename)) }"],
+];
+
+/// How the memory is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Image {
+    Elf,
+    Kdump,
+    Raw,
+}
+
+impl Image {
+    const ALL: [Self; 3] = [Self::Elf, Self::Kdump, Self::Raw];
+
+    fn file(self) -> &'static str {
+        match self {
+            Self::Elf => "memory.elf",
+            Self::Kdump => "memory.kdump",
+            Self::Raw => "memory.raw",
+        }
+    }
+}
+
+/// Runs the kernels asked for.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    install::ensure(&[install::GUESTS, install::PEERS].concat())?;
+    let series: Vec<&str> = match options.kernel.as_str() {
+        "all" => kernel::MATRIX.to_vec(),
+        list => list.split(',').collect(),
+    };
+    let cases: Vec<(&str, bool)> = series
+        .iter()
+        .flat_map(|series| [(*series, false), (*series, true)])
+        .collect();
+    let tally = all(&cases, options)?;
+    println!("{tally}");
+    Ok(if tally.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// For `cargo xtask test`: every kernel of the matrix, those at its ends with KASLR, too.
+pub(crate) fn check() -> Result<Tally> {
+    let ends = [kernel::MATRIX.first(), kernel::MATRIX.last()];
+    let plain = kernel::MATRIX.iter().map(|series| (*series, false));
+    let random = ends.into_iter().flatten().map(|series| (*series, true));
+    let cases: Vec<(&str, bool)> = plain.chain(random).collect();
+    let options = Options {
+        kernel: String::new(),
+        memory: 512,
+        release: false,
+    };
+    all(&cases, &options)
+}
+
+fn all(cases: &[(&str, bool)], options: &Options) -> Result<Tally> {
+    let base = artifact::base(if options.release {
+        Profile::Release
+    } else {
+        Profile::Quick
+    })?;
+    let mut tally = Tally::default();
+    for (series, random) in cases {
+        let place = if *random { ", KASLR" } else { "" };
+        let begun = Instant::now();
+        let result = one(&base, series, *random, options);
+        let took = begun.elapsed().as_secs_f64();
+        match &result {
+            Ok(said) => println!("{series:>5} recovery{place} ok {took:.2} s: {said}"),
+            Err(error) => println!("{series:>5} recovery{place} FAILED {took:.2} s: {error:#}"),
+        }
+        tally = tally + Tally::one(result.is_ok());
+    }
+    Ok(tally)
+}
+
+/// One guest's panic, and its memory in each form.
+fn one(base: &Base, series: &str, random: bool, options: &Options) -> Result<String> {
+    let wish = Wish {
+        compressed: random,
+        memory_mb: options.memory,
+        ..Wish::plain(series)
+    };
+    let mut guest = Stable::prepare(&wish, &base.init)?.guest()?;
+    for program in &base.programs {
+        guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
+    }
+    panic_while_recording(&mut guest)?;
+    let folder = tempfile::tempdir()?;
+    let kestrel = base.programs.iter().find(|program| program.name == "kestrel");
+    let kestrel = &kestrel.context("cargo built no kestrel")?.path;
+    let mut said = Vec::new();
+    for form in Image::ALL {
+        let image = folder.path().join(form.file());
+        match form {
+            Image::Elf | Image::Kdump => guest.dump(&image)?,
+            Image::Raw => guest.save_memory(&image, options.memory)?,
+        }
+        let begun = Instant::now();
+        let recovered =
+            recover(kestrel, &image, &folder.path().join("out")).with_context(|| format!("{form:?}"))?;
+        let took = begun.elapsed().as_secs_f64();
+        if options.release {
+            said.push(format!("{form:?} in {took:.2} s"));
+        } else if form == Image::Elf {
+            said.push(recovered);
+        }
+        std::fs::remove_file(&image)?;
+    }
+    Ok(said.join(", "))
+}
+
+/// Records the burst in both sessions; half a second later the guest is gone.
+fn panic_while_recording(guest: &mut Guest) -> Result<()> {
+    let burst = format!(
+        "i=0; while [ $i -lt {BURST} ]; do true < {MARK}$i; i=$((i+1)); done 2>/dev/null; sleep 0.5; echo c > /proc/sysrq-trigger"
+    );
+    let mut argv = ["sh", "-c", &burst].map(str::to_owned).to_vec();
+    for (number, events) in SESSIONS.iter().enumerate() {
+        let mut words = vec!["kestrel".to_owned(), "record".to_owned()];
+        words.extend(["-a", "--overwrite", "-o"].map(str::to_owned));
+        words.push(format!("/tmp/session-{number}"));
+        for event in *events {
+            words.extend(["-e".to_owned(), (*event).to_owned()]);
+        }
+        words.push("--".to_owned());
+        argv = [words, argv].concat();
+    }
+    let program = Program {
+        argv,
+        env: Vec::new(),
+        limit: Duration::from_secs(100),
+    };
+    let mut said = Vec::new();
+    let ending = guest.run(&program, |_, bytes| said.extend_from_slice(bytes))?;
+    ensure!(
+        ending == Ending::Died,
+        "the guest did not panic but {ending:?}: {}",
+        String::from_utf8_lossy(&said)
+    );
+    Ok(())
+}
+
+/// Recovers from an image and looks at both sessions.
+fn recover(kestrel: &Path, image: &Path, out: &Path) -> Result<String> {
+    let paths = [image, Path::new("-o"), out].map(|path| path.display().to_string());
+    let words = ["recover", "--format", "json"].map(str::to_owned);
+    let told = output(kestrel, &[words.as_slice(), &paths].concat())?;
+    let told: Value = serde_json::from_str(&told).with_context(|| format!("read {told:?}"))?;
+    let sessions = told["sessions"].as_array().context("no sessions in the answer")?;
+    ensure!(
+        sessions.len() == SESSIONS.len(),
+        "not {} sessions: {told}",
+        SESSIONS.len()
+    );
+    let mut said = Vec::new();
+    for session in sessions {
+        let trace = PathBuf::from(session["path"].as_str().context("no path")?);
+        let number = |name: &str| session[name].as_u64().unwrap_or_default();
+        let numbers = (number("missing"), number("damaged"), number("torn"));
+        ensure!(numbers == (0, 0, 0), "something is missing: {session}");
+        ensure!(number("cut") > 0, "no packet was being written: {session}");
+        burst(kestrel, &trace).with_context(|| session.to_string())?;
+        same_for_babeltrace(&trace, number("events"))?;
+        said.push(format!(
+            "{} events, {} packets whole, {} cut",
+            number("events"),
+            number("whole"),
+            number("cut")
+        ));
+    }
+    Ok(said.join(" + "))
+}
+
+/// Every event of the burst, each once, in order.
+fn burst(kestrel: &Path, trace: &Path) -> Result<()> {
+    let path = trace.display().to_string();
+    let lines = output(kestrel, &["print".into(), "--format".into(), "json".into(), path])?;
+    let marks = lines.lines().filter_map(|line| {
+        let (_, rest) = line.split_once(MARK)?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        rest[..digits].parse::<u32>().ok()
+    });
+    let marks: Vec<u32> = marks.collect();
+    ensure!(
+        marks == (0..BURST).collect::<Vec<u32>>(),
+        "of the burst's {BURST} events {} are there: {:?} …",
+        marks.len(),
+        marks.get(..10.min(marks.len()))
+    );
+    Ok(())
+}
+
+/// babeltrace2 reads the same number of events and has nothing to complain of.
+fn same_for_babeltrace(trace: &Path, events: u64) -> Result<()> {
+    let told = Command::new("babeltrace2").arg(trace).output();
+    let told = told.context("run babeltrace2")?;
+    let complaint = String::from_utf8_lossy(&told.stderr);
+    ensure!(
+        told.status.success() && complaint.is_empty(),
+        "babeltrace2 says: {complaint}"
+    );
+    let lines = told.stdout.iter().filter(|byte| **byte == b'\n').count() as u64;
+    ensure!(lines == events, "babeltrace2 reads {lines} events of {events}");
+    Ok(())
+}
+
+/// What a program says, which must have nothing to complain of.
+fn output(program: &Path, arguments: &[String]) -> Result<String> {
+    let told = Command::new(program).args(arguments).output();
+    let told = told.with_context(|| format!("run {}", program.display()))?;
+    let complaint = String::from_utf8_lossy(&told.stderr);
+    ensure!(
+        told.status.success() && complaint.is_empty(),
+        "kestrel {}: {}: {complaint}",
+        arguments.join(" "),
+        told.status
+    );
+    Ok(String::from_utf8(told.stdout)?)
+}
