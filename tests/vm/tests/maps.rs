@@ -195,3 +195,21 @@ fn maps_are_seen_live_and_as_json() {
         "{\"data\":{\"@\":{\"calls\":100}},\"type\":\"map\"}"
     );
 }
+
+#[test]
+fn tables_count_into_maps() {
+    let table = format!(
+        "config = {{ max_map_keys = 100 }}\ntable t {{\n  {GETPPID} {{ count(); @[nsecs] = count() }}\n}}\n"
+    );
+    std::fs::write("/tmp/maps.kst", table).unwrap();
+    let run = record(&["--table", "/tmp/maps.kst"], &[], &calls());
+    let counted = number(&run, "count()[syscalls:sys_enter_getppid]");
+    let told = counts(&run.err);
+    assert!(
+        told.explain(counted, CALLS),
+        "{counted}, {} skipped",
+        told.skipped
+    );
+    assert_eq!(run.out.lines().filter(|line| line.starts_with("@[")).count(), 100);
+    assert_eq!(number(&run, "@"), counted - 100);
+}
