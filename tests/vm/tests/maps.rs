@@ -158,7 +158,7 @@ fn every_handler_loads() {
     for (options, event) in [
         (vec!["--via", "raw"], "syscalls:sys_enter_read"),
         (vec!["--via", "classic"], "syscalls:sys_enter_read"),
-        (vec!["--via", "raw"], "sched:sched_switch"),
+        (vec!["--via", "raw", "-a"], "sched:sched_switch"),
         (vec![], "kprobe:vfs_read"),
         (vec![], "kretprobe:vfs_read"),
         (vec![], "fentry:vfs_read"),
