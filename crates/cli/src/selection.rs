@@ -92,7 +92,7 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 /// A time.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
         "" | "s" => 1.0,

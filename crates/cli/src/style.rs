@@ -50,6 +50,18 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
+/// How long ago something was, given when it was and is, both ns since 1970: `3 h 5 min ago`.
+pub(crate) fn ago(then: u64, now: u64) -> String {
+    let seconds = now.saturating_sub(then) / 1_000_000_000;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s ago"),
+        (0, 0, _) => format!("{minutes} min {} s ago", seconds % 60),
+        (0, _, _) => format!("{hours} h {} min ago", minutes % 60),
+        _ => format!("{days} d {} h ago", hours % 24),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +73,7 @@ mod tests {
         assert_eq!(thousands(1_234_567), "1,234,567");
         assert_eq!(bytes(512), "512 B");
         assert_eq!(bytes(4 << 20), "4.0 MiB");
+        assert_eq!(ago(0, 59_000_000_000), "59 s ago");
+        assert_eq!(ago(0, 7_500_000_000_000), "2 h 5 min ago");
     }
 }

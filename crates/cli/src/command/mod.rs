@@ -1,11 +1,16 @@
 //! The commands: one file and one row each.
 
+mod agent;
+mod buffer;
 mod doctor;
 mod list;
 mod print;
 mod record;
 mod recover;
 mod report;
+mod start;
+mod status;
+mod stop;
 mod table;
 mod trace;
 
@@ -29,11 +34,21 @@ pub(crate) enum Command {
     Print(print::Options),
     /// Show a recorded trace as tables
     Report(report::Options),
-    /// Check and show event mask tables: files, and those that come with Kestrel
+    /// Begin a session that stays: tables, buffers and attached programs of a table file
+    Start(start::Options),
+    /// Show what a session is doing
+    Status(status::Options),
+    /// End a session
+    Stop(stop::Options),
+    /// Tables of files and sessions: show, switch, load, unload
     #[command(subcommand)]
-    Table(table::Verb),
+    Table(table::Command),
+    /// The buffers of a session: what they hold, copies of them, freezing, forgetting
+    Buffer(buffer::Options),
     /// Take the buffers of sessions out of an image of a machine's memory
     Recover(recover::Options),
+    /// Act on what handlers ask for: tell, and run commands
+    Agent(agent::Options),
     /// Show what works on this machine, what does not, and why
     Doctor(doctor::Options),
 }
@@ -46,8 +61,13 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Trace(options) => trace::run(&options),
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
-        Command::Table(verb) => table::run(&verb),
+        Command::Start(options) => start::run(&options),
+        Command::Status(options) => status::run(&options),
+        Command::Stop(options) => stop::run(&options),
+        Command::Table(command) => table::run(&command),
+        Command::Buffer(options) => buffer::run(&options),
         Command::Recover(options) => recover::run(&options),
+        Command::Agent(options) => agent::run(&options),
         Command::Doctor(options) => doctor::run(&options),
     }
 }

@@ -5,11 +5,13 @@ pub mod layout;
 pub mod memory;
 pub mod ring;
 pub mod snapshot;
+pub mod status;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use emit::map_name;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
+use kestrel_kernel::{Host, procfs};
 use layout::Geometry;
 use ring::{Ring, RingSpec};
 use std::os::fd::AsFd;
@@ -20,6 +22,28 @@ pub struct Buffer {
     name: String,
     map: Map,
     ring: Ring<Mapping>,
+}
+
+/// Whether there is memory for buffers of these shapes on this machine.
+///
+/// # Errors
+/// [`Error::Unsupported`] with what is needed and what is there.
+pub fn check_memory(shapes: impl IntoIterator<Item = Geometry>, cpus: &[u32], host: &Host) -> Result<()> {
+    let regions = shapes.into_iter().map(|shape| u64::from(shape.region()));
+    let needed = regions.sum::<u64>() * u64::from(ring::entries(cpus));
+    let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
+    match procfs::available_memory(host) {
+        Ok(available) if needed > available => Err(Error::Unsupported {
+            what: format!(
+                "buffers that take {} MiB on {} CPUs",
+                mebibytes(needed),
+                cpus.len()
+            ),
+            why: format!("{} MiB of memory are available", mebibytes(available)),
+        }),
+        // A kernel that does not say how much there is (a miniature /proc) answers when the buffers are made.
+        _ => Ok(()),
+    }
 }
 
 impl Buffer {

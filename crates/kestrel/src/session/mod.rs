@@ -3,20 +3,23 @@
 mod attach;
 pub mod control;
 pub mod gate;
+mod load;
 mod lock;
 pub mod maps;
 mod metadata;
 mod names;
 mod pins;
 pub mod rejection;
-mod start;
+pub mod start;
 pub mod state;
+pub mod status;
 pub mod stay;
 pub mod store;
 pub mod target;
+mod trust;
 mod uses;
 
-use crate::buffer::Buffer;
+use crate::buffer::{self, Buffer};
 use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::catalog::Catalog;
@@ -61,6 +64,7 @@ pub struct Session {
     followers: Vec<Attached>,
     classes: Vec<EventClass>,
     detours: Vec<Detour>,
+    left_out: Vec<LeftOut>,
     info: TraceInfo,
 }
 
@@ -76,7 +80,8 @@ struct Attached {
     slots: Option<Map>,
     /// Type of the program.
     kind: ProgramKind,
-    /// Which of the hook's ways it is.
+    /// Which of the plan's hooks it is, and which of the hook's ways.
+    hook: usize,
     way: usize,
 }
 
@@ -88,6 +93,15 @@ pub struct Detour {
     /// How it is seen now.
     pub way: String,
     /// What came of the way before.
+    pub why: String,
+}
+
+/// An event that could not be attached, and that nobody named: only a pattern did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The event.
+    pub event: String,
+    /// What the kernel said.
     pub why: String,
 }
 
@@ -113,6 +127,8 @@ impl Session {
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
+        let shapes = plan.buffers.iter().map(|buffer| buffer.geometry);
+        buffer::check_memory(shapes, &cpus, catalog.host())?;
         let make = |(number, buffer): (usize, &BufferPlan)| {
             let ring = RingSpec {
                 number: number as u32,
@@ -147,18 +163,38 @@ impl Session {
             followers: Vec::new(),
             classes: Vec::new(),
             detours: Vec::new(),
+            left_out: Vec::new(),
             info,
         };
-        for hook in &plan.hooks {
-            let (attached, classes, detour) = session.attach(plan, hook, catalog)?;
-            session.detours.extend(detour);
-            session.hooks.push(attached);
-            session.classes.extend(classes);
+        for hook in 0..plan.hooks.len() {
+            session.add(plan, hook, catalog)?;
         }
         session.info.events.clone_from(&session.classes);
         session.metadata = Some(metadata::create(&session.info, 1)?);
         session.follow(catalog, plan.target)?;
         Ok(session)
+    }
+
+    /// Attaches one of a plan's hooks, or leaves it out where nobody named it.
+    fn add(&mut self, plan: &Plan, index: usize, catalog: &Catalog) -> Result<()> {
+        let hook = &plan.hooks[index];
+        match self.attach(plan, hook, catalog) {
+            Ok((mut attached, classes, detour)) => {
+                attached.hook = index;
+                self.detours.extend(detour);
+                self.hooks.push(attached);
+                self.classes.extend(classes);
+                Ok(())
+            }
+            Err(error) if hook.optional && !is_final(&error) => {
+                self.left_out.push(LeftOut {
+                    event: event_of(hook),
+                    why: error.to_string(),
+                });
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Tries the ways of a hook in turn.
@@ -184,10 +220,7 @@ impl Session {
                 Err(error) => last = Some(error),
             }
         }
-        let event = hook
-            .instances
-            .first()
-            .map_or_else(String::new, |i| i.name.clone());
+        let event = event_of(hook);
         Err(last.unwrap_or(Error::Compile {
             event,
             why: "no way to see it was found".to_owned(),
@@ -196,10 +229,7 @@ impl Session {
 
     fn attach_way(&self, plan: &Plan, hook: &Hook, way: &PlannedWay, catalog: &Catalog) -> Result<Attached> {
         let compiled = hook.compile(way, plan)?;
-        let event = hook
-            .instances
-            .first()
-            .map_or_else(String::new, |i| i.name.clone());
+        let event = event_of(hook);
         let types = catalog.types().ok();
         let numbers = way
             .context
@@ -232,6 +262,7 @@ impl Session {
             links,
             slots,
             kind: loaded.get(),
+            hook: 0,
             way: 0,
         })
     }
@@ -320,6 +351,7 @@ impl Session {
                 links,
                 slots: None,
                 kind: ProgramKind::RawTracepoint,
+                hook: 0,
                 way: 0,
             });
         }
@@ -400,6 +432,11 @@ impl Session {
         &self.detours
     }
 
+    /// Events that this kernel does not let be attached, and only a pattern named.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
     /// Programs attached, followers of the command left out.
     pub fn programs(&self) -> usize {
         self.hooks.len()
@@ -452,6 +489,12 @@ fn is_final(error: &Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// The event of a hook, or the first of its set.
+fn event_of(hook: &Hook) -> String {
+    let first = hook.instances.first();
+    first.map_or_else(String::new, |instance| instance.name.clone())
 }
 
 /// One more than the place of each of a set's events, by what tells them apart.

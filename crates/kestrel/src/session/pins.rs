@@ -59,11 +59,12 @@ pub(super) fn follower(number: u32) -> String {
 
 /// All names that a state accounts for.
 pub(super) fn of(state: &State) -> BTreeSet<String> {
-    let mut names: BTreeSet<String> = [CONTROL, STATE, META, NAMES, TARGETS, MAPS]
-        .map(str::to_owned)
-        .into();
+    let mut names: BTreeSet<String> = [CONTROL, STATE, META, NAMES, TARGETS].map(str::to_owned).into();
     names.extend(state.buffers.iter().map(|b| buffer(&b.name)));
     names.extend(state.maps.iter().map(|m| map(&m.name)));
+    if !state.maps.is_empty() {
+        names.insert(MAPS.to_owned());
+    }
     for hook in &state.hooks {
         names.extend((0..hook.links).map(|number| link(hook.number, number)));
         names.insert(slots(hook.number));

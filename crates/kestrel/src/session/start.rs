@@ -2,14 +2,16 @@
 
 use super::control::Table;
 use super::pins::{self, Directory};
-use super::state::{EventState, HookState, ProgramState, RowState, State, apart};
+use super::state::{AttachmentState, EventState, HookState, MessageState, ProgramState, RowState, State};
 use super::stay::PinnedSession;
 use super::store::Store;
-use super::{Attached, Detour, Session};
-use crate::buffer::layout::Geometry;
-use crate::catalog::{Attachment, Catalog};
+use super::trust;
+use super::{Attached, Detour, LeftOut, Session};
+use crate::agent;
+use crate::buffer::layout::{Geometry, Mode};
+use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::plan::{Hook, Plan};
+use crate::plan::{BufferPlan, Hook, Plan};
 use kestrel_kernel::bpf::ProgramKind;
 use kestrel_kernel::procfs::ClockPair;
 use std::os::fd::AsFd;
@@ -33,6 +35,8 @@ pub struct Started {
     pub session: PinnedSession,
     /// Events that are not seen in the best way planned.
     pub detours: Vec<Detour>,
+    /// Events that this kernel does not let be attached, and only a pattern named.
+    pub left_out: Vec<LeftOut>,
     /// Programs attached.
     pub programs: usize,
 }
@@ -59,11 +63,13 @@ impl Store {
         if !plan.slots {
             make_room(&mut plan);
         }
+        give_messages_a_buffer(&mut plan);
         let (directory, lock) = self.begin(name)?;
         let made = Session::make(&plan, catalog, origin.command)
             .map_err(|error| super::name_what_is_missing(error, catalog.host()))
             .and_then(|session| {
                 let state = describe(&session, name, &plan, origin);
+                trust::check(&state, origin.file)?;
                 session.pin(&state, &directory)?;
                 session.control.switch(Table::known(active));
                 Ok(session)
@@ -81,6 +87,7 @@ impl Store {
             session: PinnedSession::open(place, name)?,
             programs: session.programs(),
             detours: session.detours,
+            left_out: session.left_out,
         })
     }
 }
@@ -107,12 +114,24 @@ fn make_room(plan: &mut Plan) {
     }
 }
 
+/// What handlers have to say to an agent goes through a buffer of its own.
+fn give_messages_a_buffer(plan: &mut Plan) {
+    if plan.buffers.iter().all(|buffer| buffer.name != agent::BUFFER) {
+        let events = plan.buffers.iter().map(|b| b.geometry.events).max().unwrap_or(ROOM);
+        plan.buffers.push(BufferPlan {
+            name: agent::BUFFER.to_owned(),
+            geometry: Geometry::new(Mode::Stream, agent::BYTES, events),
+        });
+    }
+}
+
 fn describe(session: &Session, name: &str, plan: &Plan, origin: Origin<'_>) -> State {
     let now = ClockPair::now().realtime;
     let mut state = State::of_plan(name, plan, origin.file, now);
     state.uuid = session.info.uuid.to_string();
     state.command = origin.command.to_owned();
-    for (hook, attached) in plan.hooks.iter().zip(&session.hooks) {
+    for attached in &session.hooks {
+        let hook = &plan.hooks[attached.hook];
         state.hooks.push(hook_state(state.next_hook, hook, attached));
         state.next_hook += 1;
     }
@@ -141,31 +160,18 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
         number,
         kind: hook.kind.to_owned(),
         way: way.to_string(),
-        attached: fit(&way.attachment, attached.kind),
+        attached: AttachmentState::from(&way.attachment),
+        multi: attached.kind == ProgramKind::KprobeMulti,
         links: attached.links.each().len() as u32,
         events: events.collect(),
-        apart: apart(&way.context),
         programs: vec![ProgramState {
             slot: None,
             first: hook.first,
             records: hook.records.max(1),
             rows: rows.collect(),
+            messages: MessageState::of(&way.handlers),
         }],
     }
-}
-
-/// What must be the same for a program to be called from another's slot: the kernel compares type, expected attach type and target
-/// (`bpf_prog_map_compatible` in kernel/bpf/core.c).
-pub(super) fn fit(attachment: &Attachment, kind: ProgramKind) -> String {
-    let (program, attach, id) = kind.numbers();
-    let place = match attachment {
-        Attachment::Tracepoint { group, name } => format!("{group}:{name}"),
-        Attachment::RawTracepoint { name } | Attachment::TypedTracepoint { name, .. } => name.clone(),
-        Attachment::Functions { at_return: false } => "entry".to_owned(),
-        Attachment::Functions { at_return: true } => "return".to_owned(),
-        Attachment::Trampoline { function, .. } => function.clone(),
-    };
-    format!("{}/{}/{} {place}", program.0, attach.0, id.0)
 }
 
 impl Session {

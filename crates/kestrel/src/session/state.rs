@@ -2,13 +2,19 @@
 
 use super::control::Table;
 use crate::buffer::layout::{Geometry, Mode};
+use crate::catalog::Attachment;
 use crate::error::{Error, Result};
 use crate::plan::{Hook, Plan};
-use kestrel_compiler::context::EventNumber;
+use kestrel_bpf::btf::TypeId;
+use kestrel_compiler::check::globals::Parameter;
+use kestrel_compiler::check::tree::{CheckedProbe, Message, Record};
+use kestrel_compiler::check::tree::{Show, Type};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_trace::aggregate::MapType;
+use kestrel_trace::layout::Base;
 use kestrel_trace::layout::Names;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// The version of the state that this Kestrel writes and reads.
 pub const VERSION: u32 = 1;
@@ -114,16 +120,85 @@ pub struct HookState {
     pub kind: String,
     /// How it is attached, for people.
     pub way: String,
-    /// What it is attached to, and by which type of program: what the handlers in its slots must agree with.
-    pub attached: String,
+    /// What it is attached to.
+    pub attached: AttachmentState,
+    /// Whether its functions share one link, which wants another type of program than a link for each.
+    pub multi: bool,
     /// Its pinned links.
     pub links: u32,
     /// Its events; where there are several, the program tells them apart by their places here.
     pub events: Vec<EventState>,
-    /// How.
-    pub apart: Apart,
     /// Programs: the first is the hook itself, the others stand in its slots.
     pub programs: Vec<ProgramState>,
+}
+
+/// What a hook is attached to: [`Attachment`] as the state spells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in Attachment")]
+pub enum AttachmentState {
+    #[default]
+    Nothing,
+    Tracepoint {
+        group: String,
+        name: String,
+    },
+    RawTracepoint {
+        name: String,
+    },
+    TypedTracepoint {
+        name: String,
+        id: u32,
+    },
+    Functions {
+        at_return: bool,
+    },
+    Trampoline {
+        function: String,
+        id: u32,
+        at_return: bool,
+    },
+}
+
+impl From<&Attachment> for AttachmentState {
+    fn from(attachment: &Attachment) -> Self {
+        match attachment.clone() {
+            Attachment::Tracepoint { group, name } => Self::Tracepoint { group, name },
+            Attachment::RawTracepoint { name } => Self::RawTracepoint { name },
+            Attachment::TypedTracepoint { name, id } => Self::TypedTracepoint { name, id: id.0 },
+            Attachment::Functions { at_return } => Self::Functions { at_return },
+            Attachment::Trampoline {
+                function,
+                id,
+                at_return,
+            } => Self::Trampoline {
+                function,
+                id: id.0,
+                at_return,
+            },
+        }
+    }
+}
+
+impl AttachmentState {
+    /// The same as the catalog has it.
+    pub fn attachment(&self) -> Option<Attachment> {
+        Some(match self.clone() {
+            Self::Nothing => return None,
+            Self::Tracepoint { group, name } => Attachment::Tracepoint { group, name },
+            Self::RawTracepoint { name } => Attachment::RawTracepoint { name },
+            Self::TypedTracepoint { name, id } => Attachment::TypedTracepoint { name, id: TypeId(id) },
+            Self::Functions { at_return } => Attachment::Functions { at_return },
+            Self::Trampoline {
+                function,
+                id,
+                at_return,
+            } => Attachment::Trampoline {
+                function,
+                id: TypeId(id),
+                at_return,
+            },
+        })
+    }
 }
 
 /// One of a hook's events.
@@ -133,23 +208,6 @@ pub struct EventState {
     pub name: String,
     /// What tells it from the hook's others, where that is a value.
     pub code: Option<u32>,
-}
-
-/// How a hook tells its events apart.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Apart {
-    /// There is only one.
-    #[default]
-    One,
-    /// By the cookie of the link.
-    Cookie,
-    /// By looking up the value of an expression over the event's fields in a map.
-    Selected {
-        /// The expression.
-        value: String,
-        /// The map, as programs name it.
-        map: String,
-    },
 }
 
 /// One program of a hook.
@@ -163,6 +221,55 @@ pub struct ProgramState {
     pub records: u16,
     /// Its handlers.
     pub rows: Vec<RowState>,
+    /// Those of its records that are for an agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<MessageState>,
+}
+
+/// A record that is for an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageState {
+    /// Its place among the records of the program's handlers.
+    pub record: u16,
+    /// What the agent does.
+    pub ask: Ask,
+    /// The text, or the command.
+    pub text: String,
+}
+
+/// What an agent does with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ask {
+    /// Tell.
+    Notify,
+    /// Run.
+    Exec,
+}
+
+impl MessageState {
+    /// The messages among the records of a program's handlers.
+    pub(super) fn of(handlers: &[CheckedProbe]) -> Vec<Self> {
+        let records = handlers.iter().flat_map(CheckedProbe::records);
+        let message = |(record, kept): (u16, &Record)| {
+            let (ask, text) = match kept.message.as_ref()? {
+                Message::Notify(text) => (Ask::Notify, text),
+                Message::Exec(command) => (Ask::Exec, command),
+            };
+            Some(Self {
+                record,
+                ask,
+                text: text.clone(),
+            })
+        };
+        (0..).zip(records).filter_map(message).collect()
+    }
+
+    fn message(&self) -> Message {
+        match self.ask {
+            Ask::Notify => Message::Notify(self.text.clone()),
+            Ask::Exec => Message::Exec(self.text.clone()),
+        }
+    }
 }
 
 /// One handler.
@@ -213,6 +320,29 @@ pub struct ParameterState {
     pub name: String,
     /// The value that it started with.
     pub start: u64,
+    /// Its type: bytes, or 0 for a truth value.
+    pub size: u8,
+    /// Whether it may be negative.
+    pub signed: bool,
+}
+
+impl ParameterState {
+    /// The same as the compiler has it.
+    pub fn parameter(&self) -> Parameter {
+        let ty = match self.size {
+            0 => Type::Bool,
+            size => Type::Integer {
+                size,
+                signed: self.signed,
+                show: Show::Number(Base::Decimal),
+            },
+        };
+        Parameter {
+            name: self.name.clone(),
+            ty,
+            value: self.start,
+        }
+    }
 }
 
 impl HookState {
@@ -245,6 +375,20 @@ impl State {
     /// The table that the active word names.
     pub fn active(&self, word: Table) -> Option<&TableState> {
         self.tables.iter().find(|table| table.word() == word)
+    }
+
+    /// What each record that is for an agent asks of it, by the record's number.
+    pub fn messages(&self) -> HashMap<u16, Message> {
+        let mut all = HashMap::new();
+        for hook in &self.hooks {
+            for program in &hook.programs {
+                for instance in 0..hook.events.len() as u16 {
+                    let first = program.first + instance * program.records;
+                    all.extend(program.messages.iter().map(|m| (first + m.record, m.message())));
+                }
+            }
+        }
+        all
     }
 
     /// Events that have a handler in a table.
@@ -388,10 +532,17 @@ fn buffer(plan: &crate::plan::BufferPlan) -> BufferState {
     }
 }
 
-pub(super) fn parameter(parameter: &kestrel_compiler::check::globals::Parameter) -> ParameterState {
+pub(super) fn parameter(parameter: &Parameter) -> ParameterState {
+    let (size, signed) = match &parameter.ty {
+        Type::Bool => (0, false),
+        Type::Integer { size, signed, .. } => (*size, *signed),
+        _ => (8, false),
+    };
     ParameterState {
         name: parameter.name.clone(),
         start: parameter.value,
+        size,
+        signed,
     }
 }
 
@@ -409,18 +560,6 @@ pub(super) fn uses(plan: &Plan, number: u32) -> Vec<String> {
     names.sort_unstable();
     names.dedup();
     names
-}
-
-/// How a way tells the events of a hook apart.
-pub(super) fn apart(context: &kestrel_compiler::context::Context) -> Apart {
-    match (context.number, &context.selector) {
-        (EventNumber::Cookie { .. }, _) => Apart::Cookie,
-        (EventNumber::Selected { .. }, Some(selector)) => Apart::Selected {
-            value: selector.value.clone(),
-            map: selector.map.clone(),
-        },
-        _ => Apart::One,
-    }
 }
 
 #[cfg(test)]

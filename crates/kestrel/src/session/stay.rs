@@ -7,6 +7,7 @@ use super::maps::Maps;
 use super::metadata;
 use super::pins::{self, Directory};
 use super::state::{State, TableState};
+use crate::agent::{self, Inbox};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use kestrel_kernel::barrier::wait_for_running_programs;
@@ -14,6 +15,7 @@ use kestrel_kernel::bpf::Map;
 use kestrel_kernel::procfs::possible_cpus;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::aggregate::read::Snapshot;
+use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{TraceInfo, Uuid};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -117,6 +119,20 @@ impl PinnedSession {
         self.maps()?.read(&self.state.event_names())
     }
 
+    /// What its handlers have to say to an agent.
+    ///
+    /// # Errors
+    /// The kernel's, or when a part is missing.
+    pub fn inbox(&self) -> Result<Inbox> {
+        let buffer = self.buffers()?.into_iter().find(|b| b.name() == agent::BUFFER);
+        let buffer = buffer.ok_or_else(|| Error::State {
+            session: self.state.name.clone(),
+            why: "it has no buffer for messages".to_owned(),
+        })?;
+        let events = EventTable::new(self.info()?.events);
+        Ok(Inbox::new(buffer, events, self.state.messages()))
+    }
+
     /// One of its pinned maps.
     ///
     /// # Errors
@@ -143,6 +159,7 @@ impl PinnedSession {
             followers: Vec::new(),
             classes: info.events.clone(),
             detours: Vec::new(),
+            left_out: Vec::new(),
             info,
         })
     }
@@ -191,7 +208,7 @@ impl Change {
     }
 
     /// Removes pins and slots that the state does not account for.
-    fn sweep(&self) -> Result<()> {
+    pub(super) fn sweep(&self) -> Result<()> {
         let known = pins::of(&self.state);
         let names = self.directory.names()?;
         if names.iter().any(|name| name == pins::FILLING) {

@@ -170,6 +170,20 @@ impl Store {
         let _ = std::fs::remove_dir(&self.locks);
     }
 
+    /// Whether a session of this name can be started, to be asked before work is done for it.
+    ///
+    /// # Errors
+    /// [`Error::Name`], [`Error::SessionExists`].
+    pub fn free(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        if self.exists(name) {
+            return Err(Error::SessionExists {
+                name: name.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
     /// Takes the lock for a session that must not exist, and makes the directory in which it can come to be.
     pub(super) fn begin(&self, name: &str) -> Result<(Directory, Lock)> {
         check_name(name)?;

@@ -1,9 +1,9 @@
-//! `kestrel table`: event mask tables, in files and shipped: checked, shown, listed.
+//! `kestrel table check` and `show`: tables in files and shipped ones; those of sessions are not here.
 
-use super::Format;
+use crate::command::Format;
 use crate::exit::{Exit, Failure};
 use crate::style::{bytes, diagnostics_in};
-use clap::{Args, Subcommand};
+use clap::Args;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
@@ -12,17 +12,6 @@ use kestrel::table::shipped::{SHIPPED, open};
 use kestrel::table::{Options as Use, Shown, TableFile, describe, resolve};
 use std::collections::BTreeMap;
 use std::io::Write;
-
-/// What to do with tables.
-#[derive(Subcommand, Debug)]
-pub(crate) enum Verb {
-    /// Say whether a table file is right, and whether this kernel has its events
-    Check(Checked),
-    /// Show the tables of a file on this kernel: event by event, its handler and its class
-    Show(ShowOptions),
-    /// List the table files that come with Kestrel
-    List(ListOptions),
-}
 
 /// Options of `table check`.
 #[derive(Args, Debug)]
@@ -66,27 +55,8 @@ Examples:
   kestrel table show my.kst --table detail
   kestrel table show flight --source > my.kst     a text to start from";
 
-/// Options of `table list`.
-#[derive(Args, Debug)]
-pub(crate) struct ListOptions {
-    /// Those that come with Kestrel
-    #[arg(long)]
-    shipped: bool,
-    /// How it looks
-    #[arg(long, value_enum, default_value = "text")]
-    format: Format,
-}
-
-/// Does it.
-pub(crate) fn run(verb: &Verb) -> Result<Exit, Failure> {
-    match verb {
-        Verb::Check(options) => check(options),
-        Verb::Show(options) => show(options),
-        Verb::List(options) => list(options),
-    }
-}
-
-fn check(options: &Checked) -> Result<Exit, Failure> {
+/// Checks.
+pub(super) fn check(options: &Checked) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
     let mut worst: Option<Failure> = None;
     for name in &options.files {
@@ -154,7 +124,8 @@ pub(crate) fn warn<'d>(file: &TableFile, warnings: impl Iterator<Item = &'d kest
     }
 }
 
-fn show(options: &ShowOptions) -> Result<Exit, Failure> {
+/// Shows.
+pub(super) fn show(options: &ShowOptions) -> Result<Exit, Failure> {
     let file = open(&options.file)?;
     if options.source {
         std::io::stdout().lock().write_all(file.text.as_bytes())?;
@@ -255,13 +226,13 @@ fn json(out: &mut Vec<u8>, plan: &Plan, name: &str, rows: &[Shown]) -> std::io::
     Ok(())
 }
 
-fn list(options: &ListOptions) -> Result<Exit, Failure> {
-    let _ = options.shipped;
+/// Lists the table files that come with Kestrel.
+pub(super) fn shipped(format: Format) -> Result<Exit, Failure> {
     let mut out = Vec::new();
     for shipped in SHIPPED {
         let file = TableFile::parse(shipped.text, shipped.name)?;
         let names: Vec<&str> = file.table_names().collect();
-        match options.format {
+        match format {
             Format::Text => writeln!(
                 out,
                 "{:<8} {} (tables: {})",

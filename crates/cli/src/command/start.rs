@@ -1,0 +1,80 @@
+//! `kestrel start`: a session from a table file, which stays when the command returns.
+
+use crate::exit::{Exit, Failure};
+use crate::style::thousands;
+use clap::Args;
+use kestrel::catalog::{Catalog, Via};
+use kestrel::kernel::Host;
+use kestrel::session::start::Origin;
+use kestrel::session::store::{DEFAULT, Store};
+use kestrel::table::{Options as Use, resolve, shipped};
+use std::time::Instant;
+
+/// Options of `start`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The session's name, then a table file or the name of a shipped one; with one word only, the session is called `main`
+    #[arg(value_name = "[NAME] FILE", num_args = 1..=2, required = true)]
+    words: Vec<String>,
+    /// The table to begin with, instead of the file's first
+    #[arg(long, value_name = "TABLE")]
+    table: Option<String>,
+    /// Say more: how events are attached, how long it took
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel start flight                                    a session `main` of a shipped table file
+  kestrel start web /etc/kestrel/web.kst --table quiet    another one, beginning with its table `quiet`
+  kestrel status                                          what it does
+  kestrel stop                                            its end
+
+The session goes on without a process until `kestrel stop` or the next boot.";
+
+/// Starts.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let begun = Instant::now();
+    let (name, file) = match options.words.as_slice() {
+        [name, file] => (name.as_str(), file),
+        [file] => (DEFAULT, file),
+        _ => return Err(Failure::new(Exit::Usage, "a table file is needed")),
+    };
+    let host = Host::default();
+    let store = Store::open(&host)?;
+    store.free(name)?;
+    let catalog = Catalog::new(host);
+    let tables = shipped::open(file)?;
+    let how = Use {
+        stays: true,
+        via: Via::Auto,
+        ..Use::default()
+    };
+    let plan = resolve(&tables, &catalog, &how)?;
+    for (text, warning) in &plan.warnings {
+        eprintln!("{}", crate::style::diagnostics(std::slice::from_ref(warning), text));
+    }
+    let origin = Origin {
+        command: &super::record::command_line(),
+        file: Some(file),
+    };
+    let started = store.start(name, plan, &catalog, options.table.as_deref(), origin)?;
+    for event in &started.left_out {
+        eprintln!("  left out {}: {}", event.event, event.why);
+    }
+    if options.verbose {
+        for detour in &started.detours {
+            eprintln!("  {} by {}: {}", detour.event, detour.way, detour.why);
+        }
+    }
+    let active = started.session.active().map_or("none", |table| &table.name);
+    eprintln!(
+        "session {name} runs: {} programs, table {active} of {}, {:.2} s",
+        thousands(started.programs as u64),
+        started.session.state().tables.len(),
+        begun.elapsed().as_secs_f64()
+    );
+    Ok(Exit::Done)
+}

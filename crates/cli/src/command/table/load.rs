@@ -1,0 +1,52 @@
+//! `kestrel table load`: a table for a session that runs, without stopping it.
+
+use crate::exit::{Exit, Failure};
+use clap::Args;
+use kestrel::catalog::{Catalog, Via};
+use kestrel::kernel::Host;
+use kestrel::session::store::Store;
+use kestrel::table::shipped;
+
+/// Options of `table load`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// A table file, or the name of a shipped one
+    file: String,
+    /// One table of the file, instead of all
+    #[arg(long, value_name = "TABLE")]
+    table: Option<String>,
+    /// The session, where there are several
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel table load detail.kst                   every table of the file
+  kestrel table load detail.kst --table locks     one of them
+  kestrel table use locks
+
+A table of the same name is replaced; if it is the active one, its events meet the new handlers from their next one on, and none is
+lost or handled twice. Buffers are made when a session starts: a table that is loaded later names those.";
+
+/// Loads.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let host = Host::default();
+    let store = Store::open(&host)?;
+    let file = shipped::open(&options.file)?;
+    let names: Vec<String> = match &options.table {
+        Some(name) => vec![name.clone()],
+        None => file.table_names().map(str::to_owned).collect(),
+    };
+    let catalog = Catalog::new(host);
+    let mut change = store.change(options.session.as_deref())?;
+    let loaded = change.load(&file, &names, &catalog, Via::Auto)?;
+    for (text, warning) in &loaded.warnings {
+        eprintln!("{}", crate::style::diagnostics(std::slice::from_ref(warning), text));
+    }
+    for event in &loaded.left_out {
+        eprintln!("  left out {}: {}", event.event, event.why);
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,23 @@
+//! `kestrel table unload`: a table taken out of a running session.
+
+use crate::exit::{Exit, Failure};
+use clap::Args;
+use kestrel::kernel::Host;
+use kestrel::session::store::Store;
+
+/// Options of `table unload`.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// The table: not the active one, and none that another one switches to
+    table: String,
+    /// The session, where there are several
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+}
+
+/// Takes it out.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let store = Store::open(&Host::default())?;
+    store.change(options.session.as_deref())?.unload(&options.table)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,433 @@
+//! Tables for a session that runs: handlers for the slots of its hooks, hooks for events that it does not see yet; replacing and taking out.
+//!
+//! What is new is made and pinned under names that the old state does not mention; the new state, put in the old one's place by one rename, is
+//! what makes it part of the session. What it replaces is in the new state as *retiring*, and is taken out by [`Change::settle`], here or, if
+//! this process is killed, by the next command.
+
+use super::pins;
+use super::start::hook_state;
+use super::state::{
+    HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter, uses,
+};
+use super::stay::{Change, PinnedSession};
+use super::trust;
+use super::{LeftOut, Session, event_of, metadata, rejection};
+use crate::catalog::{Attachment, Catalog, Via};
+use crate::error::{Error, Result};
+use crate::plan::{BufferPlan, Hook, Plan, Slot};
+use crate::session::target::Target;
+use crate::table::{Existing, ExistingHook, TableFile, plan_load};
+use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_kernel::bpf::{Program, ProgramKind};
+use kestrel_kernel::procfs::ClockPair;
+use kestrel_trace::aggregate::MapType;
+use kestrel_trace::event::{EventClass, EventId};
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+
+/// What came of loading.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// Remarks about the file's text.
+    pub warnings: Vec<(String, Diagnostic)>,
+    /// Events that this kernel does not let be attached, and only a pattern named.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Change {
+    /// Adds tables of a file to the session, each in the place of the one of its name if there is one. If that is the active one, the new one is
+    /// active then; no event is lost, and none is handled by both.
+    ///
+    /// # Errors
+    /// All that is wrong with the file, or what the kernel refused: then the session is as it was before.
+    pub fn load(
+        &mut self,
+        file: &TableFile,
+        names: &[String],
+        catalog: &Catalog,
+        via: Via,
+    ) -> Result<Loaded> {
+        let mut loading = Loading::begin(&self.session, file)?;
+        let control = self.session.directory.map(pins::CONTROL)?;
+        self.session.directory.pin(control.as_fd(), pins::FILLING)?;
+        let made = loading.tables(names, catalog, via);
+        let Loading {
+            session,
+            next,
+            loaded,
+            ..
+        } = loading;
+        if let Err(error) = made {
+            self.sweep()?;
+            return Err(error);
+        }
+        if let Err(error) = trust::check(&next, Some(&file.name)) {
+            self.sweep()?;
+            return Err(error);
+        }
+        let mut info = session.info.clone();
+        info.events = session.classes.clone();
+        let meta = metadata::create(&info, next.generation + 1)?;
+        for (place, value) in next
+            .parameters
+            .iter()
+            .enumerate()
+            .skip(self.state.parameters.len())
+        {
+            self.control.set_parameter(place, value.start);
+        }
+        self.session.directory.replace(meta.as_fd(), pins::META)?;
+        self.write(next)?;
+        self.session.directory.remove(pins::FILLING)?;
+        self.settle()?;
+        Ok(loaded)
+    }
+
+    /// Takes a table out.
+    ///
+    /// # Errors
+    /// [`Error::TableInUse`] while it is active, or another one may switch to it.
+    pub fn unload(&mut self, name: &str) -> Result<()> {
+        let table = self.state.table(name).ok_or_else(|| self.no_table(name))?.clone();
+        let refused = |why: String| Error::TableInUse {
+            action: "unload",
+            table: name.to_owned(),
+            why,
+        };
+        if self.control.active() == table.word() {
+            return Err(refused(
+                "it is active; `kestrel table use` another one first".to_owned(),
+            ));
+        }
+        let others = self.state.tables.iter().filter(|other| other.name != name);
+        let users: Vec<&str> = others
+            .filter(|other| other.uses.iter().any(|used| used == name))
+            .map(|other| other.name.as_str())
+            .collect();
+        if !users.is_empty() {
+            return Err(refused(format!("handlers of {} switch to it", users.join(", "))));
+        }
+        let mut next = self.state.clone();
+        next.tables.retain(|other| other.name != name);
+        next.retiring.push(retire(&table));
+        self.write(next)?;
+        self.settle()
+    }
+}
+
+fn retire(table: &TableState) -> Retiring {
+    Retiring {
+        number: table.number,
+        place: table.place,
+        slot: table.slot,
+    }
+}
+
+/// A load on its way: the session's next state, and what is made for it.
+struct Loading<'a> {
+    pinned: &'a PinnedSession,
+    file: &'a TableFile,
+    /// The session's maps, for programs to be bound to; hooks and classes that are added.
+    session: Session,
+    next: State,
+    loaded: Loaded,
+    now: u64,
+}
+
+impl<'a> Loading<'a> {
+    fn begin(pinned: &'a PinnedSession, file: &'a TableFile) -> Result<Self> {
+        let mut session = pinned.session()?;
+        let next = pinned.state.clone();
+        // What a killed command described was never recorded.
+        session
+            .classes
+            .retain(|class| u32::from(class.id.0) < next.next_record);
+        Ok(Self {
+            pinned,
+            file,
+            session,
+            next,
+            loaded: Loaded::default(),
+            now: ClockPair::now().realtime,
+        })
+    }
+
+    fn tables(&mut self, names: &[String], catalog: &Catalog, via: Via) -> Result<()> {
+        // All of them have places before any is compiled: they may name each other.
+        for name in names {
+            if self.file.table(name).is_none() {
+                return Err(self.file.no_table(name));
+            }
+            if !self.next.places.contains(name) {
+                self.next.places.push(name.clone());
+            }
+        }
+        if self.next.places.len() > super::control::MOST_TABLES as usize {
+            return Err(full(names, "a session has room for 512 names of tables"));
+        }
+        for name in names {
+            self.table(name, catalog, via)?;
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, name: &str, catalog: &Catalog, via: Via) -> Result<()> {
+        let number = self.next.next_table;
+        let one = [name.to_owned()];
+        let slot = self.next.free_slot(&[]);
+        let slot =
+            slot.ok_or_else(|| full(&one, "a session has room for 64 tables that are loaded into it"))?;
+        let mut plan = plan_load(
+            &self.existing(names_in(&self.next))?,
+            self.file,
+            name,
+            number,
+            catalog,
+            via,
+        )?;
+        self.loaded.warnings.append(&mut plan.warnings);
+        for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
+            self.next.parameters.push(parameter(known));
+        }
+        self.maps(&plan.globals.maps)?;
+        let place = self.next.places.iter().position(|known| known == name);
+        let table = TableState {
+            name: name.to_owned(),
+            number,
+            place: place.unwrap_or_default() as u32,
+            slot: Some(slot),
+            file: Some(self.file.name.clone()),
+            loaded: self.now,
+            uses: uses(&plan, number),
+        };
+        for index in 0..plan.hooks.len() {
+            match plan.hooks[index].slot.clone() {
+                Some(into) => self.fill(&mut plan, index, &into, slot, catalog)?,
+                None => self.hook(&mut plan, index, catalog)?,
+            }
+        }
+        match self.next.tables.iter_mut().find(|known| known.name == name) {
+            Some(known) => {
+                self.next.retiring.push(retire(known));
+                *known = table;
+            }
+            None => self.next.tables.push(table),
+        }
+        self.next.next_table += 1;
+        Ok(())
+    }
+
+    /// Makes and pins the maps that the session does not have yet.
+    fn maps(&mut self, types: &[MapType]) -> Result<()> {
+        let (known, had) = (self.session.maps.all().len(), self.session.maps.state().is_some());
+        self.session.maps.add(types)?;
+        if let Some(map) = self.session.maps.state().filter(|_| !had) {
+            self.pinned.directory.pin(map.as_fd(), pins::MAPS)?;
+        }
+        for (ty, map) in self.session.maps.all().iter().skip(known) {
+            self.pinned.directory.pin(map.as_fd(), &pins::map(&ty.name))?;
+        }
+        self.next.maps = types.to_vec();
+        Ok(())
+    }
+
+    /// The session as a plan is told of it.
+    fn existing(&self, tables: Vec<String>) -> Result<Existing> {
+        let hooks = self.next.hooks.iter().map(|hook| {
+            let attachment = hook.attached.attachment().ok_or_else(|| Error::State {
+                session: self.next.name.clone(),
+                why: format!("hook {} is attached to nothing", hook.number),
+            })?;
+            Ok(ExistingHook {
+                kind: hook.kind.clone(),
+                instances: hook.events.iter().map(|event| event.name.clone()).collect(),
+                attachment,
+            })
+        });
+        let buffers = self.next.buffers.iter().map(|buffer| BufferPlan {
+            name: buffer.name.clone(),
+            geometry: buffer.geometry(),
+        });
+        let globals = Globals {
+            tables: tables.clone(),
+            buffers: self.next.buffers.iter().map(|b| b.name.clone()).collect(),
+            parameters: self.next.parameters.iter().map(|p| p.parameter()).collect(),
+            messages: true,
+            maps: self.next.maps.clone(),
+            ..Globals::default()
+        };
+        Ok(Existing {
+            tables,
+            buffers: buffers.collect(),
+            globals,
+            target: Target::All,
+            hooks: hooks.collect::<Result<_>>()?,
+            next_number: self.next.next_record,
+        })
+    }
+
+    /// A program for a slot of a hook that is there.
+    fn fill(
+        &mut self,
+        plan: &mut Plan,
+        index: usize,
+        into: &Slot,
+        slot: u32,
+        catalog: &Catalog,
+    ) -> Result<()> {
+        self.renumber(&mut plan.hooks[index])?;
+        let hook = &plan.hooks[index];
+        let there = &self.next.hooks[into.hook];
+        let program = self.compile(plan, hook, there, catalog)?;
+        let slots = self.pinned.directory.map(&pins::slots(there.number))?;
+        slots.set_slot(slot, program.as_fd())?;
+        let state = program_state(hook, into, slot);
+        self.next.hooks[into.hook].programs.push(state);
+        Ok(())
+    }
+
+    fn compile(&self, plan: &Plan, hook: &Hook, there: &HookState, catalog: &Catalog) -> Result<Program> {
+        let event = event_of(hook);
+        let mut last = None;
+        for way in &hook.ways {
+            let compiled = hook.compile(way, plan)?;
+            let numbers = way.context.selector.as_ref();
+            let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
+            let given: Vec<_> = numbers.iter().map(|(name, map)| (name.as_str(), map)).collect();
+            let types = catalog.types().ok();
+            let kind = kind(&way.attachment, there.multi);
+            let loaded = self.session.load(
+                &event,
+                kind,
+                &compiled.code,
+                &compiled.maps,
+                types.as_ref(),
+                &given,
+            );
+            match loaded {
+                Ok((program, _)) => return Ok(program),
+                Err(error) => {
+                    let source = hook.rows.first().map_or("", |row| &row.source);
+                    last = Some(rejection::explain(error, &event, source, &compiled.code));
+                }
+            }
+        }
+        Err(last.unwrap_or(Error::Compile {
+            event,
+            why: "no way to see it was found".to_owned(),
+        }))
+    }
+
+    /// A hook for events that the session does not see yet; it does nothing until its table is active.
+    fn hook(&mut self, plan: &mut Plan, index: usize, catalog: &Catalog) -> Result<()> {
+        self.renumber(&mut plan.hooks[index])?;
+        let before = self.session.hooks.len();
+        let known = self.session.classes.clone();
+        self.session.add(plan, index, catalog)?;
+        // They were given their numbers above.
+        self.session.classes = known;
+        self.loaded.left_out.append(&mut self.session.left_out);
+        if let Some(attached) = self.session.hooks.get(before) {
+            let number = self.next.next_hook;
+            attached.pin(number, &self.pinned.directory)?;
+            self.next
+                .hooks
+                .push(hook_state(number, &plan.hooks[index], attached));
+            self.next.next_hook += 1;
+        }
+        Ok(())
+    }
+
+    /// Gives a hook its numbers; ways in which its records would have other shapes are left out.
+    fn renumber(&mut self, hook: &mut Hook) -> Result<()> {
+        let wanted = hook.ways.first().map_or_else(Vec::new, |way| hook.classes(way));
+        let fits: Vec<bool> = hook.ways.iter().map(|way| hook.classes(way) == wanted).collect();
+        let mut fits = fits.into_iter();
+        hook.ways.retain(|_| fits.next().unwrap_or(false));
+        hook.first = self.number(hook, &wanted)?;
+        Ok(())
+    }
+
+    /// The number of a hook's first record: what is recorded in the same shape from the same events has a number already.
+    fn number(&mut self, hook: &Hook, wanted: &[EventClass]) -> Result<u16> {
+        let same =
+            |a: &EventClass, b: &EventClass| a.name == b.name && a.kind == b.kind && a.layout == b.layout;
+        let by_id: HashMap<u16, &EventClass> = self.session.classes.iter().map(|c| (c.id.0, c)).collect();
+        let fits = |first: u16| {
+            (first..)
+                .zip(wanted)
+                .all(|(id, class)| by_id.get(&id).is_some_and(|known| same(known, class)))
+        };
+        let Some(one) = wanted.first() else { return Ok(1) };
+        let starts = self.session.classes.iter().filter(|known| same(known, one));
+        if let Some(known) = starts.map(|known| known.id.0).find(|first| fits(*first)) {
+            return Ok(known);
+        }
+        let first = self.next.next_record;
+        let room = self.next.buffers.iter().map(|b| b.events).min().unwrap_or(0);
+        if first as usize + wanted.len() > room as usize {
+            return Err(Error::Unsupported {
+                what: format!("{} more kinds of record for {}", wanted.len(), event_of(hook)),
+                why: format!(
+                    "the session's buffers have room for {room} and {first} are taken; start the session anew with these tables in its file"
+                ),
+            });
+        }
+        let numbered = (first as u16..).zip(wanted).map(|(id, class)| EventClass {
+            id: EventId(id),
+            ..class.clone()
+        });
+        self.session.classes.extend(numbered);
+        self.next.next_record += wanted.len() as u32;
+        Ok(first as u16)
+    }
+}
+
+fn names_in(state: &State) -> Vec<String> {
+    state.places.clone()
+}
+
+fn full(names: &[String], why: &str) -> Error {
+    Error::TableInUse {
+        action: "load",
+        table: names.join(", "),
+        why: why.to_owned(),
+    }
+}
+
+fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
+    let row = |(row, events): (&crate::plan::Row, &Vec<u16>)| RowState {
+        source: row.text().to_owned(),
+        tables: row.tables.clone(),
+        records: row.records,
+        events: events.clone(),
+    };
+    ProgramState {
+        slot: Some(slot),
+        first: hook.first,
+        records: hook.records.max(1),
+        rows: hook.rows.iter().zip(&into.sets).map(row).collect(),
+        messages: hook
+            .ways
+            .first()
+            .map_or_else(Vec::new, |way| MessageState::of(&way.handlers)),
+    }
+}
+
+/// The type that a program must have to be called by a hook that is attached so (`bpf_prog_map_compatible` in kernel/bpf/core.c).
+fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
+    match attachment {
+        Attachment::Tracepoint { .. } => ProgramKind::Tracepoint,
+        Attachment::RawTracepoint { .. } => ProgramKind::RawTracepoint,
+        Attachment::TypedTracepoint { id, .. } => ProgramKind::TypedTracepoint(*id),
+        Attachment::Functions { .. } if multi => ProgramKind::KprobeMulti,
+        Attachment::Functions { .. } => ProgramKind::Kprobe,
+        Attachment::Trampoline {
+            id, at_return: false, ..
+        } => ProgramKind::FunctionEntry(*id),
+        Attachment::Trampoline {
+            id, at_return: true, ..
+        } => ProgramKind::FunctionExit(*id),
+    }
+}
