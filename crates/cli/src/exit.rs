@@ -98,7 +98,9 @@ impl From<kestrel::Error> for Failure {
                     ..Self::new(Exit::Usage, text)
                 }
             }
-            kestrel::Error::NoSuchTable { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::NoSuchTable { .. } | kestrel::Error::Untrusted { .. } => {
+                Self::new(Exit::Usage, message)
+            }
             kestrel::Error::Io {
                 action: "read table file",
                 ..
@@ -112,7 +114,9 @@ impl From<kestrel::Error> for Failure {
                     failure
                 }
             }
-            kestrel::Error::WrongShape { .. } | kestrel::Error::Name { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::WrongShape { .. } | kestrel::Error::NotYet { .. } | kestrel::Error::Name { .. } => {
+                Self::new(Exit::Usage, message)
+            }
             kestrel::Error::WhichSession { .. } => {
                 Self::new(Exit::Usage, message).hint("`--session NAME` says which")
             }

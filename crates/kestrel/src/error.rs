@@ -72,6 +72,14 @@ pub enum Error {
         /// How such a name is written.
         shape: String,
     },
+    /// An event of a kind that the language knows and Kestrel does not have yet.
+    #[error("`{wanted}` is not yet supported: Kestrel has no events of the kind {kind} so far")]
+    NotYet {
+        /// As typed.
+        wanted: String,
+        /// The kind.
+        kind: &'static str,
+    },
     /// The verifier refused a program that was made from a text, on the last way tried.
     #[error(transparent)]
     Rejected(Box<crate::session::rejection::Rejection>),
@@ -146,6 +154,14 @@ pub enum Error {
         action: &'static str,
         /// On which table.
         table: String,
+        /// Why not.
+        why: String,
+    },
+    /// A table file asks for commands to be run, and who wrote it cannot be known.
+    #[error("{file} may not ask for commands to be run (exec): {why}")]
+    Untrusted {
+        /// The file, or the directory that it is in.
+        file: String,
         /// Why not.
         why: String,
     },

@@ -1,7 +1,7 @@
 //! Finding by name: types, functions, enumerators; a few names are searched for, and for more an index is made.
 
 use super::names::{NameIndex, hash};
-use super::{Btf, Kind, Prototype, Type, TypeId, u32_at};
+use super::{Btf, Kind, Prototype, Type, TypeId};
 
 /// A function of the kernel with its prototype.
 #[derive(Clone, Copy, Debug)]
@@ -47,13 +47,15 @@ impl Btf {
 
     /// The types of this blob that may be of that name.
     fn candidates(&self, name: &str) -> Vec<TypeId> {
-        if self.names.get().is_none() && self.searches.are_few() {
-            return self.scan_types(name);
+        let scan = || self.searches.find(name, || self.scan_types(name));
+        let indexed = || {
+            let found = self.names().candidates(hash(name.as_bytes()));
+            found.map(TypeId).collect()
+        };
+        match self.names.get() {
+            None => scan().unwrap_or_else(indexed),
+            Some(_) => indexed(),
         }
-        self.names()
-            .candidates(hash(name.as_bytes()))
-            .map(TypeId)
-            .collect()
     }
 
     /// A type as C names it: `struct task_struct`, `union x`, `enum pid_type`, or the bare name of a typedef or a
@@ -116,13 +118,17 @@ impl Btf {
 
     /// The enumerator of that name, of this blob or else of its base.
     pub fn enumerator(&self, name: &str) -> Option<Enumerator> {
-        let candidates = if self.enumerators.get().is_none() && self.searches.are_few() {
-            self.scan_enumerations(name)
-        } else {
-            self.enumerators()
-                .candidates(hash(name.as_bytes()))
-                .map(TypeId)
-                .collect()
+        let scan = || {
+            let searches = &self.enumerator_searches;
+            searches.find(name, || self.scan_enumerations(name))
+        };
+        let indexed = || {
+            let found = self.enumerators().candidates(hash(name.as_bytes()));
+            found.map(TypeId).collect()
+        };
+        let candidates = match self.enumerators.get() {
+            None => scan().unwrap_or_else(indexed),
+            Some(_) => indexed(),
         };
         let own = candidates.into_iter().find_map(|enumeration| {
             let Type::Enum(values) = self.ty(enumeration) else {
@@ -136,11 +142,9 @@ impl Btf {
 
     fn names(&self) -> &NameIndex {
         self.names.get_or_init(|| {
-            let name = |at: &u32| u32_at(&self.data, *at as usize).unwrap_or(0);
-            let named = self.offsets.iter().filter(|at| name(at) != 0).count();
+            let named = self.labels.iter().filter(|name| **name != 0).count();
             let mut index = NameIndex::with_room(named);
-            for (id, at) in self.ids().zip(&self.offsets) {
-                let name = name(at);
+            for (id, &name) in self.ids().zip(&self.labels) {
                 if name != 0 {
                     index.add(self.hash_of(name), id.0);
                 }

@@ -57,7 +57,10 @@ pub struct Btf {
     strings: Range<usize>,
     /// Where each type's header lies in `data`.
     offsets: Vec<u32>,
+    /// The string that names each type, again: side by side, so that looking for one does not walk through all of `data`.
+    labels: Vec<u32>,
     searches: scan::Searches,
+    enumerator_searches: scan::Searches,
     names: OnceLock<NameIndex>,
     enumerators: OnceLock<NameIndex>,
 }
@@ -103,10 +106,18 @@ impl Btf {
         };
         let types = section(u32_at(8)?, u32_at(12)?).ok_or(wrong("the types reach past the end"))?;
         let strings = section(u32_at(16)?, u32_at(20)?).ok_or(wrong("the strings reach past the end"))?;
+        // The kernel takes no other (`btf_parse_str_sec`), and names are looked for with their ends.
+        if data
+            .get(strings.clone())
+            .and_then(<[u8]>::last)
+            .is_some_and(|last| *last != 0)
+        {
+            return Err(wrong("the last string has no end"));
+        }
         if u32::try_from(data.len()).is_err() {
             return Err(wrong("it is larger than 4 GiB"));
         }
-        let offsets = index(&data, types)?;
+        let (offsets, labels) = index(&data, types)?;
         let (first_id, first_string) = match &base {
             None => (1, 0),
             Some(base) => (base.end_id(), base.end_string()),
@@ -124,7 +135,9 @@ impl Btf {
             first_string,
             strings,
             offsets,
+            labels,
             searches: scan::Searches::default(),
+            enumerator_searches: scan::Searches::default(),
             names,
             enumerators,
         })
@@ -196,9 +209,10 @@ impl Btf {
     }
 }
 
-/// Finds where each type begins.
-fn index(data: &[u8], types: Range<usize>) -> Result<Vec<u32>, Error> {
+/// Finds where each type begins, and the string that names it.
+fn index(data: &[u8], types: Range<usize>) -> Result<(Vec<u32>, Vec<u32>), Error> {
     let mut offsets = Vec::with_capacity(types.len() / 20);
+    let mut labels = Vec::with_capacity(types.len() / 20);
     let section = data.get(..types.end).unwrap_or(&[]);
     let mut at = types.start;
     while at < section.len() {
@@ -209,6 +223,7 @@ fn index(data: &[u8], types: Range<usize>) -> Result<Vec<u32>, Error> {
         let info = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
         let kind = Kind::of_info(info).ok_or(wrong("a type is of an unknown kind"))?;
         offsets.push(at as u32);
+        labels.push(u32::from_le_bytes([header[0], header[1], header[2], header[3]]));
         at += TYPE + kind.tail(info as usize & 0xffff);
     }
     if at != types.end {
@@ -217,7 +232,7 @@ fn index(data: &[u8], types: Range<usize>) -> Result<Vec<u32>, Error> {
             offset: at,
         });
     }
-    Ok(offsets)
+    Ok((offsets, labels))
 }
 
 fn u32_at(data: &[u8], at: usize) -> Option<u32> {

@@ -171,6 +171,9 @@ fn refuses_what_is_not_btf() {
     for length in 0..whole.len() {
         assert!(Btf::parse(whole[..length].to_vec()).is_err(), "cut at {length}");
     }
+    let mut endless = whole;
+    *endless.last_mut().unwrap() = b'x';
+    assert!(matches!(Btf::parse(endless), Err(Error::Btf { .. })));
 }
 
 /// Looks at everything there is, in every way there is.
@@ -415,6 +418,14 @@ fn searches_agree_with_and_without_an_index() {
     for _ in 0..100 {
         let _ = (indexed.find_all("nothing").count(), indexed.enumerator("NOTHING"));
     }
+    assert!(
+        indexed.names.get().is_none(),
+        "the same name again needs no index"
+    );
+    for n in 0..100 {
+        let name = format!("nothing_{n}");
+        let _ = (indexed.find_all(&name).count(), indexed.enumerator(&name));
+    }
     assert!(indexed.names.get().is_some() && indexed.enumerators.get().is_some());
     for name in names {
         let scanned = fresh();
@@ -447,8 +458,8 @@ fn speed_on_the_running_kernel() {
         let named = btf.enumerator("BPF_MAP_TYPE_ARRAY");
         let enumerator = start.elapsed();
         let start = std::time::Instant::now();
-        while btf.names.get().is_none() {
-            assert!(btf.find(Kind::Func, "vfs_write").is_some());
+        for n in (0..).take_while(|_| btf.names.get().is_none()) {
+            assert!(btf.find(Kind::Func, &format!("vfs_write_{n}")).is_none());
         }
         let indexed = start.elapsed();
         println!(

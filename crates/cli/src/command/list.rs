@@ -61,8 +61,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         lines: 0,
         problems: Vec::new(),
     };
-    for pattern in &wanted {
+    let mut missed = Vec::new();
+    for (index, pattern) in wanted.iter().enumerate() {
+        let before = lister.lines;
         lister.pattern(pattern)?;
+        if lister.lines == before {
+            missed.extend(options.patterns.get(index));
+        }
     }
     lister.flush()?;
     let found = lister.lines > 0;
@@ -73,6 +78,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if found {
         for (kind, problem) in &lister.problems {
             eprintln!("kestrel: no {kind} events are listed: {problem}");
+        }
+        for pattern in missed {
+            eprintln!("kestrel: this kernel has no event that matches {pattern}");
         }
         return Ok(Exit::Done);
     }

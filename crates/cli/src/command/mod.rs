@@ -1,5 +1,6 @@
 //! The commands: one file and one row each.
 
+mod agent;
 mod buffer;
 mod doctor;
 mod list;
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     Buffer(buffer::Options),
     /// Take the buffers of sessions out of an image of a machine's memory
     Recover(recover::Options),
+    /// Act on what handlers ask for: tell, and run commands
+    Agent(agent::Options),
     /// Show what works on this machine, what does not, and why
     Doctor(doctor::Options),
 }
@@ -64,6 +67,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Table(command) => table::run(&command),
         Command::Buffer(options) => buffer::run(&options),
         Command::Recover(options) => recover::run(&options),
+        Command::Agent(options) => agent::run(&options),
         Command::Doctor(options) => doctor::run(&options),
     }
 }

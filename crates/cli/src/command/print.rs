@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
     }
     let mut printer: Box<dyn Printer> = match options.format {
-        Format::Json => Box::new(Json::new(trace.symbols)),
+        Format::Json => Box::new(Json::new(trace.symbols, trace.processes)),
         Format::Text => Box::new(Text::new(
             Style {
                 nanoseconds: options.ns,

@@ -66,16 +66,21 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Mode::Stream
     };
     let plan = selection::plan(selection, held.as_ref(), mode, &catalog)?;
-    if selection::show(selection, &plan)? {
+    if selection.dry_run {
+        selection::show(selection, &plan)?;
         return Ok(Exit::Done);
     }
     let interrupt = Interrupt::install()?;
-    let session = Session::start(&plan, &catalog, &command_line())?;
+    let session = Session::start(&plan, &catalog, &command_line());
+    let attached = begun.elapsed();
+    // Writing the listing takes time that is none of attaching's; where the kernel refuses a program, it is wanted most.
+    selection::show(selection, &plan)?;
+    let session = session?;
     if selection.verbose {
         let programs = session.programs();
         eprintln!(
             "attached {programs} programs {:.1} ms after the start",
-            begun.elapsed().as_secs_f64() * 1e3
+            attached.as_secs_f64() * 1e3
         );
         for detour in session.detours() {
             eprintln!("  {} by {}: {}", detour.event, detour.way, detour.why);

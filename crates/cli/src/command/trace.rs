@@ -81,25 +81,20 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 
 fn printer(format: Format, live: &Live, catalog: &Catalog) -> Line {
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
-    match format {
-        Format::Json => {
-            let mut json = Json::new(symbols);
-            Box::new(move |record, out| json.line(record, out))
+    let mut printer: Box<dyn Printer> = match format {
+        Format::Json => Box::new(Json::new(symbols, Processes::default())),
+        Format::Text => Box::new(Text::new(Style::default(), symbols, Processes::default())),
+    };
+    let host = catalog.host().clone();
+    Box::new(move |record, out| {
+        let processes = printer.processes_mut();
+        if processes.name(record.tid, record.pid).is_none()
+            && let Ok(name) = kestrel::kernel::procfs::comm(&host, record.tid)
+        {
+            processes.insert(record.tid, name);
         }
-        Format::Text => {
-            let mut text = Text::new(Style::default(), symbols, Processes::default());
-            let host = catalog.host().clone();
-            Box::new(move |record, out| {
-                let processes = text.processes_mut();
-                if processes.name(record.tid, record.pid).is_none()
-                    && let Ok(name) = kestrel::kernel::procfs::comm(&host, record.tid)
-                {
-                    processes.insert(record.tid, name);
-                }
-                text.line(record, out);
-            })
-        }
-    }
+        printer.line(record, out);
+    })
 }
 
 /// Shows what comes until the command ends (gives its status), the time ends, or somebody asks us to stop.

@@ -71,11 +71,29 @@ fn wrong_events_and_predicates() {
     );
     wrong("sched:sched_switch { record( }", 2, &["<event>:1:"]);
     wrong("", 2, &["name of an event"]);
+    for later in [
+        "BEGIN",
+        "interval:s:1",
+        "uprobe:/bin/sh:main",
+        "usdt:/bin/sh:a:b",
+        "software:faults:1",
+    ] {
+        wrong(later, 2, &[later, "not yet supported"]);
+    }
     assert_eq!(
         fs::read_dir(place.path()).unwrap().count(),
         0,
         "no trace was begun"
     );
+}
+
+#[test]
+fn a_pattern_without_events_is_named_beside_one_that_has_some() {
+    needs_tracing!();
+    let answer = Place::new().run(&["list", SWITCH, "sched:no_such_*"]).succeeds();
+    assert_eq!(answer.out, "tracepoint:sched:sched_switch\n");
+    assert!(answer.err.contains("sched:no_such_*"), "{}", answer.err);
+    assert!(!answer.err.contains(SWITCH), "{}", answer.err);
 }
 
 #[test]
@@ -239,4 +257,9 @@ fn without_btf() {
         "{hide} $K record -e 'sched:sched_switch {{ record(((struct task_struct *)curtask)->pid) }}' -a --duration 100ms"
     );
     place.in_namespace(&script).unwrap().fails(2, &["types"]);
+    let script = format!("{hide} $K record -e 'sched:sched_switch /curtask->pid > 1/' -a --duration 100ms");
+    place
+        .in_namespace(&script)
+        .unwrap()
+        .fails(2, &["publishes none", "CONFIG_DEBUG_INFO_BTF"]);
 }

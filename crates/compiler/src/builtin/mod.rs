@@ -12,6 +12,8 @@ mod task;
 mod text;
 mod time;
 
+pub(crate) use control::to::TO;
+
 use crate::check::tree::{Expr, ExprKind, Intrinsic, StatementKind, Type};
 use crate::check::{Checked, Checker};
 use crate::lang::ast::{self, Arg, Span};

@@ -31,6 +31,7 @@ pub mod tree;
 mod types;
 mod walk;
 
+pub(crate) use control::Telling;
 pub(crate) use expression::text_constant;
 pub(crate) use types::STRING;
 

@@ -1,7 +1,7 @@
 //! The kernel's types, the catalog's types and written types, all as [`Type`]; and types as words.
 
 use super::tree::{Pointee, Pointer, Show, Type};
-use super::{Checked, Checker};
+use super::{Checked, Checker, Reported};
 use crate::context::ValueType;
 use crate::lang::ast::{Span, TypeName, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
@@ -80,15 +80,14 @@ impl<'a> Checker<'a> {
 
     /// The kernel's types, or an error that `what` needs them.
     pub(crate) fn need_btf(&mut self, span: Span, what: &str) -> Checked<&'a Btf> {
-        self.btf().ok_or_else(|| {
-            self.report(
-                Diagnostic::error(
-                    span,
-                    format!("{what} needs the kernel's types, and this kernel publishes none"),
-                )
-                .hint("the kernel must be built with CONFIG_DEBUG_INFO_BTF (/sys/kernel/btf/vmlinux)"),
-            )
-        })
+        self.btf().ok_or_else(|| self.no_btf(span, what))
+    }
+
+    /// Says that something needs the kernel's types, which there are none of.
+    pub(super) fn no_btf(&mut self, span: Span, what: &str) -> Reported {
+        let message = format!("{what} needs the kernel's types, and this kernel publishes none");
+        let hint = "the kernel must be built with CONFIG_DEBUG_INFO_BTF (/sys/kernel/btf/vmlinux)";
+        self.report(Diagnostic::error(span, message).hint(hint))
     }
 
     /// A type of the kernel; `None` for what has no values here (`void`, functions, floating point, 128-bit integers).

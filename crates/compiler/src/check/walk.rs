@@ -84,6 +84,8 @@ impl Checker<'_> {
                 ),
                 _,
             ) if self.btf().is_some_and(|btf| btf.composite(id).is_some()) => Ok((target(base, pointer), id)),
+            // Without types, none of the kernel's own pointers (`curtask`, parameters) says what it points to.
+            (Type::Pointer(_), _) if self.btf().is_none() => Err(self.no_btf(base.span, "this member")),
             (ty, _) => {
                 let message = format!("{} has no member \"{}\"", self.describe(&ty), name.node);
                 let mut diagnostic = Diagnostic::error(base.span, message);

@@ -72,7 +72,10 @@ impl Dump<'_> {
                     (Destination::Messages, Some(message)) => format!(" as {message:?}"),
                     other => panic!("{other:?}"),
                 };
-                format!("{pad}record{to} up to {} bytes\n{fields}", record.layout.max_size())
+                format!(
+                    "{pad}record{to} up to {} bytes\n{fields}",
+                    record.layout.max_size()
+                )
             }
         }
     }

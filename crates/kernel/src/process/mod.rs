@@ -3,7 +3,9 @@
 mod held;
 mod signal;
 mod thread;
+mod user;
 
 pub use held::Held;
-pub use signal::{Interrupt, Signal, send};
+pub use user::user;
+pub use signal::{Interrupt, Signal, send, send_to_group};
 pub use thread::{pin_to_cpu, set_niceness, thread_id};

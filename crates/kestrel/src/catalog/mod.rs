@@ -166,6 +166,12 @@ impl Catalog {
         if let Some(kind) = kind::find(&first.text) {
             return kind.resolve(self, spec, via);
         }
+        if let Some(kind) = kind::find_later(&first.text) {
+            return Err(Error::NotYet {
+                wanted: text_of(spec),
+                kind,
+            });
+        }
         match spec.parts.len() {
             2 => tracepoint::Tracepoint.resolve(self, &with_kind(spec, "tracepoint"), via),
             _ => Err(self.unknown_kind(spec)),
@@ -182,12 +188,7 @@ impl Catalog {
 
     /// `vfs_read` alone, or `kprob:vfs_read`: says which kinds there are, and which have such a name.
     fn unknown_kind(&self, spec: &EventSpec) -> Error {
-        let text = spec
-            .parts
-            .iter()
-            .map(|p| p.text.as_str())
-            .collect::<Vec<_>>()
-            .join(":");
+        let text = text_of(spec);
         let last = Glob::new(spec.parts.last().map_or("", |p| p.text.as_str()));
         let mut near = Vec::new();
         for kind in KINDS {
@@ -225,6 +226,11 @@ impl Catalog {
     }
 }
 
+fn text_of(spec: &EventSpec) -> String {
+    let parts: Vec<&str> = spec.parts.iter().map(|p| p.text.as_str()).collect();
+    parts.join(":")
+}
+
 fn with_kind(spec: &EventSpec, kind: &str) -> EventSpec {
     let mut parts = vec![EventPart {
         text: kind.to_owned(),
@@ -241,9 +247,8 @@ fn with_kind(spec: &EventSpec, kind: &str) -> EventSpec {
 impl Error {
     /// An event specification with the wrong number of parts.
     pub(crate) fn wrong_shape(spec: &EventSpec, shape: &str) -> Self {
-        let text: Vec<&str> = spec.parts.iter().map(|p| p.text.as_str()).collect();
         Self::WrongShape {
-            wanted: text.join(":"),
+            wanted: text_of(spec),
             shape: shape.to_owned(),
         }
     }

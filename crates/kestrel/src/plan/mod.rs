@@ -220,7 +220,7 @@ fn plan_text(
         return Err(wrong(diagnostics));
     }
     warnings.extend(diagnostics.into_iter().map(|d| (text.to_owned(), d)));
-    complete(&mut probe, request);
+    complete(&mut probe, request, text);
     let candidate = Candidate {
         probe: &probe,
         source: text.into(),
@@ -229,10 +229,9 @@ fn plan_text(
     };
     for spec in probe.events.clone() {
         for resolved in catalog.resolve(&spec, request.via)? {
-            if hooks
-                .iter()
-                .any(|h: &Hook| h.rows.iter().any(|r| *r.source == *text) && h.instances == resolved.instances)
-            {
+            if hooks.iter().any(|h: &Hook| {
+                h.rows.iter().any(|r| *r.source == *text) && h.instances == resolved.instances
+            }) {
                 continue;
             }
             let candidates = std::slice::from_ref(&candidate);
@@ -249,7 +248,7 @@ fn plan_text(
 }
 
 /// Adds what options ask for to what was written: stacks to the default record, the process to the predicate.
-fn complete(probe: &mut Probe, request: &Request) {
+fn complete(probe: &mut Probe, request: &Request, source: &str) {
     if probe.block.is_none() && (request.kernel_stack || request.user_stack) {
         let stacks = [(request.kernel_stack, "kstack"), (request.user_stack, "ustack")];
         let stacks: Vec<&str> = stacks
@@ -258,16 +257,23 @@ fn complete(probe: &mut Probe, request: &Request) {
             .map(|(_, name)| *name)
             .collect();
         let text = format!("a:b {{ record(args, {}) }}", stacks.join(", "));
-        probe.block = parse_events(&text).0.block;
+        probe.block = beside(source, &text).block;
     }
     if let Target::Process(pid) = request.target {
-        guard(probe, &format!("pid == {pid}"));
+        guard(probe, &format!("pid == {pid}"), source);
     }
 }
 
-/// Puts a condition before the predicate.
-pub(crate) fn guard(probe: &mut Probe, condition: &str) {
-    let Some(first) = parse_events(&format!("a:b /{condition}/")).0.predicate else {
+/// Parses a text of ours to be added to what stands in `source`. Its places lie beyond the end of that, so that nobody takes them for
+/// places in it.
+fn beside(source: &str, text: &str) -> Probe {
+    let before = " ".repeat(source.len() + 1);
+    parse_events(&(before + text)).0
+}
+
+/// Puts a condition before the predicate of a probe that stands in `source`.
+pub(crate) fn guard(probe: &mut Probe, condition: &str, source: &str) {
+    let Some(first) = beside(source, &format!("a:b /{condition}/")).predicate else {
         return;
     };
     probe.predicate = Some(match probe.predicate.take() {

@@ -83,7 +83,7 @@ impl Tried {
         let one = |candidate: &Candidate<'_>| {
             let guarded = way.guard.as_ref().map(|condition| {
                 let mut probe = candidate.probe.clone();
-                guard(&mut probe, condition);
+                guard(&mut probe, condition, &candidate.source);
                 probe
             });
             let probe = guarded.as_ref().unwrap_or(candidate.probe);
@@ -131,11 +131,15 @@ fn check_rows(
     };
     // The first of the best: `max_by_key` would take the last.
     let best = tried.iter().rev().max_by_key(|t| score(t));
-    let kept: Vec<usize> =
-        best.map_or_else(Vec::new, |best| (0..candidates.len()).filter(|&c| best.holds(c)).collect());
+    let kept: Vec<usize> = best.map_or_else(Vec::new, |best| {
+        (0..candidates.len()).filter(|&c| best.holds(c)).collect()
+    });
     let mut refused = Vec::new();
     for candidate in (0..candidates.len()).filter(|c| !kept.contains(c)) {
-        let why = tried.iter().rev().find_map(|t| t.outcomes[candidate].as_ref().err());
+        let why = tried
+            .iter()
+            .rev()
+            .find_map(|t| t.outcomes[candidate].as_ref().err());
         let why = Refused {
             candidate,
             why: why.cloned().unwrap_or_default(),

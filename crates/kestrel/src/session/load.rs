@@ -6,7 +6,8 @@
 
 use super::pins;
 use super::start::hook_state;
-use super::state::{HookState, ProgramState, Retiring, RowState, State, TableState, parameter, uses};
+use super::state::{HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter, uses};
+use super::trust;
 use super::stay::{Change, PinnedSession};
 use super::{LeftOut, Session, event_of, metadata, rejection};
 use crate::catalog::{Attachment, Catalog, Via};
@@ -55,6 +56,10 @@ impl Change {
             ..
         } = loading;
         if let Err(error) = made {
+            self.sweep()?;
+            return Err(error);
+        }
+        if let Err(error) = trust::check(&next, Some(&file.name)) {
             self.sweep()?;
             return Err(error);
         }
@@ -349,6 +354,7 @@ fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
         first: hook.first,
         records: hook.records.max(1),
         rows: hook.rows.iter().zip(&into.sets).map(row).collect(),
+        messages: hook.ways.first().map_or_else(Vec::new, |way| MessageState::of(&way.handlers)),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod status;
 pub mod stay;
 pub mod store;
 pub mod target;
+mod trust;
 mod uses;
 
 use crate::buffer::{self, Buffer};

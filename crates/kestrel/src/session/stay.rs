@@ -6,11 +6,13 @@ use super::lock::Lock;
 use super::metadata;
 use super::pins::{self, Directory};
 use super::state::{State, TableState};
+use crate::agent::{self, Inbox};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::Map;
 use kestrel_kernel::procfs::possible_cpus;
+use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{TraceInfo, Uuid};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -90,6 +92,20 @@ impl PinnedSession {
             Buffer::open(&buffer.name, map, buffer.geometry(), &cpus)
         };
         self.state.buffers.iter().map(open).collect()
+    }
+
+    /// What its handlers have to say to an agent.
+    ///
+    /// # Errors
+    /// The kernel's, or when a part is missing.
+    pub fn inbox(&self) -> Result<Inbox> {
+        let buffer = self.buffers()?.into_iter().find(|b| b.name() == agent::BUFFER);
+        let buffer = buffer.ok_or_else(|| Error::State {
+            session: self.state.name.clone(),
+            why: "it has no buffer for messages".to_owned(),
+        })?;
+        let events = EventTable::new(self.info()?.events);
+        Ok(Inbox::new(buffer, events, self.state.messages()))
     }
 
     /// One of its pinned maps.

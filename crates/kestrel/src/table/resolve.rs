@@ -193,7 +193,7 @@ impl<'a> Work<'a> {
         }
         let mut probe = probe.clone();
         if let Target::Process(pid) = self.target {
-            plan::guard(&mut probe, &format!("pid == {pid}"));
+            plan::guard(&mut probe, &format!("pid == {pid}"), &file.text);
         }
         self.handlers.push(probe);
         self.known.insert(text, self.handlers.len() - 1);

@@ -103,9 +103,10 @@ fn print(table: &EventTable, pages: &[u8]) -> Printed {
         let all = functions.map(|(name, at, module)| (0xffff_ffff_8100_0000 + at, 0x100, name, module));
         Symbols::new(all)
     };
-    let mut text = Text::new(Style { nanoseconds: true }, symbols(), Processes::default());
-    text.processes_mut().insert(1234, "worker".to_owned());
-    let mut json = Json::new(symbols());
+    let mut processes = Processes::default();
+    processes.insert(1234, "worker".to_owned());
+    let mut text = Text::new(Style { nanoseconds: true }, symbols(), processes.clone());
+    let mut json = Json::new(symbols(), processes);
     let (mut lines, mut objects) = (Vec::new(), Vec::new());
     for page in pages.chunks(PAGE as usize) {
         for record in Packet::parse(page).unwrap().records(table) {
@@ -158,7 +159,7 @@ fn a_filtered_switch_reads_the_same_on_every_way() {
         );
         assert_eq!(
             printed.json,
-            "{\"time\":1000000000,\"cpu\":1,\"pid\":1200,\"tid\":1234,\"event\":\"sched:sched_switch\",\
+            "{\"time\":1000000000,\"cpu\":1,\"pid\":1200,\"tid\":1234,\"comm\":\"worker\",\"event\":\"sched:sched_switch\",\
              \"fields\":{\"prev_comm\":\"prev task\",\"x\":78}}\n"
         );
     }
@@ -209,7 +210,44 @@ fn a_function_with_a_string_of_the_process_and_a_stack() {
     );
     assert_eq!(
         printed.json,
-        "{\"time\":1000000000,\"cpu\":1,\"pid\":1200,\"tid\":1234,\"event\":\"kprobe:vfs_read\",\"fields\":\
+        "{\"time\":1000000000,\"cpu\":1,\"pid\":1200,\"tid\":1234,\"comm\":\"worker\",\"event\":\"kprobe:vfs_read\",\"fields\":\
          {\"count\":500,\"s\":\"hello, user\",\"kstack\":[\"vfs_read+0x0\",\"ksys_read+0x0 [demo]\"]}}\n"
     );
+}
+
+/// Rejections and the like underline the part of the text that an instruction comes from; what `-p` and `-g` add comes from none of it.
+#[test]
+fn code_that_options_add_comes_from_no_part_of_the_text() {
+    let tree = tempfile::tempdir().unwrap();
+    let catalog = kernel::build(tree.path());
+    let predicate = "args.prev_pid == 77";
+    for (text, parts) in [
+        ("sched:sched_switch", ""),
+        ("sched:sched_switch /args.prev_pid == 77/", predicate),
+    ] {
+        let request = Request {
+            events: vec![text.to_owned()],
+            target: kestrel::session::target::Target::Process(42),
+            kernel_stack: true,
+            ..Request::default()
+        };
+        let plan = plan(&request, &catalog).unwrap();
+        for way in &plan.hooks[0].ways {
+            let code = plan.hooks[0].compile(way, &plan).unwrap().code;
+            let sources = code.lines.iter().map(|line| line.source);
+            let inside: Vec<&str> = sources
+                .filter(|s| s.start < s.end)
+                .filter_map(|s| text.get(s.start as usize..s.end as usize))
+                .filter(|part| *part != text)
+                .collect();
+            assert!(
+                inside.iter().all(|part| parts.contains(part)),
+                "{way}: {inside:?}"
+            );
+            assert!(
+                parts.is_empty() || inside.contains(&"args.prev_pid"),
+                "{way}: {inside:?}"
+            );
+        }
+    }
 }

@@ -3,17 +3,20 @@
 use super::{Printer, decimal, flag_names, hexadecimal, symbol};
 use crate::event::EventClass;
 use crate::layout::Space;
+use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::{Value, name_of};
 
-/// Prints records as JSON: `{"time":…,"cpu":…,"pid":…,"tid":…,"event":"…","fields":{…}}`.
+/// Prints records as JSON: `{"time":…,"cpu":…,"pid":…,"tid":…,"comm":"…","event":"…","fields":{…}}`.
 ///
-/// `time` is ns of `CLOCK_MONOTONIC`. Integers are numbers whatever their base; pointers, stack frames and flags are strings as people read
+/// `time` is ns of `CLOCK_MONOTONIC`; `comm` is left out where the thread's name is not known. Integers are numbers whatever their base; pointers, stack frames and flags are strings as people read
 /// them; a named value of an enumeration is its name, another a number; truth values are `true` and `false`.
 #[derive(Clone, Debug)]
 pub struct Json {
     symbols: Symbols,
+    processes: Processes,
+    learner: Learner,
     /// By event number.
     keys: Vec<Option<Keys>>,
 }
@@ -29,17 +32,24 @@ struct Keys {
 }
 
 impl Json {
-    /// A printer that knows these symbols of the kernel.
-    pub fn new(symbols: Symbols) -> Self {
+    /// A printer that knows these symbols of the kernel and these names of threads.
+    pub fn new(symbols: Symbols, processes: Processes) -> Self {
         Self {
             symbols,
+            processes,
+            learner: Learner::default(),
             keys: Vec::new(),
         }
     }
 }
 
 impl Printer for Json {
+    fn processes_mut(&mut self) -> &mut Processes {
+        &mut self.processes
+    }
+
     fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        self.learner.learn(record, &mut self.processes);
         let id = usize::from(record.event.id.0);
         if self.keys.len() <= id {
             self.keys.resize(id + 1, None);
@@ -57,6 +67,10 @@ impl Printer for Json {
         decimal(record.pid, out);
         out.extend_from_slice(b",\"tid\":");
         decimal(record.tid, out);
+        if let Some(name) = self.processes.name(record.tid, record.pid) {
+            out.extend_from_slice(b",\"comm\":");
+            string(name.as_bytes(), out);
+        }
         out.extend_from_slice(&keys.head);
         for ((_, value), key) in record.fields().zip(&keys.fields) {
             out.extend_from_slice(key);

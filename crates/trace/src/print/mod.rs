@@ -9,6 +9,7 @@ pub use text::Text;
 use crate::ctf::read::Reader;
 use crate::error::{Error, Result};
 use crate::layout::{Base, Names};
+use crate::process::Processes;
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::{Value, flags, name_of};
@@ -25,6 +26,9 @@ pub struct Style {
 pub trait Printer {
     /// Appends the line, or lines, of one record.
     fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>);
+
+    /// The names of threads, for those who know more of them than the records tell.
+    fn processes_mut(&mut self) -> &mut Processes;
 }
 
 /// Bytes of lines that are written at once.

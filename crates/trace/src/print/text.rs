@@ -21,6 +21,10 @@ pub struct Text {
 }
 
 impl Printer for Text {
+    fn processes_mut(&mut self) -> &mut Processes {
+        &mut self.processes
+    }
+
     fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         self.learner.learn(record, &mut self.processes);
         self.head(record, out);
@@ -51,11 +55,6 @@ impl Text {
             processes,
             learner: Learner::default(),
         }
-    }
-
-    /// The names of threads, for those who know more of them than the records tell.
-    pub fn processes_mut(&mut self) -> &mut Processes {
-        &mut self.processes
     }
 
     /// `comm-tid [cpu] time: event:`, in columns.

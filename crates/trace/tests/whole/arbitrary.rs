@@ -26,7 +26,7 @@ fn digest(events: &[EventClass], bytes: &[u8]) {
     };
     let mut reader = Reader::new(info(), vec![("main_0".into(), bytes)]);
     let mut printer = Text::new(Style::default(), sample::symbols(), Processes::default());
-    let mut json = Json::new(Symbols::default());
+    let mut json = Json::new(Symbols::default(), Processes::default());
     let mut lines = Vec::new();
     while let Some(record) = reader.next().unwrap() {
         printer.line(&record, &mut lines);

@@ -27,7 +27,7 @@ fn text_looks_as_it_should() {
 fn json_looks_as_it_should_and_any_parser_takes_it() {
     let bytes = sealed(&mut sample::streams(8).remove(1).ring);
     let mut reader = sample_reader(&bytes);
-    let mut printer = Json::new(sample::symbols());
+    let mut printer = Json::new(sample::symbols(), sample::processes());
     let mut out = Vec::new();
     all(&mut reader, &mut printer, &mut out, "memory").unwrap();
     let out = String::from_utf8(out).unwrap();
