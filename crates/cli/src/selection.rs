@@ -18,7 +18,13 @@ use std::time::Duration;
 pub(crate) struct Selection {
     /// An event, e.g. 'sched:sched_switch', 'kprobe:vfs_read /pid == 42/ { record(arg2) }'; may be repeated
     /// (or several with commas between them)
-    #[arg(short, long = "event", value_name = "EVENT", required_unless_present = "table", conflicts_with = "table")]
+    #[arg(
+        short,
+        long = "event",
+        value_name = "EVENT",
+        required_unless_present = "table",
+        conflicts_with = "table"
+    )]
     events: Vec<String>,
     /// Events, handlers and buffers of a table file, or of one that comes with Kestrel (`kestrel table list --shipped`): its first table is
     /// active

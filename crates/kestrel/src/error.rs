@@ -46,6 +46,16 @@ pub enum Error {
         /// What is wrong with it, with places in the text.
         diagnostics: Vec<Diagnostic>,
     },
+    /// There is no parameter of this name.
+    #[error("{place} has no parameter `{wanted}`{}", known_text(.known))]
+    NoSuchParameter {
+        /// As typed.
+        wanted: String,
+        /// Where it was looked for.
+        place: String,
+        /// Parameters that are there.
+        known: Vec<String>,
+    },
     /// There is no table of this name.
     #[error("{place} has no table `{wanted}`; it has {}", .known.join(", "))]
     NoSuchTable {
@@ -190,6 +200,13 @@ fn near_text(near: &[String]) -> String {
         return String::new();
     }
     format!("; did you mean {}?", near.join(", "))
+}
+
+fn known_text(known: &[String]) -> String {
+    if known.is_empty() {
+        return " nor any other".to_owned();
+    }
+    format!("; it has {}", known.join(", "))
 }
 
 fn count(n: usize) -> String {

@@ -99,22 +99,37 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 
 /// The classes, with the number of their events on this kernel.
 fn classes(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
-    let globs: Vec<Glob> = options.patterns.iter().map(|p| Glob::new(p.trim_start_matches("class:"))).collect();
+    let globs: Vec<Glob> = options
+        .patterns
+        .iter()
+        .map(|p| Glob::new(p.trim_start_matches("class:")))
+        .collect();
     let wanted = |name: &str| globs.is_empty() || globs.iter().any(|g| g.matches(name));
     let events = class::events(catalog)?;
     let mut out = Vec::new();
     let mut any = false;
-    for (class, events) in CLASSES.iter().zip(&events).filter(|(class, _)| wanted(class.name)) {
+    for (class, events) in CLASSES
+        .iter()
+        .zip(&events)
+        .filter(|(class, _)| wanted(class.name))
+    {
         any = true;
         if options.format == Format::Json {
-            let mut object = serde_json::json!({ "class": class.name, "about": class.about, "events": events.len() });
+            let mut object =
+                serde_json::json!({ "class": class.name, "about": class.about, "events": events.len() });
             if options.verbose {
                 object["names"] = events.as_slice().into();
             }
             writeln!(out, "{object}")?;
             continue;
         }
-        writeln!(out, "class:{:<10} {:>5}  {}", class.name, events.len(), class.about)?;
+        writeln!(
+            out,
+            "class:{:<10} {:>5}  {}",
+            class.name,
+            events.len(),
+            class.about
+        )?;
         if options.verbose {
             events.iter().try_for_each(|event| writeln!(out, "    {event}"))?;
         }
@@ -124,10 +139,11 @@ fn classes(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let names: Vec<&str> = CLASSES.iter().map(|class| class.name).collect();
-    Err(
-        Failure::new(Exit::Failed, format!("there is no class {}", options.patterns.join(" ")))
-            .hint(format!("the classes are {}", names.join(", "))),
+    Err(Failure::new(
+        Exit::Failed,
+        format!("there is no class {}", options.patterns.join(" ")),
     )
+    .hint(format!("the classes are {}", names.join(", "))))
 }
 
 fn wanted(text: &str) -> Wanted {

@@ -1,10 +1,12 @@
 //! Processes as seen by who starts them: a command held until released, signals, this thread's CPU and niceness; /proc is `procfs`.
 
+mod files;
 mod held;
 mod signal;
 mod thread;
 mod user;
 
+pub use files::allow_open_files;
 pub use held::Held;
 pub use user::user;
 pub use signal::{Interrupt, Signal, send, send_to_group};

@@ -66,7 +66,12 @@ impl Change {
         let mut info = session.info.clone();
         info.events = session.classes.clone();
         let meta = metadata::create(&info, next.generation + 1)?;
-        for (place, value) in next.parameters.iter().enumerate().skip(self.state.parameters.len()) {
+        for (place, value) in next
+            .parameters
+            .iter()
+            .enumerate()
+            .skip(self.state.parameters.len())
+        {
             self.control.set_parameter(place, value.start);
         }
         self.session.directory.replace(meta.as_fd(), pins::META)?;
@@ -88,7 +93,9 @@ impl Change {
             why,
         };
         if self.control.active() == table.word() {
-            return Err(refused("it is active; `kestrel table use` another one first".to_owned()));
+            return Err(refused(
+                "it is active; `kestrel table use` another one first".to_owned(),
+            ));
         }
         let others = self.state.tables.iter().filter(|other| other.name != name);
         let users: Vec<&str> = others
@@ -130,7 +137,9 @@ impl<'a> Loading<'a> {
         let mut session = pinned.session()?;
         let next = pinned.state.clone();
         // What a killed command described was never recorded.
-        session.classes.retain(|class| u32::from(class.id.0) < next.next_record);
+        session
+            .classes
+            .retain(|class| u32::from(class.id.0) < next.next_record);
         Ok(Self {
             pinned,
             file,
@@ -164,8 +173,16 @@ impl<'a> Loading<'a> {
         let number = self.next.next_table;
         let one = [name.to_owned()];
         let slot = self.next.free_slot(&[]);
-        let slot = slot.ok_or_else(|| full(&one, "a session has room for 64 tables that are loaded into it"))?;
-        let mut plan = plan_load(&self.existing(names_in(&self.next))?, self.file, name, number, catalog, via)?;
+        let slot =
+            slot.ok_or_else(|| full(&one, "a session has room for 64 tables that are loaded into it"))?;
+        let mut plan = plan_load(
+            &self.existing(names_in(&self.next))?,
+            self.file,
+            name,
+            number,
+            catalog,
+            via,
+        )?;
         self.loaded.warnings.append(&mut plan.warnings);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
             self.next.parameters.push(parameter(known));
@@ -231,7 +248,14 @@ impl<'a> Loading<'a> {
     }
 
     /// A program for a slot of a hook that is there.
-    fn fill(&mut self, plan: &mut Plan, index: usize, into: &Slot, slot: u32, catalog: &Catalog) -> Result<()> {
+    fn fill(
+        &mut self,
+        plan: &mut Plan,
+        index: usize,
+        into: &Slot,
+        slot: u32,
+        catalog: &Catalog,
+    ) -> Result<()> {
         self.renumber(&mut plan.hooks[index])?;
         let hook = &plan.hooks[index];
         let there = &self.next.hooks[into.hook];
@@ -253,9 +277,14 @@ impl<'a> Loading<'a> {
             let given: Vec<_> = numbers.iter().map(|(name, map)| (name.as_str(), map)).collect();
             let types = catalog.types().ok();
             let kind = kind(&way.attachment, there.multi);
-            let loaded =
-                self.session
-                    .load(&event, kind, &compiled.code, &compiled.maps, types.as_ref(), &given);
+            let loaded = self.session.load(
+                &event,
+                kind,
+                &compiled.code,
+                &compiled.maps,
+                types.as_ref(),
+                &given,
+            );
             match loaded {
                 Ok((program, _)) => return Ok(program),
                 Err(error) => {
@@ -282,10 +311,18 @@ impl<'a> Loading<'a> {
         if let Some(attached) = self.session.hooks.get(before) {
             let number = self.next.next_hook;
             attached.pin(number, &self.pinned.directory)?;
-            self.next.hooks.push(hook_state(number, &plan.hooks[index], attached));
+            self.next
+                .hooks
+                .push(hook_state(number, &plan.hooks[index], attached));
             self.next.next_hook += 1;
         }
         Ok(())
+    }
+
+    /// Whether the records from this number on ask the same of an agent.
+    fn asks(&self, first: u16, messages: &[MessageState]) -> bool {
+        let mut programs = self.next.hooks.iter().flat_map(|hook| &hook.programs);
+        programs.any(|known| known.first == first && known.messages == messages)
     }
 
     /// Gives a hook its numbers; ways in which its records would have other shapes are left out.
@@ -300,14 +337,20 @@ impl<'a> Loading<'a> {
 
     /// The number of a hook's first record: what is recorded in the same shape from the same events has a number already.
     fn number(&mut self, hook: &Hook, wanted: &[EventClass]) -> Result<u16> {
-        let same = |a: &EventClass, b: &EventClass| a.name == b.name && a.kind == b.kind && a.layout == b.layout;
+        let same =
+            |a: &EventClass, b: &EventClass| a.name == b.name && a.kind == b.kind && a.layout == b.layout;
         let by_id: HashMap<u16, &EventClass> = self.session.classes.iter().map(|c| (c.id.0, c)).collect();
         let fits = |first: u16| {
-            (first..).zip(wanted).all(|(id, class)| by_id.get(&id).is_some_and(|known| same(known, class)))
+            (first..)
+                .zip(wanted)
+                .all(|(id, class)| by_id.get(&id).is_some_and(|known| same(known, class)))
         };
         let Some(one) = wanted.first() else { return Ok(1) };
         let starts = self.session.classes.iter().filter(|known| same(known, one));
-        if let Some(known) = starts.map(|known| known.id.0).find(|first| fits(*first)) {
+        let mut starts = starts.map(|known| known.id.0).filter(|first| fits(*first));
+        // An agent knows by the number what it is asked for.
+        let messages = messages(hook);
+        if let Some(known) = starts.find(|first| messages.is_empty() || self.asks(*first, &messages)) {
             return Ok(known);
         }
         let first = self.next.next_record;
@@ -328,6 +371,13 @@ impl<'a> Loading<'a> {
         self.next.next_record += wanted.len() as u32;
         Ok(first as u16)
     }
+}
+
+/// What a hook's records ask of an agent.
+fn messages(hook: &Hook) -> Vec<MessageState> {
+    hook.ways
+        .first()
+        .map_or_else(Vec::new, |way| MessageState::of(&way.handlers))
 }
 
 fn names_in(state: &State) -> Vec<String> {
@@ -354,7 +404,7 @@ fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
         first: hook.first,
         records: hook.records.max(1),
         rows: hook.rows.iter().zip(&into.sets).map(row).collect(),
-        messages: hook.ways.first().map_or_else(Vec::new, |way| MessageState::of(&way.handlers)),
+        messages: messages(hook),
     }
 }
 

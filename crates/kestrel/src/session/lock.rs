@@ -112,7 +112,10 @@ mod tests {
         let again = Lock::try_take(&directory, "s").unwrap();
         assert!(again.is_some());
         drop(again);
-        assert!(Lock::try_take(&directory, "s").unwrap().is_some(), "dropped is free");
+        assert!(
+            Lock::try_take(&directory, "s").unwrap().is_some(),
+            "dropped is free"
+        );
     }
 
     #[test]

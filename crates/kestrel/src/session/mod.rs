@@ -31,6 +31,7 @@ use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
 use kestrel_kernel::feature::{Feature, Features, Support};
+use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
@@ -117,6 +118,7 @@ impl Session {
     }
 
     fn make(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
+        allow_open_files(files(plan));
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
@@ -434,6 +436,16 @@ impl Session {
         }
         Ok(all)
     }
+}
+
+/// Files that are open while a plan is carried out, at most: each hook's program, link, perf event and maps of its own, a link and an event for
+/// each function where the kernel has no multi links; and what everybody has.
+fn files(plan: &Plan) -> u64 {
+    let of = |hook: &Hook| match hook.ways.first().map(|way| &way.attachment) {
+        Some(crate::catalog::Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        _ => 8,
+    };
+    1024 + plan.hooks.iter().map(of).sum::<u64>()
 }
 
 /// What the rings cannot do without; a kernel that lacks it fails in many ways, and none of them says so.

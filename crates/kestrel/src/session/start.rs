@@ -94,11 +94,13 @@ impl Store {
 
 fn number_of(plan: &Plan, table: &str) -> Result<u32> {
     let found = plan.tables.iter().position(|known| known == table);
-    found.map(|index| index as u32 + 1).ok_or_else(|| Error::NoSuchTable {
-        wanted: table.to_owned(),
-        place: "the plan".to_owned(),
-        known: plan.tables.clone(),
-    })
+    found
+        .map(|index| index as u32 + 1)
+        .ok_or_else(|| Error::NoSuchTable {
+            wanted: table.to_owned(),
+            place: "the plan".to_owned(),
+            known: plan.tables.clone(),
+        })
 }
 
 /// Lets tables be loaded later into a plan that was not made for that: the buffers get room for kinds of record to come.

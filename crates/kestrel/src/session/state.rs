@@ -2,9 +2,9 @@
 
 use super::control::Table;
 use crate::buffer::layout::{Geometry, Mode};
+use crate::catalog::Attachment;
 use crate::error::{Error, Result};
 use crate::plan::{Hook, Plan};
-use crate::catalog::Attachment;
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::{Show, Type};

@@ -164,10 +164,7 @@ impl Deref for Change {
 impl Change {
     /// Finishes what a killed command began.
     pub(super) fn begin(session: PinnedSession, lock: Lock) -> Result<Self> {
-        let mut change = Self {
-            session,
-            _lock: lock,
-        };
+        let mut change = Self { session, _lock: lock };
         change.settle()?;
         change.sweep()?;
         Ok(change)

@@ -113,8 +113,13 @@ impl<'a> Events<'a> {
     }
 
     fn set(&mut self, kind: &'static str, ways: Vec<Way>) -> usize {
-        let family = ways.first().map_or_else(String::new, |way| way.context.name.clone());
-        let known = self.sets.iter().position(|s| s.kind == kind && s.family == family);
+        let family = ways
+            .first()
+            .map_or_else(String::new, |way| way.context.name.clone());
+        let known = self
+            .sets
+            .iter()
+            .position(|s| s.kind == kind && s.family == family);
         known.unwrap_or_else(|| {
             self.sets.push(Set { kind, family, ways });
             self.sets.len() - 1

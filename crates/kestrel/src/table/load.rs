@@ -94,7 +94,10 @@ fn buffers_exist(work: &mut Work<'_>, existing: &Existing) {
         }
         let known: Vec<&str> = existing.buffers.iter().map(|b| b.name.as_str()).collect();
         let message = format!("the running session has no buffer \"{}\"", buffer.name);
-        let hint = format!("buffers are made when a session starts; this one has {}", known.join(", "));
+        let hint = format!(
+            "buffers are made when a session starts; this one has {}",
+            known.join(", ")
+        );
         work.wrong(vec![Diagnostic::error(buffer.span, message).hint(hint)]);
     }
 }
@@ -123,7 +126,10 @@ fn into_slot(
     }
     let numbers = vec![number; cells.len()];
     let resolved = match hook.instances.as_slice() {
-        [name] => work.events.named(&hook.kind, name).and_then(|event| work.events.one(event)),
+        [name] => work
+            .events
+            .named(&hook.kind, name)
+            .and_then(|event| work.events.one(event)),
         several => catalog.set(&hook.kind, several, via)?,
     };
     let Some(mut resolved) = resolved else {
@@ -138,7 +144,8 @@ fn into_slot(
     let checked = match without_set(resolved, &candidates, &mut globals) {
         Ok(checked) => checked,
         Err(refused) => {
-            work.wrong(refused.why);
+            drop(candidates);
+            work.refused(own[refused.candidate], cells, refused.why);
             return Ok(None);
         }
     };
@@ -151,7 +158,10 @@ fn into_slot(
     let Some(mut planned) = checked.hook else {
         return Ok(None);
     };
-    let kept: Vec<usize> = (0..own.len()).filter(|c| !out.contains(c)).map(|c| own[c]).collect();
+    let kept: Vec<usize> = (0..own.len())
+        .filter(|c| !out.contains(c))
+        .map(|c| own[c])
+        .collect();
     for row in &mut planned.rows {
         row.tables = vec![number];
     }

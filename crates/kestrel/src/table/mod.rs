@@ -129,12 +129,10 @@ impl TableFile {
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let known: Vec<String> = self.parameters.iter().map(|p| p.name.clone()).collect();
         let found = self.parameters.iter_mut().find(|p| p.name == name);
-        let parameter = found.ok_or_else(|| Error::Unsupported {
-            what: format!("parameter `{name}` of {}", self.name),
-            why: match known.is_empty() {
-                true => "the file has no parameters".to_owned(),
-                false => format!("the file has {}", known.join(", ")),
-            },
+        let parameter = found.ok_or_else(|| Error::NoSuchParameter {
+            wanted: name.to_owned(),
+            place: self.name.clone(),
+            known,
         })?;
         parameter.value = parameter.parse(value).map_err(|diagnostics| Error::Program {
             source_text: value.to_owned(),

@@ -164,7 +164,10 @@ impl Reader {
             (parameters, MOST_PARAMETERS, "parameters"),
         ] {
             if let Some(&span) = spans.get(most as usize) {
-                let message = format!("a file can have at most {most} {what}; this one has {}", spans.len());
+                let message = format!(
+                    "a file can have at most {most} {what}; this one has {}",
+                    spans.len()
+                );
                 self.error(Diagnostic::error(span, message));
             }
         }

@@ -75,6 +75,8 @@ pub(super) struct Cell {
     named: bool,
     /// Whether the row's pattern was resolved to a set.
     in_set: bool,
+    /// Where the row's own spelling of the handler begins.
+    start: u32,
 }
 
 /// One table: what each event meets in it; events beyond the end meet nothing.
@@ -145,6 +147,7 @@ impl<'a> Work<'a> {
         for probe in file.rows(name) {
             let masks = probe.block.as_ref().is_some_and(|b| b.statements.is_empty());
             let handler = (!masks).then(|| self.handler(probe));
+            let start = behind(&file.text, probe).0;
             for spec in &probe.events {
                 let matched = match self.events.find(spec) {
                     Ok(matched) => matched,
@@ -159,6 +162,7 @@ impl<'a> Work<'a> {
                         handler,
                         named: is_name(spec),
                         in_set: found.in_set,
+                        start,
                     });
                 }
             }
@@ -168,9 +172,12 @@ impl<'a> Work<'a> {
 
     /// A pattern may match nothing on one kernel and much on the next; a name must be there.
     fn unmatched(&mut self, span: Span, must: bool, error: Error) -> Result<()> {
-        let shape = matches!(error, Error::WrongShape { .. });
+        let mistyped = match &error {
+            Error::NoSuchEvent { what, .. } => what == "class",
+            other => matches!(other, Error::WrongShape { .. }),
+        };
         let (message, hint) = about(error)?;
-        let (to, diagnostic) = match must || shape {
+        let (to, diagnostic) = match must || mistyped {
             true => (&mut self.errors, Diagnostic::error(span, message)),
             false => (&mut self.warnings, Diagnostic::warning(span, message)),
         };
@@ -182,12 +189,8 @@ impl<'a> Work<'a> {
 
     /// The number of a row's handler: rows with the same predicate and block share one.
     fn handler(&mut self, probe: &Probe) -> usize {
-        let start = probe.events.last().map_or(probe.span.start, |e| e.span.end);
         let file = self.file;
-        let text = file.text.get(start as usize..probe.span.end as usize);
-        let text = text
-            .unwrap_or_default()
-            .trim_matches(|c: char| c == ',' || c == ';' || c.is_whitespace());
+        let (_, text) = behind(&file.text, probe);
         if let Some(&known) = self.known.get(text) {
             return known;
         }
@@ -257,10 +260,37 @@ impl<'a> Work<'a> {
                         hooks.extend(checked.hook);
                     }
                 }
-                Err(refused) => self.wrong(refused.why),
+                Err(refused) => {
+                    let handler = own[refused.candidate];
+                    drop(candidates);
+                    self.refused(handler, &group.cells, refused.why);
+                }
             }
         }
         hooks
+    }
+
+    /// Reports why a handler does not hold for an event that a row names: at that row, if another has the same handler.
+    pub(super) fn refused(&mut self, handler: usize, cells: &[Option<Cell>], mut why: Vec<Diagnostic>) {
+        let first = behind(&self.file.text, &self.handlers[handler]).0;
+        let mut mine = cells
+            .iter()
+            .flatten()
+            .filter(|cell| cell.handler == handler && cell.named);
+        if let Some(cell) = mine.next() {
+            let moved = |span: &mut Span| {
+                span.start = (span.start + cell.start).saturating_sub(first);
+                span.end = (span.end + cell.start).saturating_sub(first);
+            };
+            for diagnostic in &mut why {
+                moved(&mut diagnostic.span);
+                diagnostic
+                    .labels
+                    .iter_mut()
+                    .for_each(|label| moved(&mut label.span));
+            }
+        }
+        self.wrong(why);
     }
 
     /// Reports findings, each once.
@@ -298,7 +328,10 @@ impl<'a> Work<'a> {
             });
         }
         self.warnings.extend(self.file.warnings.iter().cloned());
-        let remarks = self.remarks.into_iter().map(|(diagnostic, events)| gather(diagnostic, &events));
+        let remarks = self
+            .remarks
+            .into_iter()
+            .map(|(diagnostic, events)| gather(diagnostic, &events));
         self.warnings.extend(remarks);
         self.warnings.sort_by_key(|d| d.span.start);
         let text = self.file.text.to_string();
@@ -313,10 +346,28 @@ impl<'a> Work<'a> {
 fn left_out(handler: &Probe, why: Vec<Diagnostic>) -> Diagnostic {
     let why = why.into_iter().next();
     let (span, message) = why.map_or_else(
-        || (handler.span, "they cannot be seen here".to_owned()),
+        || (handler.span, "it cannot be seen here".to_owned()),
         |d| (d.span, d.message),
     );
-    Diagnostic::warning(span, format!("left out: {message}"))
+    Diagnostic::warning(span, format!("{LEFT_OUT}: {message}"))
+}
+
+/// How it is said that an event is not in the table after all.
+const LEFT_OUT: &str = "left out";
+
+/// Predicate and block of a row: what stands behind its events, and where.
+fn behind<'t>(text: &'t str, probe: &Probe) -> (u32, &'t str) {
+    let start = probe
+        .events
+        .last()
+        .map_or(probe.span.start, |event| event.span.end);
+    let rest = text
+        .get(start as usize..probe.span.end as usize)
+        .unwrap_or_default();
+    let apart = |c: char| c == ',' || c == ';' || c.is_whitespace();
+    let trimmed = rest.trim_start_matches(apart);
+    let start = start + (rest.len() - trimmed.len()) as u32;
+    (start, trimmed.trim_end_matches(apart))
 }
 
 fn candidates<'h>(
@@ -355,7 +406,7 @@ fn note(
 ) {
     let key = match named {
         true => remark.message.clone(),
-        false => kind_of(&remark.message),
+        false => kind_of(&remark.message, names),
     };
     let next = remarks.len();
     let place = *places.entry((remark.span, key)).or_insert(next);
@@ -370,18 +421,25 @@ fn note(
 }
 
 /// A message without the names in it: what is the same about many events.
-fn kind_of(message: &str) -> String {
-    message.split('"').step_by(2).collect()
+fn kind_of(message: &str, names: &[String]) -> String {
+    let bare: String = message.split('"').step_by(2).collect();
+    names
+        .iter()
+        .fold(bare, |bare, name| bare.replace(name.as_str(), ""))
 }
 
 /// Events that a warning lists by name.
-const LISTED: usize = 3;
+const LISTED: usize = 5;
 
-fn gather(mut diagnostic: Diagnostic, events: &[String]) -> Diagnostic {
+/// One remark about many events.
+fn gather(diagnostic: Diagnostic, events: &[String]) -> Diagnostic {
+    if events.len() < 2 {
+        return diagnostic;
+    }
     let listed = events.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
-    diagnostic.message = match events.len().saturating_sub(LISTED) {
-        0 => format!("{} ({listed})", diagnostic.message),
-        more => format!("{} ({listed} and {more} more)", diagnostic.message),
-    };
-    diagnostic
+    let about = format!("this is about {} events: {listed}", events.len());
+    match events.len().saturating_sub(LISTED) {
+        0 => diagnostic.hint(about),
+        more => diagnostic.hint(format!("{about} and {more} more")),
+    }
 }

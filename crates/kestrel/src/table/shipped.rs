@@ -78,7 +78,11 @@ mod tests {
     fn each_says_first_what_it_is_for_and_is_right_by_itself() {
         for shipped in SHIPPED {
             let first = shipped.text.lines().next().unwrap();
-            let said = first.trim_start_matches("//").trim().trim_end_matches('.').to_lowercase();
+            let said = first
+                .trim_start_matches("//")
+                .trim()
+                .trim_end_matches('.')
+                .to_lowercase();
             assert_eq!(said, shipped.about.to_lowercase(), "{}", shipped.name);
             TableFile::parse(shipped.text, shipped.name).unwrap();
         }

@@ -15,7 +15,9 @@ use std::io::Write;
 
 /// Options of `table check`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  kestrel table check my.kst\n  kestrel table check flight      one that comes with Kestrel")]
+#[command(
+    after_help = "Examples:\n  kestrel table check my.kst\n  kestrel table check flight      one that comes with Kestrel"
+)]
 pub(crate) struct Checked {
     /// Table files, or names of shipped ones
     #[arg(value_name = "FILE", required = true)]
@@ -76,7 +78,11 @@ fn check_one(options: &Checked, name: &str, catalog: &Catalog) -> Result<(), Fai
     if options.syntax {
         warn(&file, file.warnings.iter());
         if !options.quiet {
-            writeln!(out, "{name}: {} read; its events were not looked for", tables(&file))?;
+            writeln!(
+                out,
+                "{name}: {} read; its events were not looked for",
+                tables(&file)
+            )?;
         }
         return Ok(());
     }
@@ -168,10 +174,20 @@ fn buffers(out: &mut Vec<u8>, file: &TableFile) -> std::io::Result<()> {
             Mode::Overwrite => "overwrite",
             Mode::Stream => "stream",
         };
-        writeln!(out, "buffer {}: {} per CPU, {mode}", buffer.name, bytes(buffer.bytes))?;
+        writeln!(
+            out,
+            "buffer {}: {} per CPU, {mode}",
+            buffer.name,
+            bytes(buffer.bytes)
+        )?;
     }
     for parameter in &file.parameters {
-        writeln!(out, "param {} = {}", parameter.name, parameter.value.cast_signed())?;
+        writeln!(
+            out,
+            "param {} = {}",
+            parameter.name,
+            parameter.value.cast_signed()
+        )?;
     }
     Ok(())
 }
@@ -191,7 +207,11 @@ fn text(
     let parent = parent.map_or_else(String::new, |parent| format!(", from {parent}"));
     let handled = rows.iter().filter(|row| row.handler.is_some()).count();
     let masked = rows.len() - handled;
-    writeln!(out, "\ntable {name}{parent}: {handled} events, {masked} masked here only")?;
+    let masked = match masked {
+        0 => String::new(),
+        n => format!(", {n} masked that other tables have"),
+    };
+    writeln!(out, "\ntable {name}{parent}: {handled} events{masked}")?;
     for row in rows {
         let event = match row.kind {
             "tracepoint" => row.event.clone(),

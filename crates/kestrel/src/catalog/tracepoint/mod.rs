@@ -76,10 +76,17 @@ impl EventKind for Tracepoint {
             return Err(Error::wrong_shape(spec, "tracepoint:GROUP:EVENT"));
         };
         let names = catalog.expand(self, &[Glob::new(&group.text), Glob::new(&name.text)])?;
-        if via == Via::Classic || group.text != "syscalls" {
-            return names.iter().map(|name| resolve_one(catalog, name, via)).collect();
+        let one_by_one = |names: Vec<String>| -> Result<Vec<Resolved>> {
+            names.iter().map(|name| resolve_one(catalog, name, via)).collect()
+        };
+        if via == Via::Classic {
+            return one_by_one(names);
         }
-        syscall::resolve(catalog, names, via)
+        // However the pattern came upon them: `*:*` must not give each system call a program on the one tracepoint of all.
+        let (calls, others) = names.into_iter().partition(|name| name.starts_with("syscalls:"));
+        let mut all = syscall::resolve(catalog, calls, via)?;
+        all.extend(one_by_one(others)?);
+        Ok(all)
     }
 
     fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {

@@ -1,0 +1,238 @@
+//! Which handler each event has in which table.
+
+use crate::kernel::{build, handlers, hook_of, is_functions, right, wrong};
+use kestrel::table::{Options, TableFile, describe, resolve};
+
+fn row(table: u32, handler: &str) -> (u32, String) {
+    (table, handler.to_owned())
+}
+
+#[test]
+fn later_lines_replace_earlier_ones_and_empty_blocks_mask() {
+    let plan = right(
+        "table a { sched:* { record() }  sched:sched_wakeup { record(pid) }  tracepoint:sched:sched_waking { } }",
+    );
+    assert_eq!(handlers(&plan, "sched:sched_switch"), [row(1, "{ record() }")]);
+    assert_eq!(handlers(&plan, "sched:sched_wakeup"), [row(1, "{ record(pid) }")]);
+    assert!(
+        hook_of(&plan, "sched:sched_waking").is_none(),
+        "masked everywhere"
+    );
+    assert!(hook_of(&plan, "kmem:kfree").is_none());
+}
+
+#[test]
+fn a_pattern_behind_a_name_replaces_it() {
+    let plan = right("table a { sched:sched_switch { record(pid) }  sched:sched_s* { } }");
+    assert!(plan.hooks.is_empty());
+}
+
+#[test]
+fn children_start_from_their_parents_rows() {
+    let text = "table base { sched:* { record() } }
+        table child : base { sched:sched_switch { }  kmem:* { record(pid) } }
+        table grandchild : child { sched:sched_switch /pid > 1/ { record(comm) } }";
+    let plan = right(text);
+    let switch = handlers(&plan, "sched:sched_switch");
+    assert_eq!(
+        switch,
+        [row(1, "{ record() }"), row(3, "/pid > 1/ { record(comm) }")]
+    );
+    let wakeup = handlers(&plan, "sched:sched_wakeup");
+    let all = [
+        row(1, "{ record() }"),
+        row(2, "{ record() }"),
+        row(3, "{ record() }"),
+    ];
+    assert_eq!(wakeup, all);
+    assert_eq!(
+        hook_of(&plan, "sched:sched_wakeup").unwrap().rows.len(),
+        1,
+        "one handler, three tables"
+    );
+    let free = handlers(&plan, "kmem:kfree");
+    assert_eq!(free, [row(2, "{ record(pid) }"), row(3, "{ record(pid) }")]);
+}
+
+#[test]
+fn the_order_of_tables_in_the_file_is_their_number_whoever_is_the_parent() {
+    let plan = right("table child : base { }\ntable base { sched:sched_switch { record() } }");
+    assert_eq!(plan.tables, ["child", "base"]);
+    assert_eq!(handlers(&plan, "sched:sched_switch").len(), 2);
+}
+
+#[test]
+fn equal_handlers_are_one() {
+    let text =
+        "table a { sched:sched_switch { record(pid) } }\ntable b { sched:sched_switch { record(pid) } }";
+    let hook = right(text);
+    let hook = hook_of(&hook, "sched:sched_switch").unwrap();
+    assert_eq!((hook.rows.len(), &hook.rows[0].tables), (1, &vec![1, 2]));
+    assert_eq!(hook.records, 1);
+}
+
+#[test]
+fn sets_are_cut_where_their_handlers_differ() {
+    let text = "table a { kprobe:vfs_* { record(pid) } }
+        table b : a { kprobe:vfs_read* { record(comm) } }";
+    let plan = right(text);
+    let open = hook_of(&plan, "kprobe:vfs_open").unwrap();
+    let names = |hook: &kestrel::plan::Hook| -> Vec<String> {
+        hook.instances.iter().map(|i| i.name.clone()).collect()
+    };
+    assert_eq!(names(open), ["kprobe:vfs_open", "kprobe:vfs_write"]);
+    let read = hook_of(&plan, "kprobe:vfs_read").unwrap();
+    assert_eq!(names(read), ["kprobe:vfs_read", "kprobe:vfs_readv"]);
+    assert!(is_functions(open) && is_functions(read));
+    assert_eq!(plan.hooks.len(), 2);
+    assert_eq!(
+        handlers(&plan, "kprobe:vfs_read"),
+        [row(1, "{ record(pid) }"), row(2, "{ record(comm) }")]
+    );
+    assert_eq!(read.records, 2);
+}
+
+#[test]
+fn numbers_of_records_do_not_overlap() {
+    let text = "table a { kprobe:vfs_* { record(pid) }  sched:* { record(); record(pid) } }
+        table b : a { kprobe:vfs_read* { record(comm); record(tid) } }";
+    let plan = right(text);
+    let mut seen = std::collections::HashSet::new();
+    for hook in &plan.hooks {
+        for class in hook.classes(&hook.ways[0]) {
+            assert!(seen.insert(class.id), "{class:?}");
+        }
+    }
+    assert_eq!(seen.len(), 2 + 2 * 3 + 3 * 2);
+    assert!(
+        seen.iter()
+            .all(|id| u32::from(id.0) < plan.buffers[0].geometry.events)
+    );
+}
+
+#[test]
+fn every_hook_compiles_with_every_row() {
+    let text = "buffer x { size = 64K }\nbuffer y { size = 64K }\nparam limit = 5
+        table a { kprobe:vfs_* { record(pid) }  sched:* { record(to = \"y\") }  lock:* /pid > limit/ { record() } }
+        table b : a { kprobe:vfs_read* { use_table(\"a\") }  kmem:kfree { freeze(\"y\") } lock:* { } }";
+    let tree = tempfile::tempdir().unwrap();
+    let catalog = build(tree.path(), &[]);
+    let file = TableFile::parse(text, "test.kst").unwrap();
+    for stays in [false, true] {
+        let options = Options {
+            stays,
+            ..Options::default()
+        };
+        let plan = resolve(&file, &catalog, &options).unwrap();
+        assert_eq!(plan.slots, stays);
+        for hook in &plan.hooks {
+            for way in &hook.ways {
+                let program = hook.compile(way, &plan).unwrap();
+                assert!(!program.code.insns.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn patterns_leave_out_what_cannot_be_and_names_insist() {
+    let text = "table a { kmem:*, sched:* { record(args.bytes) } }";
+    let plan = right(text);
+    assert_eq!(plan.hooks.len(), 2, "only those of kmem have that field");
+    assert!(plan.hooks.iter().all(|h| h.optional));
+    assert_eq!(plan.warnings.len(), 1, "{:?}", plan.warnings);
+    let (_, warning) = &plan.warnings[0];
+    assert!(warning.message.contains("left out"), "{warning:?}");
+    assert!(
+        warning.hints.iter().any(|h| h.contains("3 events")),
+        "{warning:?}"
+    );
+    let said = wrong("table a { kmem:* { record(args.bytes) }  sched:sched_switch { record(args.bytes) } }");
+    assert!(
+        said.contains("test.kst:1:75: error: sched:sched_switch has no field \"bytes\""),
+        "{said}"
+    );
+}
+
+#[test]
+fn one_table_keeps_an_event_that_another_cannot_have() {
+    let plan = right("table a { sched:* { record() } }\ntable b { sched:* { record(args.bytes) } }");
+    assert_eq!(handlers(&plan, "sched:sched_switch"), [row(1, "{ record() }")]);
+}
+
+#[test]
+fn names_must_be_there_and_patterns_may_match_nothing() {
+    let said = wrong("table a { sched:sched_swich { record() } }");
+    assert!(
+        said.starts_with("test.kst:1:11: error: this kernel has no tracepoint"),
+        "{said}"
+    );
+    assert!(
+        said.contains("did you mean tracepoint:sched:sched_switch"),
+        "{said}"
+    );
+    let plan = right("table a { nobody:* { record() }  sched:sched_switch { record() } }");
+    assert_eq!(plan.hooks.len(), 1);
+    assert!(
+        plan.warnings[0].1.message.contains("nobody:*"),
+        "{:?}",
+        plan.warnings
+    );
+    // Masking what is not there is no mistake.
+    right("table a { sched:sched_switch { record() }  sched:sched_bogus { } }");
+    let said = wrong("table a { kprob:vfs_read { record() } }");
+    assert!(said.contains("no tracepoint `kprob:vfs_read`"), "{said}");
+}
+
+#[test]
+fn classes_are_patterns() {
+    let plan = right("table a { class:memory, class:process { record() }  class:lock { } }");
+    assert_eq!(plan.hooks.len(), 5);
+    let shown = describe(&plan, 1);
+    let class = |event: &str| shown.iter().find(|s| s.event == event).unwrap().class;
+    assert_eq!(class("kmem:kfree"), Some("memory"));
+    assert_eq!(class("sched:sched_switch"), Some("process"));
+    let said = wrong("table a { class:memry { record() } }");
+    assert!(said.contains("class:memory"), "{said}");
+}
+
+#[test]
+fn two_hundred_tables_of_fifteen_hundred_events() {
+    let more: Vec<String> = (0..1500).map(|n| format!("group{}:event_{n}", n % 30)).collect();
+    let tree = tempfile::tempdir().unwrap();
+    let catalog = build(tree.path(), &more);
+    let mut text = "table base { *:* { record() } }\n".to_owned();
+    for n in 0..200 {
+        text += &format!(
+            "table t{n} : base {{ group{}:* {{ }}  group{}:* {{ record(pid) }} }}\n",
+            n % 30,
+            (n + 7) % 30
+        );
+    }
+    let file = TableFile::parse(&text, "test.kst").unwrap();
+    let plan = resolve(&file, &catalog, &Options::default()).unwrap();
+    assert_eq!(plan.tables.len(), 201);
+    assert_eq!(plan.hooks.len(), 1507);
+    let of = |event: &str| handlers(&plan, event);
+    assert_eq!(of("sched:sched_switch").len(), 201);
+    let masked = (0..200).filter(|n| n % 30 == 3).count();
+    assert_eq!(of("group3:event_3").len(), 201 - masked);
+    let hook = hook_of(&plan, "group3:event_3").unwrap();
+    assert!(hook.compile(&hook.ways[0], &plan).is_ok());
+}
+
+#[test]
+fn starting_with_another_table_makes_it_number_one() {
+    let mut file = TableFile::parse(
+        "table a { }\ntable b { sched:sched_switch { record() } }",
+        "test.kst",
+    )
+    .unwrap();
+    file.start_with("b").unwrap();
+    let tree = tempfile::tempdir().unwrap();
+    let plan = resolve(&file, &build(tree.path(), &[]), &Options::default()).unwrap();
+    assert_eq!(plan.tables, ["b", "a"]);
+    assert_eq!(handlers(&plan, "sched:sched_switch"), [row(1, "{ record() }")]);
+    let error = file.start_with("c").unwrap_err().to_string();
+    assert_eq!(error, "test.kst has no table `c`; it has b, a");
+}

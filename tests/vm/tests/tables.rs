@@ -1,0 +1,173 @@
+//! Table files on real kernels: those that come with Kestrel are right, tables mean what they say, and what they record is there.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use vm_tests::{kestrel, recording::record_command, shell};
+
+/// Names of the table files that come with Kestrel.
+fn shipped() -> Vec<String> {
+    let list = kestrel(&["table", "list", "--shipped", "--format", "json"]).success();
+    let names = list.lines().map(|line| {
+        let line = line.split("\"name\":\"").nth(1).unwrap();
+        line.split('"').next().unwrap().to_owned()
+    });
+    names.collect()
+}
+
+#[test]
+fn every_shipped_table_file_is_right_here() {
+    let names = shipped();
+    assert!(names.len() >= 7, "{names:?}");
+    for name in names {
+        let run = kestrel(&["table", "check", &name]);
+        assert_eq!(run.code, Some(0), "{name}: {}", run.err);
+        assert!(run.out.contains("right on this kernel"), "{}", run.out);
+        println!("{}{}", run.out, run.err);
+        let shown = kestrel(&["table", "show", &name]).success();
+        assert!(shown.lines().count() > 10, "{name}: {shown}");
+    }
+}
+
+#[test]
+fn classes_count_what_this_kernel_has() {
+    let all = kestrel(&["list", "--classes"]).success();
+    for class in [
+        "process",
+        "memory",
+        "hardware",
+        "syscall",
+        "io",
+        "network",
+        "timer",
+        "ipc",
+        "exception",
+    ] {
+        let line = all
+            .lines()
+            .find(|l| l.starts_with(&format!("class:{class} ")))
+            .unwrap();
+        let events: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert!(events > 0, "{line}");
+        let names = kestrel(&["list", "--classes", "-v", class]).success();
+        assert_eq!(names.lines().count(), events + 1, "{class}");
+    }
+    let verbose = kestrel(&["list", "--classes", "-v", "process"]).success();
+    assert!(verbose.contains("    sched:sched_switch\n"), "{verbose}");
+}
+
+/// Writes a table file and gives its path.
+fn write(name: &str, text: &str) -> String {
+    let path = format!("/tmp/{name}.kst");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+const TABLES: &str = "
+table first {
+  syscalls:sys_enter_*                               { record() }
+  syscalls:sys_enter_getppid                         { record(number = 1) }
+  syscalls:sys_enter_getuid                          { }
+  kprobe:vfs_open                                    { record() }
+}
+table second : first {
+  syscalls:sys_enter_getppid /comm == \"calls\"/     { record(number = 2) }
+  syscalls:sys_enter_[a-f]*                          { }
+}
+";
+
+#[test]
+fn a_table_says_what_an_event_means() {
+    let path = write("masks", TABLES);
+    let (records, counts) = record_command(&["--table", &path], &["calls", "getppid", "500"]);
+    let own: Vec<_> = records
+        .iter()
+        .filter(|r| r.event == "syscalls:sys_enter_getppid")
+        .collect();
+    assert!(counts.explain(own.len(), 500), "{}: {counts:?}", own.len());
+    assert!(own.iter().all(|r| r.number("number") == 1));
+    assert!(records.iter().any(|r| r.event == "kprobe:vfs_open"));
+    assert!(records.iter().any(|r| r.event == "syscalls:sys_enter_exit_group"));
+    assert!(!records.iter().any(|r| r.event == "syscalls:sys_enter_getuid"));
+    // The second table masks some of the set and gives one call another handler.
+    let options = ["--table", &path, "--table-name", "second"];
+    let (records, counts) = record_command(&options, &["calls", "getppid", "500"]);
+    let own: Vec<_> = records
+        .iter()
+        .filter(|r| r.event == "syscalls:sys_enter_getppid")
+        .collect();
+    assert!(counts.explain(own.len(), 500), "{}: {counts:?}", own.len());
+    assert!(own.iter().all(|r| r.number("number") == 2));
+    assert!(!records.iter().any(|r| r.event == "syscalls:sys_enter_exit_group"));
+    assert!(
+        records
+            .iter()
+            .any(|r| r.event.starts_with("syscalls:sys_enter_m")),
+        "mmap, mprotect"
+    );
+}
+
+#[test]
+fn show_prints_event_handler_and_class() {
+    let path = write("shown", TABLES);
+    let first = kestrel(&["table", "show", &path, "--table", "first"]).success();
+    let line = |text: &str, event: &str| -> String {
+        let found = text.lines().find(|l| l.split_whitespace().next() == Some(event));
+        found.unwrap_or_else(|| panic!("no {event} in {text}")).to_owned()
+    };
+    assert!(
+        line(&first, "syscalls:sys_enter_getppid").ends_with("syscall    { record(number = 1) }"),
+        "{first}"
+    );
+    assert!(line(&first, "kprobe:vfs_open").ends_with("-          { record() }"));
+    assert!(
+        !first.contains("sys_enter_getuid "),
+        "masked everywhere: not there"
+    );
+    let second = kestrel(&["table", "show", &path, "--table", "second"]).success();
+    assert!(line(&second, "syscalls:sys_enter_close").ends_with("masked"));
+}
+
+#[test]
+fn a_whole_class_is_recorded() {
+    let path = write(
+        "class",
+        "table all { class:process, class:syscall, class:memory { record() } }",
+    );
+    let (records, _) = record_command(&["--table", &path], &["sh", "-c", "calls getppid 10; true"]);
+    for event in [
+        "sched:sched_process_exec",
+        "sched:sched_process_exit",
+        "syscalls:sys_enter_getppid",
+    ] {
+        assert!(records.iter().any(|r| r.event == event), "no {event}");
+    }
+    assert!(records.iter().any(|r| r.event.starts_with("kmem:")));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let path = write(
+        "wrong",
+        "table a { sched:sched_switch { record(args.bogus) }\n  sched:nothing { record() } }",
+    );
+    let run = kestrel(&["table", "check", &path]);
+    assert_eq!(run.code, Some(2), "{}", run.out);
+    assert!(
+        run.err.contains(&format!(
+            "{path}:1:44: error: sched:sched_switch has no field \"bogus\""
+        )),
+        "{}",
+        run.err
+    );
+    assert!(
+        run.err
+            .contains(&format!("{path}:2:3: error: this kernel has no tracepoint")),
+        "{}",
+        run.err
+    );
+    let run = kestrel(&["record", "--table", &path, "-a", "--duration", "1"]);
+    assert_eq!(run.code, Some(2));
+    assert!(
+        shell("test ! -e kestrel.trace").code == Some(0),
+        "nothing was begun"
+    );
+}
