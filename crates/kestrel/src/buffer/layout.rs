@@ -57,13 +57,16 @@ pub struct Geometry {
     pub events: u32,
 }
 
+/// The smallest ring of one CPU: what is smaller is rounded up.
+pub const MIN_BYTES: u64 = 4 * PAGE as u64;
+
 /// The largest ring of one CPU: an array map's value and its slack stay below the verifier's 512 MiB limit of variable offsets.
 pub const MAX_BYTES: u64 = 256 << 20;
 
 impl Geometry {
     /// A geometry with at least `bytes` per CPU: rounded up to a power of two of pages, at least four.
     pub fn new(mode: Mode, bytes: u64, events: u32) -> Self {
-        let bytes = bytes.clamp(4 * u64::from(PAGE), MAX_BYTES);
+        let bytes = bytes.clamp(MIN_BYTES, MAX_BYTES);
         let pages = bytes.div_ceil(u64::from(PAGE)).next_power_of_two() as u32;
         Self { mode, pages, events }
     }

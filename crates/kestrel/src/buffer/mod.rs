@@ -110,3 +110,28 @@ impl Buffer {
         &mut self.ring
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_said_before_it_is_made() {
+        let root = tempfile::tempdir().unwrap();
+        let host = Host::new(root.path());
+        let shape = |bytes| [Geometry::new(layout::Mode::Overwrite, bytes, 8)];
+        assert!(
+            check_memory(shape(layout::MAX_BYTES), &[0, 1], &host).is_ok(),
+            "nobody knows"
+        );
+        std::fs::create_dir(root.path().join("proc")).unwrap();
+        let meminfo = "MemTotal: 999999999 kB\nMemAvailableX: 1 kB\nMemAvailable:  409600 kB\n";
+        std::fs::write(root.path().join("proc/meminfo"), meminfo).unwrap();
+        assert!(check_memory(shape(64 << 20), &[0, 1, 2, 3], &host).is_ok());
+        let error = check_memory(shape(layout::MAX_BYTES), &[0, 1], &host).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "buffers that take 513 MiB on 2 CPUs: 400 MiB of memory are available"
+        );
+    }
+}

@@ -184,6 +184,9 @@ impl<'a> Loading<'a> {
             via,
         )?;
         self.loaded.warnings.append(&mut plan.warnings);
+        self.session.maps.add(&plan.globals.maps)?;
+        self.session.pin_maps(self.next.maps.len(), &self.pinned.directory)?;
+        self.next.maps.clone_from(&plan.globals.maps);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
             self.next.parameters.push(parameter(known));
         }
@@ -236,6 +239,8 @@ impl<'a> Loading<'a> {
             buffers: self.next.buffers.iter().map(|b| b.name.clone()).collect(),
             parameters: self.next.parameters.iter().map(|p| p.parameter()).collect(),
             messages: true,
+            maps: self.next.maps.clone(),
+            ..Globals::default()
         };
         Ok(Existing {
             tables,
@@ -256,7 +261,13 @@ impl<'a> Loading<'a> {
         slot: u32,
         catalog: &Catalog,
     ) -> Result<()> {
-        self.renumber(&mut plan.hooks[index])?;
+        let there = &self.next.hooks[into.hook];
+        // Without records a number is only what counts are kept under: that of the hook itself will do.
+        let own = there.programs.first().filter(|own| own.records == 1 || there.events.len() == 1);
+        match own.map(|own| own.first) {
+            Some(first) if plan.hooks[index].records == 0 => plan.hooks[index].first = first,
+            _ => self.renumber(&mut plan.hooks[index])?,
+        }
         let hook = &plan.hooks[index];
         let there = &self.next.hooks[into.hook];
         let program = self.compile(plan, hook, there, catalog)?;
@@ -345,7 +356,11 @@ impl<'a> Loading<'a> {
                 .zip(wanted)
                 .all(|(id, class)| by_id.get(&id).is_some_and(|known| same(known, class)))
         };
-        let Some(one) = wanted.first() else { return Ok(1) };
+        let Some(one) = wanted.first() else {
+            let first = self.next.next_record;
+            self.next.next_record += hook.instances.len() as u32;
+            return u16::try_from(first).map_err(|_| full(&[event_of(hook)], "its 65,535 numbers are used up"));
+        };
         let starts = self.session.classes.iter().filter(|known| same(known, one));
         let mut starts = starts.map(|known| known.id.0).filter(|first| fits(*first));
         // An agent knows by the number what it is asked for.

@@ -175,6 +175,18 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
 }
 
 impl Session {
+    /// Pins the maps of its handlers from number `first` on, and their state map with the first.
+    pub(super) fn pin_maps(&self, first: usize, to: &Directory) -> Result<()> {
+        let maps = self.maps.all();
+        if let Some(state) = self.maps.state().filter(|_| first == 0 && !maps.is_empty()) {
+            to.pin(state.as_fd(), pins::MAPS)?;
+        }
+        for (ty, map) in maps.iter().skip(first) {
+            to.pin(map.as_fd(), &pins::map(ty.number))?;
+        }
+        Ok(())
+    }
+
     /// Pins all of it.
     fn pin(&self, state: &State, to: &Directory) -> Result<()> {
         to.pin(self.control.map().as_fd(), pins::CONTROL)?;
@@ -186,6 +198,7 @@ impl Session {
         if let Some(map) = &self.targets {
             to.pin(map.as_fd(), pins::TARGETS)?;
         }
+        self.pin_maps(0, to)?;
         for buffer in &self.buffers {
             to.pin(buffer.map().as_fd(), &pins::buffer(buffer.name()))?;
         }

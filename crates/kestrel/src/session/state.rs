@@ -11,6 +11,8 @@ use kestrel_compiler::check::tree::{Show, Type};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_trace::layout::Base;
 use kestrel_compiler::check::tree::{CheckedProbe, Message, Record};
+use kestrel_trace::aggregate::MapType;
+use kestrel_trace::layout::Names;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -18,7 +20,7 @@ use std::collections::HashMap;
 pub const VERSION: u32 = 1;
 
 /// A session, as its pins hold it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// [`VERSION`].
     pub version: u32,
@@ -52,6 +54,9 @@ pub struct State {
     pub buffers: Vec<BufferState>,
     /// Its parameters by place.
     pub parameters: Vec<ParameterState>,
+    /// Maps of its handlers, by number.
+    #[serde(default)]
+    pub maps: Vec<MapType>,
     /// Pinned links of programs that follow threads and their names.
     pub followers: u32,
 }
@@ -373,6 +378,20 @@ impl State {
         self.tables.iter().find(|table| table.word() == word)
     }
 
+    /// Names of events by the numbers under which handlers count them: that of an event's first record in each program.
+    pub fn numbers(&self) -> Names {
+        let mut all = Vec::new();
+        for hook in &self.hooks {
+            for program in &hook.programs {
+                let numbers = (i64::from(program.first)..).step_by(usize::from(program.records.max(1)));
+                all.extend(numbers.zip(hook.events.iter().map(|event| event.name.clone())));
+            }
+        }
+        all.sort();
+        all.dedup();
+        all.into_iter().collect()
+    }
+
     /// What each record that is for an agent asks of it, by the record's number.
     pub fn messages(&self) -> HashMap<u16, Message> {
         let mut all = HashMap::new();
@@ -500,6 +519,7 @@ impl State {
             next_record: plan.hooks.iter().map(numbers).max().unwrap_or(1).max(1),
             buffers: plan.buffers.iter().map(buffer).collect(),
             parameters: plan.globals.parameters.iter().map(parameter).collect(),
+            maps: plan.globals.maps.clone(),
             ..Self::default()
         }
     }

@@ -3,6 +3,7 @@
 use super::Session;
 use super::control::{Control, Table};
 use super::lock::Lock;
+use super::maps::Maps;
 use super::metadata;
 use super::pins::{self, Directory};
 use super::state::{State, TableState};
@@ -12,6 +13,7 @@ use crate::error::{Error, Result};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::Map;
 use kestrel_kernel::procfs::possible_cpus;
+use kestrel_trace::aggregate::MapType;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{TraceInfo, Uuid};
 use std::ops::Deref;
@@ -108,6 +110,17 @@ impl PinnedSession {
         Ok(Inbox::new(buffer, events, self.state.messages()))
     }
 
+    /// The maps of its handlers.
+    ///
+    /// # Errors
+    /// The kernel's, or when one is missing.
+    pub fn maps(&self) -> Result<Maps> {
+        let types = &self.state.maps;
+        let state = (!types.is_empty()).then(|| self.directory.map(pins::MAPS)).transpose()?;
+        let open = |ty: &MapType| Ok((ty.clone(), self.directory.map(&pins::map(ty.number))?));
+        Maps::open(state, types.iter().map(open).collect::<Result<_>>()?)
+    }
+
     /// One of its pinned maps.
     ///
     /// # Errors
@@ -127,6 +140,8 @@ impl PinnedSession {
             buffers: self.buffers()?,
             targets: self.directory.map(pins::TARGETS).ok(),
             names: self.directory.map(pins::NAMES)?,
+            maps: self.maps()?,
+            numbers: self.state.numbers(),
             metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),
