@@ -114,9 +114,19 @@ impl From<kestrel::Error> for Failure {
                     failure
                 }
             }
-            kestrel::Error::WrongShape { .. } | kestrel::Error::NotYet { .. } => {
+            kestrel::Error::WrongShape { .. } | kestrel::Error::NotYet { .. } | kestrel::Error::Name { .. } => {
                 Self::new(Exit::Usage, message)
             }
+            kestrel::Error::WhichSession { .. } => {
+                Self::new(Exit::Usage, message).hint("`--session NAME` says which")
+            }
+            kestrel::Error::NoSession { names, .. } if names.is_empty() => {
+                Self::new(Exit::Failed, message).hint("`kestrel start FILE` begins one")
+            }
+            kestrel::Error::SessionExists { .. } => Self::new(Exit::Failed, message)
+                .hint("`kestrel stop NAME` ends it; `kestrel start OTHER FILE` begins another one beside it"),
+            kestrel::Error::State { .. } => Self::new(Exit::Failed, message)
+                .hint("`kestrel stop NAME` ends the session whatever it holds"),
             kestrel::Error::Unsupported { .. } | kestrel::Error::Types(_) => {
                 Self::new(Exit::Feature, message).hint("`kestrel doctor` shows what this kernel can do")
             }

@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("kestrel-cli", &["kestrel", "kestrel-trace"]),
     ("testkit", &["kestrel-bpf", "kestrel-trace", "kestrel-compiler"]),
-    ("vm-tests", &["kestrel-kernel"]),
+    ("vm-tests", &["kestrel-kernel", "kestrel"]),
     ("xtask", &["vm-tests"]),
 ];
 

@@ -276,7 +276,16 @@ impl<'a> Loading<'a> {
         slot: u32,
         catalog: &Catalog,
     ) -> Result<()> {
-        self.renumber(&mut plan.hooks[index])?;
+        let there = &self.next.hooks[into.hook];
+        // Without records a number is only what counts are kept under: that of the hook itself will do.
+        let own = there
+            .programs
+            .first()
+            .filter(|own| own.records == 1 || there.events.len() == 1);
+        match own.map(|own| own.first) {
+            Some(first) if plan.hooks[index].records == 0 => plan.hooks[index].first = first,
+            _ => self.renumber(&mut plan.hooks[index])?,
+        }
         let hook = &plan.hooks[index];
         let there = &self.next.hooks[into.hook];
         let program = self.compile(plan, hook, there, catalog)?;
@@ -339,6 +348,12 @@ impl<'a> Loading<'a> {
         Ok(())
     }
 
+    /// Whether the records from this number on ask the same of an agent.
+    fn asks(&self, first: u16, messages: &[MessageState]) -> bool {
+        let mut programs = self.next.hooks.iter().flat_map(|hook| &hook.programs);
+        programs.any(|known| known.first == first && known.messages == messages)
+    }
+
     /// Gives a hook its numbers; ways in which its records would have other shapes are left out.
     fn renumber(&mut self, hook: &mut Hook) -> Result<()> {
         let wanted = hook.ways.first().map_or_else(Vec::new, |way| hook.classes(way));
@@ -359,9 +374,16 @@ impl<'a> Loading<'a> {
                 .zip(wanted)
                 .all(|(id, class)| by_id.get(&id).is_some_and(|known| same(known, class)))
         };
-        let Some(one) = wanted.first() else { return Ok(1) };
+        let Some(one) = wanted.first() else {
+            let first = self.next.next_record;
+            self.next.next_record += hook.instances.len() as u32;
+            return u16::try_from(first).map_err(|_| full(&[event_of(hook)], "its 65,535 numbers are used up"));
+        };
         let starts = self.session.classes.iter().filter(|known| same(known, one));
-        if let Some(known) = starts.map(|known| known.id.0).find(|first| fits(*first)) {
+        let mut starts = starts.map(|known| known.id.0).filter(|first| fits(*first));
+        // An agent knows by the number what it is asked for.
+        let messages = messages(hook);
+        if let Some(known) = starts.find(|first| messages.is_empty() || self.asks(*first, &messages)) {
             return Ok(known);
         }
         let first = self.next.next_record;
@@ -382,6 +404,13 @@ impl<'a> Loading<'a> {
         self.next.next_record += wanted.len() as u32;
         Ok(first as u16)
     }
+}
+
+/// What a hook's records ask of an agent.
+fn messages(hook: &Hook) -> Vec<MessageState> {
+    hook.ways
+        .first()
+        .map_or_else(Vec::new, |way| MessageState::of(&way.handlers))
 }
 
 fn names_in(state: &State) -> Vec<String> {
@@ -408,10 +437,7 @@ fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
         first: hook.first,
         records: hook.records.max(1),
         rows: hook.rows.iter().zip(&into.sets).map(row).collect(),
-        messages: hook
-            .ways
-            .first()
-            .map_or_else(Vec::new, |way| MessageState::of(&way.handlers)),
+        messages: messages(hook),
     }
 }
 

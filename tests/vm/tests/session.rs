@@ -1,0 +1,489 @@
+//! Sessions that stay: what is left of them, what switching and loading tables loses (nothing), who can see them.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use kestrel::catalog::{Catalog, Via};
+use kestrel::kernel::Host;
+use kestrel::kernel::bpf::{link_ids, map_ids, program_ids};
+use kestrel::session::start::Origin;
+use kestrel::session::store::Store;
+use kestrel::table::{Options, TableFile, resolve};
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use vm_tests::{kestrel, run, shell};
+
+const TWO: &str = r#"
+buffer one { size = 256k }
+buffer two { size = 256k }
+buffer three { size = 256k }
+table a { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid, to("one")) } }
+table b { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid, to("two")) } sched:sched_wakeup { record(to("two")) } }
+"#;
+
+/// What the kernel holds: programs, maps, links.
+fn held() -> [BTreeSet<u32>; 3] {
+    let set = |ids: Vec<u32>| ids.into_iter().collect();
+    [
+        set(program_ids().unwrap()),
+        set(map_ids().unwrap()),
+        set(link_ids().unwrap()),
+    ]
+}
+
+/// Waits until the kernel holds nothing that it did not hold before: it detaches in its own time.
+fn wait_until_gone(before: &[BTreeSet<u32>; 3]) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let now = held();
+        let left: Vec<Vec<u32>> = now
+            .iter()
+            .zip(before)
+            .map(|(now, before)| now.difference(before).copied().collect())
+            .collect();
+        if left.iter().all(Vec::is_empty) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "programs, maps, links left: {left:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn nothing_in_the_file_systems() {
+    assert!(!Path::new("/sys/fs/bpf/kestrel").exists(), "pins are left");
+    assert!(!Path::new("/run/kestrel").exists(), "locks are left");
+}
+
+fn write(name: &str, text: &str) -> String {
+    let path = format!("/tmp/{name}.kst");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn store() -> Store {
+    Store::open(&Host::default()).unwrap()
+}
+
+fn start(store: &Store, name: &str, text: &str, catalog: &Catalog) {
+    let file = TableFile::parse(text, name).unwrap();
+    let how = Options {
+        stays: true,
+        ..Options::default()
+    };
+    let plan = resolve(&file, catalog, &how).unwrap();
+    store.start(name, plan, catalog, None, Origin::default()).unwrap();
+}
+
+/// Records of each buffer, and what the kernel skipped.
+fn recorded(store: &Store, name: &str) -> (Vec<u64>, u64) {
+    let session = store.session(Some(name)).unwrap();
+    let status = session.status(None).unwrap();
+    let refused: u64 = status.buffers.iter().map(|b| b.sum(|ring| ring.refused)).sum();
+    assert_eq!(refused, 0, "buffers that overwrite refuse nothing");
+    let each = status
+        .buffers
+        .iter()
+        .map(|b| b.sum(|ring| ring.recorded))
+        .collect();
+    (each, session.skipped().unwrap())
+}
+
+/// Every event is in one buffer, or the kernel says that it skipped it.
+fn explained(each: &[u64], skipped: u64, happened: u64) {
+    let sum: u64 = each.iter().sum();
+    assert!(
+        sum <= happened,
+        "{each:?}: more than the {happened} that happened"
+    );
+    assert!(
+        sum + skipped >= happened,
+        "{each:?} and {skipped} skipped: fewer than the {happened} that happened"
+    );
+    if skipped == 0 {
+        assert_eq!(sum, happened, "{each:?}");
+    }
+}
+
+/// A load of system calls on every CPU.
+struct Load {
+    children: Vec<Child>,
+    calls: u64,
+}
+
+impl Load {
+    fn start(calls: u64) -> Self {
+        let cpus = std::thread::available_parallelism().unwrap().get();
+        let one = |_| {
+            Command::new("calls")
+                .args(["getppid", &calls.to_string()])
+                .spawn()
+                .unwrap()
+        };
+        Self {
+            children: (0..cpus).map(one).collect(),
+            calls,
+        }
+    }
+
+    fn runs(&mut self) -> bool {
+        self.children
+            .iter_mut()
+            .any(|child| child.try_wait().unwrap().is_none())
+    }
+
+    /// How many calls were made.
+    fn finish(mut self) -> u64 {
+        for child in &mut self.children {
+            assert!(child.wait().unwrap().success());
+        }
+        self.calls * self.children.len() as u64
+    }
+}
+
+#[test]
+fn a_session_stays_and_stop_leaves_nothing() {
+    let before = held();
+    let file = write("stays", TWO);
+    kestrel(&["start", "stays", &file]).success();
+    shell("calls getppid 1000").success();
+    let (each, skipped) = recorded(&store(), "stays");
+    explained(&each, skipped, 1000);
+    let status = kestrel(&["status", "--format", "json"]).success();
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["session"], "stays");
+    assert_eq!(status["tables"][0]["active"], true);
+    assert!(status["tables"][0]["active_since"].is_u64());
+    assert_eq!(status["events"][0]["event"], "syscalls:sys_enter_getppid");
+    assert!(status["interval"].as_f64().unwrap() >= 0.2);
+    kestrel(&["table", "use", "b"]).success();
+    shell("calls getppid 500").success();
+    let (later, skipped) = recorded(&store(), "stays");
+    assert_eq!(later[0], each[0], "table a is masked");
+    assert!(later[1] > each[1], "table b is not");
+    assert!(skipped > 0 || later[1] >= 500);
+    kestrel(&["table", "use", "nothing"])
+        .code
+        .filter(|code| *code == 2)
+        .unwrap();
+    kestrel(&["stop"]).success();
+    nothing_in_the_file_systems();
+    wait_until_gone(&before);
+    assert_eq!(kestrel(&["status"]).code, Some(1));
+    assert_eq!(kestrel(&["stop"]).code, Some(1));
+}
+
+#[test]
+fn two_sessions_are_told_apart() {
+    let before = held();
+    let file = write("twice", TWO);
+    kestrel(&["start", "left", &file]).success();
+    kestrel(&["start", "right", &file, "--table", "b"]).success();
+    let again = kestrel(&["start", "left", &file]);
+    assert_eq!(again.code, Some(1));
+    assert!(again.err.contains("runs already"), "{}", again.err);
+    let which = kestrel(&["table", "use", "b"]);
+    assert_eq!(which.code, Some(2), "{}", which.err);
+    assert!(which.err.contains("left, right"), "{}", which.err);
+    shell("calls getppid 200").success();
+    kestrel(&["table", "use", "b", "--session", "left"]).success();
+    shell("calls getppid 300").success();
+    let (left, skipped) = recorded(&store(), "left");
+    assert!(skipped > 0 || left[0] == 200 && left[1] >= 300, "{left:?}");
+    let (right, skipped) = recorded(&store(), "right");
+    assert!(skipped > 0 || right[0] == 0 && right[1] >= 500, "{right:?}");
+    kestrel(&["stop", "left"]).success();
+    shell("calls getppid 100").success();
+    let (after, skipped) = recorded(&store(), "right");
+    assert!(skipped > 0 || after[1] >= right[1] + 100);
+    kestrel(&["stop"]).success();
+    nothing_in_the_file_systems();
+    wait_until_gone(&before);
+}
+
+#[test]
+fn another_user_sees_and_changes_nothing() {
+    let file = write("private", TWO);
+    kestrel(&["start", "private", &file]).success();
+    for words in [
+        &["status"][..],
+        &["stop"],
+        &["stop", "private"],
+        &["table", "use", "b"],
+        &["table", "list"],
+        &["start", "another", &file],
+    ] {
+        let run = Command::new("kestrel")
+            .args(words)
+            .uid(65534)
+            .gid(65534)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert_ne!(run.status.code(), Some(0), "{words:?}");
+        assert!(!said.contains("table a"), "{words:?}: {said}");
+        assert!(run.stdout.is_empty(), "{words:?}");
+    }
+    let list = Command::new("ls")
+        .args(["/sys/fs/bpf/kestrel", "/run/kestrel"])
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .unwrap();
+    assert!(list.stdout.iter().all(|b| *b != b'\n') || !list.status.success());
+    assert_eq!(store().session(None).unwrap().active().unwrap().name, "a");
+    kestrel(&["stop"]).success();
+    nothing_in_the_file_systems();
+}
+
+/// 10,000 on request: `KESTREL_SWITCHES`.
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(otherwise)
+}
+
+#[test]
+fn switches_lose_and_double_nothing() {
+    let before = held();
+    let (store, catalog) = (store(), Catalog::new(Host::default()));
+    let text = TWO.replace(" sched:sched_wakeup { record(to(\"two\")) }", "");
+    start(&store, "switched", &text, &catalog);
+    let mut happened = 0;
+    let mut switches = 0;
+    let wanted = number("KESTREL_SWITCHES", 2000);
+    while switches < wanted {
+        let mut load = Load::start(200_000);
+        while load.runs() {
+            let change = store.change(None).unwrap();
+            for name in ["b", "a", "b", "a", "b"] {
+                change.use_table(name).unwrap();
+                switches += 1;
+                for _ in 0..20 {
+                    std::thread::yield_now();
+                }
+            }
+            drop(change);
+            store.change(None).unwrap().use_table("a").unwrap();
+            switches += 1;
+        }
+        happened += load.finish();
+    }
+    let (each, skipped) = recorded(&store, "switched");
+    println!("{switches} switches, {happened} events: {each:?}, {skipped} skipped");
+    explained(&each, skipped, happened);
+    assert!(each[0] > 0 && each[1] > 0, "both had their share: {each:?}");
+    store.stop(None).unwrap();
+    wait_until_gone(&before);
+}
+
+const THIRD: &str = r#"
+table c { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid, tid, to("three")) } }
+"#;
+
+#[test]
+fn loading_replacing_and_unloading_lose_nothing() {
+    let before = held();
+    let (store, catalog) = (store(), Catalog::new(Host::default()));
+    let text = TWO.replace(" sched:sched_wakeup { record(to(\"two\")) }", "");
+    start(&store, "loaded", &text, &catalog);
+    let third = TableFile::parse(THIRD, "third").unwrap();
+    // The same handlers from another file: a replacement of the active table.
+    let same = TableFile::parse(&text, "same").unwrap();
+    let stop = AtomicBool::new(false);
+    let happened = AtomicU64::new(0);
+    let rounds = number("KESTREL_LOADS", 25);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                happened.fetch_add(Load::start(20_000).finish(), Ordering::Relaxed);
+            }
+        });
+        for round in 0..rounds {
+            let mut change = store.change(None).unwrap();
+            change
+                .load(&third, &["c".to_owned()], &catalog, Via::Auto)
+                .unwrap();
+            change.use_table("c").unwrap();
+            if round % 3 == 0 {
+                change
+                    .load(&third, &["c".to_owned()], &catalog, Via::Auto)
+                    .unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(3));
+            change.use_table("a").unwrap();
+            change.unload("c").unwrap();
+            if round % 5 == 0 {
+                change
+                    .load(&same, &["a".to_owned()], &catalog, Via::Auto)
+                    .unwrap();
+            }
+            assert_eq!(change.active().unwrap().name, "a");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let happened = happened.into_inner();
+    let (each, skipped) = recorded(&store, "loaded");
+    println!("{rounds} rounds, {happened} events: {each:?}, {skipped} skipped");
+    explained(&each, skipped, happened);
+    assert!(each[0] > 0 && each[2] > 0, "both had their share: {each:?}");
+    let session = store.session(None).unwrap();
+    assert!(session.state().retiring.is_empty());
+    assert_eq!(session.state().hooks.len(), 1);
+    assert!(
+        session.state().next_record < 20,
+        "numbers are used again: {}",
+        session.state().next_record
+    );
+    drop(session);
+    store.stop(None).unwrap();
+    wait_until_gone(&before);
+}
+
+#[test]
+fn a_table_in_use_is_not_unloaded() {
+    let text = r#"
+        table normal { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid); use_table("detail") } }
+        table detail { sched:sched_switch { record() } }
+    "#;
+    let file = write("inuse", text);
+    kestrel(&["start", &file]).success();
+    let active = kestrel(&["table", "unload", "normal"]);
+    assert_eq!(active.code, Some(1));
+    assert!(active.err.contains("active"), "{}", active.err);
+    let named = kestrel(&["table", "unload", "detail"]);
+    assert!(
+        named.err.contains("handlers of normal switch to it"),
+        "{}",
+        named.err
+    );
+    shell("calls getppid 1").success();
+    let list = kestrel(&["table", "list"]).success();
+    assert!(list.contains("* detail"), "{list}");
+    let status = kestrel(&["status"]).success();
+    assert!(status.contains("by a handler"), "{status}");
+    kestrel(&["table", "unload", "normal"]).success();
+    kestrel(&["stop"]).success();
+    nothing_in_the_file_systems();
+}
+
+/// Numbers that look random, from a seed that the test tells.
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, below: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below.max(1)
+    }
+}
+
+/// Runs a command and kills it after a while; true if it ended by itself.
+fn kill_after(words: &[&str], micros: u64) -> bool {
+    let mut child = Command::new("kestrel")
+        .args(words)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_micros(micros));
+    let done = child.try_wait().unwrap().is_some();
+    let _ = child.kill();
+    child.wait().unwrap();
+    done
+}
+
+/// How long a command takes.
+fn time(words: &[&str]) -> u64 {
+    let begun = Instant::now();
+    run("kestrel", words).success();
+    begun.elapsed().as_micros() as u64
+}
+
+#[test]
+fn killed_starts_and_stops_leave_all_or_nothing() {
+    let before = held();
+    let file = write("killed", TWO);
+    let (start, stop) = (["start", "killed", file.as_str()], ["stop", "killed"]);
+    let (starting, stopping) = (time(&start), time(&stop));
+    let mut dice = Dice(Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id()));
+    println!("start {starting} µs, stop {stopping} µs, seed {}", dice.0);
+    let store = store();
+    let (mut stayed, mut gone) = (0, 0);
+    for round in 0..number("KESTREL_KILLS", 50) {
+        kill_after(&start, dice.throw(starting * 5 / 4));
+        if store.names().unwrap().is_empty() {
+            gone += 1;
+        } else {
+            stayed += 1;
+            let base = recorded(&store, "killed").0[0];
+            shell("calls getppid 50").success();
+            let (each, skipped) = recorded(&store, "killed");
+            explained(&[each[0] - base], skipped, 50);
+            kill_after(&stop, dice.throw(stopping * 5 / 4));
+        }
+        if round % 8 == 0 {
+            let there = !store.names().unwrap().is_empty();
+            assert_eq!(
+                kestrel(&["status", "--interval", "0"]).code,
+                Some(i32::from(!there))
+            );
+        }
+        if !store.names().unwrap().is_empty() {
+            kestrel(&stop).success();
+        }
+        store.sweep().unwrap();
+        nothing_in_the_file_systems();
+    }
+    println!("{stayed} came to be, {gone} did not");
+    wait_until_gone(&before);
+}
+
+#[test]
+fn killed_switches_and_loads_leave_the_old_or_the_new() {
+    let before = held();
+    let file = write("changed", TWO);
+    let third = write(
+        "third",
+        "table c { syscalls:sys_enter_getppid /comm == \"calls\"/ { record(pid, tid, to(\"three\")) } sched:sched_switch { record() } }",
+    );
+    kestrel(&["start", "changed", &file]).success();
+    let commands: [&[&str]; 5] = [
+        &["table", "use", "b"],
+        &["table", "load", &third],
+        &["table", "load", &file, "--table", "a"],
+        &["table", "unload", "c"],
+        &["table", "use", "a"],
+    ];
+    let times: Vec<u64> = commands.iter().map(|words| time(words)).collect();
+    let mut dice = Dice(Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id()));
+    println!("{times:?} µs, seed {}", dice.0);
+    let store = store();
+    for round in 0..number("KESTREL_KILLS", 50) {
+        let which = dice.throw(commands.len() as u64) as usize;
+        kill_after(commands[which], dice.throw(times[which] * 5 / 4));
+        let session = store.session(Some("changed")).unwrap();
+        let names: Vec<&str> = session.state().tables.iter().map(|t| t.name.as_str()).collect();
+        assert!(names == ["a", "b"] || names == ["a", "b", "c"], "{names:?}");
+        let base: u64 = recorded(&store, "changed").0.iter().sum();
+        if round % 4 == 0 {
+            // What was left half done is finished by whoever comes next.
+            let change = store.change(None).unwrap();
+            assert!(change.state().retiring.is_empty());
+            change.use_table("a").unwrap();
+            drop(change);
+            shell("calls getppid 50").success();
+            let (each, skipped) = recorded(&store, "changed");
+            let sum: u64 = each.iter().sum::<u64>() - base;
+            assert!(skipped > 0 || sum >= 50, "{each:?} after {base}");
+        }
+    }
+    kestrel(&["status"]).success();
+    kestrel(&["stop"]).success();
+    nothing_in_the_file_systems();
+    wait_until_gone(&before);
+}
