@@ -133,6 +133,16 @@ fn programs(profile: Profile, packages: &[&str]) -> Result<Base> {
     Ok(Base { init, programs })
 }
 
+/// Builds the example of the library that measures what a switch costs.
+pub(crate) fn switch() -> Result<PathBuf> {
+    let built = build(
+        Profile::Release,
+        &["build", "-p", "kestrel", "--example", "switch"],
+    )?;
+    let example = built.into_iter().find(|built| built.name == "switch");
+    Ok(example.context("cargo built no example called switch")?.path)
+}
+
 /// Packages whose files of tests run in guests: those written for guests, and those that meet a kernel, which find more
 /// there than on most hosts.
 const TESTED: [&str; 2] = ["vm-tests", "kestrel-kernel"];

@@ -98,7 +98,9 @@ impl From<kestrel::Error> for Failure {
                     ..Self::new(Exit::Usage, text)
                 }
             }
-            kestrel::Error::NoSuchTable { .. } | kestrel::Error::NoSuchParameter { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::NoSuchTable { .. }
+            | kestrel::Error::NoSuchParameter { .. }
+            | kestrel::Error::Untrusted { .. } => Self::new(Exit::Usage, message),
             kestrel::Error::Io {
                 action: "read table file",
                 ..

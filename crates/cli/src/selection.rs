@@ -3,7 +3,7 @@
 use crate::exit::{Exit, Failure};
 use crate::style;
 use clap::{Args, ValueEnum};
-use kestrel::buffer::layout::Mode;
+use kestrel::buffer::layout::{MIN_BYTES, Mode};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::process::Held;
 use kestrel::plan::{Plan, Request};
@@ -98,7 +98,7 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 /// A time.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
         "" | "s" => 1.0,
@@ -220,6 +220,12 @@ pub(crate) fn plan(
             format!("cannot trace process {pid}: there is no such process"),
         )
         .hint("`pgrep NAME` gives the numbers of running processes"));
+    }
+    if selection.buffer_size.is_some_and(|size| size < MIN_BYTES) {
+        eprintln!(
+            "a ring takes at least {} per CPU: --buffer-size is rounded up",
+            style::bytes(MIN_BYTES)
+        );
     }
     if let Some(name) = &selection.table {
         return table(selection, name, target(selection, held), mode, catalog);

@@ -14,6 +14,7 @@ pub mod context;
 pub mod error;
 pub mod ir;
 pub mod lang;
+pub mod map;
 pub mod pass;
 pub mod program;
 pub mod sink;

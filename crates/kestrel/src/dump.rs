@@ -173,15 +173,22 @@ fn choose<'a>(source: &Source<'a>, names: &[String]) -> Result<Vec<(u32, &'a Buf
     Ok(chosen)
 }
 
-/// The number of a buffer.
+/// Numbers of the buffers that are frozen, thawed or reset under these names; no names: all but that of the agent's messages.
 ///
 /// # Errors
-/// When there is none of that name; it names those that are there.
-pub fn number_of(buffers: &[Buffer], name: &str) -> Result<u32> {
-    let found = (0..).zip(buffers).find(|(_, buffer)| buffer.name() == name);
-    found
-        .map(|(number, _)| number)
-        .ok_or_else(|| no_buffer(buffers, name))
+/// When there is none of a name; it names those that are there.
+pub fn numbers(buffers: &[Buffer], names: &[String]) -> Result<Vec<u32>> {
+    let all: Vec<(u32, &Buffer)> = (0..).zip(buffers).filter(|(_, b)| b.name() != MESSAGES).collect();
+    if names.is_empty() {
+        return Ok(all.iter().map(|(number, _)| *number).collect());
+    }
+    let number = |name: &String| {
+        let found = all.iter().find(|(_, buffer)| buffer.name() == name);
+        found
+            .map(|(number, _)| *number)
+            .ok_or_else(|| no_buffer(buffers, name))
+    };
+    names.iter().map(number).collect()
 }
 
 fn no_buffer(buffers: &[Buffer], wanted: &str) -> Error {

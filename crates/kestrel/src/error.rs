@@ -167,6 +167,14 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// A table file asks for commands to be run, and who wrote it cannot be known.
+    #[error("{file} may not ask for commands to be run (exec): {why}")]
+    Untrusted {
+        /// The file, or the directory that it is in.
+        file: String,
+        /// Why not.
+        why: String,
+    },
     /// Input or output outside the kernel failed.
     #[error("cannot {action} {subject}: {error}")]
     Io {

@@ -1,6 +1,7 @@
 //! Live tracing as a library: catalog, tables, handlers, buffers, plans and sessions; it never prints and parses no arguments.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod buffer;
 pub mod catalog;
 pub mod dump;

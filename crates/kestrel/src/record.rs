@@ -100,6 +100,7 @@ impl Recorder {
     /// # Errors
     /// When the disk is full or the like; what was written before stays a whole trace.
     pub fn poll(&mut self) -> Result<usize> {
+        self.session.maps_mut().sweep()?;
         let mut pages = 0;
         for (number, buffer) in (0..).zip(self.session.buffers_mut()) {
             for cpu in buffer.ring().cpus() {

@@ -4,6 +4,7 @@
 //! constant offsets and natural alignment. Fields of variable length (strings, stacks) keep an element count (`u16`) in the
 //! fixed part; their elements follow in the tail: stacks first (8-aligned), then strings without padding between them.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Bytes before the payload: event header (8) and common context, pid and tid (8).
@@ -13,7 +14,7 @@ pub const PAYLOAD: u32 = 16;
 pub const UNUSED: &str = "_unused";
 
 /// How an integer is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Base {
     /// `42`, `-1`.
     Decimal,
@@ -24,7 +25,7 @@ pub enum Base {
 }
 
 /// Whose addresses a stack holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Space {
     /// The kernel's.
     Kernel,
@@ -37,7 +38,7 @@ pub type Names = Arc<[(i64, String)]>;
 
 /// The type of a field as it lies in the record.
 #[allow(missing_docs, reason = "sizes and counts speak for themselves")]
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FieldType {
     /// An integer of 1, 2, 4 or 8 bytes.
     Integer { size: u8, signed: bool, base: Base },

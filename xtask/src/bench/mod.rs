@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 pub(crate) mod instructions;
 mod lkst;
 mod overhead;
+mod switch;
 
 /// Measure what tracing costs.
 #[derive(Debug, Args)]
@@ -21,6 +22,7 @@ enum What {
     Instructions(instructions::Options),
     Lkst(lkst::Options),
     Overhead(overhead::Options),
+    Switch(switch::Options),
 }
 
 /// Runs the measurement asked for.
@@ -29,5 +31,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         What::Instructions(options) => instructions::run(options),
         What::Lkst(options) => lkst::run(options),
         What::Overhead(options) => overhead::run(options),
+        What::Switch(options) => switch::run(options),
     }
 }

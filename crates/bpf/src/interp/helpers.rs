@@ -157,7 +157,10 @@ fn map_delete(m: &mut Machine, Arguments([map, key, ..]): Arguments) -> Result<u
 fn current_comm(m: &mut Machine, Arguments([to, size, ..]): Arguments) -> Result<u64, Reason> {
     let mut bytes = m.environment.comm.clone().into_bytes();
     bytes.truncate((size as usize).saturating_sub(1));
-    bytes.resize(size as usize, 0);
+    // Kernels before 6.2 or so copy words up to the one with the NUL and leave alone what follows.
+    bytes.push(0);
+    bytes.resize(bytes.len().next_multiple_of(8).min(size as usize), 0);
+    bytes.resize(size as usize, 0xaa);
     m.give_program(to, &bytes).map(|()| 0)
 }
 

@@ -1,5 +1,7 @@
 //! The commands: one file and one row each.
 
+mod agent;
+mod buffer;
 mod doctor;
 mod list;
 mod print;
@@ -41,8 +43,12 @@ pub(crate) enum Command {
     /// Tables of files and sessions: show, switch, load, unload
     #[command(subcommand)]
     Table(table::Command),
+    /// The buffers of a session: what they hold, copies of them, freezing, forgetting
+    Buffer(buffer::Options),
     /// Take the buffers of sessions out of an image of a machine's memory
     Recover(recover::Options),
+    /// Act on what handlers ask for: tell, and run commands
+    Agent(agent::Options),
     /// Show what works on this machine, what does not, and why
     Doctor(doctor::Options),
 }
@@ -59,7 +65,9 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Status(options) => status::run(&options),
         Command::Stop(options) => stop::run(&options),
         Command::Table(command) => table::run(&command),
+        Command::Buffer(options) => buffer::run(&options),
         Command::Recover(options) => recover::run(&options),
+        Command::Agent(options) => agent::run(&options),
         Command::Doctor(options) => doctor::run(&options),
     }
 }

@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// How lines look
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// Only what was in this buffer
+    #[arg(long, value_name = "NAME")]
+    buffer: Option<String>,
     /// Times with nine decimals
     #[arg(long)]
     ns: bool,
@@ -36,6 +39,30 @@ Losses are told on stderr. The same directory opens in babeltrace2 and Trace Com
 /// Prints.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
+    if let Some(buffer) = &options.buffer
+        && trace
+            .reader
+            .info()
+            .buffers
+            .iter()
+            .all(|known| known.name != *buffer)
+    {
+        let names: Vec<&str> = trace
+            .reader
+            .info()
+            .buffers
+            .iter()
+            .map(|b| b.name.as_str())
+            .collect();
+        return Err(Failure::new(
+            Exit::Failed,
+            format!("{} has no buffer {buffer}", options.trace.display()),
+        )
+        .hint(format!("its buffers are {}", names.join(", "))));
+    }
+    if let Some(buffer) = &options.buffer {
+        trace.reader.only(buffer);
+    }
     let total = trace.packets;
     // A bar between lines helps nobody.
     if !std::io::stdout().is_terminal()

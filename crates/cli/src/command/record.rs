@@ -12,6 +12,8 @@ use kestrel::kernel::Host;
 use kestrel::kernel::process::{Interrupt, set_niceness};
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
+use kestrel_trace::aggregate::{json, text};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
@@ -104,6 +106,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     recorder.stop()?;
     let recorded = recorder.finish(&catalog, progress::bar("counting and naming"))?;
     tell(&recorded);
+    show_maps(&recorded.session, catalog.host(), false)?;
     Ok(exit(status.filter(|_| !interrupt.requested())))
 }
 
@@ -224,9 +227,25 @@ fn tell(recorded: &Recorded) {
     if summary.lost() > 0 {
         eprintln!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
     }
-    if recorded.records() == 0 {
+    if recorded.records() == 0 && !recorded.session.classes().is_empty() {
         eprintln!("hint: none of the events came; -a records those of all processes");
     }
+}
+
+/// What the handlers' maps hold, on stdout: as text, or one JSON object per line.
+pub(super) fn show_maps(session: &Session, host: &Host, as_json: bool) -> Result<(), Failure> {
+    let snapshots = session.map_snapshots()?;
+    let symbols = kestrel::session::maps::symbols(&snapshots, host);
+    let mut stdout = std::io::stdout().lock();
+    for snapshot in snapshots.iter().filter(|s| !s.is_empty()) {
+        let shown = if as_json {
+            json(snapshot, &symbols).to_string()
+        } else {
+            text(snapshot, &symbols)
+        };
+        writeln!(stdout, "{shown}")?;
+    }
+    Ok(())
 }
 
 fn show_path(path: &Path) -> String {

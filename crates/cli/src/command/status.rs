@@ -2,13 +2,23 @@
 
 use super::{Format, table};
 use crate::exit::{Exit, Failure};
+use crate::selection::duration;
+use crate::style::{ago, bytes, thousands};
 use clap::Args;
+use kestrel::buffer::layout::Mode;
+use kestrel::buffer::status::Status as Buffer;
 use kestrel::kernel::Host;
+use kestrel::kernel::procfs::ClockPair;
+use kestrel::session::status::{ProgramStatus, Status, age};
 use kestrel::session::store::Store;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::io::Write;
+use std::time::Duration;
 
 /// Options of `status`.
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// The session, instead of all
     #[arg(value_name = "NAME", conflicts_with = "session")]
@@ -16,29 +26,209 @@ pub(crate) struct Options {
     /// The same
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
+    /// How long to look for rates and costs: seconds, or with ms, s, m; 0 not to
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "200ms")]
+    interval: Duration,
     /// How to show it
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Every program, with how it sees its events
+    #[arg(short, long)]
+    verbose: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel status                          tables, buffers, the busiest events, what they cost
+  kestrel status web --interval 2s -v     one session, program by program
+  kestrel status --format json            one object per session";
+
+/// Events and programs shown where not all are asked for.
+const BUSIEST: usize = 12;
 
 /// Shows.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let store = Store::open(&Host::default())?;
     store.sweep()?;
-    let wanted = options.name.as_deref().or(options.session.as_deref());
-    let names = match wanted {
+    let names = match options.name.as_deref().or(options.session.as_deref()) {
         Some(name) => vec![name.to_owned()],
         None => store.names()?,
     };
-    let mut out = std::io::stdout().lock();
     if names.is_empty() {
         eprintln!("no session runs");
         return Ok(Exit::Failed);
     }
+    let interval = Some(options.interval).filter(|interval| !interval.is_zero());
+    let mut out = std::io::stdout().lock();
     for name in names {
-        let session = store.session(Some(&name))?;
-        writeln!(out, "session {name}")?;
-        out.write_all(table::list::text(&session.tables()).as_bytes())?;
+        let status = store.session(Some(&name))?.status(interval)?;
+        match options.format {
+            Format::Json => writeln!(out, "{}", as_json(&status))?,
+            Format::Text => out.write_all(text(&status, options.verbose).as_bytes())?,
+        }
     }
     Ok(Exit::Done)
+}
+
+fn as_json(status: &Status) -> Value {
+    let buffer = |b: &Buffer| {
+        json!({
+            "name": b.name,
+            "overwrite": b.geometry.mode == Mode::Overwrite,
+            "bytes_per_cpu": b.geometry.data(),
+            "frozen": b.frozen,
+            "fill": b.fill(),
+            "oldest": b.oldest(),
+            "newest": b.newest(),
+            "recorded": b.sum(|ring| ring.recorded),
+            "overwritten": b.sum(|ring| ring.overwritten),
+            "refused": b.sum(|ring| ring.refused),
+        })
+    };
+    let program = |p: &ProgramStatus| {
+        json!({
+            "event": p.event,
+            "events": p.events,
+            "way": p.way,
+            "skipped": p.skipped,
+            "rate": p.rate,
+            "cost": p.cost,
+        })
+    };
+    let events = status.events.iter().map(|e| {
+        json!({ "event": e.event, "recorded": e.recorded, "refused": e.refused, "rate": e.rate })
+    });
+    json!({
+        "session": status.name,
+        "uuid": status.uuid,
+        "command": status.command,
+        "started": status.started,
+        "interval": status.interval.as_secs_f64(),
+        "tables": status.tables.iter().map(table::list::as_json).collect::<Vec<_>>(),
+        "buffers": status.buffers.iter().map(buffer).collect::<Vec<_>>(),
+        "events": events.collect::<Vec<_>>(),
+        "programs": status.programs.iter().map(program).collect::<Vec<_>>(),
+    })
+}
+
+fn text(status: &Status, verbose: bool) -> String {
+    let now = ClockPair::now().realtime;
+    let mut out = format!("session {}, started {}\n", status.name, ago(status.started, now));
+    let _ = match status.tables.iter().find(|table| table.active) {
+        None => writeln!(out, "no table is active: all events are masked"),
+        Some(active) => match active.since {
+            Some(since) => writeln!(out, "table {} active, since {}", active.name, ago(since, now)),
+            None => writeln!(out, "table {} active, switched to by a handler", active.name),
+        },
+    };
+    out += &table::list::text(&status.tables);
+    buffers(status, &mut out);
+    events(status, verbose, &mut out);
+    programs(status, verbose, &mut out);
+    out.push('\n');
+    out
+}
+
+fn buffers(status: &Status, out: &mut String) {
+    let widest = status.buffers.iter().map(|b| b.name.len()).max().unwrap_or(0).max(6);
+    let _ = writeln!(
+        out,
+        "  {:widest$}  {:>10}  {:9}  {:>5}  {:>9}  {:>9}  {:>13}  {:>13}",
+        "buffer", "per CPU", "mode", "fill", "oldest", "newest", "overwritten", "refused"
+    );
+    for b in &status.buffers {
+        let mode = match (b.frozen, b.geometry.mode) {
+            (true, _) => "frozen",
+            (_, Mode::Overwrite) => "overwrite",
+            (_, Mode::Stream) => "stream",
+        };
+        let _ = writeln!(
+            out,
+            "  {:widest$}  {:>10}  {mode:9}  {:>4.0}%  {:>9}  {:>9}  {:>13}  {:>13}",
+            b.name,
+            bytes(u64::from(b.geometry.data())),
+            b.fill() * 100.0,
+            span(b.oldest()),
+            span(b.newest()),
+            thousands(b.sum(|ring| ring.overwritten)),
+            thousands(b.sum(|ring| ring.refused)),
+        );
+    }
+}
+
+/// How long ago, short.
+fn span(time: Option<u64>) -> String {
+    let Some(time) = time else { return "-".to_owned() };
+    let seconds = age(time).as_secs_f64();
+    match seconds {
+        s if s < 120.0 => format!("-{s:.2} s"),
+        s if s < 7200.0 => format!("-{:.1} min", s / 60.0),
+        s => format!("-{:.1} h", s / 3600.0),
+    }
+}
+
+fn events(status: &Status, verbose: bool, out: &mut String) {
+    let mut events: Vec<_> = status.events.iter().collect();
+    if events.is_empty() {
+        out.push_str("  no event has been recorded\n");
+        return;
+    }
+    events.sort_by_key(|e| std::cmp::Reverse((e.rate as u64, e.recorded + e.refused)));
+    let shown = if verbose { events.len() } else { BUSIEST };
+    let widest = events.iter().take(shown).map(|e| e.event.len()).max().unwrap_or(0).max(5);
+    let _ = writeln!(
+        out,
+        "  {:widest$}  {:>15}  {:>13}  {:>12}",
+        "event", "recorded", "refused", "per second"
+    );
+    for e in events.iter().take(shown) {
+        let _ = writeln!(
+            out,
+            "  {:widest$}  {:>15}  {:>13}  {:>12}",
+            e.event,
+            thousands(e.recorded),
+            thousands(e.refused),
+            thousands(e.rate.round() as u64)
+        );
+    }
+    if events.len() > shown {
+        let _ = writeln!(out, "  and {} more: --verbose shows them", events.len() - shown);
+    }
+}
+
+fn programs(status: &Status, verbose: bool, out: &mut String) {
+    if status.programs.is_empty() {
+        return;
+    }
+    let runs: f64 = status.programs.iter().map(|p| p.rate).sum();
+    let time: f64 = status.programs.iter().map(|p| p.rate * p.cost.unwrap_or(0.0)).sum();
+    let skipped: u64 = status.programs.iter().map(|p| p.skipped).sum();
+    let cost = if runs > 0.0 { time / runs } else { 0.0 };
+    let _ = writeln!(
+        out,
+        "  {} programs, {} runs per second, {cost:.0} ns each, {:.2} % of one CPU, {} events skipped by the kernel",
+        thousands(status.programs.len() as u64),
+        thousands(runs.round() as u64),
+        time / 1e7,
+        thousands(skipped)
+    );
+    if !verbose {
+        return;
+    }
+    let mut all: Vec<_> = status.programs.iter().collect();
+    all.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+    for p in all {
+        let name = match p.events {
+            1 => p.event.clone(),
+            many => format!("{} and {} more", p.event, many - 1),
+        };
+        let cost = p.cost.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
+        let _ = writeln!(
+            out,
+            "  {:>10} /s  {cost:>8}  {:>8} skipped  {name} by {}",
+            thousands(p.rate.round() as u64),
+            thousands(p.skipped),
+            p.way
+        );
+    }
 }

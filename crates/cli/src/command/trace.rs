@@ -1,7 +1,7 @@
 //! `kestrel trace`: events as lines while they happen.
 
 use super::Format;
-use super::record::{command_line, end, ended, exit};
+use super::record::{command_line, end, ended, exit, show_maps};
 use crate::exit::{Exit, Failure};
 use crate::selection::{self, Selection};
 use clap::Args;
@@ -76,6 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             missed.count, missed.event
         );
     }
+    show_maps(live.session(), catalog.host(), options.format == Format::Json)?;
     Ok(exit(status.filter(|_| !interrupt.requested())))
 }
 

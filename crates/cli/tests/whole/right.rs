@@ -129,6 +129,31 @@ fn children_are_traced_with_their_command() {
     assert_eq!(lines.matches("filename=/bin/true").count(), 2, "{lines}");
 }
 
+/// A process gives back its memory and files behind `sched_process_exit`; its last act is to leave its processor for good.
+#[test]
+fn a_process_is_traced_to_its_last_switch() {
+    needs_tracing!();
+    let place = Place::new();
+    let events = "sched:sched_process_exit,sched:sched_switch";
+    let script = "/bin/cat /dev/null; sleep 0.2";
+    place
+        .run(&["record", "-e", events, "--", "sh", "-c", script])
+        .succeeds();
+    let lines = place.run(&["print", "--format", "json"]).succeeds().out;
+    let records: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let exit = records
+        .iter()
+        .position(|record| record["event"] == "sched:sched_process_exit" && record["fields"]["comm"] == "cat")
+        .unwrap_or_else(|| panic!("{lines}"));
+    let left = |record: &serde_json::Value| {
+        record["event"] == "sched:sched_switch" && record["pid"] == records[exit]["pid"]
+    };
+    assert!(records[exit..].iter().any(left), "{lines}");
+}
+
 #[test]
 fn a_dry_run_loads_nothing_and_reads_well() {
     needs_tracing!();

@@ -4,7 +4,9 @@
 
 mod address;
 mod control;
+mod aggregate;
 mod event;
+mod map;
 mod number;
 mod output;
 mod stack;
@@ -12,8 +14,10 @@ mod task;
 mod text;
 mod time;
 
+pub(crate) use control::to::TO;
+
 use crate::check::tree::{Expr, ExprKind, Intrinsic, StatementKind, Type};
-use crate::check::{Checked, Checker};
+use crate::check::{Checked, Checker, Gathered};
 use crate::lang::ast::{self, Arg, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 
@@ -37,6 +41,8 @@ enum Meaning {
     Value(fn(&mut Checker<'_>, &Use<'_>) -> Checked<Expr>),
     /// A statement.
     Action(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
+    /// What a map gathers: how, and the value that is added, if it takes one.
+    Aggregation(fn(&mut Checker<'_>, &Use<'_>) -> Checked<Gathered>),
 }
 
 impl std::fmt::Debug for Meaning {
@@ -44,6 +50,7 @@ impl std::fmt::Debug for Meaning {
         f.write_str(match self {
             Self::Value(_) => "Value",
             Self::Action(_) => "Action",
+            Self::Aggregation(_) => "Aggregation",
         })
     }
 }
@@ -80,30 +87,33 @@ static BUILTINS: &[&Builtin] = &[
     &control::reset::RESET,
     &control::notify::NOTIFY,
     &control::exec::EXEC,
+    &aggregate::count::COUNT,
+    &aggregate::sum::SUM,
+    &aggregate::min::MIN,
+    &aggregate::max::MAX,
+    &aggregate::avg::AVG,
+    &aggregate::stats::STATS,
+    &aggregate::hist::HIST,
+    &aggregate::lhist::LHIST,
+    &map::delete::DELETE,
+    &map::clear::CLEAR,
+    &map::zero::ZERO,
+    &map::has_key::HAS_KEY,
 ];
 
 /// Names of bpftrace that are not there yet, so that this can be said.
 const LATER: &[&str] = &[
-    "avg",
     "bswap",
     "buf",
     "cat",
     "cgroup_path",
     "cgroupid",
-    "clear",
-    "count",
-    "delete",
     "exit",
-    "has_key",
-    "hist",
     "join",
     "kaddr",
     "ksym",
     "len",
-    "lhist",
     "macaddr",
-    "max",
-    "min",
     "ntop",
     "numaid",
     "path",
@@ -114,12 +124,10 @@ const LATER: &[&str] = &[
     "signal",
     "sizeof_map",
     "skboutput",
-    "stats",
     "strcontains",
     "strerror",
     "strftime",
     "strncmp",
-    "sum",
     "system",
     "time",
     "tseries",
@@ -127,7 +135,6 @@ const LATER: &[&str] = &[
     "unwatch",
     "username",
     "usym",
-    "zero",
 ];
 
 /// All names, for help and completion.
@@ -171,6 +178,11 @@ pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr>
             let message = format!("{}() is a statement and has no value", builtin.name);
             Err(checker.error(usage.span, message))
         }
+        Some((builtin, Meaning::Aggregation(_))) => {
+            let message = format!("{}() fills a map and has no value", builtin.name);
+            let hint = format!("write it as a statement: @x = {}", builtin.usage);
+            Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
+        }
         None if is_later(usage.name) => Err(checker.not_yet(usage.name_span, &format!("{}()", usage.name))),
         None => {
             let hint = did_you_mean(usage.name, names()).or_else(|| {
@@ -187,7 +199,16 @@ pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr>
 pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<StatementKind>> {
     match find(usage.name)?.meaning {
         Meaning::Action(check) => Some(check(checker, usage)),
+        Meaning::Aggregation(check) => Some(check(checker, usage).and_then(|g| checker.gather(g, usage.span))),
         Meaning::Value(_) => None,
+    }
+}
+
+/// What a use gathers in a map, if it is an aggregation.
+pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<Gathered>> {
+    match find(usage.name)?.meaning {
+        Meaning::Aggregation(check) => Some(check(checker, usage)),
+        Meaning::Value(_) | Meaning::Action(_) => None,
     }
 }
 

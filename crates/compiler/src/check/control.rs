@@ -2,13 +2,22 @@
 
 use super::tree::{Destination, Message, StatementKind};
 use super::{Checked, Checker, Reported};
-use crate::builtin::Use;
+use crate::builtin::{TO, Use};
 use crate::lang::ast::{Arg, ExprKind, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use std::borrow::Cow;
 
 /// Most bytes of a text or a command for the agent.
 const MESSAGE: usize = 4096;
+
+/// What `notify` and `exec` differ in.
+pub(crate) struct Telling {
+    /// What its first argument is.
+    pub(crate) what: &'static str,
+    /// What to do where somebody hopes that values are put into the text.
+    pub(crate) values: &'static str,
+    pub(crate) make: fn(String) -> Message,
+}
 
 impl Checker<'_> {
     /// The table that `use_table("t")` names.
@@ -74,12 +83,7 @@ impl Checker<'_> {
     }
 
     /// `notify("text", …)`, `exec("command", …)`.
-    pub(crate) fn message(&mut self, usage: &Use<'_>, make: fn(String) -> Message) -> Checked<StatementKind> {
-        let what = if usage.name == "exec" {
-            "a command"
-        } else {
-            "a text"
-        };
+    pub(crate) fn message(&mut self, usage: &Use<'_>, telling: &Telling) -> Checked<StatementKind> {
         if !self.globals.messages {
             let message = format!(
                 "{}() needs a session that stays: nobody would listen here",
@@ -89,20 +93,20 @@ impl Checker<'_> {
             return Err(self.report(Diagnostic::error(usage.span, message).hint(hint)));
         }
         let Some((first, values)) = usage.args.unwrap_or_default().split_first() else {
-            return Err(self.wants(usage, usage.span, what));
+            return Err(self.wants(usage, usage.span, telling.what));
         };
-        let (text, span) = self.quoted(first, usage, what)?;
-        self.sendable(text, span, usage)?;
+        let (text, span) = self.quoted(first, usage, telling.what)?;
+        self.sendable(text, span, usage, telling)?;
         let record = self.message_record(values, usage.span)?;
         Ok(StatementKind::Record(super::tree::Record {
             to: Destination::Messages,
-            message: Some(make(text.to_owned())),
+            message: Some((telling.make)(text.to_owned())),
             ..record
         }))
     }
 
     /// Refuses what cannot be a message, and says so where somebody hopes that values are put into it.
-    fn sendable(&mut self, text: &str, span: Span, usage: &Use<'_>) -> Checked<()> {
+    fn sendable(&mut self, text: &str, span: Span, usage: &Use<'_>, telling: &Telling) -> Checked<()> {
         let name = usage.name;
         if text.trim().is_empty() {
             return Err(self.error(span, format!("{name}() has nothing to say here")));
@@ -113,14 +117,7 @@ impl Checker<'_> {
         }
         if has_placeholder(text) {
             let message = "this text is taken as it is: \"%\" and \"{…}\" are not replaced by values";
-            let hint = match name {
-                "exec" => {
-                    "give the values after it: exec(\"command\", pid, comm); the command finds them in its environment and as JSON on \
-                     its standard input"
-                }
-                _ => "give the values after it: notify(\"text\", pid, comm)",
-            };
-            self.report(Diagnostic::warning(span, message).hint(hint));
+            self.report(Diagnostic::warning(span, message).hint(telling.values));
         }
         Ok(())
     }
@@ -190,7 +187,7 @@ impl Checker<'_> {
 /// `to(…)` as an argument.
 fn as_destination(arg: &Arg) -> Option<Use<'_>> {
     match &arg.value.kind {
-        ExprKind::Call { name, args } if arg.name.is_none() && name.node == "to" => Some(Use {
+        ExprKind::Call { name, args } if arg.name.is_none() && name.node == TO.name => Some(Use {
             name: &name.node,
             name_span: name.span,
             args: Some(args),

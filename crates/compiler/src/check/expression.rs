@@ -20,7 +20,7 @@ impl Checker<'_> {
             Kind::Bool(value) => Ok(constant(u64::from(*value), Type::Bool, span)),
             Kind::Identifier(name) => self.word(name, span),
             Kind::Variable(name) => self.variable(name, span),
-            Kind::Map { .. } => Err(self.not_yet(span, "maps (@name)")),
+            Kind::Map { name, keys } => self.map_value(name, keys, span),
             Kind::Positional { .. } => Err(self.not_yet(span, "positional parameters ($1)")),
             Kind::Call { name, args } => self.call(name, args, span),
             Kind::Member { base, name, .. } => match self.args_member(base, name, span) {

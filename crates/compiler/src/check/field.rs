@@ -327,7 +327,11 @@ impl Expr {
                 }
             }
             ExprKind::Elements(parts) => parts.iter_mut().for_each(|part| part.set_span(span)),
+            ExprKind::MapValue(place) | ExprKind::HasKey(place) => {
+                place.keys.iter_mut().for_each(|key| key.set_span(span));
+            }
             ExprKind::Constant(_)
+            | ExprKind::EventNumber
             | ExprKind::Text(_)
             | ExprKind::ContextPointer
             | ExprKind::Intrinsic(_)

@@ -3,6 +3,9 @@
 pub use super::parameter::parameters;
 
 use super::tree::Type;
+use crate::lang::diag::Diagnostic;
+use kestrel_trace::aggregate::MapType;
+use std::collections::BTreeMap;
 
 /// What the probes of one table file or script share. Checking a probe may add to it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +18,14 @@ pub struct Globals {
     pub parameters: Vec<Parameter>,
     /// Whether an agent may be addressed (`notify`, `exec`): the program belongs to a session that stays.
     pub messages: bool,
+    /// Maps by their numbers. Those of a running session may stand here already when a table is added to it.
+    pub maps: Vec<MapType>,
+    /// Most keys of each map (`config = { max_map_keys = N }`).
+    pub max_map_keys: Option<u32>,
+    /// Maps that are read but not written so far: by their numbers, with what to say if it stays so.
+    pub unwritten: Vec<(u32, Diagnostic)>,
+    /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.
+    pub held: BTreeMap<u32, Type>,
 }
 
 /// A value that is changed while the programs run.
@@ -32,5 +43,10 @@ impl Globals {
     /// A parameter by its name.
     pub fn parameter(&self, name: &str) -> Option<&Parameter> {
         self.parameters.iter().find(|p| p.name == name)
+    }
+
+    /// A map by its name, without the at sign.
+    pub fn map(&self, name: &str) -> Option<&MapType> {
+        self.maps.iter().find(|map| map.name == name)
     }
 }

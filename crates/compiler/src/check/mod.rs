@@ -11,6 +11,7 @@
 //! | `record` | `record()`: names, types and the layout |
 //! | `control` | tables, buffers and messages that handlers name |
 //! | `parameter` | `param NAME = VALUE` |
+//! | `map` | `@x[keys]`: keys, values, and that all uses agree |
 //! | `globals` | what the probes of one text share |
 //! | `types` | the kernel's types and written types as [`tree::Type`] |
 //!
@@ -21,6 +22,7 @@ mod expression;
 mod field;
 mod fold;
 pub mod globals;
+mod map;
 mod name;
 mod operator;
 mod parameter;
@@ -31,7 +33,9 @@ pub mod tree;
 mod types;
 mod walk;
 
+pub(crate) use control::Telling;
 pub(crate) use expression::text_constant;
+pub(crate) use map::Gathered;
 pub(crate) use types::STRING;
 
 use crate::context::Context;
@@ -111,6 +115,8 @@ pub(crate) struct Checker<'a> {
     names: HashMap<kestrel_bpf::btf::TypeId, Names>,
     /// How often the statements being checked are repeated by `unroll`.
     repeats: u64,
+    /// Functions of the aggregations that name no map, in source order.
+    pub(crate) bare: Vec<(&'static str, Span)>,
 }
 
 impl<'a> Checker<'a> {
@@ -125,6 +131,7 @@ impl<'a> Checker<'a> {
             records: 0,
             names: HashMap::new(),
             repeats: 1,
+            bare: Vec::new(),
         }
     }
 

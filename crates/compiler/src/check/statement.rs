@@ -1,4 +1,4 @@
-//! Blocks: scratch variables, branches, records; loops and maps are not there yet.
+//! Blocks: scratch variables, branches, records; loops are not there yet.
 
 use super::expression::constant;
 use super::operator::widened;
@@ -196,7 +196,7 @@ impl Checker<'_> {
     ) -> Checked<StatementKind> {
         let name = match &target.kind {
             Kind::Variable(name) => name,
-            Kind::Map { .. } => return Err(self.not_yet(target.span, "maps (@name)")),
+            Kind::Map { name, keys } => return self.assign_map(name, keys, op, target, value, span),
             _ => return Err(self.not_yet(target.span, "assignment to a part of a value")),
         };
         let value = match op {

@@ -71,7 +71,7 @@ fn capacity(text: &Expr) -> u32 {
 }
 
 /// Bytes in which a text lies, a NUL among them where there is one.
-fn room(text: &Expr) -> u32 {
+pub(super) fn room(text: &Expr) -> u32 {
     match text.ty {
         Type::Text { size } => size,
         Type::String { max } => max,

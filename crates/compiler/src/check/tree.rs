@@ -7,7 +7,9 @@
 
 use crate::lang::ast::Span;
 use kestrel_bpf::btf::TypeId;
+use kestrel_trace::aggregate::MapType;
 use kestrel_trace::layout::{Base, Layout, Names, Space};
+use std::sync::Arc;
 
 /// What one event's hook does: evaluate the predicate, and where it is not zero run the body.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +41,10 @@ fn collect<'t>(statements: &'t [Statement], found: &mut Vec<&'t Record>) {
                 collect(then, found);
                 collect(otherwise, found);
             }
-            StatementKind::Set { .. } | StatementKind::Act(_) | StatementKind::Return => {}
+            StatementKind::Set { .. }
+            | StatementKind::Map(..)
+            | StatementKind::Act(_)
+            | StatementKind::Return => {}
         }
     }
 }
@@ -83,10 +88,37 @@ pub enum StatementKind {
     },
     /// Write one record.
     Record(Record),
+    /// Change a map.
+    Map(MapPlace, MapChange),
     /// Steer the session.
     Act(Action),
     /// End the hook.
     Return,
+}
+
+/// A value of a map: `@x[keys]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapPlace {
+    /// The map.
+    pub map: Arc<MapType>,
+    /// One per key of the map: a scalar, or a text ([`ExprKind::Text`], [`ExprKind::Bytes`], [`ExprKind::Comm`], [`ExprKind::ReadString`],
+    /// [`ExprKind::MapValue`]) of which as many bytes count as the map's key has.
+    pub keys: Vec<Expr>,
+}
+
+/// What is done to a map.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MapChange {
+    /// `@x[keys] = value`: a scalar, or a text as in a key.
+    Set(Expr),
+    /// `@x[keys] += value`, at once for all CPUs.
+    Add(Expr),
+    /// The value, if the map's aggregation takes one, is counted in.
+    Aggregate(Option<Expr>),
+    /// `delete(@x[keys])`.
+    Delete,
+    /// `clear(@x)`: all keys go. There are no keys to say which.
+    Clear,
 }
 
 /// One record: values for the fields of a layout.
@@ -256,6 +288,12 @@ pub enum ExprKind {
     },
     /// Not a scalar: at most `max` return addresses, innermost first.
     Stack { space: Space, max: u32 },
+    /// What a map of scalars or texts holds there: 0 or the empty text where it holds nothing. A text is not a scalar.
+    MapValue(MapPlace),
+    /// 1 where the map holds something there, else 0.
+    HasKey(MapPlace),
+    /// The number of the event itself (of its first record).
+    EventNumber,
 }
 
 /// How memory is read.

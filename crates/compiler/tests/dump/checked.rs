@@ -48,6 +48,17 @@ impl Dump<'_> {
                 format!("{pad}if {}\n{then}{otherwise}", self.expr(condition))
             }
             StatementKind::Return => format!("{pad}return\n"),
+            StatementKind::Map(place, change) => {
+                let change = match change {
+                    MapChange::Set(value) => format!("= {}", self.expr(value)),
+                    MapChange::Add(value) => format!("+= {}", self.expr(value)),
+                    MapChange::Aggregate(Some(value)) => format!("<- {}", self.expr(value)),
+                    MapChange::Aggregate(None) => "<-".to_owned(),
+                    MapChange::Delete => "delete".to_owned(),
+                    MapChange::Clear => "clear".to_owned(),
+                };
+                format!("{pad}{} : {:?} {change}\n", self.place(place), place.map.value)
+            }
             StatementKind::Act(action) => format!("{pad}{action:?}\n"),
             StatementKind::Record(record) => {
                 assert_eq!(record.layout.fields().len(), record.values.len());
@@ -72,7 +83,10 @@ impl Dump<'_> {
                     (Destination::Messages, Some(message)) => format!(" as {message:?}"),
                     other => panic!("{other:?}"),
                 };
-                format!("{pad}record{to} up to {} bytes\n{fields}", record.layout.max_size())
+                format!(
+                    "{pad}record{to} up to {} bytes\n{fields}",
+                    record.layout.max_size()
+                )
             }
         }
     }
@@ -181,12 +195,23 @@ impl Dump<'_> {
                 format!("[{}]", parts.join(" "))
             }
             ExprKind::Comm => "Comm".into(),
+            ExprKind::MapValue(place) => self.place(place),
+            ExprKind::HasKey(place) => format!("(has {})", self.place(place)),
+            ExprKind::EventNumber => "EventNumber".into(),
             ExprKind::ReadString { address, space, max } => {
                 let space = space.map_or("Either".to_owned(), |space| format!("{space:?}"));
                 format!("({space}.string {} {max})", self.expr(address))
             }
             ExprKind::Stack { space, max } => format!("({space:?}.stack {max})"),
         }
+    }
+
+    fn place(&self, place: &MapPlace) -> String {
+        let keys = place.keys.iter().zip(&place.map.keys);
+        let keys: Vec<String> = keys
+            .map(|(key, ty)| format!("{} : {ty:?}", self.expr(key)))
+            .collect();
+        format!("@{}[{}]", place.map.name, keys.join(", "))
     }
 
     fn ty(&self, ty: &Type) -> String {

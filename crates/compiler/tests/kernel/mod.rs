@@ -19,7 +19,9 @@ pub(crate) fn session() -> Globals {
     let (parameters, found) = parameters(&script.items);
     assert!(found.is_empty());
     let mut globals = Globals::default();
-    globals.tables.extend(["normal", "detail", "oom"].map(str::to_owned));
+    globals
+        .tables
+        .extend(["normal", "detail", "oom"].map(str::to_owned));
     globals.buffers.extend(["main", "target"].map(str::to_owned));
     globals.parameters.extend(parameters);
     globals.messages = true;

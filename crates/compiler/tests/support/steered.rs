@@ -143,6 +143,10 @@ impl Sink for Steered {
         Bump::default().commit(b, reservation);
     }
 
+    fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {
+        Bump::default().start_time(b)
+    }
+
     fn slack(&self) -> u32 {
         Bump::default().slack()
     }

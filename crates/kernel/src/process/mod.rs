@@ -4,8 +4,10 @@ mod files;
 mod held;
 mod signal;
 mod thread;
+mod user;
 
 pub use files::allow_open_files;
 pub use held::Held;
-pub use signal::{Interrupt, Signal, send};
+pub use user::user;
+pub use signal::{Interrupt, Signal, send, send_to_group};
 pub use thread::{pin_to_cpu, set_niceness, thread_id};

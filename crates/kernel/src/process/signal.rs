@@ -69,6 +69,28 @@ pub fn send(pid: u32, signal: Signal) -> Result<()> {
     ))
 }
 
+/// Sends a signal to a process group, by the number of its leader; gone members do not matter.
+///
+/// # Errors
+/// [`Error::System`]: `ESRCH` if nobody is left in it; [`Error::Argument`] for 0 and 1, which would mean others.
+pub fn send_to_group(leader: u32, signal: Signal) -> Result<()> {
+    let Some(target) = i32::try_from(leader).ok().filter(|pid| *pid > 1) else {
+        return Err(Error::Argument {
+            subject: format!("process group {leader}"),
+            why: "there is no such group".into(),
+        });
+    };
+    // SAFETY: a system call without memory of ours.
+    if unsafe { libc::kill(-target, signal as i32) } == 0 {
+        return Ok(());
+    }
+    Err(Error::system(
+        "send a signal to process group",
+        leader.to_string(),
+        Errno::last(),
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -60,14 +60,28 @@ pub fn bpf_stats_enabled(host: &Host) -> Result<bool> {
 /// # Errors
 /// [`Error::System`] or [`Error::Format`].
 pub fn total_memory(host: &Host) -> Result<u64> {
+    memory(host, "MemTotal")
+}
+
+/// Bytes of memory that can be had without swapping, as the kernel estimates.
+///
+/// # Errors
+/// [`Error::System`] or [`Error::Format`].
+pub fn available_memory(host: &Host) -> Result<u64> {
+    memory(host, "MemAvailable")
+}
+
+fn memory(host: &Host, key: &str) -> Result<u64> {
     let text = host.read("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kilobytes
         .map(|kilobytes| kilobytes * 1024)
         .ok_or_else(|| Error::Format {
             subject: host.path("/proc/meminfo").display().to_string(),
-            why: "the line MemTotal is missing".to_owned(),
+            why: format!("the line {key} is missing"),
         })
 }
 

@@ -7,6 +7,7 @@
 //!              8  announced u64     ns, of the newest attempt to reserve
 //!             16  discarded u64     records refused since the buffer began
 //!             24  reserved u64      ns, of the newest reservation
+//!             32  acknowledged u64  a reader that acts on records has acted on everything before it
 //!             64  consumed u64      stream mode: everything before it has been read (page-aligned)
 //!            128  per event number n:  recorded u64, refused u64  at 128 + 16 n
 //! data         a power of two of pages; the page of position p is p / 4096 modulo their number
@@ -25,6 +26,8 @@ pub mod offset {
     pub const DISCARDED: u32 = 16;
     /// `u64`, ns: time of the newest reservation, written after it.
     pub const RESERVED: u32 = 24;
+    /// `u64`: a reader that acts on each record has acted on everything before it.
+    pub const ACKNOWLEDGED: u32 = 32;
     /// `u64`: everything before it has been read.
     pub const CONSUMED: u32 = 64;
     /// First of the counters per event number.
@@ -54,13 +57,16 @@ pub struct Geometry {
     pub events: u32,
 }
 
+/// The smallest ring of one CPU: what is smaller is rounded up.
+pub const MIN_BYTES: u64 = 4 * PAGE as u64;
+
 /// The largest ring of one CPU: an array map's value and its slack stay below the verifier's 512 MiB limit of variable offsets.
 pub const MAX_BYTES: u64 = 256 << 20;
 
 impl Geometry {
     /// A geometry with at least `bytes` per CPU: rounded up to a power of two of pages, at least four.
     pub fn new(mode: Mode, bytes: u64, events: u32) -> Self {
-        let bytes = bytes.clamp(4 * u64::from(PAGE), MAX_BYTES);
+        let bytes = bytes.clamp(MIN_BYTES, MAX_BYTES);
         let pages = bytes.div_ceil(u64::from(PAGE)).next_power_of_two() as u32;
         Self { mode, pages, events }
     }

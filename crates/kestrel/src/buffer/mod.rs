@@ -5,11 +5,13 @@ pub mod layout;
 pub mod memory;
 pub mod ring;
 pub mod snapshot;
+pub mod status;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use emit::map_name;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
+use kestrel_kernel::{Host, procfs};
 use layout::Geometry;
 use ring::{Ring, RingSpec};
 use std::os::fd::AsFd;
@@ -20,6 +22,28 @@ pub struct Buffer {
     name: String,
     map: Map,
     ring: Ring<Mapping>,
+}
+
+/// Whether there is memory for buffers of these shapes on this machine.
+///
+/// # Errors
+/// [`Error::Unsupported`] with what is needed and what is there.
+pub fn check_memory(shapes: impl IntoIterator<Item = Geometry>, cpus: &[u32], host: &Host) -> Result<()> {
+    let regions = shapes.into_iter().map(|shape| u64::from(shape.region()));
+    let needed = regions.sum::<u64>() * u64::from(ring::entries(cpus));
+    let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
+    match procfs::available_memory(host) {
+        Ok(available) if needed > available => Err(Error::Unsupported {
+            what: format!(
+                "buffers that take {} MiB on {} CPUs",
+                mebibytes(needed),
+                cpus.len()
+            ),
+            why: format!("{} MiB of memory are available", mebibytes(available)),
+        }),
+        // A kernel that does not say how much there is (a miniature /proc) answers when the buffers are made.
+        _ => Ok(()),
+    }
 }
 
 impl Buffer {
@@ -84,5 +108,30 @@ impl Buffer {
     /// Its rings, to be read.
     pub fn ring_mut(&mut self) -> &mut Ring<Mapping> {
         &mut self.ring
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_said_before_it_is_made() {
+        let root = tempfile::tempdir().unwrap();
+        let host = Host::new(root.path());
+        let shape = |bytes| [Geometry::new(layout::Mode::Overwrite, bytes, 8)];
+        assert!(
+            check_memory(shape(layout::MAX_BYTES), &[0, 1], &host).is_ok(),
+            "nobody knows"
+        );
+        std::fs::create_dir(root.path().join("proc")).unwrap();
+        let meminfo = "MemTotal: 999999999 kB\nMemAvailableX: 1 kB\nMemAvailable:  409600 kB\n";
+        std::fs::write(root.path().join("proc/meminfo"), meminfo).unwrap();
+        assert!(check_memory(shape(64 << 20), &[0, 1, 2, 3], &host).is_ok());
+        let error = check_memory(shape(layout::MAX_BYTES), &[0, 1], &host).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "buffers that take 513 MiB on 2 CPUs: 400 MiB of memory are available"
+        );
     }
 }

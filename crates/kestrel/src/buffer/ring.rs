@@ -38,6 +38,19 @@ struct CpuRing {
     discarded: u64,
 }
 
+/// A page with records that wait to be acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// Where it begins.
+    pub position: u64,
+    /// Offset in it of the first record that waits; records before it have been acknowledged.
+    pub from: u32,
+    /// Whether nothing more will be written to it.
+    pub whole: bool,
+    /// All of it.
+    pub bytes: Vec<u8>,
+}
+
 /// What was left in a ring that nobody writes any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rest {
@@ -316,6 +329,56 @@ impl<M: Memory> Ring<M> {
         };
         self.cpus[cpu as usize].peeked = position;
         Ok(Some((bytes, (from - page) as u32)))
+    }
+
+    /// Copies of the pages of a stream ring's CPU with records that nobody has acknowledged, oldest first: whole ones, then the one being
+    /// written, sealed at `now`, if no writer is in the middle of a record. Frees nothing.
+    ///
+    /// # Errors
+    /// When the memory cannot be read (never, in practice).
+    pub fn pending(&self, cpu: u32, now: u64) -> Result<Vec<Pending>> {
+        let acknowledged = self.control(cpu, offset::ACKNOWLEDGED);
+        let mut all = Vec::new();
+        let mut position = self.cpus[cpu as usize].read;
+        let mut keep = |position: u64, whole: bool, bytes: Vec<u8>| {
+            let from = acknowledged.saturating_sub(position);
+            let from = from.clamp(u64::from(HEADER), PAGE64) as u32;
+            all.push(Pending {
+                position,
+                from,
+                whole,
+                bytes,
+            });
+        };
+        let end = self.position(cpu);
+        let current = (end - 1) / PAGE64 * PAGE64;
+        while position < current && self.is_whole(cpu, position) {
+            let mut bytes = vec![0; PAGE as usize];
+            self.copy(cpu, position, &mut bytes)?;
+            keep(position, true, bytes);
+            position += PAGE64;
+        }
+        if position == current
+            && end > acknowledged.max(current + u64::from(HEADER))
+            && let Some(bytes) = self.finished(cpu, end, now)?
+        {
+            keep(position, false, bytes);
+        }
+        Ok(all)
+    }
+
+    /// Says that everything before `position` has been acted on: kept in the ring itself, so that whoever reads it next knows. Pages before it
+    /// are freed.
+    pub fn acknowledge(&mut self, cpu: u32, position: u64) {
+        let control = self.base(cpu);
+        self.memory
+            .store(control + offset::ACKNOWLEDGED as usize, position);
+        let page = position / PAGE64 * PAGE64;
+        let ring = &mut self.cpus[cpu as usize];
+        if page > ring.read {
+            ring.read = page;
+            self.memory.store(control + offset::CONSUMED as usize, page);
+        }
     }
 
     /// Where in a page that [`Ring::drain`] gave the first record lies that [`Ring::peek`] has not shown.

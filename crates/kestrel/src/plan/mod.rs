@@ -162,8 +162,20 @@ pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
         buffers: vec![BUFFER.to_owned()],
         ..Globals::default()
     };
+    let mut unwritten: Vec<(u32, &str)> = Vec::new();
     for text in &request.events {
         plan_text(request, catalog, text, &mut globals, &mut hooks, &mut warnings)?;
+        let new = globals.unwritten.iter().map(|(number, _)| *number);
+        let known = |number: &u32| unwritten.iter().any(|(n, _)| n == number);
+        let new: Vec<u32> = new.filter(|number| !known(number)).collect();
+        unwritten.extend(new.into_iter().map(|number| (number, text.as_str())));
+    }
+    if let Some((number, diagnostic)) = globals.unwritten.first() {
+        let text = unwritten.iter().find(|(n, _)| n == number);
+        return Err(Error::Program {
+            source_text: text.map_or_else(String::new, |(_, text)| (*text).to_owned()),
+            diagnostics: vec![diagnostic.clone()],
+        });
     }
     let next = number(&mut hooks, 1)?;
     Ok(Plan {
@@ -307,6 +319,13 @@ impl Plan {
 }
 
 impl Hook {
+    /// The numbers of its events (each that of the event's first record), with the events' names.
+    pub fn numbers(&self) -> impl Iterator<Item = (i64, String)> {
+        let stride = i64::from(self.records.max(1));
+        let numbers = (i64::from(self.first)..).step_by(stride as usize);
+        numbers.zip(self.instances.iter().map(|i| i.name.clone()))
+    }
+
     /// The event classes that this hook writes when attached in this way.
     pub fn classes(&self, way: &PlannedWay) -> Vec<EventClass> {
         let layouts = layouts(&way.handlers);

@@ -6,7 +6,8 @@
 
 use super::pins;
 use super::start::hook_state;
-use super::state::{HookState, ProgramState, Retiring, RowState, State, TableState, parameter, uses};
+use super::state::{HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter, uses};
+use super::trust;
 use super::stay::{Change, PinnedSession};
 use super::{LeftOut, Session, event_of, metadata, rejection};
 use crate::catalog::{Attachment, Catalog, Via};
@@ -58,15 +59,14 @@ impl Change {
             self.sweep()?;
             return Err(error);
         }
+        if let Err(error) = trust::check(&next, Some(&file.name)) {
+            self.sweep()?;
+            return Err(error);
+        }
         let mut info = session.info.clone();
         info.events = session.classes.clone();
         let meta = metadata::create(&info, next.generation + 1)?;
-        for (place, value) in next
-            .parameters
-            .iter()
-            .enumerate()
-            .skip(self.state.parameters.len())
-        {
+        for (place, value) in next.parameters.iter().enumerate().skip(self.state.parameters.len()) {
             self.control.set_parameter(place, value.start);
         }
         self.session.directory.replace(meta.as_fd(), pins::META)?;
@@ -88,9 +88,7 @@ impl Change {
             why,
         };
         if self.control.active() == table.word() {
-            return Err(refused(
-                "it is active; `kestrel table use` another one first".to_owned(),
-            ));
+            return Err(refused("it is active; `kestrel table use` another one first".to_owned()));
         }
         let others = self.state.tables.iter().filter(|other| other.name != name);
         let users: Vec<&str> = others
@@ -132,9 +130,7 @@ impl<'a> Loading<'a> {
         let mut session = pinned.session()?;
         let next = pinned.state.clone();
         // What a killed command described was never recorded.
-        session
-            .classes
-            .retain(|class| u32::from(class.id.0) < next.next_record);
+        session.classes.retain(|class| u32::from(class.id.0) < next.next_record);
         Ok(Self {
             pinned,
             file,
@@ -168,17 +164,12 @@ impl<'a> Loading<'a> {
         let number = self.next.next_table;
         let one = [name.to_owned()];
         let slot = self.next.free_slot(&[]);
-        let slot =
-            slot.ok_or_else(|| full(&one, "a session has room for 64 tables that are loaded into it"))?;
-        let mut plan = plan_load(
-            &self.existing(names_in(&self.next))?,
-            self.file,
-            name,
-            number,
-            catalog,
-            via,
-        )?;
+        let slot = slot.ok_or_else(|| full(&one, "a session has room for 64 tables that are loaded into it"))?;
+        let mut plan = plan_load(&self.existing(names_in(&self.next))?, self.file, name, number, catalog, via)?;
         self.loaded.warnings.append(&mut plan.warnings);
+        self.session.maps.add(&plan.globals.maps)?;
+        self.session.pin_maps(self.next.maps.len(), &self.pinned.directory)?;
+        self.next.maps.clone_from(&plan.globals.maps);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
             self.next.parameters.push(parameter(known));
         }
@@ -231,6 +222,8 @@ impl<'a> Loading<'a> {
             buffers: self.next.buffers.iter().map(|b| b.name.clone()).collect(),
             parameters: self.next.parameters.iter().map(|p| p.parameter()).collect(),
             messages: true,
+            maps: self.next.maps.clone(),
+            ..Globals::default()
         };
         Ok(Existing {
             tables,
@@ -243,15 +236,14 @@ impl<'a> Loading<'a> {
     }
 
     /// A program for a slot of a hook that is there.
-    fn fill(
-        &mut self,
-        plan: &mut Plan,
-        index: usize,
-        into: &Slot,
-        slot: u32,
-        catalog: &Catalog,
-    ) -> Result<()> {
-        self.renumber(&mut plan.hooks[index])?;
+    fn fill(&mut self, plan: &mut Plan, index: usize, into: &Slot, slot: u32, catalog: &Catalog) -> Result<()> {
+        let there = &self.next.hooks[into.hook];
+        // Without records a number is only what counts are kept under: that of the hook itself will do.
+        let own = there.programs.first().filter(|own| own.records == 1 || there.events.len() == 1);
+        match own.map(|own| own.first) {
+            Some(first) if plan.hooks[index].records == 0 => plan.hooks[index].first = first,
+            _ => self.renumber(&mut plan.hooks[index])?,
+        }
         let hook = &plan.hooks[index];
         let there = &self.next.hooks[into.hook];
         let program = self.compile(plan, hook, there, catalog)?;
@@ -272,14 +264,9 @@ impl<'a> Loading<'a> {
             let given: Vec<_> = numbers.iter().map(|(name, map)| (name.as_str(), map)).collect();
             let types = catalog.types().ok();
             let kind = kind(&way.attachment, there.multi);
-            let loaded = self.session.load(
-                &event,
-                kind,
-                &compiled.code,
-                &compiled.maps,
-                types.as_ref(),
-                &given,
-            );
+            let loaded =
+                self.session
+                    .load(&event, kind, &compiled.code, &compiled.maps, types.as_ref(), &given);
             match loaded {
                 Ok((program, _)) => return Ok(program),
                 Err(error) => {
@@ -306,9 +293,7 @@ impl<'a> Loading<'a> {
         if let Some(attached) = self.session.hooks.get(before) {
             let number = self.next.next_hook;
             attached.pin(number, &self.pinned.directory)?;
-            self.next
-                .hooks
-                .push(hook_state(number, &plan.hooks[index], attached));
+            self.next.hooks.push(hook_state(number, &plan.hooks[index], attached));
             self.next.next_hook += 1;
         }
         Ok(())
@@ -326,15 +311,16 @@ impl<'a> Loading<'a> {
 
     /// The number of a hook's first record: what is recorded in the same shape from the same events has a number already.
     fn number(&mut self, hook: &Hook, wanted: &[EventClass]) -> Result<u16> {
-        let same =
-            |a: &EventClass, b: &EventClass| a.name == b.name && a.kind == b.kind && a.layout == b.layout;
+        let same = |a: &EventClass, b: &EventClass| a.name == b.name && a.kind == b.kind && a.layout == b.layout;
         let by_id: HashMap<u16, &EventClass> = self.session.classes.iter().map(|c| (c.id.0, c)).collect();
         let fits = |first: u16| {
-            (first..)
-                .zip(wanted)
-                .all(|(id, class)| by_id.get(&id).is_some_and(|known| same(known, class)))
+            (first..).zip(wanted).all(|(id, class)| by_id.get(&id).is_some_and(|known| same(known, class)))
         };
-        let Some(one) = wanted.first() else { return Ok(1) };
+        let Some(one) = wanted.first() else {
+            let first = self.next.next_record;
+            self.next.next_record += hook.instances.len() as u32;
+            return u16::try_from(first).map_err(|_| full(&[event_of(hook)], "its 65,535 numbers are used up"));
+        };
         let starts = self.session.classes.iter().filter(|known| same(known, one));
         if let Some(known) = starts.map(|known| known.id.0).find(|first| fits(*first)) {
             return Ok(known);
@@ -383,6 +369,7 @@ fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
         first: hook.first,
         records: hook.records.max(1),
         rows: hook.rows.iter().zip(&into.sets).map(row).collect(),
+        messages: hook.ways.first().map_or_else(Vec::new, |way| MessageState::of(&way.handlers)),
     }
 }
 

@@ -5,6 +5,7 @@ pub mod control;
 pub mod gate;
 mod load;
 mod lock;
+pub mod maps;
 mod metadata;
 mod names;
 mod pins;
@@ -15,9 +16,10 @@ pub mod status;
 pub mod stay;
 pub mod store;
 pub mod target;
+mod trust;
 mod uses;
 
-use crate::buffer::Buffer;
+use crate::buffer::{self, Buffer};
 use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::catalog::Catalog;
@@ -32,10 +34,13 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSp
 use kestrel_kernel::feature::{Feature, Features, Support};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
+use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
+use kestrel_trace::layout::Names;
 use kestrel_trace::process::Processes;
 use std::cell::Cell;
+use maps::Maps;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use target::Target;
@@ -51,6 +56,9 @@ pub struct Session {
     buffers: Vec<Buffer>,
     targets: Option<Map>,
     names: Map,
+    maps: Maps,
+    /// Names of the events by their numbers.
+    numbers: Names,
     /// Described in kernel memory, for whoever finds the session there.
     metadata: Option<Map>,
     hooks: Vec<Attached>,
@@ -121,6 +129,8 @@ impl Session {
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
+        let shapes = plan.buffers.iter().map(|buffer| buffer.geometry);
+        buffer::check_memory(shapes, &cpus, catalog.host())?;
         let make = |(number, buffer): (usize, &BufferPlan)| {
             let ring = RingSpec {
                 number: number as u32,
@@ -149,6 +159,8 @@ impl Session {
             targets,
             names: names::create_map()?,
             metadata: None,
+            maps: Maps::create(&plan.globals.maps)?,
+            numbers: plan.hooks.iter().flat_map(Hook::numbers).collect(),
             hooks: Vec::new(),
             followers: Vec::new(),
             classes: Vec::new(),
@@ -296,6 +308,9 @@ impl Session {
         if let Some(buffer) = self.buffers.iter().find(|b| *name == b.map_name()) {
             return Ok(buffer.map().as_fd());
         }
+        if let Some(map) = self.maps.find(name) {
+            return Ok(map.as_fd());
+        }
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
             (target::MAP, Some(map)) => Ok(map.as_fd()),
@@ -369,6 +384,19 @@ impl Session {
     pub fn detach(&mut self) {
         self.hooks.clear();
         self.followers.clear();
+    }
+
+    /// What its handlers' maps hold now.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn map_snapshots(&self) -> Result<Vec<Snapshot>> {
+        self.maps.read(&self.numbers)
+    }
+
+    /// Its handlers' maps, to be emptied.
+    pub fn maps_mut(&mut self) -> &mut Maps {
+        &mut self.maps
     }
 
     /// Its buffers, at least one, by number.
@@ -512,17 +540,7 @@ fn private_map(used: &MapUse) -> Result<Option<Map>> {
     let MapUse::Private(spec) = used else {
         return Ok(None);
     };
-    let kind = match spec.kind {
-        kestrel_compiler::ir::MapKind::Array => MapKind::ARRAY,
-        kestrel_compiler::ir::MapKind::PerCpuArray => MapKind::PERCPU_ARRAY,
-        kestrel_compiler::ir::MapKind::Hash => MapKind::HASH,
-        kestrel_compiler::ir::MapKind::PerCpuHash => MapKind::PERCPU_HASH,
-        kestrel_compiler::ir::MapKind::LruHash => MapKind::LRU_HASH,
-        kestrel_compiler::ir::MapKind::ProgramArray => MapKind::PROG_ARRAY,
-        kestrel_compiler::ir::MapKind::StackTrace => MapKind::STACK_TRACE,
-    };
-    let spec = MapSpec::new(kind, &spec.name, spec.key, spec.value, spec.entries).with_flags(spec.flags);
-    Ok(Some(Map::create(&spec)?))
+    Ok(Some(maps::make(spec)?))
 }
 
 /// As bpftool shows it: the last part of the event's name, as much as fits.

@@ -2,14 +2,16 @@
 
 use super::control::Table;
 use super::pins::{self, Directory};
-use super::state::{AttachmentState, EventState, HookState, ProgramState, RowState, State};
+use super::state::{AttachmentState, EventState, HookState, MessageState, ProgramState, RowState, State};
 use super::stay::PinnedSession;
 use super::store::Store;
+use super::trust;
 use super::{Attached, Detour, LeftOut, Session};
-use crate::buffer::layout::Geometry;
+use crate::agent;
+use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::plan::{Hook, Plan};
+use crate::plan::{BufferPlan, Hook, Plan};
 use kestrel_kernel::bpf::ProgramKind;
 use kestrel_kernel::procfs::ClockPair;
 use std::os::fd::AsFd;
@@ -61,11 +63,13 @@ impl Store {
         if !plan.slots {
             make_room(&mut plan);
         }
+        give_messages_a_buffer(&mut plan);
         let (directory, lock) = self.begin(name)?;
         let made = Session::make(&plan, catalog, origin.command)
             .map_err(|error| super::name_what_is_missing(error, catalog.host()))
             .and_then(|session| {
                 let state = describe(&session, name, &plan, origin);
+                trust::check(&state, origin.file)?;
                 session.pin(&state, &directory)?;
                 session.control.switch(Table::known(active));
                 Ok(session)
@@ -107,6 +111,17 @@ fn make_room(plan: &mut Plan) {
         let Geometry { mode, pages, events } = buffer.geometry;
         let events = (events * 2).clamp(ROOM, u32::from(u16::MAX) + 1);
         buffer.geometry = Geometry { mode, pages, events };
+    }
+}
+
+/// What handlers have to say to an agent goes through a buffer of its own.
+fn give_messages_a_buffer(plan: &mut Plan) {
+    if plan.buffers.iter().all(|buffer| buffer.name != agent::BUFFER) {
+        let events = plan.buffers.iter().map(|b| b.geometry.events).max().unwrap_or(ROOM);
+        plan.buffers.push(BufferPlan {
+            name: agent::BUFFER.to_owned(),
+            geometry: Geometry::new(Mode::Stream, agent::BYTES, events),
+        });
     }
 }
 
@@ -154,11 +169,24 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
             first: hook.first,
             records: hook.records.max(1),
             rows: rows.collect(),
+            messages: MessageState::of(&way.handlers),
         }],
     }
 }
 
 impl Session {
+    /// Pins the maps of its handlers from number `first` on, and their state map with the first.
+    pub(super) fn pin_maps(&self, first: usize, to: &Directory) -> Result<()> {
+        let maps = self.maps.all();
+        if let Some(state) = self.maps.state().filter(|_| first == 0 && !maps.is_empty()) {
+            to.pin(state.as_fd(), pins::MAPS)?;
+        }
+        for (ty, map) in maps.iter().skip(first) {
+            to.pin(map.as_fd(), &pins::map(ty.number))?;
+        }
+        Ok(())
+    }
+
     /// Pins all of it.
     fn pin(&self, state: &State, to: &Directory) -> Result<()> {
         to.pin(self.control.map().as_fd(), pins::CONTROL)?;
@@ -170,6 +198,7 @@ impl Session {
         if let Some(map) = &self.targets {
             to.pin(map.as_fd(), pins::TARGETS)?;
         }
+        self.pin_maps(0, to)?;
         for buffer in &self.buffers {
             to.pin(buffer.map().as_fd(), &pins::buffer(buffer.name()))?;
         }

@@ -10,13 +10,17 @@ use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::{Show, Type};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_trace::layout::Base;
+use kestrel_compiler::check::tree::{CheckedProbe, Message, Record};
+use kestrel_trace::aggregate::MapType;
+use kestrel_trace::layout::Names;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// The version of the state that this Kestrel writes and reads.
 pub const VERSION: u32 = 1;
 
 /// A session, as its pins hold it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// [`VERSION`].
     pub version: u32,
@@ -50,6 +54,9 @@ pub struct State {
     pub buffers: Vec<BufferState>,
     /// Its parameters by place.
     pub parameters: Vec<ParameterState>,
+    /// Maps of its handlers, by number.
+    #[serde(default)]
+    pub maps: Vec<MapType>,
     /// Pinned links of programs that follow threads and their names.
     pub followers: u32,
 }
@@ -215,6 +222,55 @@ pub struct ProgramState {
     pub records: u16,
     /// Its handlers.
     pub rows: Vec<RowState>,
+    /// Those of its records that are for an agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<MessageState>,
+}
+
+/// A record that is for an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageState {
+    /// Its place among the records of the program's handlers.
+    pub record: u16,
+    /// What the agent does.
+    pub ask: Ask,
+    /// The text, or the command.
+    pub text: String,
+}
+
+/// What an agent does with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ask {
+    /// Tell.
+    Notify,
+    /// Run.
+    Exec,
+}
+
+impl MessageState {
+    /// The messages among the records of a program's handlers.
+    pub(super) fn of(handlers: &[CheckedProbe]) -> Vec<Self> {
+        let records = handlers.iter().flat_map(CheckedProbe::records);
+        let message = |(record, kept): (u16, &Record)| {
+            let (ask, text) = match kept.message.as_ref()? {
+                Message::Notify(text) => (Ask::Notify, text),
+                Message::Exec(command) => (Ask::Exec, command),
+            };
+            Some(Self {
+                record,
+                ask,
+                text: text.clone(),
+            })
+        };
+        (0..).zip(records).filter_map(message).collect()
+    }
+
+    fn message(&self) -> Message {
+        match self.ask {
+            Ask::Notify => Message::Notify(self.text.clone()),
+            Ask::Exec => Message::Exec(self.text.clone()),
+        }
+    }
 }
 
 /// One handler.
@@ -320,6 +376,34 @@ impl State {
     /// The table that the active word names.
     pub fn active(&self, word: Table) -> Option<&TableState> {
         self.tables.iter().find(|table| table.word() == word)
+    }
+
+    /// Names of events by the numbers under which handlers count them: that of an event's first record in each program.
+    pub fn numbers(&self) -> Names {
+        let mut all = Vec::new();
+        for hook in &self.hooks {
+            for program in &hook.programs {
+                let numbers = (i64::from(program.first)..).step_by(usize::from(program.records.max(1)));
+                all.extend(numbers.zip(hook.events.iter().map(|event| event.name.clone())));
+            }
+        }
+        all.sort();
+        all.dedup();
+        all.into_iter().collect()
+    }
+
+    /// What each record that is for an agent asks of it, by the record's number.
+    pub fn messages(&self) -> HashMap<u16, Message> {
+        let mut all = HashMap::new();
+        for hook in &self.hooks {
+            for program in &hook.programs {
+                for instance in 0..hook.events.len() as u16 {
+                    let first = program.first + instance * program.records;
+                    all.extend(program.messages.iter().map(|m| (first + m.record, m.message())));
+                }
+            }
+        }
+        all
     }
 
     /// Events that have a handler in a table.
@@ -435,6 +519,7 @@ impl State {
             next_record: plan.hooks.iter().map(numbers).max().unwrap_or(1).max(1),
             buffers: plan.buffers.iter().map(buffer).collect(),
             parameters: plan.globals.parameters.iter().map(parameter).collect(),
+            maps: plan.globals.maps.clone(),
             ..Self::default()
         }
     }

@@ -1,6 +1,16 @@
 //! What a session that stays is doing: tables, buffers, counts of events, and over an interval rates and costs; read only.
 
+use super::pins;
+use super::state::{HookState, TableState};
 use super::stay::PinnedSession;
+use crate::buffer::Buffer;
+use crate::buffer::status::Status as BufferStatus;
+use crate::error::Result;
+use kestrel_kernel::bpf::{Pinned, Program, enable_stats};
+use kestrel_kernel::procfs;
+use kestrel_trace::event::EventClass;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// A table of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,12 +31,65 @@ pub struct TableStatus {
     pub loaded: u64,
 }
 
+/// What one event did to the buffers, all of them together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EventStatus {
+    /// As people name it.
+    pub event: String,
+    /// Records written (counted in buffers that overwrite).
+    pub recorded: u64,
+    /// Records refused: a ring was full, or frozen.
+    pub refused: u64,
+    /// Both together per second, over the interval.
+    pub rate: f64,
+}
+
+/// What one program costs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProgramStatus {
+    /// Its event, or the first of its set.
+    pub event: String,
+    /// Events that it serves.
+    pub events: usize,
+    /// How it sees them.
+    pub way: String,
+    /// Events that it did not see because it (or one sharing its guard) was running already on that CPU.
+    pub skipped: u64,
+    /// Runs per second, over the interval: masked events count, too.
+    pub rate: f64,
+    /// ns per run, over the interval, handlers in slots included; `None` if it did not run.
+    pub cost: Option<f64>,
+}
+
+/// What a session is doing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// The identity of its trace.
+    pub uuid: String,
+    /// The command that made it.
+    pub command: String,
+    /// When it was made: ns since 1970.
+    pub started: u64,
+    /// Its tables.
+    pub tables: Vec<TableStatus>,
+    /// Its buffers.
+    pub buffers: Vec<BufferStatus>,
+    /// Events that were recorded or refused, by name.
+    pub events: Vec<EventStatus>,
+    /// Its programs; empty if they were not asked.
+    pub programs: Vec<ProgramStatus>,
+    /// How long it was looked at for rates and costs.
+    pub interval: Duration,
+}
+
 impl PinnedSession {
     /// Its tables, in the order in which they came.
     pub fn tables(&self) -> Vec<TableStatus> {
         let active = self.control.active();
         let since = self.control.switched();
-        let status = |table: &super::state::TableState| TableStatus {
+        let status = |table: &TableState| TableStatus {
             name: table.name.clone(),
             active: table.word() == active,
             since: since.filter(|_| table.word() == active),
@@ -37,4 +100,169 @@ impl PinnedSession {
         };
         self.state.tables.iter().map(status).collect()
     }
+
+    /// What it is doing. Rates and costs are taken over `interval`, during which the kernel times every BPF program of the machine, which
+    /// costs each run some 20 ns; without an interval there are none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn status(&self, interval: Option<Duration>) -> Result<Status> {
+        let info = self.info()?;
+        let buffers = self.buffers()?;
+        let hooks = self.programs();
+        let begun = Instant::now();
+        let before = counts(&buffers, &info.events);
+        let mut programs = Vec::new();
+        if let Some(interval) = interval {
+            let stats = enable_stats()?;
+            let runs: Vec<Runs> = hooks.iter().map(|hook| Runs::of(&hook.program)).collect();
+            std::thread::sleep(interval);
+            for (hook, before) in hooks.iter().zip(runs) {
+                let after = Runs::of(&hook.program);
+                programs.push(hook.status(before, after, begun.elapsed()));
+            }
+            drop(stats);
+        }
+        let now = counts(&buffers, &info.events);
+        let elapsed = begun.elapsed();
+        let held = |(number, buffer): (u32, &Buffer)| {
+            buffer.status(self.control.since(number), self.control.is_frozen(number))
+        };
+        Ok(Status {
+            name: self.state.name.clone(),
+            uuid: self.state.uuid.clone(),
+            command: info.command,
+            started: self.state.started,
+            tables: self.tables(),
+            buffers: (0..).zip(&buffers).map(held).collect(),
+            events: events(&before, &now, interval.map(|_| elapsed)),
+            programs,
+            interval: interval.map_or(Duration::ZERO, |_| elapsed),
+        })
+    }
+
+    /// The programs of its hooks, as far as they can be found: who stops it meanwhile takes them away.
+    fn programs(&self) -> Vec<Hooked<'_>> {
+        let hooks = self.state.hooks.iter();
+        hooks.filter_map(|hook| self.program(hook)).collect()
+    }
+
+    fn program<'s>(&self, hook: &'s HookState) -> Option<Hooked<'s>> {
+        let Pinned::Link(link) = self.directory.open(&pins::link(hook.number, 0)).ok()? else {
+            return None;
+        };
+        let program = Program::from_id(link.info().ok()?.program).ok()?;
+        Some(Hooked { hook, program })
+    }
+
+    /// Events that programs did not see because they were running already on that CPU, all together.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn skipped(&self) -> Result<u64> {
+        let mut sum = 0;
+        for hooked in self.programs() {
+            sum += hooked.program.info()?.recursion_misses;
+            sum += self.missed(hooked.hook);
+        }
+        Ok(sum)
+    }
+
+    /// Hits that the kernel counts per link.
+    fn missed(&self, hook: &HookState) -> u64 {
+        use kestrel_kernel::bpf::LinkDetail;
+        let of = |number| match self.directory.open(&pins::link(hook.number, number)) {
+            Ok(Pinned::Link(link)) => match link.info().map(|info| info.detail) {
+                Ok(LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. }) => missed,
+                _ => 0,
+            },
+            _ => 0,
+        };
+        (0..hook.links).map(of).sum()
+    }
+}
+
+/// A hook and its program.
+struct Hooked<'a> {
+    hook: &'a HookState,
+    program: Program,
+}
+
+impl Hooked<'_> {
+    fn status(&self, before: Runs, after: Runs, elapsed: Duration) -> ProgramStatus {
+        let runs = after.count.saturating_sub(before.count);
+        let time = after.time.saturating_sub(before.time);
+        ProgramStatus {
+            event: self.hook.events.first().map_or_else(String::new, |e| e.name.clone()),
+            events: self.hook.events.len(),
+            way: self.hook.way.clone(),
+            skipped: after.skipped,
+            rate: runs as f64 / elapsed.as_secs_f64(),
+            cost: (runs > 0).then(|| time as f64 / runs as f64),
+        }
+    }
+}
+
+/// What the kernel has counted of a program.
+#[derive(Clone, Copy, Debug, Default)]
+struct Runs {
+    count: u64,
+    time: u64,
+    skipped: u64,
+}
+
+impl Runs {
+    fn of(program: &Program) -> Self {
+        program.info().map_or_else(
+            |_| Self::default(),
+            |info| Self {
+                count: info.runs,
+                time: info.run_time,
+                skipped: info.recursion_misses,
+            },
+        )
+    }
+}
+
+/// Recorded and refused, by event.
+type Counts = BTreeMap<String, (u64, u64)>;
+
+fn counts(buffers: &[Buffer], classes: &[EventClass]) -> Counts {
+    let mut all = Counts::new();
+    for class in classes {
+        let sum = all.entry(class.name.clone()).or_default();
+        for buffer in buffers {
+            let ring = buffer.ring();
+            if u32::from(class.id.0) >= ring.geometry().events {
+                continue;
+            }
+            for cpu in ring.cpus() {
+                let counts = ring.counts(cpu, class.id.0);
+                sum.0 += counts.recorded;
+                sum.1 += counts.refused;
+            }
+        }
+    }
+    all
+}
+
+fn events(before: &Counts, now: &Counts, elapsed: Option<Duration>) -> Vec<EventStatus> {
+    let of = |(event, counts): (&String, &(u64, u64))| {
+        let (recorded, refused) = *counts;
+        let earlier = before.get(event).map_or(0, |(recorded, refused)| recorded + refused);
+        let came = (recorded + refused).saturating_sub(earlier);
+        EventStatus {
+            event: event.clone(),
+            recorded,
+            refused,
+            rate: elapsed.map_or(0.0, |elapsed| came as f64 / elapsed.as_secs_f64()),
+        }
+    };
+    let came = now.iter().filter(|(_, (recorded, refused))| recorded + refused > 0);
+    came.map(of).collect()
+}
+
+/// How long ago a time of the records' clock (ns of CLOCK_MONOTONIC) is.
+pub fn age(time: u64) -> Duration {
+    Duration::from_nanos(procfs::monotonic().saturating_sub(time))
 }

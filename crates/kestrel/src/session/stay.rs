@@ -3,14 +3,18 @@
 use super::Session;
 use super::control::{Control, Table};
 use super::lock::Lock;
+use super::maps::Maps;
 use super::metadata;
 use super::pins::{self, Directory};
 use super::state::{State, TableState};
+use crate::agent::{self, Inbox};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::Map;
 use kestrel_kernel::procfs::possible_cpus;
+use kestrel_trace::aggregate::MapType;
+use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{TraceInfo, Uuid};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -92,6 +96,31 @@ impl PinnedSession {
         self.state.buffers.iter().map(open).collect()
     }
 
+    /// What its handlers have to say to an agent.
+    ///
+    /// # Errors
+    /// The kernel's, or when a part is missing.
+    pub fn inbox(&self) -> Result<Inbox> {
+        let buffer = self.buffers()?.into_iter().find(|b| b.name() == agent::BUFFER);
+        let buffer = buffer.ok_or_else(|| Error::State {
+            session: self.state.name.clone(),
+            why: "it has no buffer for messages".to_owned(),
+        })?;
+        let events = EventTable::new(self.info()?.events);
+        Ok(Inbox::new(buffer, events, self.state.messages()))
+    }
+
+    /// The maps of its handlers.
+    ///
+    /// # Errors
+    /// The kernel's, or when one is missing.
+    pub fn maps(&self) -> Result<Maps> {
+        let types = &self.state.maps;
+        let state = (!types.is_empty()).then(|| self.directory.map(pins::MAPS)).transpose()?;
+        let open = |ty: &MapType| Ok((ty.clone(), self.directory.map(&pins::map(ty.number))?));
+        Maps::open(state, types.iter().map(open).collect::<Result<_>>()?)
+    }
+
     /// One of its pinned maps.
     ///
     /// # Errors
@@ -111,6 +140,8 @@ impl PinnedSession {
             buffers: self.buffers()?,
             targets: self.directory.map(pins::TARGETS).ok(),
             names: self.directory.map(pins::NAMES)?,
+            maps: self.maps()?,
+            numbers: self.state.numbers(),
             metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),

@@ -1,7 +1,9 @@
 //! Which processes a session is about: all, one, or a command with its children, followed by three programs of our own.
 //!
 //! A command's processes stand in a small hash. `sched_process_exec` enters the command itself (so tracing begins with its exec),
-//! `sched_process_fork` enters the children of those that are in it, `sched_process_exit` takes a process out with its last thread.
+//! `sched_process_fork` enters the children of those that are in it, `sched_process_free` takes a process out
+//! when its first thread, which is reaped last, will never run again. `sched_process_exit` would be too early: a process gives back its memory
+//! and files behind it (kernel/exit.c; from 6.16 on all of its memory).
 
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Kind};
@@ -78,7 +80,7 @@ pub(super) fn followers(types: &Btf, pid: u32) -> Result<Vec<Follower>> {
     Ok(vec![
         make("sched_process_exec", on_exec(pid))?,
         make("sched_process_fork", on_fork(types)?)?,
-        make("sched_process_exit", on_exit(types)?)?,
+        make("sched_process_free", on_free(types)?)?,
     ])
 }
 
@@ -150,19 +152,17 @@ fn on_fork(types: &Btf) -> Result<Builder> {
     Ok(b)
 }
 
-fn on_exit(types: &Btf) -> Result<Builder> {
-    let signal = member(types, "task_struct", &["signal"])?;
-    let live = member(types, "signal_struct", &["live", "counter"])?;
+fn on_free(types: &Btf) -> Result<Builder> {
+    let pid = member(types, "task_struct", &["pid"])?;
+    let tgid = member(types, "task_struct", &["tgid"])?;
     let mut b = Builder::new();
     let out = b.block();
-    emit_admit(&mut b, out);
     let context = b.context();
     let task = b.load(Width::B8, context, 0);
-    let signal = read(&mut b, Width::B8, task, signal);
-    let live = read(&mut b, Width::B4, signal, live);
-    b.branch_if(Condition::NotEqual, live, 0, out);
-    let current = tgid(&mut b);
-    let key = key(&mut b, current);
+    let pid = read(&mut b, Width::B4, task, pid);
+    let tgid = read(&mut b, Width::B4, task, tgid);
+    b.branch_if(Condition::NotEqual, pid, tgid, out);
+    let key = key(&mut b, tgid);
     let map = b.external(MAP);
     let map = b.map_pointer(map);
     b.helper(helper::MAP_DELETE_ELEM, &[map.into(), key.into()]);

@@ -38,6 +38,7 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
         buffers: file.buffers.iter().map(|b| b.name.clone()).collect(),
         parameters: file.parameters.clone(),
         messages: options.stays,
+        ..Globals::default()
     };
     let mut work = Work::new(file, catalog, options.via, options.target, globals);
     let names: Vec<&str> = file.table_names().collect();

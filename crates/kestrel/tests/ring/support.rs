@@ -42,6 +42,7 @@ pub enum Shape {
 type Meanwhile = Box<dyn FnMut(&mut Machine)>;
 
 /// The memory of a machine that is lent to the reader while it reads.
+#[derive(Clone)]
 pub struct Window {
     machine: Rc<RefCell<Machine>>,
     values: Vec<u64>,
@@ -100,6 +101,7 @@ impl Memory for Window {
 pub struct Reader {
     lent: Rc<RefCell<Machine>>,
     race: Rc<RefCell<Option<(usize, Meanwhile)>>>,
+    window: Window,
     ring: Ring<Window>,
 }
 
@@ -125,9 +127,21 @@ impl Reader {
             cpus: &cpus,
             now: BEGIN,
         };
-        let ring = Ring::format(window, &spec).unwrap();
+        let ring = Ring::format(window.clone(), &spec).unwrap();
         std::mem::swap(machine, &mut lent.borrow_mut());
-        Self { lent, race, ring }
+        Self {
+            lent,
+            race,
+            window,
+            ring,
+        }
+    }
+
+    /// Another reader takes its place.
+    pub fn replace(&mut self, machine: &mut Machine) {
+        let (window, geometry) = (self.window.clone(), self.ring.geometry());
+        let cpus: Vec<u32> = self.ring.cpus().collect();
+        self.with(machine, |ring| *ring = Ring::open(window, geometry, &cpus));
     }
 
     /// Reads while writers do something just before the `at`th access; gives whether there were so many.
@@ -293,6 +307,11 @@ impl Bench {
     /// A program for this ring.
     pub fn recorder(&self, number: u16, shape: Shape) -> Recorder {
         Recorder::new(self.geometry, number, shape)
+    }
+
+    /// Another reader takes the place of this one.
+    pub fn replace_reader(&mut self) {
+        self.reader.replace(&mut self.machine);
     }
 
     /// Reads with the machine lent to the reader.

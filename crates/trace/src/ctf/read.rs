@@ -133,12 +133,11 @@ impl<R: Read> Reader<R> {
         Ok(record.map(|record| (stream.buffer, record)))
     }
 
-    /// Leaves out all streams but those of this buffer; says whether there are any. Before the first record.
-    pub fn only(&mut self, buffer: &str) -> bool {
+    /// Leaves out all streams but those of this buffer. Before the first record.
+    pub fn only(&mut self, buffer: &str) {
         let of = |name: &str| name.rsplit_once('_').map(|(buffer, _)| buffer.to_owned());
         self.streams
             .retain(|stream| of(&stream.name).as_deref() == Some(buffer));
-        !self.streams.is_empty()
     }
 
     /// Tells who watches, at the first record of every so-many-th packet of a stream.

@@ -80,7 +80,10 @@ impl<R: ReadAt> File<R> {
             let Some(end) = offset.checked_add(bytes).filter(|end| *end > offset) else {
                 break;
             };
-            pieces.insert(offset, end, place);
+            // Every byte of the whole is written by somebody: a place far beyond is an error, and would make a hole that nobody lives to read.
+            if end <= size.saturating_mul(2) {
+                pieces.insert(offset, end, place);
+            }
             at = place + bytes;
         }
         Ok(Self {
@@ -141,5 +144,17 @@ mod tests {
         assert_eq!(pieces.find(60), Ok((3010, 140)));
         pieces.insert(300, 301, 4000);
         assert_eq!(pieces.find(200), Err(Some(300)));
+    }
+
+    #[test]
+    fn a_piece_that_belongs_nowhere_makes_no_endless_hole() {
+        let mut bytes = MAGIC.to_vec();
+        bytes.resize(HEADER as usize, 0);
+        for offset in [0_u64, 1 << 60] {
+            bytes.extend(offset.to_be_bytes());
+            bytes.extend(100_u64.to_be_bytes());
+            bytes.extend([7; 100]);
+        }
+        assert_eq!(File::new(bytes).unwrap().size().unwrap(), 100);
     }
 }

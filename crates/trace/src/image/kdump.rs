@@ -71,10 +71,10 @@ impl Descriptor {
 /// Where the numbers stand in headers of 64 and of 32 bits: time stamps and addresses differ.
 struct Shape {
     block_size: usize,
-    /// Of the sub header: first and last page number, as it was first, and in version 6.
+    /// Of the sub header: the first and last page number of this file.
     pages: usize,
-    pages_64: usize,
-    most: usize,
+    /// From version 6 on: the same, and the number of pages, once more, as 64 bits; a machine of 32 bits does not need them.
+    wide: Option<(usize, usize)>,
     long: fn(&Fields<'_>, usize) -> u64,
 }
 
@@ -82,15 +82,13 @@ const SHAPES: [Shape; 2] = [
     Shape {
         block_size: 428,
         pages: 16,
-        pages_64: 80,
-        most: 96,
+        wide: Some((80, 96)),
         long: |fields, at| fields.u64(at),
     },
     Shape {
         block_size: 416,
         pages: 12,
-        pages_64: 68,
-        most: 84,
+        wide: None,
         long: |fields, at| u64::from(fields.u32(at)),
     },
 ];
@@ -123,11 +121,12 @@ impl<R: ReadAt> Kdump<R> {
             bytes: &sub,
             big_endian: false,
         };
-        let most = match version {
-            6.. => sub.u64(shape.most).max(u64::from(most)),
-            _ => u64::from(most),
+        let wide = shape.wide.filter(|_| version >= 6);
+        let most = match wide {
+            Some((_, at)) => sub.u64(at).max(u64::from(most)),
+            None => u64::from(most),
         };
-        let range = Self::range(shape, version, &sub, most);
+        let range = Self::range(shape, wide.map(|(at, _)| at), &sub, most);
         let at = u64::from(block) * (1 + u64::from(sub_header));
         let bytes = u64::from(block) * u64::from(bitmap);
         // Of the two bitmaps the second counts; the oldest files have one.
@@ -143,12 +142,12 @@ impl<R: ReadAt> Kdump<R> {
     }
 
     /// The page numbers that this file has descriptors for: all, but where a dump is split over several files.
-    fn range(shape: &Shape, version: u32, sub: &Fields<'_>, most: u64) -> (u64, u64) {
-        let split = sub.u32(shape.pages - 4) != 0 && version >= 2;
-        let (start, end) = match version {
+    fn range(shape: &Shape, wide: Option<usize>, sub: &Fields<'_>, most: u64) -> (u64, u64) {
+        let split = sub.u32(shape.pages - 4) != 0;
+        let (start, end) = match wide {
             _ if !split => (0, most),
-            6.. => (sub.u64(shape.pages_64), sub.u64(shape.pages_64 + 8)),
-            _ => {
+            Some(at) => (sub.u64(at), sub.u64(at + 8)),
+            None => {
                 let word = if shape.pages == 16 { 8 } else { 4 };
                 let long = |at| (shape.long)(sub, at);
                 (long(shape.pages), long(shape.pages + word))

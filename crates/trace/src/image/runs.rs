@@ -34,6 +34,8 @@ impl<R: ReadAt> Runs<R> {
         let size = self.file.size()?;
         let there = |run: &Run| run.bytes.min(size.saturating_sub(run.start));
         let total = self.runs.iter().map(there).fold(0, u64::saturating_add);
+        // Runs may overlap (the kernel's text is there twice in some files), but not without end.
+        let total = total.min(size.saturating_mul(2));
         let mut scanned = Scanned::default();
         let mut chunk = vec![0; CHUNK];
         for run in &self.runs {
@@ -42,7 +44,7 @@ impl<R: ReadAt> Runs<R> {
                 "the file ends before the memory that it describes".to_owned()
             });
             let mut done = 0;
-            while done < there(run) {
+            while done < there(run) && scanned.bytes < total {
                 let wanted = (there(run) - done).min(CHUNK as u64) as usize;
                 let from = run.start + done;
                 let read = read_full(&self.file, from, &mut chunk[..wanted])?;

@@ -6,7 +6,7 @@ use crate::ctf::packet::Page;
 use crate::ctf::pages::{Unjoinable, metadata_text};
 use crate::info::{BufferInfo, BufferMode, TraceInfo, Uuid};
 
-/// Ways to put pages of several generations together that are tried.
+/// Ways to put the pages of a generation together that are tried.
 const TRIES: usize = 256;
 
 /// Why there is no description.
@@ -18,42 +18,52 @@ pub(super) enum Unexplained {
     Senseless(String),
 }
 
-/// The description with the most events that the pages of a trace's metadata give.
+/// The newest description that the pages of a trace's metadata give.
 ///
-/// A session to which events were added has written its metadata anew, and pages of what it wrote before may still be about. A newer
-/// generation knows more events than an older one; one that was put together from two does not parse, or knows fewer.
+/// A session to which events were added has written its metadata anew, and pages of what it wrote before may still be about; the newest may not
+/// have been complete when all stood still.
 pub(super) fn choose(uuid: Uuid, pages: &Metadata) -> Result<TraceInfo, Unexplained> {
-    let mut totals: Vec<u64> = pages.keys().map(|(total, _)| *total).collect();
-    totals.dedup();
+    let mut newest = Err(Unjoinable::None(uuid).into());
+    let mut end = (u64::MAX, u64::MAX, u64::MAX);
+    while let Some((&(generation, total, _), _)) = pages.range(..=end).next_back() {
+        let start = (generation, total, 0);
+        let numbers: Vec<_> = pages.range(start..=end).map(|(_, contents)| contents).collect();
+        match best(uuid, &numbers) {
+            Ok(info) => return Ok(info),
+            // What is wrong with the newest is worth telling.
+            Err(why) if end.0 == u64::MAX => newest = Err(why),
+            Err(_) => {}
+        }
+        end = match (generation, total) {
+            (0, 0) => break,
+            (_, 0) => (generation - 1, u64::MAX, u64::MAX),
+            _ => (generation, total - 1, u64::MAX),
+        };
+    }
+    newest
+}
+
+/// Of all ways to take one content of each page, the one that gives most events: where a page was written by halves, or twice, there are several.
+fn best(uuid: Uuid, numbers: &[&Vec<Box<Page>>]) -> Result<TraceInfo, Unexplained> {
+    let ways = numbers
+        .iter()
+        .fold(1, |ways: usize, contents| ways.saturating_mul(contents.len()));
     let mut best: Result<TraceInfo, Unexplained> = Err(Unjoinable::None(uuid).into());
-    for total in totals.into_iter().rev() {
-        let numbers: Vec<&Vec<Box<Page>>> = pages
-            .range((total, 0)..=(total, u64::MAX))
-            .map(|(_, contents)| contents)
-            .collect();
-        for attempt in 0..ways(&numbers).min(TRIES) {
-            let found = join(uuid, &numbers, attempt);
-            let better = match (&best, &found) {
-                (Ok(best), Ok(found)) => found.events.len() > best.events.len(),
-                (Err(_), _) => true,
-                (Ok(_), Err(_)) => false,
-            };
-            if better {
-                best = found;
-            }
+    for attempt in 0..ways.min(TRIES) {
+        let found = join(uuid, numbers, attempt);
+        let better = match (&best, &found) {
+            (Ok(best), Ok(found)) => found.events.len() > best.events.len(),
+            (Err(_), _) => true,
+            (Ok(_), Err(_)) => false,
+        };
+        if better {
+            best = found;
         }
     }
     best
 }
 
-/// How many ways there are to take one content of each page.
-fn ways(numbers: &[&Vec<Box<Page>>]) -> usize {
-    numbers
-        .iter()
-        .fold(1, |ways, contents| ways.saturating_mul(contents.len()))
-}
-
-/// One of them: the digits of `attempt`, in a system in which each place has its own base, choose the contents.
+/// One of the ways: the digits of `attempt`, in a system in which each place has its own base, choose the contents.
 fn join(uuid: Uuid, numbers: &[&Vec<Box<Page>>], mut attempt: usize) -> Result<TraceInfo, Unexplained> {
     let chosen = numbers.iter().filter_map(|contents| {
         let digit = attempt.checked_rem(contents.len())?;

@@ -18,11 +18,11 @@ pub(super) struct Found {
     pub(super) whole: bool,
 }
 
-/// Pages of metadata by their number of how many; of each the different contents.
-pub(super) type Metadata = BTreeMap<(u64, u64), Vec<Box<Page>>>;
+/// Pages of metadata by generation, number of all and own number; of each the different contents.
+pub(super) type Metadata = BTreeMap<(u64, u64, u64), Vec<Box<Page>>>;
 
 /// Different contents of one page of metadata that are kept.
-const GENERATIONS: usize = 16;
+const VARIANTS: usize = 16;
 
 /// What there is of one trace.
 #[derive(Debug, Default)]
@@ -58,16 +58,17 @@ impl Index {
     }
 
     fn take_metadata(&mut self, page: &Page) {
-        let (Some(uuid), Some(pages), Some(number)) = (
+        let (Some(uuid), Some(generation), Some(pages), Some(number)) = (
             uuid_of(page),
+            long(page, offset::GENERATION),
             long(page, offset::METADATA_PAGES),
             long(page, offset::SEQUENCE),
         ) else {
             return;
         };
         let metadata = &mut self.traces.entry(uuid).or_default().metadata;
-        let contents = metadata.entry((pages, number)).or_default();
-        if contents.len() < GENERATIONS && !contents.iter().any(|known| **known == *page) {
+        let contents = metadata.entry((generation, pages, number)).or_default();
+        if contents.len() < VARIANTS && !contents.iter().any(|known| **known == *page) {
             contents.push(Box::new(*page));
         }
     }

@@ -16,7 +16,11 @@ use std::path::Path;
 type Page = packet::Page;
 
 fn description(info: &TraceInfo) -> Vec<Page> {
-    metadata_pages(&metadata::text(info).unwrap(), info.uuid, 0)
+    generation(info, 0)
+}
+
+fn generation(info: &TraceInfo, generation: u64) -> Vec<Page> {
+    metadata_pages(&metadata::text(info).unwrap(), info.uuid, generation)
 }
 
 /// Pages in an order that says nothing, among zeros and pages that only look like ours.
@@ -139,7 +143,7 @@ fn sessions_are_told_apart_and_the_newest_comes_first() {
 }
 
 #[test]
-fn of_several_generations_of_metadata_the_one_that_knows_most_counts() {
+fn of_several_generations_of_metadata_the_newest_that_is_complete_counts() {
     let grown = |events: u16| {
         let mut info = info();
         for id in 0..events {
@@ -150,12 +154,14 @@ fn of_several_generations_of_metadata_the_one_that_knows_most_counts() {
     };
     let mut ring = Ring::new(UUID, 0, 0);
     ring.push(1, &record(&crooked(), 1, 1, 2, &[Cell::U(1)]));
-    for (old, new) in [(0, 1), (1, 2), (0, 60), (58, 60)] {
-        let pages = [
-            description(&grown(old)),
-            description(&grown(new)),
-            ring.pages.clone(),
-        ];
+    for (old, new) in [(0, 1), (1, 2), (0, 60), (58, 60), (60, 3)] {
+        let mut torn = generation(&grown(90), 9);
+        torn.pop();
+        let older = generation(&grown(old), 3);
+        let newer = generation(&grown(new), 4);
+        // Begun, and given up, with the same number.
+        let begun = generation(&grown(new + 1), 4);
+        let pages = [older, newer, begun[..1].to_vec(), torn, ring.pages.clone()];
         let (_, findings) = find(memory(pages.concat()));
         assert_eq!(findings.sessions[0].info(), &grown(new), "{old} {new}");
     }

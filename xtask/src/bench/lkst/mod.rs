@@ -24,9 +24,9 @@ use tree::Tree;
 /// Measure what recording costs a kernel build, beside perf and tracefs.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Rounds over all rows.
-    #[arg(long, default_value_t = 3)]
-    rounds: u32,
+    /// Rounds over all rows: 3, with --quick 1, unless said otherwise.
+    #[arg(long)]
+    rounds: Option<u32>,
     /// What is built, as make knows it.
     #[arg(long = "target", value_name = "TARGET", default_value = "vmlinux")]
     targets: Vec<String>,
@@ -89,7 +89,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     eprintln!("a build to warm up");
     work.measure(&NONE, &[])?;
     let mut bare = Vec::new();
-    for round in 0..options.rounds.max(1) {
+    let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { 3 });
+    for round in 0..rounds.max(1) {
         bare.extend(measure_round(round, &work, &mut rows)?);
     }
     print(&work, &bare, &rows);

@@ -1,6 +1,7 @@
 //! `exec`.
 
 use super::super::{Builtin, Meaning};
+use crate::check::Telling;
 use crate::check::tree::Message;
 
 pub(crate) static EXEC: Builtin = Builtin {
@@ -8,5 +9,11 @@ pub(crate) static EXEC: Builtin = Builtin {
     numbered: false,
     usage: "exec(\"command\"[, args | value | name = value, …])",
     about: "let the session's agent run a command, with the fields in its environment and as JSON on its standard input",
-    meaning: Meaning::Action(|checker, usage| checker.message(usage, Message::Exec)),
+    meaning: Meaning::Action(|checker, usage| checker.message(usage, &TELLING)),
+};
+
+static TELLING: Telling = Telling {
+    what: "a command",
+    values: "give the values after it: exec(\"command\", pid, comm); the command finds them in its environment and as JSON on its standard input",
+    make: Message::Exec,
 };

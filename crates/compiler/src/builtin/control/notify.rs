@@ -1,6 +1,7 @@
 //! `notify`.
 
 use super::super::{Builtin, Meaning};
+use crate::check::Telling;
 use crate::check::tree::Message;
 
 pub(crate) static NOTIFY: Builtin = Builtin {
@@ -8,5 +9,11 @@ pub(crate) static NOTIFY: Builtin = Builtin {
     numbered: false,
     usage: "notify(\"text\"[, args | value | name = value, …])",
     about: "tell the session's agent, with the event's fields or the values given",
-    meaning: Meaning::Action(|checker, usage| checker.message(usage, Message::Notify)),
+    meaning: Meaning::Action(|checker, usage| checker.message(usage, &TELLING)),
+};
+
+static TELLING: Telling = Telling {
+    what: "a text",
+    values: "give the values after it: notify(\"text\", pid, comm)",
+    make: Message::Notify,
 };

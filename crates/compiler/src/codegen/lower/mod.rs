@@ -1,6 +1,8 @@
 //! The checked tree becomes intermediate code: one probe, one function; the sink says how a record is kept.
 
+mod bucket;
 mod known;
+mod map;
 mod record;
 mod text;
 mod value;
@@ -177,6 +179,7 @@ impl Lower<'_> {
                 self.b.switch_to(join);
             }
             StatementKind::Record(record) => self.record(record, statement.span)?,
+            StatementKind::Map(place, change) => self.change_map(place, change)?,
             StatementKind::Act(action) => {
                 let acted = self.sink.act(&mut self.b, action);
                 acted.map_err(|reason| Error::Sink {

@@ -124,6 +124,16 @@ impl Lower<'_> {
             .iter()
             .position(|r| std::ptr::eq(*r, record))
             .unwrap_or(0);
+        self.record_number(index)
+    }
+
+    /// The number of the event itself.
+    pub(super) fn event_number(&mut self) -> Vreg {
+        let number = self.record_number(0);
+        self.b.materialize(number)
+    }
+
+    fn record_number(&mut self, index: usize) -> Operand {
         match self.context.number {
             EventNumber::Constant(number) => Operand::Imm(i64::from(number) + index as i64),
             EventNumber::Cookie { first, stride } => {
@@ -181,7 +191,8 @@ impl Lower<'_> {
                     access: *access,
                 }
             }
-            (_, ExprKind::Bytes { .. } | ExprKind::Comm) => Plan::Copy(self.stage(value, u32::MAX)?),
+            (_, ExprKind::Bytes { .. } | ExprKind::Comm)
+            | (FieldType::Text { .. }, ExprKind::MapValue(_)) => Plan::Copy(self.stage(value, u32::MAX)?),
             _ if self.is_late(value) => Plan::Late(value),
             (
                 _,

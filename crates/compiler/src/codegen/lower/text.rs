@@ -31,6 +31,15 @@ impl Bytes {
         }
     }
 
+    /// What lies at an address of a map's value.
+    pub(super) fn at(address: Vreg) -> Self {
+        Self {
+            at: At::Pointer(address),
+            offset: 0,
+            aligned: true,
+        }
+    }
+
     /// Cuts `size` bytes into accesses: offset within the bytes, and width.
     fn cut(self, size: u32) -> Vec<(i32, Width)> {
         let mut cuts = Vec::new();
@@ -93,6 +102,7 @@ impl Lower<'_> {
                 self.read_string(slot, address, *space, max)?;
                 Ok(Bytes::of_slot(slot))
             }
+            ExprKind::MapValue(place) => self.map_text(place),
             _ => Err(Error::Malformed {
                 what: "a number where bytes are wanted",
                 span: expr.span,

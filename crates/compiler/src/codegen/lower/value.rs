@@ -94,6 +94,9 @@ impl Lower<'_> {
                     what: "a variable that was not declared",
                     span: expr.span,
                 }),
+            ExprKind::MapValue(place) => self.map_scalar(place),
+            ExprKind::HasKey(place) => self.has_key(place),
+            ExprKind::EventNumber => Ok(self.event_number()),
             ExprKind::Text(_)
             | ExprKind::Bytes { .. }
             | ExprKind::Elements(_)

@@ -1,0 +1,78 @@
+//! `kestrel buffer dump`: what buffers hold now, as a trace directory; recording goes on.
+
+use super::OfSession;
+use crate::command::DEFAULT_TRACE;
+use crate::exit::{Exit, Failure};
+use crate::progress;
+use crate::selection::duration;
+use crate::style::{bytes, thousands};
+use clap::Args;
+use kestrel::dump::{Dumped, Request, Source, dump};
+use kestrel::kernel::Host;
+use kestrel::session::store::Store;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of `buffer dump`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Options {
+    /// Only these buffers
+    #[arg(long, value_name = "BUFFER,…", value_delimiter = ',')]
+    buffer: Vec<String>,
+    /// Only what is not older than this
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    since: Option<Duration>,
+    /// The trace directory; an old trace there is replaced when the new one is whole
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE)]
+    output: PathBuf,
+    #[command(flatten)]
+    session: OfSession,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel buffer dump -o now.trace                        all buffers of the only session
+  kestrel buffer dump --since 10s --buffer main           the last ten seconds of one
+  kestrel print kestrel.trace --buffer target             what was in one buffer
+
+Packets that were overwritten while they were copied are counted and told.";
+
+/// Dumps.
+pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
+    let host = Host::default();
+    let pinned = Store::open(&host)?.session(options.session.session.as_deref())?;
+    let session = pinned.session()?;
+    let source = Source {
+        buffers: session.buffers(),
+        control: pinned.control(),
+        info: session.info(),
+        threads: session.thread_names()?,
+    };
+    let request = Request {
+        buffers: options.buffer.clone(),
+        since: options.since,
+    };
+    let bar = progress::bar("counting and naming");
+    let dumped = dump(&source, &request, &options.output, &host, bar)?;
+    tell(&dumped);
+    Ok(Exit::Done)
+}
+
+fn tell(dumped: &Dumped) {
+    let summary = &dumped.summary;
+    let records: u64 = summary.events.iter().map(|count| count.recorded).sum();
+    eprintln!(
+        "{} {} of {:.2} s, {} in {}; refused {}, overwritten {}",
+        thousands(records),
+        if records == 1 { "event" } else { "events" },
+        summary.duration_ns as f64 / 1e9,
+        bytes(dumped.written.bytes),
+        dumped.path.display(),
+        thousands(summary.lost()),
+        thousands(summary.overwritten())
+    );
+    for note in &summary.notes {
+        eprintln!("  {note}");
+    }
+}

@@ -1,0 +1,172 @@
+//! `kestrel buffer list`: a line per buffer.
+
+use super::OfSession;
+use crate::command::Format;
+use crate::exit::{Exit, Failure};
+use crate::style::{bytes, thousands};
+use clap::Args;
+use kestrel::buffer::layout::Mode;
+use kestrel::buffer::status::Status;
+use kestrel::kernel::Host;
+use kestrel::kernel::procfs::monotonic;
+use kestrel::session::store::Store;
+use serde_json::json;
+use std::io::Write;
+
+/// Options of `buffer list`.
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    /// How it looks
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    #[command(flatten)]
+    session: OfSession,
+}
+
+/// A buffer with the CPUs whose records go there.
+struct Row {
+    status: Status,
+    current: Vec<u32>,
+}
+
+/// Lists.
+pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
+    let session = Store::open(&Host::default())?.session(options.session.session.as_deref())?;
+    let control = session.control();
+    let row = |(number, buffer): (u32, &kestrel::buffer::Buffer)| {
+        let cpus = buffer.ring().cpus();
+        Row {
+            status: buffer.status(control.since(number), control.is_frozen(number)),
+            current: cpus.filter(|cpu| control.current(*cpu) == number).collect(),
+        }
+    };
+    let buffers = session.buffers()?;
+    let rows: Vec<Row> = (0..).zip(&buffers).map(row).collect();
+    let text = match options.format {
+        Format::Json => rows.iter().map(|row| format!("{}\n", object(row))).collect(),
+        Format::Text => table(&rows, monotonic()),
+    };
+    // A reader that went away is no failure.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    Ok(Exit::Done)
+}
+
+fn mode(status: &Status) -> &'static str {
+    match status.geometry.mode {
+        Mode::Overwrite => "overwrite",
+        Mode::Stream => "stream",
+    }
+}
+
+fn object(row: &Row) -> serde_json::Value {
+    let status = &row.status;
+    let ring = |ring: &kestrel::buffer::status::RingStatus| {
+        json!({
+            "cpu": ring.cpu,
+            "held_bytes": ring.held,
+            "oldest": ring.oldest,
+            "newest": ring.newest,
+            "recorded": ring.recorded,
+            "overwritten": ring.overwritten,
+            "refused": ring.refused,
+        })
+    };
+    json!({
+        "name": status.name,
+        "mode": mode(status),
+        "bytes_per_cpu": status.geometry.data(),
+        "fill": status.fill(),
+        "oldest": status.oldest(),
+        "newest": status.newest(),
+        "overwritten": status.sum(|ring| ring.overwritten),
+        "refused": status.sum(|ring| ring.refused),
+        "frozen": status.frozen,
+        "current_on": row.current,
+        "cpus": status.rings.iter().map(ring).collect::<Vec<_>>(),
+    })
+}
+
+fn table(rows: &[Row], now: u64) -> String {
+    let heads = [
+        "BUFFER",
+        "MODE",
+        "PER CPU",
+        "FILL",
+        "OLDEST",
+        "NEWEST",
+        "OVERWRITTEN",
+        "REFUSED",
+        "STATE",
+        "CURRENT ON",
+    ];
+    let mut cells: Vec<Vec<String>> = vec![heads.map(str::to_owned).to_vec()];
+    for Row { status, current } in rows {
+        cells.push(vec![
+            status.name.clone(),
+            mode(status).to_owned(),
+            bytes(u64::from(status.geometry.data())),
+            format!("{:.0}%", status.fill() * 100.0),
+            ago(status.oldest(), now),
+            ago(status.newest(), now),
+            thousands(status.sum(|ring| ring.overwritten)),
+            thousands(status.sum(|ring| ring.refused)),
+            if status.frozen { "frozen" } else { "open" }.to_owned(),
+            places(current, status.rings.len()),
+        ]);
+    }
+    let width = |column: usize| cells.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let mut out = String::new();
+    for row in &cells {
+        let line: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        out.push_str(line.join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// How long ago.
+fn ago(time: Option<u64>, now: u64) -> String {
+    time.map_or_else(
+        || "-".to_owned(),
+        |time| format!("{:.1} s ago", now.saturating_sub(time) as f64 / 1e9),
+    )
+}
+
+/// CPUs as ranges.
+fn places(cpus: &[u32], all: usize) -> String {
+    if cpus.is_empty() {
+        return "-".to_owned();
+    }
+    if cpus.len() == all {
+        return "all CPUs".to_owned();
+    }
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| match first == last {
+        true => format!("{first}"),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::places;
+
+    #[test]
+    fn cpus_are_ranges() {
+        assert_eq!(places(&[], 4), "-");
+        assert_eq!(places(&[0, 1, 2, 3], 4), "all CPUs");
+        assert_eq!(places(&[0, 2, 3, 7], 8), "0,2-3,7");
+    }
+}

@@ -1,0 +1,75 @@
+//! `kestrel buffer`: the buffers of a session that stays; one file per verb that is more than a store.
+
+mod dump;
+mod list;
+
+use crate::exit::{Exit, Failure};
+use clap::{Args, Subcommand};
+use kestrel::dump::numbers;
+use kestrel::kernel::Host;
+use kestrel::kernel::procfs::monotonic;
+use kestrel::session::control::Control;
+use kestrel::session::store::Store;
+
+/// Options of `buffer`.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// What to do with them.
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// Show what they hold, and what they lost
+    List(list::Options),
+    /// Write what they hold into a trace directory, while recording goes on
+    Dump(dump::Options),
+    /// Keep what they hold: they take nothing more until they are thawed
+    Freeze(Which),
+    /// Let them take records again
+    Thaw(Which),
+    /// Forget what they hold: it is not shown and not dumped any more
+    Reset(Which),
+}
+
+/// Which buffers of which session.
+#[derive(Args, Debug)]
+struct Which {
+    /// The buffers; all where none is named
+    #[arg(value_name = "BUFFER")]
+    buffers: Vec<String>,
+    #[command(flatten)]
+    session: OfSession,
+}
+
+/// Which session.
+#[derive(Args, Debug)]
+struct OfSession {
+    /// The session; not needed where there is only one
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+}
+
+/// Does it.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    match &options.verb {
+        Verb::List(options) => list::run(options),
+        Verb::Dump(options) => dump::run(options),
+        Verb::Freeze(which) => steer(which, "frozen", |control, buffer| control.freeze(buffer, true)),
+        Verb::Thaw(which) => steer(which, "thawed", |control, buffer| control.freeze(buffer, false)),
+        Verb::Reset(which) => steer(which, "reset", |control, buffer| {
+            control.reset(buffer, monotonic());
+        }),
+    }
+}
+
+fn steer(which: &Which, done: &str, act: fn(&Control, u32)) -> Result<Exit, Failure> {
+    let session = Store::open(&Host::default())?.change(which.session.session.as_deref())?;
+    let buffers = session.buffers()?;
+    for number in numbers(&buffers, &which.buffers)? {
+        act(session.control(), number);
+        eprintln!("buffer {} {done}", buffers[number as usize].name());
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,15 @@
+//! `has_key`.
+
+use super::super::{Builtin, Meaning};
+use super::place;
+
+pub(crate) static HAS_KEY: Builtin = Builtin {
+    name: "has_key",
+    numbered: false,
+    usage: "has_key(@map, key)",
+    about: "whether a map holds something under a key; several keys are written @map[a, b]",
+    meaning: Meaning::Value(|checker, usage| {
+        let (name, keys) = place(checker, usage, 2)?;
+        checker.has_key(name, &keys, usage.span)
+    }),
+};

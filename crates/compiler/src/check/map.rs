@@ -1,0 +1,533 @@
+//! Maps: their keys and values, and that every use of one agrees with its first.
+
+use super::expression::constant;
+use super::operator::widened;
+use super::text::room;
+use super::tree::{Expr, ExprKind, MapChange, MapPlace, Pointer, Show, StatementKind, Type, UnaryOp};
+use super::{Checked, Checker, Reported};
+use crate::builtin;
+use crate::lang::ast::{self, Span};
+use crate::lang::diag::{Diagnostic, did_you_mean};
+use kestrel_trace::aggregate::{Buckets, MOST_KEY, MapType, ValueKind, state};
+use kestrel_trace::layout::FieldType;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Bytes of a text in a map whose first text is a constant: room for longer ones.
+const TEXT: u32 = 64;
+
+/// What an aggregation puts into a map.
+pub(crate) struct Gathered {
+    /// How.
+    pub(crate) kind: ValueKind,
+    /// The number, if it takes one.
+    pub(crate) value: Option<Expr>,
+}
+
+/// Whether a use of a map changes what it holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Usage {
+    Reads,
+    Writes,
+}
+
+impl Checker<'_> {
+    /// A scalar as a plain 64-bit number, signed as arithmetic takes it.
+    pub(crate) fn number(&mut self, value: &ast::Expr) -> Checked<Expr> {
+        let checked = self.scalar(value)?;
+        let ty = Type::integer(8, widened(checked.clone()).ty.is_signed());
+        Ok(Expr {
+            ty,
+            ..widened(checked)
+        })
+    }
+
+    /// A number of `range` that is known now.
+    pub(crate) fn whole(
+        &mut self,
+        value: &ast::Expr,
+        range: RangeInclusive<i64>,
+        what: &str,
+    ) -> Checked<i64> {
+        let checked = self.scalar(value)?;
+        let Some(known) = checked.constant() else {
+            let message = format!("{what} must be known before the program runs");
+            return Err(self.error(value.span, message));
+        };
+        let number = known.cast_signed();
+        if range.contains(&number) {
+            return Ok(number);
+        }
+        let message = format!("{what} is {} to {}", range.start(), range.end());
+        Err(self.error(value.span, message))
+    }
+
+    /// `@x[keys]` as a value.
+    pub(super) fn map_value(&mut self, name: &str, keys: &[ast::Expr], span: Span) -> Checked<Expr> {
+        let keys: Vec<&ast::Expr> = keys.iter().collect();
+        let assumed = ValueKind::Scalar(scalar_type(&Type::I64));
+        let place = self.map_place(name, &keys, None, &assumed, Usage::Reads, span)?;
+        let ty = match &place.map.value {
+            ValueKind::Scalar(ty) => match self.globals.held.get(&place.map.number) {
+                Some(Type::Pointer(pointer)) => Type::Pointer(*pointer),
+                _ => read_type(ty),
+            },
+            ValueKind::Text { size } => Type::Text { size: *size },
+            other => {
+                let function = other.function().unwrap_or_default();
+                let message = format!(
+                    "{} gathers {function}(), which handlers cannot read",
+                    place.map.title()
+                );
+                let hint = "count with ++ or += where the handler itself needs the number";
+                return Err(self.report(Diagnostic::error(span, message).hint(hint)));
+            }
+        };
+        Ok(Expr::new(ExprKind::MapValue(place), ty, span))
+    }
+
+    /// `@x[keys] = value`, `@x[keys] += value`.
+    pub(super) fn assign_map(
+        &mut self,
+        name: &str,
+        keys: &[ast::Expr],
+        op: Option<ast::BinaryOp>,
+        target: &ast::Expr,
+        value: &ast::Expr,
+        span: Span,
+    ) -> Checked<StatementKind> {
+        let keys: Vec<&ast::Expr> = keys.iter().collect();
+        if let (None, ast::ExprKind::Call { name: function, args }) = (op, &value.kind) {
+            let usage = builtin::Use {
+                name: &function.node,
+                name_span: function.span,
+                args: Some(args),
+                span: value.span,
+            };
+            if let Some(gathered) = builtin::aggregation(self, &usage) {
+                let Gathered { kind, value } = gathered?;
+                let place = self.map_place(name, &keys, Some(&kind), &kind, Usage::Writes, span)?;
+                return Ok(StatementKind::Map(place, MapChange::Aggregate(value)));
+            }
+        }
+        let change = match op {
+            Some(ast::BinaryOp::Add) => MapChange::Add(self.number(value)?),
+            Some(ast::BinaryOp::Subtract) => MapChange::Add(negated(self.number(value)?)),
+            Some(op) => MapChange::Set(self.binary(op, target, value, span)?),
+            None => MapChange::Set(self.expression(value)?),
+        };
+        let (MapChange::Set(stored) | MapChange::Add(stored)) = &change else {
+            return Err(Reported);
+        };
+        let kind = self.held(stored)?;
+        let ty = match &stored.ty {
+            Type::Pointer(pointer) => Type::Pointer(Pointer {
+                trusted: false,
+                ..*pointer
+            }),
+            ty => ty.clone(),
+        };
+        let place = self.map_place(name, &keys, Some(&kind), &kind, Usage::Writes, span)?;
+        self.globals.held.entry(place.map.number).or_insert(ty);
+        Ok(StatementKind::Map(place, change))
+    }
+
+    /// An aggregation that names no map: one by the event's number.
+    pub(crate) fn gather(&mut self, gathered: Gathered, span: Span) -> Checked<StatementKind> {
+        let Gathered { kind, value } = gathered;
+        let function = kind.function().unwrap_or_default();
+        // The second hist() of a handler is another map than the first; so is one of another kind.
+        if !self.bare.contains(&(function, span)) {
+            self.bare.push((function, span));
+        }
+        let before = |other: &&(&str, Span)| other.0 == function && other.1.start <= span.start;
+        let mut place = self.bare.iter().filter(before).count();
+        let named = |place: usize| match place {
+            1 => format!("{function}-by-event"),
+            n => format!("{function}-{n}-by-event"),
+        };
+        while self
+            .globals
+            .map(&named(place))
+            .is_some_and(|map| map.value != kind)
+        {
+            place += 1;
+        }
+        let key = Expr::new(ExprKind::EventNumber, Type::U64, span);
+        let keys = vec![FieldType::Enumeration {
+            size: 8,
+            signed: false,
+            names: [].into(),
+        }];
+        let known = self.globals.map(&named(place)).cloned();
+        let map = match known {
+            Some(map) => map,
+            None => self.new_map(named(place), keys, kind, true, span)?,
+        };
+        let place = MapPlace {
+            map: Arc::new(map),
+            keys: vec![key],
+        };
+        Ok(StatementKind::Map(place, MapChange::Aggregate(value)))
+    }
+
+    /// `delete(@x[keys])`.
+    pub(crate) fn delete_key(
+        &mut self,
+        name: &str,
+        keys: &[&ast::Expr],
+        span: Span,
+    ) -> Checked<StatementKind> {
+        let place = self.known_place(name, keys, span)?;
+        if keys.is_empty() {
+            self.only_with_keys(&place.map, "delete()", span)?;
+        }
+        Ok(StatementKind::Map(place, MapChange::Delete))
+    }
+
+    /// `clear(@x)`.
+    pub(crate) fn clear_map(&mut self, name: &str, span: Span) -> Checked<StatementKind> {
+        let map = Arc::new(self.known_map(name, span)?);
+        self.only_with_keys(&map, "clear()", span)?;
+        let keys = Vec::new();
+        Ok(StatementKind::Map(MapPlace { map, keys }, MapChange::Clear))
+    }
+
+    /// `has_key(@x, key)`.
+    pub(crate) fn has_key(&mut self, name: &str, keys: &[&ast::Expr], span: Span) -> Checked<Expr> {
+        let place = self.known_place(name, keys, span)?;
+        if place.keys.is_empty() {
+            let message = format!("{} has no keys", place.map.title());
+            return Err(self.error(span, message));
+        }
+        Ok(Expr::new(ExprKind::HasKey(place), Type::Bool, span))
+    }
+
+    /// Whether a map may be emptied: an aggregation without keys is one value per CPU, of which a handler reaches its own only.
+    fn only_with_keys(&mut self, map: &MapType, what: &str, span: Span) -> Checked<()> {
+        if !map.keys.is_empty() || !map.value.is_per_cpu() {
+            return Ok(());
+        }
+        let message = format!("{what} in a handler needs keys, and {} has none", map.title());
+        let hint = format!("give it one: {}[0]", map.title());
+        Err(self.report(Diagnostic::error(span, message).hint(hint)))
+    }
+
+    fn known_map(&mut self, name: &str, span: Span) -> Checked<MapType> {
+        if let Some(map) = self.globals.map(name) {
+            return Ok(map.clone());
+        }
+        let names: Vec<String> = self.globals.maps.iter().map(MapType::title).collect();
+        let hint = did_you_mean(&format!("@{name}"), names.iter().map(String::as_str));
+        let message = format!("there is no map @{name} so far: nothing before this writes it");
+        Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)))
+    }
+
+    /// A place in a map for which any use will do, if it is known.
+    fn known_place(&mut self, name: &str, keys: &[&ast::Expr], span: Span) -> Checked<MapPlace> {
+        let kind = self.known_map(name, span)?.value;
+        self.map_place(name, keys, None, &kind, Usage::Reads, span)
+    }
+
+    /// What a map holds that this value is stored in.
+    fn held(&mut self, value: &Expr) -> Checked<ValueKind> {
+        if value.ty.is_scalar() {
+            return Ok(ValueKind::Scalar(scalar_type(&value.ty)));
+        }
+        if value.ty.is_text() {
+            let size = text_size(value);
+            if size <= state::MOST_VALUE {
+                return Ok(ValueKind::Text { size });
+            }
+        }
+        let message = format!("{} in a map", self.describe(&value.ty));
+        Err(self.not_yet(value.span, &message))
+    }
+
+    /// A place in a map, which is made if this is its first use. `kind` is what this use holds it for, if it cares; `assumed` what a new map holds.
+    fn map_place(
+        &mut self,
+        name: &str,
+        keys: &[&ast::Expr],
+        kind: Option<&ValueKind>,
+        assumed: &ValueKind,
+        usage: Usage,
+        span: Span,
+    ) -> Checked<MapPlace> {
+        let mut checked = Vec::new();
+        for key in flat(keys) {
+            checked.push(self.map_key(key));
+        }
+        let checked: Vec<(FieldType, Expr)> = checked.into_iter().collect::<Checked<_>>()?;
+        let (types, keys): (Vec<FieldType>, Vec<Expr>) = checked.into_iter().unzip();
+        let map = match self.globals.map(name).cloned() {
+            Some(map) => {
+                self.agree_on_keys(&map, &keys, span)?;
+                match kind {
+                    Some(kind) => self.agree_on_value(map, kind, span)?,
+                    None => map,
+                }
+            }
+            None => {
+                let map = self.new_map(name.to_owned(), types, assumed.clone(), false, span)?;
+                if usage == Usage::Reads {
+                    let message = format!("{} is read, but no handler writes it", map.title());
+                    let entry = (map.number, Diagnostic::error(span, message));
+                    self.globals.unwritten.push(entry);
+                }
+                map
+            }
+        };
+        if usage == Usage::Writes {
+            self.globals.unwritten.retain(|(number, _)| *number != map.number);
+        }
+        Ok(MapPlace {
+            map: Arc::new(map),
+            keys,
+        })
+    }
+
+    /// A key with its type in the map.
+    fn map_key(&mut self, key: &ast::Expr) -> Checked<(FieldType, Expr)> {
+        let value = self.expression(key)?;
+        if value.ty.is_scalar() {
+            return Ok((scalar_type(&value.ty), value));
+        }
+        if value.ty.is_text() {
+            return Ok((
+                FieldType::Text {
+                    size: text_size(&value),
+                },
+                value,
+            ));
+        }
+        let message = format!("{} as a key of a map", self.describe(&value.ty));
+        Err(self.not_yet(key.span, &message))
+    }
+
+    fn new_map(
+        &mut self,
+        name: String,
+        keys: Vec<FieldType>,
+        value: ValueKind,
+        by_event: bool,
+        span: Span,
+    ) -> Checked<MapType> {
+        let number = self.globals.maps.len() as u32;
+        if number >= state::MOST_MAPS {
+            return Err(self.error(span, format!("there can be at most {} maps", state::MOST_MAPS)));
+        }
+        let entries = match self.globals.max_map_keys {
+            Some(most) => most.max(1),
+            None => MapType::fitting_entries(value.size()),
+        };
+        let map = MapType {
+            name,
+            number,
+            entries: if keys.is_empty() { 1 } else { entries },
+            keys,
+            value,
+            by_event,
+            first: self.context.name.clone(),
+        };
+        if map.key_size() > MOST_KEY {
+            let message = format!(
+                "these keys take {} bytes; there is room for {MOST_KEY}",
+                map.key_size()
+            );
+            let hint = "limit texts: str(p, 64)";
+            return Err(self.report(Diagnostic::error(span, message).hint(hint)));
+        }
+        self.globals.maps.push(map.clone());
+        Ok(map)
+    }
+
+    fn agree_on_keys(&mut self, map: &MapType, keys: &[Expr], span: Span) -> Checked<()> {
+        if map.keys.len() != keys.len() {
+            let count = |n: usize| match n {
+                0 => "no key".to_owned(),
+                1 => "one key".to_owned(),
+                n => format!("{n} keys"),
+            };
+            let message = format!(
+                "{} has {} here, but {} since its first use in {}",
+                map.title(),
+                count(keys.len()),
+                count(map.keys.len()),
+                map.first
+            );
+            return Err(self.error(span, message));
+        }
+        for (ty, key) in map.keys.iter().zip(keys) {
+            let agreed = match ty {
+                FieldType::Text { size } => key.ty.is_text() && room(key) <= *size,
+                _ => key.ty.is_scalar(),
+            };
+            if !agreed {
+                let message = format!(
+                    "this key is {}, but {} in the first use of {} in {}",
+                    self.in_words(key),
+                    words(ty),
+                    map.title(),
+                    map.first
+                );
+                return Err(self.error(key.span, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The map with what it holds now known; an error where that contradicts its first use.
+    fn agree_on_value(&mut self, map: MapType, kind: &ValueKind, span: Span) -> Checked<MapType> {
+        let known = !self
+            .globals
+            .unwritten
+            .iter()
+            .any(|(number, _)| *number == map.number);
+        let agreed = match (&map.value, kind) {
+            (ValueKind::Text { size }, ValueKind::Text { size: other }) => other <= size,
+            (ValueKind::Histogram(a), ValueKind::Histogram(b)) => a == b,
+            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
+        };
+        if !agreed {
+            let first = if known { "since" } else { "as it was read in" };
+            let message = format!(
+                "{} holds {} here, but {} {first} its first use in {}",
+                map.title(),
+                held_words(kind),
+                held_words(&map.value),
+                map.first
+            );
+            let hint = (!known).then(|| "put the handler that writes it first".to_owned());
+            return Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)));
+        }
+        if known {
+            return Ok(map);
+        }
+        // Who read it first did not know how its values are shown.
+        let map = MapType {
+            value: kind.clone(),
+            ..map
+        };
+        if let Some(entry) = self.globals.maps.get_mut(map.number as usize) {
+            entry.clone_from(&map);
+        }
+        Ok(map)
+    }
+
+    fn in_words(&self, key: &Expr) -> String {
+        match &key.ty {
+            Type::Text { .. } | Type::String { .. } => format!("a text of up to {} bytes", room(key)),
+            ty => self.describe(ty),
+        }
+    }
+}
+
+/// Keys; those of a tuple one by one.
+fn flat<'a>(keys: &[&'a ast::Expr]) -> Vec<&'a ast::Expr> {
+    match keys {
+        [
+            ast::Expr {
+                kind: ast::ExprKind::Tuple(parts),
+                ..
+            },
+        ] => parts.iter().collect(),
+        keys => keys.to_vec(),
+    }
+}
+
+/// Bytes that a map gives a text whose first use this is.
+fn text_size(text: &Expr) -> u32 {
+    match &text.kind {
+        ExprKind::Text(bytes) => (bytes.len() as u32).max(TEXT),
+        _ => room(text),
+    }
+    .next_multiple_of(8)
+}
+
+/// A scalar's type where it takes 8 bytes.
+fn scalar_type(ty: &Type) -> FieldType {
+    match ty {
+        Type::Integer { signed, show, .. } => {
+            let signed = *signed;
+            match show {
+                Show::Number(base) => FieldType::Integer {
+                    size: 8,
+                    signed,
+                    base: *base,
+                },
+                Show::Names(names) => FieldType::Enumeration {
+                    size: 8,
+                    signed,
+                    names: names.clone(),
+                },
+                Show::Flags(names) => FieldType::Flags {
+                    size: 8,
+                    names: names.clone(),
+                },
+            }
+        }
+        Type::Pointer(pointer) => FieldType::Pointer {
+            symbolic: pointer.symbolic,
+        },
+        Type::Bool => FieldType::Bool,
+        _ => FieldType::Integer {
+            size: 8,
+            signed: true,
+            base: kestrel_trace::layout::Base::Decimal,
+        },
+    }
+}
+
+/// The type of what is read from a map of scalars.
+fn read_type(ty: &FieldType) -> Type {
+    match ty {
+        FieldType::Integer { signed, base, .. } => Type::Integer {
+            size: 8,
+            signed: *signed,
+            show: Show::Number(*base),
+        },
+        FieldType::Enumeration { signed, names, .. } => Type::Integer {
+            size: 8,
+            signed: *signed,
+            show: Show::Names(names.clone()),
+        },
+        FieldType::Flags { names, .. } => Type::Integer {
+            size: 8,
+            signed: false,
+            show: Show::Flags(names.clone()),
+        },
+        FieldType::Pointer { .. } => Type::hexadecimal(8),
+        FieldType::Bool => Type::Bool,
+        _ => Type::I64,
+    }
+}
+
+fn negated(value: Expr) -> Expr {
+    let span = value.span;
+    if let Some(known) = value.constant() {
+        return constant(known.wrapping_neg(), Type::I64, span);
+    }
+    let kind = ExprKind::Unary {
+        op: UnaryOp::Negate,
+        value: Box::new(value),
+    };
+    Expr::new(kind, Type::I64, span)
+}
+
+fn words(ty: &FieldType) -> String {
+    match ty {
+        FieldType::Text { size } => format!("a text of up to {size} bytes"),
+        _ => "a number".to_owned(),
+    }
+}
+
+fn held_words(kind: &ValueKind) -> String {
+    match kind {
+        ValueKind::Scalar(_) => "a number".to_owned(),
+        ValueKind::Text { size } => format!("a text of up to {size} bytes"),
+        ValueKind::Histogram(Buckets::Powers { bits }) => format!("hist(…, {bits})"),
+        ValueKind::Histogram(Buckets::Linear { min, max, step }) => format!("lhist(…, {min}, {max}, {step})"),
+        other => format!("{}()", other.function().unwrap_or_default()),
+    }
+}

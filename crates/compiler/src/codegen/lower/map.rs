@@ -1,0 +1,384 @@
+//! Maps: keys are put together on the stack, elements found or made, values added to atomically; where things lie is
+//! [`kestrel_trace::aggregate`]'s.
+//!
+//! ```text
+//!   found = lookup(key) ── none ──► insert(key, zeroes) if it is new ──► lookup(key) ── none ──► lost += 1
+//!        └──────────────► add ◄─────────────────────────────────────────────┘
+//! ```
+//!
+//! Two CPUs may insert the same key at once: one of them succeeds, and both find it then. Programs of several events share a map and interrupt
+//! each other, so values of one CPU are added to atomically, too.
+
+use super::Lower;
+use super::text::Bytes;
+use crate::check::tree::{Access, Expr, ExprKind, MapChange, MapPlace};
+use crate::error::Error;
+use crate::ir::{AluOp, Bits, BlockId, Condition, Vreg, Width, helper};
+use crate::map::external_name;
+use kestrel_trace::aggregate::{Buckets, MapType, ValueKind, state};
+use kestrel_trace::layout::FieldType;
+
+/// `BPF_NOEXIST`.
+const NEW: i64 = 1;
+/// Bytes of a thread's name.
+const COMM: u32 = 16;
+/// How often a maximum is tried again when an interrupt changed it meanwhile.
+const TRIES: u32 = 4;
+
+impl Lower<'_> {
+    /// Changes a map.
+    pub(super) fn change_map(&mut self, place: &MapPlace, change: &MapChange) -> Result<(), Error> {
+        match change {
+            MapChange::Set(value) => self.set(place, value),
+            MapChange::Add(value) => {
+                let value = self.value(value)?;
+                self.on_element(place, &mut |lower, element, _| {
+                    lower.b.atomic_add(Width::B8, element, 0, value);
+                })
+            }
+            MapChange::Aggregate(value) => self.aggregate(place, value.as_ref()),
+            MapChange::Delete if place.keys.is_empty() => self.empty(&place.map),
+            MapChange::Delete => {
+                let key = self.map_key(place)?;
+                let map = self.map_pointer(&place.map);
+                self.b.helper(helper::MAP_DELETE_ELEM, &[map.into(), key.into()]);
+                Ok(())
+            }
+            MapChange::Clear if place.map.keys.is_empty() => self.empty(&place.map),
+            MapChange::Clear => {
+                let generation = self.state(state::generation(place.map.number));
+                self.b.atomic_add(Width::B8, generation, 0, 1);
+                Ok(())
+            }
+        }
+    }
+
+    /// What the map holds there, 0 where it holds nothing.
+    pub(super) fn map_scalar(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
+        let result = self.b.vreg();
+        self.b.assign(result, 0);
+        self.if_there(place, &mut |lower, element| {
+            let value = lower.b.load(Width::B8, element, 0);
+            lower.b.assign(result, value);
+        })?;
+        Ok(result)
+    }
+
+    /// 1 where the map holds something there, else 0.
+    pub(super) fn has_key(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
+        let result = self.b.vreg();
+        self.b.assign(result, 0);
+        self.if_there(place, &mut |lower, _| lower.b.assign(result, 1))?;
+        Ok(result)
+    }
+
+    /// A text that the map holds, brought to the stack.
+    pub(super) fn map_text(&mut self, place: &MapPlace) -> Result<Bytes, Error> {
+        let size = place.map.value.size();
+        let slot = self.b.slot(size, 8);
+        let to = self.b.slot_address(slot, 0);
+        self.store_text(&[], size, to, 0);
+        self.if_there(place, &mut |lower, element| {
+            let to = lower.b.slot_address(slot, 0);
+            lower.copy(Bytes::at(element), size, to, 0);
+        })?;
+        Ok(Bytes::of_slot(slot))
+    }
+
+    fn map_pointer(&mut self, map: &MapType) -> Vreg {
+        let map = self.b.external(&external_name(map));
+        self.b.map_pointer(map)
+    }
+
+    /// An address in the state map.
+    fn state(&mut self, offset: u32) -> Vreg {
+        let map = self.b.external(state::MAP);
+        self.b.map_value(map, offset)
+    }
+
+    /// The address of the kernel's key.
+    fn map_key(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
+        let map = &place.map;
+        let slot = self.b.slot(map.key_size(), 8);
+        if place.keys.is_empty() {
+            let key = self.b.slot_address(slot, 0);
+            self.b.store(Width::B4, key, 0, 0);
+            return Ok(key);
+        }
+        for ((ty, key), offset) in map.keys.iter().zip(&place.keys).zip(map.key_offsets()) {
+            match ty {
+                FieldType::Text { .. } => self.map_text_into(key, slot, offset, MapType::key_room(ty))?,
+                _ => {
+                    let value = self.operand(key)?;
+                    let to = self.b.slot_address(slot, offset);
+                    self.b.store(Width::B8, to, 0, value);
+                }
+            }
+        }
+        let state = self.state(state::generation(map.number));
+        let generation = self.b.load(Width::B8, state, 0);
+        let key = self.b.slot_address(slot, 0);
+        self.b.store(Width::B8, key, 0, generation);
+        Ok(key)
+    }
+
+    /// A text in `size` bytes at `offset` of a frame object: zeros from its NUL on, so that equal texts are equal bytes.
+    fn map_text_into(
+        &mut self,
+        text: &Expr,
+        slot: crate::ir::Slot,
+        offset: u32,
+        size: u32,
+    ) -> Result<(), Error> {
+        let (bytes, has) = match &text.kind {
+            ExprKind::Text(known) => {
+                let to = self.b.slot_address(slot, offset);
+                let end = known.iter().position(|b| *b == 0).unwrap_or(known.len());
+                self.store_text(&known[..end], size, to, 0);
+                return Ok(());
+            }
+            // What follows the NUL of a text in memory may be anything.
+            ExprKind::Bytes {
+                address,
+                offset: at,
+                size: length,
+                access,
+            } => {
+                let max = (*length).min(size);
+                let address = self.value(address)?;
+                let address = self.b.add(address, *at);
+                let room = self.b.slot(max + 1, 8);
+                let to = self.b.slot_address(room, 0);
+                self.store_text(&[], max + 1, to, 0);
+                let helper = match (self.context.features.probe_read_kernel, access) {
+                    (false, _) => helper::PROBE_READ_STR,
+                    (true, Access::User) => helper::PROBE_READ_USER_STR,
+                    (true, _) => helper::PROBE_READ_KERNEL_STR,
+                };
+                self.b
+                    .helper(helper, &[to.into(), (max + 1).into(), address.into()]);
+                (Bytes::of_slot(room), max)
+            }
+            ExprKind::ReadString { max, .. } => (self.stage(text, size)?, (*max).min(size)),
+            ExprKind::MapValue(place) => (self.stage(text, size)?, place.map.value.size()),
+            // Some kernels leave what follows its NUL as it was.
+            ExprKind::Comm => {
+                let room = self.b.slot(COMM, 8);
+                let to = self.b.slot_address(room, 0);
+                self.store_text(&[], COMM, to, 0);
+                self.b.helper(helper::GET_CURRENT_COMM, &[to.into(), COMM.into()]);
+                (Bytes::of_slot(room), COMM)
+            }
+            _ => {
+                return Err(Error::Malformed {
+                    what: "a number where a text is wanted",
+                    span: text.span,
+                });
+            }
+        };
+        let has = has.min(size);
+        let to = self.b.slot_address(slot, offset);
+        self.copy(bytes, has, to, 0);
+        self.store_text(&[], size - has, to, has);
+        Ok(())
+    }
+
+    /// Does something with what the map holds there, if it holds anything.
+    fn if_there(&mut self, place: &MapPlace, then: &mut dyn FnMut(&mut Self, Vreg)) -> Result<(), Error> {
+        let end = self.b.block();
+        let element = match self.only_element(&place.map) {
+            Some(element) => element,
+            None => {
+                let key = self.map_key(place)?;
+                let map = self.map_pointer(&place.map);
+                let found = self.b.helper(helper::MAP_LOOKUP_ELEM, &[map.into(), key.into()]);
+                self.b.branch_if(Condition::Equal, found, 0, end);
+                found
+            }
+        };
+        then(self, element);
+        self.b.jump(end);
+        self.b.switch_to(end);
+        Ok(())
+    }
+
+    /// The value of a map that has no keys and is not per CPU, which can be addressed without a look-up.
+    fn only_element(&mut self, map: &MapType) -> Option<Vreg> {
+        if !map.keys.is_empty() || map.value.is_per_cpu() {
+            return None;
+        }
+        let map = self.b.external(&external_name(map));
+        Some(self.b.map_value(map, 0))
+    }
+
+    /// Does something with the element of a key, which is made first if need be. `then` may go to the block it is given, where the update is
+    /// counted as lost.
+    fn on_element(
+        &mut self,
+        place: &MapPlace,
+        then: &mut dyn FnMut(&mut Self, Vreg, BlockId),
+    ) -> Result<(), Error> {
+        let (end, lost) = (self.b.block(), self.b.cold_block());
+        let element = match self.only_element(&place.map) {
+            Some(element) => element,
+            None => self.found_or_made(place, lost)?,
+        };
+        then(self, element, lost);
+        self.b.jump(end);
+        self.lose(&place.map, lost, end);
+        Ok(())
+    }
+
+    /// In block `lost`, counts a lost update; goes on at `end`, which becomes the current block.
+    fn lose(&mut self, map: &MapType, lost: BlockId, end: BlockId) {
+        self.b.switch_to(lost);
+        let counter = self.state(state::lost(map.number));
+        self.b.atomic_add(Width::B8, counter, 0, 1);
+        self.b.jump(end);
+        self.b.switch_to(end);
+    }
+
+    fn found_or_made(&mut self, place: &MapPlace, lost: BlockId) -> Result<Vreg, Error> {
+        let key = self.map_key(place)?;
+        let map = self.map_pointer(&place.map);
+        let element = self.b.vreg();
+        let found = self.b.helper(helper::MAP_LOOKUP_ELEM, &[map.into(), key.into()]);
+        self.b.assign(element, found);
+        if place.keys.is_empty() {
+            self.b.branch_if(Condition::Equal, element, 0, lost);
+            return Ok(element);
+        }
+        let (missing, there) = (self.b.cold_block(), self.b.block());
+        self.b.branch(Condition::Equal, element, 0, missing, there);
+        self.b.switch_to(missing);
+        let map = self.map_pointer(&place.map);
+        let zeroes = self.state(state::ZEROES);
+        self.b.helper(
+            helper::MAP_UPDATE_ELEM,
+            &[map.into(), key.into(), zeroes.into(), NEW.into()],
+        );
+        let map = self.map_pointer(&place.map);
+        let found = self.b.helper(helper::MAP_LOOKUP_ELEM, &[map.into(), key.into()]);
+        self.b.assign(element, found);
+        self.b.branch(Condition::Equal, element, 0, lost, there);
+        self.b.switch_to(there);
+        Ok(element)
+    }
+
+    /// `@x[keys] = value`.
+    fn set(&mut self, place: &MapPlace, value: &Expr) -> Result<(), Error> {
+        let size = place.map.value.size();
+        let slot = self.b.slot(size, 8);
+        match &place.map.value {
+            ValueKind::Text { size: text } => self.map_text_into(value, slot, 0, text.next_multiple_of(8))?,
+            _ => {
+                let value = self.operand(value)?;
+                let to = self.b.slot_address(slot, 0);
+                self.b.store(Width::B8, to, 0, value);
+            }
+        }
+        if let Some(element) = self.only_element(&place.map) {
+            self.copy(Bytes::of_slot(slot), size, element, 0);
+            return Ok(());
+        }
+        let key = self.map_key(place)?;
+        let map = self.map_pointer(&place.map);
+        let from = self.b.slot_address(slot, 0);
+        let answer = self.b.helper(
+            helper::MAP_UPDATE_ELEM,
+            &[map.into(), key.into(), from.into(), 0.into()],
+        );
+        let (end, lost) = (self.b.block(), self.b.cold_block());
+        self.b.branch(Condition::NotEqual, answer, 0, lost, end);
+        self.lose(&place.map, lost, end);
+        Ok(())
+    }
+
+    /// Sets the one value of a map without keys to zeros.
+    fn empty(&mut self, map: &MapType) -> Result<(), Error> {
+        let Some(element) = self.only_element(map) else {
+            return Err(Error::Malformed {
+                what: "a map of one value per CPU to be emptied by one of them",
+                span: self.b.span(),
+            });
+        };
+        self.store_text(&[], map.value.size(), element, 0);
+        Ok(())
+    }
+
+    /// Counts a value in.
+    fn aggregate(&mut self, place: &MapPlace, value: Option<&Expr>) -> Result<(), Error> {
+        let value = match value {
+            Some(value) => self.value(value)?,
+            None => self.b.constant(1),
+        };
+        match place.map.value {
+            ValueKind::Count | ValueKind::Sum { .. } => self.on_element(place, &mut |lower, element, _| {
+                lower.b.atomic_add(Width::B8, element, 0, value);
+            }),
+            ValueKind::Average { .. } | ValueKind::Stats { .. } => {
+                self.on_element(place, &mut |lower, element, _| {
+                    lower.b.atomic_add(Width::B8, element, 0, 1);
+                    lower.b.atomic_add(Width::B8, element, 8, value);
+                })
+            }
+            ValueKind::Max { signed } => {
+                let rank = self.rank(value, signed);
+                self.raise(place, rank)
+            }
+            ValueKind::Min { signed } => {
+                let rank = self.rank(value, signed);
+                let complement = self.b.alu(AluOp::Xor, Bits::B64, rank, -1);
+                self.raise(place, complement)
+            }
+            ValueKind::Histogram(buckets) => {
+                let index = self.bucket(buckets, value);
+                self.count_in(place, buckets, index)
+            }
+            ValueKind::Scalar(_) | ValueKind::Text { .. } => Err(Error::Malformed {
+                what: "an aggregation in a map of plain values",
+                span: self.b.span(),
+            }),
+        }
+    }
+
+    /// What [`kestrel_trace::aggregate::rank`] gives.
+    fn rank(&mut self, value: Vreg, signed: bool) -> Vreg {
+        if signed {
+            self.b.alu(AluOp::Xor, Bits::B64, value, i64::MIN)
+        } else {
+            value
+        }
+    }
+
+    /// Keeps the greater of the element and `rank`.
+    fn raise(&mut self, place: &MapPlace, rank: Vreg) -> Result<(), Error> {
+        self.on_element(place, &mut |lower, element, lost| {
+            let end = lower.b.block();
+            for _ in 0..TRIES {
+                let current = lower.b.load(Width::B8, element, 0);
+                lower.b.branch_if(Condition::GreaterEqual, current, rank, end);
+                let was = lower.b.compare_exchange(Width::B8, element, 0, current, rank);
+                lower.b.branch_if(Condition::Equal, was, current, end);
+            }
+            lower.b.jump(lost);
+            lower.b.switch_to(end);
+        })
+    }
+
+    /// Adds 1 to a bucket. The verifier learns from the comparison that the bucket is one of the element's; the mask keeps what is compared in
+    /// a register of its own.
+    fn count_in(&mut self, place: &MapPlace, buckets: Buckets, index: Vreg) -> Result<(), Error> {
+        let count = buckets.count();
+        self.on_element(place, &mut |lower, element, lost| {
+            let mask = count.next_power_of_two() - 1;
+            let index = lower.b.and(index, i64::from(mask));
+            lower
+                .b
+                .branch_if(Condition::GreaterEqual, index, i64::from(count), lost);
+            let offset = lower.b.shift_left(index, 3);
+            let bucket = lower.b.add(element, offset);
+            lower.b.atomic_add(Width::B8, bucket, 0, 1);
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! The language's maps as BPF maps: under which name programs refer to one, and what it is; where bytes lie in it is
+//! [`kestrel_trace::aggregate`]'s.
+
+use crate::ir::{MapKind, MapSpec};
+use kestrel_trace::aggregate::{MapType, state};
+
+/// The external name of a map: one BPF map, shared by all programs of a session.
+pub fn external_name(map: &MapType) -> String {
+    format!("map:{}", map.name)
+}
+
+/// The BPF map of a map; all kinds of hash are preallocated, so that programs in interrupts can add keys.
+pub fn spec(map: &MapType) -> MapSpec {
+    let kind = match (map.keys.is_empty(), map.value.is_per_cpu()) {
+        (true, true) => MapKind::PerCpuArray,
+        (true, false) => MapKind::Array,
+        (false, true) => MapKind::PerCpuHash,
+        (false, false) => MapKind::Hash,
+    };
+    MapSpec {
+        name: format!("map_{}", map.name),
+        kind,
+        key: map.key_size(),
+        value: map.value.size(),
+        entries: map.entries.max(1),
+        flags: 0,
+    }
+}
+
+/// `BPF_F_MMAPABLE`: user space reads generations and empties maps without a system call per word.
+const MMAPABLE: u32 = 1 << 10;
+
+/// The state map, external name [`state::MAP`]: one per session that has maps.
+pub fn state_spec() -> MapSpec {
+    MapSpec {
+        name: state::MAP.to_owned(),
+        kind: MapKind::Array,
+        key: 4,
+        value: state::SIZE,
+        entries: 1,
+        flags: MMAPABLE,
+    }
+}

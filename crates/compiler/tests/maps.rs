@@ -1,0 +1,539 @@
+//! Maps from text to the printed line: handlers are compiled, run in the interpreter on several processors, and what the maps hold is read as
+//! the recorder reads it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+mod dump;
+mod kernel;
+mod support;
+
+use kestrel_bpf::code::{Code, MapRef, Target};
+use kestrel_bpf::interp::{self, Machine, Space};
+use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::check::{check, tree::CheckedProbe};
+use kestrel_compiler::context::Context;
+use kestrel_compiler::ir::{MapKind, MapSpec, MapUse};
+use kestrel_compiler::lang::diag::{Style, render};
+use kestrel_compiler::lang::parse_events;
+use kestrel_compiler::{compile, map};
+use kestrel_trace::aggregate::read::Snapshot;
+use kestrel_trace::aggregate::{self, state};
+use kestrel_trace::symbol::Symbols;
+use support::bump::{self, Bump};
+
+const CPUS: u32 = 4;
+
+/// Programs that share maps.
+struct Maps {
+    globals: Globals,
+    checked: Vec<(CheckedProbe, Context)>,
+    machine: Machine,
+    names: Vec<String>,
+    programs: Vec<Code>,
+}
+
+impl Maps {
+    /// One handler per text, all for `vfs_read(file, buf, count, flags)`.
+    #[track_caller]
+    fn new(handlers: &[&str]) -> Self {
+        Self::with(handlers, Globals::default(), |_, _| kernel::kprobe())
+    }
+
+    #[track_caller]
+    fn with(handlers: &[&str], mut globals: Globals, context: impl Fn(usize, &str) -> Context) -> Self {
+        let mut checked = Vec::new();
+        for (index, handler) in handlers.iter().enumerate() {
+            let text = format!("e:x {handler}");
+            let (probe, found) = parse_events(&text);
+            assert!(found.is_empty(), "{text}: {found:?}");
+            let context = context(index, handler);
+            let (one, found) = check(&probe, &context, true, &mut globals);
+            let Some(one) = one else {
+                panic!("{}", render(&found, "x", &text, Style::default()));
+            };
+            checked.push((one, context));
+        }
+        assert_eq!(globals.unwritten, []);
+        let mut maps = Self {
+            globals,
+            checked,
+            machine: Machine::new(),
+            names: Vec::new(),
+            programs: Vec::new(),
+        };
+        for (one, context) in maps.checked.clone() {
+            let program = compile(&one, &context, &Bump::default()).expect("compiles");
+            let refs: Vec<MapRef> = program.maps.iter().map(|used| maps.map(used)).collect();
+            let mut code = program.code;
+            for relocation in &mut code.relocations {
+                if let Target::Map(map) | Target::MapValue(map) = &mut relocation.target {
+                    *map = refs[map.0 as usize];
+                }
+            }
+            maps.programs.push(code);
+        }
+        maps
+    }
+
+    /// The machine's map for one that a program uses.
+    fn map(&mut self, used: &MapUse) -> MapRef {
+        let add = |machine: &mut Machine, spec: &MapSpec| {
+            let entries = spec.entries;
+            let kind = match spec.kind {
+                MapKind::Array => interp::MapKind::Array { entries },
+                MapKind::PerCpuArray => interp::MapKind::PerCpuArray { entries },
+                MapKind::Hash => interp::MapKind::Hash { entries },
+                MapKind::PerCpuHash => interp::MapKind::PerCpuHash { entries },
+                other => panic!("{other:?}"),
+            };
+            machine.add_map(kind, spec.key, spec.value)
+        };
+        let name = match used {
+            MapUse::Private(spec) => {
+                self.names.push(String::new());
+                return add(&mut self.machine, spec);
+            }
+            MapUse::External(name) => name,
+        };
+        if let Some(at) = self.names.iter().position(|known| known == name) {
+            return MapRef(at as u32);
+        }
+        self.names.push(name.clone());
+        let known = self.globals.maps.iter().find(|m| map::external_name(m) == *name);
+        let spec = match (name.as_str(), known) {
+            (state::MAP, _) => map::state_spec(),
+            (bump::MAP, _) => MapSpec {
+                name: name.clone(),
+                kind: MapKind::Array,
+                key: 4,
+                value: bump::VALUE,
+                entries: 1,
+                flags: 0,
+            },
+            (_, Some(ty)) => map::spec(ty),
+            _ => panic!("no map {name}"),
+        };
+        add(&mut self.machine, &spec)
+    }
+
+    /// Runs a program on a CPU with these arguments.
+    #[track_caller]
+    fn run(&mut self, program: usize, cpu: u32, args: &[u64]) {
+        self.machine.environment.cpu = cpu;
+        let registers = registers(args);
+        if let Err(fault) = self.machine.run(&self.programs[program], &registers) {
+            panic!("{fault}");
+        }
+    }
+
+    /// What a map holds.
+    #[track_caller]
+    fn snapshot(&self, name: &str) -> Snapshot {
+        let ty = self.globals.map(name).expect("a map of that name");
+        let at = |name: &str| {
+            self.names
+                .iter()
+                .position(|n| n == name)
+                .map(|at| MapRef(at as u32))
+        };
+        let state = at(state::MAP).and_then(|map| self.machine.value(map, &[0; 4], 0));
+        let map = at(&map::external_name(ty)).expect("a program uses it");
+        let cpus = if ty.value.is_per_cpu() { CPUS } else { 1 };
+        let elements: Vec<(Vec<u8>, Vec<Vec<u8>>)> = self
+            .machine
+            .keys(map)
+            .into_iter()
+            .map(|key| {
+                let values = (0..cpus).filter_map(|cpu| self.machine.value(map, &key, cpu));
+                (key.clone(), values.collect())
+            })
+            .collect();
+        let borrowed = elements
+            .iter()
+            .map(|(key, values)| (key.clone(), values.iter().map(Vec::as_slice)));
+        Snapshot::new(ty, &state.unwrap_or_default(), borrowed)
+    }
+
+    #[track_caller]
+    fn text(&self, name: &str) -> String {
+        aggregate::text(&self.snapshot(name), &Symbols::default())
+    }
+}
+
+/// Registers whose first arguments are these.
+fn registers(args: &[u64]) -> Vec<u8> {
+    let mut bytes = vec![0; 168];
+    for (at, arg) in [112, 104, 96, 88, 72, 64].into_iter().zip(args) {
+        bytes[at..at + 8].copy_from_slice(&arg.to_le_bytes());
+    }
+    bytes
+}
+
+/// Runs one handler for each count (`arg2`) on CPUs in turn; gives the map `@`.
+#[track_caller]
+fn after(handler: &str, counts: &[u64]) -> String {
+    let mut maps = Maps::new(&[handler]);
+    for (count, cpu) in counts.iter().zip((0..CPUS).cycle()) {
+        maps.run(0, cpu, &[0, 0, *count]);
+    }
+    maps.text("")
+}
+
+#[test]
+fn numbers_without_keys() {
+    assert_eq!(after("{ @ = count() }", &[1; 7]), "@: 7\n");
+    assert_eq!(after("{ @ = count() }", &[]), "");
+    assert_eq!(after("{ @ = sum(arg2) }", &[1, 2, 40]), "@: 43\n");
+    assert_eq!(after("{ @ = sum((int32)arg2) }", &[1, 0xffff_fff0]), "@: -15\n");
+    assert_eq!(after("{ @ = min(arg2) }", &[7, 3, 9, 3]), "@: 3\n");
+    assert_eq!(after("{ @ = max(arg2) }", &[7, 3, 9, 3]), "@: 9\n");
+    assert_eq!(
+        after("{ @ = max((int64)arg2) }", &[-7i64 as u64, -3i64 as u64]),
+        "@: -3\n"
+    );
+    assert_eq!(
+        after("{ @ = min((int64)arg2) }", &[5, -3i64 as u64, 8]),
+        "@: -3\n"
+    );
+    assert_eq!(after("{ @ = avg(arg2) }", &[1, 2, 6, 8]), "@: 4\n");
+    assert_eq!(
+        after("{ @ = stats(arg2) }", &[1, 2, 6, 8]),
+        "@: count 4, average 4, total 17\n"
+    );
+    assert_eq!(after("{ @++ }", &[1; 5]), "@: 5\n");
+    assert_eq!(after("{ @ += arg2; @ -= 1 }", &[10, 20]), "@: 28\n");
+    assert_eq!(after("{ @ = @ * 2 + 1 }", &[0; 4]), "@: 15\n");
+    assert_eq!(after("{ @ |= arg2 }", &[1, 4]), "@: 5\n");
+    assert_eq!(after("{ @ = comm }", &[0]), "@: worker\n");
+    assert_eq!(after("{ @ = arg2 == 3 }", &[1, 3]), "@: true\n");
+}
+
+#[test]
+fn keys_of_every_kind() {
+    let counts = [3, 1, 3, 3, 2, 1];
+    assert_eq!(
+        after("{ @[arg2] = count() }", &counts),
+        "@[2]: 1\n@[1]: 2\n@[3]: 3\n"
+    );
+    assert_eq!(after("{ @[arg2]++ }", &counts), "@[2]: 1\n@[1]: 2\n@[3]: 3\n");
+    assert_eq!(
+        after("{ @[comm, arg2 > 1, (int32)-1] = count() }", &counts),
+        "@[worker, false, -1]: 2\n@[worker, true, -1]: 4\n"
+    );
+    assert_eq!(
+        after("{ @[\"a\"]++; if (arg2 == 3) { @[\"bc\"]++ } }", &counts),
+        "@[bc]: 3\n@[a]: 6\n"
+    );
+    assert_eq!(
+        after("{ @[arg2] = max(arg2 * 10) }", &counts),
+        "@[1]: 10\n@[2]: 20\n@[3]: 30\n"
+    );
+    assert_eq!(
+        after("{ @[PIDTYPE_TGID] = count() }", &[0]),
+        "@[PIDTYPE_TGID]: 1\n"
+    );
+}
+
+#[test]
+fn equal_texts_are_one_key() {
+    let mut maps = Maps::with(
+        &["{ @[args.prev->comm] = count(); @n[kstr(args.prev->comm, 15)]++ }"],
+        Globals::default(),
+        |_, _| kernel::switch(),
+    );
+    let tasks = [0xffff_8880_0000_1000u64, 0xffff_8880_0000_2000];
+    for (task, junk) in tasks
+        .into_iter()
+        .zip([b"bash\0old-name\0\0\0", b"bash\0\0\0\0\0\0\0\0\0\0\0\0"])
+    {
+        let mut bytes = [0u8; 136];
+        bytes[12..28].copy_from_slice(&junk[..16]);
+        maps.machine.add_memory(Space::Kernel, task, &bytes);
+    }
+    maps.machine.direct_kernel_reads = true;
+    for task in tasks {
+        let words = [0, task, task, 0];
+        let context: Vec<u8> = words.iter().flat_map(|w: &u64| w.to_le_bytes()).collect();
+        maps.machine.run(&maps.programs[0], &context).unwrap();
+    }
+    assert_eq!(maps.text(""), "@[bash]: 2\n");
+    assert_eq!(maps.text("n"), "@n[bash]: 2\n");
+}
+
+#[test]
+fn histograms() {
+    let counts = [0, 1, 2, 3, 3, 4, 1000, 1024, -5i64 as u64, u64::MAX / 2];
+    let text = after("{ @ = hist((int64)arg2) }", &counts);
+    let rows: Vec<String> = text
+        .lines()
+        .map(|line| {
+            line.split(" |")
+                .next()
+                .unwrap()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .filter(|row| !row.ends_with(" 0"))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            "@:",
+            "(..., 0) 1",
+            "[0] 1",
+            "[1] 1",
+            "[2, 4) 3",
+            "[4, 8) 1",
+            "[512, 1K) 1",
+            "[1K, 2K) 1",
+            "[4E, 8E) 1",
+            ""
+        ]
+    );
+    let text = after(
+        "{ @[arg2 / 100] = lhist(arg2, 10, 40, 10) }",
+        &[5, 10, 19, 39, 40, 99],
+    );
+    assert_eq!(
+        text,
+        "@[0]:
+(..., 10)              1 |@@@@@@@@@@@@@@@@@@@@@@@@@@                          |
+[10, 20)               2 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
+[20, 30)               0 |                                                    |
+[30, 40)               1 |@@@@@@@@@@@@@@@@@@@@@@@@@@                          |
+[40, ...)              2 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
+
+"
+    );
+}
+
+/// Generated code sorts values into the buckets that the reader names.
+#[test]
+fn every_histogram_agrees_with_the_reader() {
+    let values = || {
+        (0..64u32).flat_map(|shift| {
+            [
+                1u64 << shift,
+                (1u64 << shift) - 1,
+                3u64 << shift,
+                0x5555_5555_5555_5555 >> shift,
+            ]
+        })
+    };
+    let handlers = [
+        "{ @ = hist((int64)arg2) }",
+        "{ @ = hist((int64)arg2, 1) }",
+        "{ @ = hist((int64)arg2, 3) }",
+        "{ @ = hist((int64)arg2, 5) }",
+        "{ @ = lhist((int64)arg2, -100, 900, 1) }",
+        "{ @ = lhist((int64)arg2, -100, 95, 30) }",
+        "{ @ = lhist((int64)arg2, -1000000000000, 7000000000000, 100000000000) }",
+    ];
+    for handler in handlers {
+        for value in values() {
+            let mut maps = Maps::new(&[handler]);
+            maps.run(0, 1, &[0, 0, value]);
+            let snapshot = maps.snapshot("");
+            let aggregate::ValueKind::Histogram(buckets) = snapshot.ty.value else {
+                panic!("{snapshot:?}")
+            };
+            let aggregate::read::Held::Histogram(counts) = &snapshot.rows[0].value else {
+                panic!("{snapshot:?}")
+            };
+            let index = buckets.index(value) as usize;
+            assert_eq!(counts.iter().sum::<u64>(), 1, "{handler} {value}");
+            assert_eq!(counts[index], 1, "{handler} {value}");
+        }
+    }
+}
+
+#[test]
+fn handlers_share_maps() {
+    let mut maps = Maps::new(&[
+        "{ @start[tid] = nsecs; @name[tid] = comm }",
+        "/@start[tid]/ { @took = hist(nsecs - @start[tid]); @who[@name[tid]] = count(); delete(@start[tid]); delete(@name, tid) }",
+        "/!has_key(@start, tid)/ { @none++ }",
+    ]);
+    maps.run(1, 0, &[]);
+    maps.run(2, 0, &[]);
+    maps.run(0, 0, &[]);
+    maps.run(2, 0, &[]);
+    assert_eq!(maps.snapshot("start").rows.len(), 1);
+    assert_eq!(maps.text("name"), "@name[1234]: worker\n");
+    maps.run(1, 3, &[]);
+    maps.run(1, 3, &[]);
+    assert_eq!(maps.text("start") + &maps.text("name"), "");
+    assert_eq!(maps.text("who"), "@who[worker]: 1\n");
+    assert_eq!(maps.text("none"), "@none: 1\n");
+    assert!(maps.text("took").contains(" 1 |@"));
+}
+
+#[test]
+fn pointers_keep_what_they_point_to() {
+    let mut maps = Maps::new(&[
+        "{ @file[tid] = args.file }",
+        "{ @pos[@file[tid]->f_pos] = count() }",
+    ]);
+    let file = 0xffff_8880_0000_3000;
+    maps.machine.add_memory(Space::Kernel, file, &[9u8; 64]);
+    maps.run(0, 0, &[file]);
+    maps.run(1, 0, &[]);
+    assert_eq!(
+        maps.text("pos"),
+        format!("@pos[{}]: 1\n", u64::from_le_bytes([9; 8]))
+    );
+}
+
+#[test]
+fn clearing_is_for_all_cpus_at_once() {
+    let mut maps = Maps::new(&["{ @[arg2] = count(); @n[arg2]++ }", "{ clear(@); zero(@n) }"]);
+    for cpu in 0..CPUS {
+        maps.run(0, cpu, &[0, 0, 7]);
+    }
+    assert_eq!(maps.text("") + &maps.text("n"), "@[7]: 4\n@n[7]: 4\n");
+    maps.run(1, 2, &[]);
+    assert_eq!(maps.text("") + &maps.text("n"), "");
+    maps.run(0, 3, &[0, 0, 7]);
+    assert_eq!(maps.text("") + &maps.text("n"), "@[7]: 1\n@n[7]: 1\n");
+}
+
+#[test]
+fn what_finds_no_room_is_counted() {
+    let globals = Globals {
+        max_map_keys: Some(3),
+        ..Globals::default()
+    };
+    let mut maps = Maps::with(&["{ @[arg2] = count(); @last[arg2] = arg2 }"], globals, |_, _| {
+        kernel::kprobe()
+    });
+    for count in [1, 2, 3, 4, 5, 1, 2, 3, 4] {
+        maps.run(0, 0, &[0, 0, count]);
+    }
+    for name in ["", "last"] {
+        let snapshot = maps.snapshot(name);
+        assert_eq!((snapshot.rows.len(), snapshot.lost), (3, 3), "{name}");
+    }
+    assert!(
+        maps.text("").ends_with(
+            "3 updates were not counted: there is room for 3 keys (config = { max_map_keys = N })\n"
+        )
+    );
+}
+
+#[test]
+fn bare_aggregations_are_by_event() {
+    let context = |index: usize| {
+        let mut context = kernel::kprobe();
+        context.number = kestrel_compiler::context::EventNumber::Constant(10 + index as u16);
+        context
+    };
+    let handlers = [
+        "{ count(); hist(arg2) }",
+        "{ count() }",
+        "{ hist(arg2); hist(arg3) }",
+        "{ lhist(arg2, 0, 10, 1) }",
+    ];
+    let mut maps = Maps::with(&handlers, Globals::default(), |index, _| context(index));
+    for program in [0, 0, 1, 2, 3] {
+        maps.run(program, 0, &[0, 0, 5]);
+    }
+    let names: Vec<&str> = maps.globals.maps.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "count-by-event",
+            "hist-by-event",
+            "hist-2-by-event",
+            "lhist-by-event"
+        ]
+    );
+    assert_eq!(maps.text("count-by-event"), "count()[11]: 1\ncount()[10]: 2\n");
+    assert_eq!(maps.snapshot("hist-by-event").rows.len(), 2);
+}
+
+/// Every update counts, wherever a program is interrupted by one that updates the same maps: between look-up and insertion, and in the midst of
+/// a maximum.
+#[test]
+fn interrupts_anywhere_lose_nothing() {
+    let handler = "{ @[arg2] = count(); @sum[arg2] += arg2; @max = max(arg2); @min[1] = min(arg2); @avg = avg(arg2); @h[arg2] = hist(arg2) }";
+    let mut steps = 0;
+    let mut at = 0;
+    loop {
+        let mut maps = Maps::new(&[handler]);
+        let (program, outer, inner) = (
+            maps.programs[0].clone(),
+            registers(&[0, 0, 6]),
+            registers(&[0, 0, 6]),
+        );
+        let mut seen = 0;
+        let mut interrupted = false;
+        let mut interrupt = |machine: &mut Machine, _: usize| {
+            if seen == at {
+                interrupted = true;
+                machine.run(&program, &inner).unwrap();
+            }
+            seen += 1;
+        };
+        maps.machine.run_hooked(&program, &outer, &mut interrupt).unwrap();
+        if !interrupted {
+            break;
+        }
+        let all: String = ["", "sum", "max", "min", "avg"]
+            .iter()
+            .map(|name| maps.text(name))
+            .collect();
+        assert_eq!(
+            all, "@[6]: 2\n@sum[6]: 12\n@max: 6\n@min[1]: 6\n@avg: 6\n",
+            "interrupted at {at}"
+        );
+        assert!(maps.text("h").contains(" 2 |@"), "interrupted at {at}");
+        steps += 1;
+        at += 1;
+    }
+    assert!(steps > 100);
+}
+
+/// Checks handlers that share maps, one per line, each with the event before its colon.
+fn checked(input: &str) -> String {
+    let mut globals = Globals::default();
+    let mut out = String::new();
+    for line in input.lines() {
+        let (event, handler) = line.split_once(": ").unwrap();
+        let context = kernel::by_name(event);
+        let text = format!("e:x {handler}");
+        let (probe, found) = parse_events(&text);
+        assert_eq!(found, [], "{text}");
+        let (checked, found) = check(&probe, &context, true, &mut globals);
+        if let Some(checked) = checked {
+            out += &dump::checked::probe(&checked, context.types.as_deref());
+        }
+        out += &render(&found, "<expression>", &text, Style::default());
+    }
+    for ty in &globals.maps {
+        out += &format!(
+            "{} {:?} {:?}, {} keys\n",
+            ty.title(),
+            ty.keys,
+            ty.value,
+            ty.entries
+        );
+    }
+    for (_, diagnostic) in &globals.unwritten {
+        out += &format!("at the end: {}\n", diagnostic.message);
+    }
+    out
+}
+
+#[test]
+fn meaning() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/maps.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut fresh = String::new();
+    for case in text.split("=== ").skip(1) {
+        let (title, body) = case.split_once('\n').unwrap();
+        let input = body.split("\n---\n").next().unwrap().trim_end();
+        fresh += &format!("=== {title}\n{input}\n---\n{}\n\n", checked(input).trim_end());
+    }
+    testkit::golden("tests/golden/maps.txt", &format!("{}\n", fresh.trim_end()));
+}

@@ -1,0 +1,250 @@
+//! Commands that handlers asked for: so many at once, each with a time limit, as one user; never a shell, never a word made from an event.
+//!
+//! A command's words are those of the table file. The event reaches it as environment variables (`KESTREL_EVENT`, `KESTREL_TIME_NS`,
+//! `KESTREL_CPU`, `KESTREL_PID`, `KESTREL_TID`, `KESTREL_SESSION`, and `KESTREL_FIELD_<name>` for each field) and as one line of JSON on its
+//! standard input.
+
+use super::limit::Bucket;
+use super::user::User;
+use kestrel_kernel::process::{Signal, send_to_group};
+use kestrel_kernel::procfs;
+use kestrel_trace::print::{self, Json, Printer};
+use kestrel_trace::process::Processes;
+use kestrel_trace::record::Record;
+use kestrel_trace::symbol::Symbols;
+use std::collections::HashMap;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// What commands may do.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Whose rights they have; without a user none is run.
+    pub user: Option<User>,
+    /// How many run at once.
+    pub jobs: usize,
+    /// How long each may run.
+    pub timeout: Duration,
+    /// Starts per second of one command, in the long run.
+    pub rate: f64,
+    /// Starts of one command at once.
+    pub burst: u32,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            user: None,
+            jobs: 4,
+            timeout: Duration::from_secs(30),
+            rate: 1.0,
+            burst: 5,
+        }
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// It runs.
+    Running,
+    /// As many run as may: ask again later.
+    Busy,
+    /// This command was started too often lately: left out.
+    Limited,
+    /// Nothing may be run.
+    Forbidden,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its words.
+    pub command: String,
+    /// How.
+    pub how: End,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub enum End {
+    /// By itself.
+    Exited(ExitStatus),
+    /// It was killed, with its process group, when its time was over.
+    TimedOut,
+    /// It could not be started.
+    Failed(std::io::Error),
+}
+
+#[derive(Debug)]
+struct Job {
+    command: String,
+    child: Child,
+    deadline: Instant,
+}
+
+/// The commands that run now.
+#[derive(Debug)]
+pub struct Runner {
+    policy: Policy,
+    jobs: Vec<Job>,
+    limits: HashMap<String, Bucket>,
+    ended: Vec<Ended>,
+}
+
+impl Runner {
+    /// Nothing runs yet.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            jobs: Vec::new(),
+            limits: HashMap::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    /// Starts a command for a record of a session, if that may be now.
+    pub fn start(&mut self, session: &str, command: &str, record: &Record<'_>) -> Started {
+        let Some(user) = self.policy.user.clone() else {
+            return Started::Forbidden;
+        };
+        self.reap();
+        if self.jobs.len() >= self.policy.jobs.max(1) {
+            return Started::Busy;
+        }
+        let bucket = self
+            .limits
+            .entry(command.to_owned())
+            .or_insert_with(|| Bucket::new(self.policy.rate, self.policy.burst));
+        if !bucket.take(procfs::monotonic()) {
+            return Started::Limited;
+        }
+        match spawn(session, command, record, &user) {
+            Ok(child) => self.jobs.push(Job {
+                command: command.to_owned(),
+                child,
+                deadline: Instant::now() + self.policy.timeout,
+            }),
+            Err(error) => self.ended.push(Ended {
+                command: command.to_owned(),
+                how: End::Failed(error),
+            }),
+        }
+        Started::Running
+    }
+
+    /// Commands that ended since the last call; those whose time is over are killed now.
+    pub fn ended(&mut self) -> Vec<Ended> {
+        self.reap();
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Commands that run.
+    pub fn running(&self) -> usize {
+        self.jobs.len()
+    }
+
+    fn reap(&mut self) {
+        let now = Instant::now();
+        let mut still = Vec::with_capacity(self.jobs.len());
+        for mut job in self.jobs.drain(..) {
+            let how = match job.child.try_wait() {
+                Ok(Some(status)) => End::Exited(status),
+                Ok(None) if now >= job.deadline => {
+                    kill(&mut job.child);
+                    End::TimedOut
+                }
+                Ok(None) => {
+                    still.push(job);
+                    continue;
+                }
+                Err(error) => End::Failed(error),
+            };
+            self.ended.push(Ended {
+                command: job.command,
+                how,
+            });
+        }
+        self.jobs = still;
+    }
+}
+
+impl Drop for Runner {
+    /// Nothing that was started outlives who watches over it.
+    fn drop(&mut self) {
+        for job in &mut self.jobs {
+            kill(&mut job.child);
+        }
+    }
+}
+
+/// Ends a command and what it started, and takes its status.
+fn kill(child: &mut Child) {
+    let _gone_already = send_to_group(child.id(), Signal::Kill);
+    let _status = child.wait();
+}
+
+fn spawn(session: &str, command: &str, record: &Record<'_>, user: &User) -> std::io::Result<Child> {
+    let invalid = |why: String| std::io::Error::new(std::io::ErrorKind::InvalidInput, why);
+    let words = shell_words::split(command).map_err(|error| invalid(error.to_string()))?;
+    let (program, args) = words
+        .split_first()
+        .ok_or_else(|| invalid("there is no command in it".to_owned()))?;
+    let mut line = Vec::new();
+    Json::new(Symbols::default(), Processes::default()).line(record, &mut line);
+    let mut child = Command::new(program);
+    child
+        .args(args)
+        .env_clear()
+        .env(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        )
+        .env("HOME", &user.home)
+        .env("USER", &user.name)
+        .envs(environment(session, record))
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::inherit())
+        .stderr(Stdio::inherit())
+        .process_group(0)
+        .gid(user.gid)
+        .uid(user.uid);
+    let mut child = child.spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A line of at most a page fits into an empty pipe; a command that does not read it has closed its end.
+        let _unread = stdin.write_all(&line);
+    }
+    Ok(child)
+}
+
+/// The event as environment variables.
+fn environment(session: &str, record: &Record<'_>) -> Vec<(String, String)> {
+    let mut all = vec![
+        ("KESTREL_SESSION".to_owned(), session.to_owned()),
+        ("KESTREL_EVENT".to_owned(), record.event.name.clone()),
+        ("KESTREL_TIME_NS".to_owned(), record.time_ns.to_string()),
+        ("KESTREL_CPU".to_owned(), record.cpu.to_string()),
+        ("KESTREL_PID".to_owned(), record.pid.to_string()),
+        ("KESTREL_TID".to_owned(), record.tid.to_string()),
+    ];
+    let symbols = Symbols::default();
+    for (field, value) in record.fields() {
+        let mut text = Vec::new();
+        print::value(value, &symbols, &mut text);
+        // What no environment can hold.
+        text.retain(|byte| *byte != 0);
+        let name: String = field
+            .name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
+        all.push((
+            format!("KESTREL_FIELD_{name}"),
+            String::from_utf8_lossy(&text).into_owned(),
+        ));
+    }
+    all
+}

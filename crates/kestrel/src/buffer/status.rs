@@ -1,0 +1,117 @@
+//! What a buffer holds at a glance, while its writers go on: read only, and cheap beside a copy.
+
+use super::layout::{Geometry, Mode, offset};
+use super::memory::Memory;
+use super::ring::{PAGE64, Ring};
+use kestrel_trace::packet::{self, HEADER};
+
+/// What one CPU's ring holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingStatus {
+    /// The CPU.
+    pub cpu: u32,
+    /// Bytes held; in a stream those not yet read.
+    pub held: u64,
+    /// Time of the oldest record held, ns of CLOCK_MONOTONIC; `None` if it holds none that counts.
+    pub oldest: Option<u64>,
+    /// Time of the newest one.
+    pub newest: Option<u64>,
+    /// Records written, all in all (counted in overwrite mode only).
+    pub recorded: u64,
+    /// Of these, overwritten by newer ones.
+    pub overwritten: u64,
+    /// Records refused: the ring was full, or frozen.
+    pub refused: u64,
+}
+
+/// What a buffer holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// Its shape.
+    pub geometry: Geometry,
+    /// Whether it takes nothing.
+    pub frozen: bool,
+    /// By CPU.
+    pub rings: Vec<RingStatus>,
+}
+
+impl Status {
+    /// How full the fullest ring is, 0 to 1.
+    pub fn fill(&self) -> f64 {
+        let most = self.rings.iter().map(|ring| ring.held).max().unwrap_or(0);
+        most as f64 / f64::from(self.geometry.data())
+    }
+
+    /// Time of the oldest record in any ring, ns of CLOCK_MONOTONIC.
+    pub fn oldest(&self) -> Option<u64> {
+        self.rings.iter().filter_map(|ring| ring.oldest).min()
+    }
+
+    /// Time of the newest record in any ring.
+    pub fn newest(&self) -> Option<u64> {
+        self.rings.iter().filter_map(|ring| ring.newest).max()
+    }
+
+    /// The sum of something over all rings.
+    pub fn sum(&self, of: impl Fn(&RingStatus) -> u64) -> u64 {
+        self.rings.iter().map(of).sum()
+    }
+}
+
+impl<M: Memory> Ring<M> {
+    /// What a CPU's ring holds from `since` (ns of CLOCK_MONOTONIC) on.
+    pub fn status(&self, cpu: u32, since: u64) -> RingStatus {
+        let current = self.current(cpu);
+        let from = self.oldest(cpu, current);
+        let overwrites = self.geometry().mode == Mode::Overwrite;
+        let numbers = 0..self.geometry().events.min(1 << 16);
+        let recorded: u64 = match overwrites {
+            true => numbers.map(|n| self.counts(cpu, n as u16).recorded).sum(),
+            false => 0,
+        };
+        let newest = self.control(cpu, offset::RESERVED);
+        let any = self.position(cpu) > from + u64::from(HEADER);
+        let counts = any && newest >= since;
+        RingStatus {
+            cpu,
+            held: self.position(cpu).saturating_sub(from + u64::from(HEADER)),
+            oldest: counts.then(|| self.first_time(cpu, from).max(since)),
+            newest: counts.then_some(newest),
+            recorded,
+            overwritten: match overwrites {
+                true => recorded.saturating_sub(self.events_held(cpu, from, current)),
+                false => 0,
+            },
+            refused: self.discarded(cpu),
+        }
+    }
+
+    /// When the first record of a page happened.
+    fn first_time(&self, cpu: u32, page: u64) -> u64 {
+        let begin = self.header(cpu, page, packet::offset::TIMESTAMP_BEGIN);
+        let low = self.header(cpu, page, HEADER) >> 16;
+        let time = begin & !((1 << 48) - 1) | low;
+        if time < begin { begin } else { time }
+    }
+
+    fn events_held(&self, cpu: u32, from: u64, current: u64) -> u64 {
+        let pages = (from..=current).step_by(PAGE64 as usize);
+        let events = pages.map(|page| self.header(cpu, page, packet::offset::COMMITTED) >> 32);
+        events.sum()
+    }
+}
+
+impl super::Buffer {
+    /// What it holds; `since` (ns of CLOCK_MONOTONIC) is its last reset, `frozen` whether it takes nothing.
+    pub fn status(&self, since: u64, frozen: bool) -> Status {
+        let ring = self.ring();
+        Status {
+            name: self.name().to_owned(),
+            geometry: ring.geometry(),
+            frozen,
+            rings: ring.cpus().map(|cpu| ring.status(cpu, since)).collect(),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The maps of a session's handlers: made from their types, found by programs, read, emptied; what lies in them is
+//! [`kestrel_trace::aggregate`]'s.
+
+use crate::error::{Error, Result};
+use crate::record::all_symbols;
+use kestrel_compiler::{ir, map};
+use kestrel_kernel::Host;
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
+use kestrel_kernel::kallsyms::Kallsyms;
+use kestrel_kernel::mmap::{Access, Mapping};
+use kestrel_trace::aggregate::read::Snapshot;
+use kestrel_trace::aggregate::{MapType, ValueKind, state};
+use kestrel_trace::layout::{FieldType, Names};
+use kestrel_trace::symbol::Symbols;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+/// All maps of a session, and the state map where there are any.
+#[derive(Debug, Default)]
+pub struct Maps {
+    state: Option<State>,
+    maps: Vec<(MapType, Map)>,
+}
+
+/// The state map, seen by programs and by us.
+#[derive(Debug)]
+struct State {
+    map: Map,
+    mapping: Mapping,
+    /// Generations up to which no key of an older one is left, by the maps' numbers.
+    swept: Vec<u64>,
+}
+
+impl Maps {
+    /// Makes the maps of a plan; none where its handlers use none.
+    ///
+    /// # Errors
+    /// The kernel's: no memory, most of all.
+    pub fn create(types: &[MapType]) -> Result<Self> {
+        let mut maps = Self::default();
+        maps.add(types)?;
+        Ok(maps)
+    }
+
+    /// Makes those maps that are not there yet, for handlers that are loaded later.
+    ///
+    /// # Errors
+    /// As [`Maps::create`].
+    pub fn add(&mut self, types: &[MapType]) -> Result<()> {
+        for ty in types {
+            if self.maps.iter().any(|(known, _)| known.name == ty.name) {
+                continue;
+            }
+            if self.state.is_none() {
+                self.state = Some(State::open(make(&map::state_spec())?)?);
+            }
+            self.maps.push((ty.clone(), make(&map::spec(ty))?));
+        }
+        Ok(())
+    }
+
+    /// The maps of a session that is there already: its state map, and each map with its type.
+    ///
+    /// # Errors
+    /// When the state map cannot be mapped.
+    pub fn open(state: Option<Map>, maps: Vec<(MapType, Map)>) -> Result<Self> {
+        let state = state.map(State::open).transpose()?;
+        Ok(Self { state, maps })
+    }
+
+    /// The state map, to be pinned.
+    pub fn state(&self) -> Option<&Map> {
+        self.state.as_ref().map(|state| &state.map)
+    }
+
+    /// Each map with its type, by number, to be pinned.
+    pub fn all(&self) -> &[(MapType, Map)] {
+        &self.maps
+    }
+
+    /// The map that programs refer to by this name.
+    pub fn find(&self, external: &str) -> Option<&Map> {
+        if external == state::MAP {
+            return self.state();
+        }
+        let mut all = self.maps.iter();
+        all.find(|(ty, _)| map::external_name(ty) == external)
+            .map(|(_, map)| map)
+    }
+
+    /// What the maps hold now; `events` are the names of the events' numbers.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read(&self, events: &Names) -> Result<Vec<Snapshot>> {
+        self.maps
+            .iter()
+            .map(|(ty, map)| self.read_one(ty, map, events))
+            .collect()
+    }
+
+    fn read_one(&self, ty: &MapType, map: &Map, events: &Names) -> Result<Snapshot> {
+        let mut ty = ty.clone();
+        if ty.by_event {
+            ty.keys = vec![FieldType::Enumeration {
+                size: 8,
+                signed: false,
+                names: events.clone(),
+            }];
+        }
+        let entries = map.entries()?;
+        let elements = entries
+            .iter()
+            .map(|(key, element)| (key.clone(), map.cpu_values(element)));
+        let state = match &self.state {
+            Some(state) => state.mapping.to_vec(0..state::ZEROES as usize)?,
+            None => Vec::new(),
+        };
+        Ok(Snapshot::new(&ty, &state, elements))
+    }
+
+    /// Empties a map, as `clear(@x)` does. What events add at the same moment to a map without keys may go, too.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn clear(&mut self, name: &str) -> Result<()> {
+        let (Some(state), Some((ty, map))) = (&self.state, self.maps.iter().find(|(ty, _)| ty.name == name))
+        else {
+            return Ok(());
+        };
+        state.word(state::lost(ty.number))?.store(0, Ordering::Relaxed);
+        if ty.keys.is_empty() {
+            let zeros = vec![0; map.element_size()];
+            return Ok(map.update(&[0; 4], &zeros, ValueCheck::Any)?);
+        }
+        state
+            .word(state::generation(ty.number))?
+            .fetch_add(1, Ordering::SeqCst);
+        self.sweep()
+    }
+
+    /// Removes the keys that a `clear` has left behind: they are not seen any more, but take room.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn sweep(&mut self) -> Result<()> {
+        let Some(state) = &mut self.state else {
+            return Ok(());
+        };
+        for (ty, map) in &self.maps {
+            let generation = state.word(state::generation(ty.number))?.load(Ordering::SeqCst);
+            let Some(swept) = state.swept.get_mut(ty.number as usize) else {
+                continue;
+            };
+            if *swept == generation {
+                continue;
+            }
+            for (key, _) in map.entries()? {
+                if state::word(&key, 0) < generation {
+                    map.delete(&key)?;
+                }
+            }
+            *swept = generation;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn open(map: Map) -> Result<Self> {
+        let mapping = Mapping::new(map.as_fd(), 0, state::SIZE as usize, Access::ReadWrite)?;
+        Ok(Self {
+            map,
+            mapping,
+            swept: vec![0; state::MOST_MAPS as usize],
+        })
+    }
+
+    fn word(&self, offset: u32) -> Result<&std::sync::atomic::AtomicU64> {
+        let word = self.mapping.atomic_u64(offset as usize);
+        word.ok_or_else(|| Error::Compile {
+            event: state::MAP.to_owned(),
+            why: format!("the session's map has no word at {offset}"),
+        })
+    }
+}
+
+/// Makes a map that a program or its language asks for.
+pub(super) fn make(spec: &ir::MapSpec) -> Result<Map> {
+    let kind = match spec.kind {
+        ir::MapKind::Array => MapKind::ARRAY,
+        ir::MapKind::PerCpuArray => MapKind::PERCPU_ARRAY,
+        ir::MapKind::Hash => MapKind::HASH,
+        ir::MapKind::PerCpuHash => MapKind::PERCPU_HASH,
+        ir::MapKind::LruHash => MapKind::LRU_HASH,
+        ir::MapKind::ProgramArray => MapKind::PROG_ARRAY,
+        ir::MapKind::StackTrace => MapKind::STACK_TRACE,
+    };
+    let spec = MapSpec::new(kind, &spec.name, spec.key, spec.value, spec.entries).with_flags(spec.flags);
+    Ok(Map::create(&spec)?)
+}
+
+/// The kernel's names for the addresses in what maps held, where there are any.
+pub fn symbols(snapshots: &[Snapshot], host: &Host) -> Symbols {
+    let symbolic = |ty: &FieldType| matches!(ty, FieldType::Pointer { symbolic: true });
+    let shows = |s: &Snapshot| {
+        s.ty.keys.iter().any(symbolic) || matches!(&s.ty.value, ValueKind::Scalar(ty) if symbolic(ty))
+    };
+    if !snapshots.iter().any(shows) {
+        return Symbols::default();
+    }
+    match Kallsyms::read(host) {
+        Ok(table) if !table.is_restricted() => all_symbols(&table),
+        _ => Symbols::default(),
+    }
+}

@@ -1,0 +1,127 @@
+//! What handlers ask of user space: told once and in order, also when nobody listened at first; commands run as one user, with limits.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use std::time::{Duration, Instant};
+use vm_tests::{kestrel, shell};
+
+const TABLE: &str = r#"
+table main {
+  syscalls:sys_enter_getppid /comm == "calls"/ {
+    notify("asked for its parent", comm, times = 7);
+    exec("/bin/sh -c 'echo $KESTREL_EVENT $KESTREL_FIELD_who $(id -u) >> /tmp/ran; cat >> /tmp/json'", who = comm)
+  }
+}
+"#;
+
+/// A session of this table file, stopped at the end.
+struct Session;
+
+impl Session {
+    fn start(text: &str) -> Self {
+        std::fs::write("/tmp/agent.kst", text).unwrap();
+        shell("chmod 644 /tmp/agent.kst; chmod 755 /tmp").success();
+        kestrel(&["start", "/tmp/agent.kst"]).success();
+        Self
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let stopped = kestrel(&["stop"]);
+        if !std::thread::panicking() {
+            stopped.success();
+        }
+    }
+}
+
+fn users() {
+    std::fs::create_dir_all("/etc").unwrap();
+    std::fs::write("/etc/passwd", "root:x:0:0:root:/:/bin/sh\nops:x:1234:1234::/:/bin/sh\n").unwrap();
+    for file in ["/tmp/ran", "/tmp/json"] {
+        std::fs::write(file, "").unwrap();
+        shell(&format!("chmod 666 {file}")).success();
+    }
+}
+
+#[test]
+fn messages_wait_for_whoever_listens() {
+    let _session = Session::start(TABLE);
+    shell("calls getppid 40").success();
+    let said = kestrel(&["agent", "--once"]).success();
+    let lines: Vec<&str> = said.lines().filter(|l| l.contains("asked for its parent")).collect();
+    assert_eq!(lines.len(), 40, "{said}");
+    assert!(lines[0].contains("comm=calls times=7"), "{said}");
+    let times: Vec<&str> = lines.iter().map(|l| l.split(' ').next().unwrap()).collect();
+    assert!(times.is_sorted(), "{said}");
+    // What was told is not told again; what comes later is.
+    assert_eq!(kestrel(&["agent", "--once"]).success(), "");
+    shell("calls getppid 3").success();
+    let said = kestrel(&["agent", "--once", "--format", "json"]).success();
+    let told = said.lines().filter(|l| l.contains("\"notify\":\"asked for its parent\""));
+    assert_eq!(told.count(), 3, "{said}");
+    assert!(!std::path::Path::new("/tmp/ran").exists(), "nobody allowed commands");
+}
+
+#[test]
+fn commands_run_as_one_user_with_limits() {
+    users();
+    let _session = Session::start(TABLE);
+    shell("calls getppid 10").success();
+    let run = kestrel(&["agent", "--once", "--user", "ops", "--burst", "4", "--rate", "0"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.err.contains("left out 6 times"), "{}", run.err);
+    let ran = std::fs::read_to_string("/tmp/ran").unwrap();
+    assert_eq!(ran, "syscalls:sys_enter_getppid calls 1234\n".repeat(4));
+    let json = std::fs::read_to_string("/tmp/json").unwrap();
+    assert_eq!(json.matches("\"who\":\"calls\"").count(), 4, "{json}");
+}
+
+#[test]
+fn a_command_that_does_not_end_is_ended() {
+    users();
+    let text = TABLE.replace("echo", "sleep 100; echo");
+    let _session = Session::start(&text);
+    shell("calls getppid 1").success();
+    let begun = Instant::now();
+    let run = kestrel(&["agent", "--once", "--user", "ops", "--timeout", "300ms"]);
+    assert!(run.err.contains("ran for too long"), "{}", run.err);
+    assert!(begun.elapsed() < Duration::from_secs(50));
+    assert_eq!(shell("ps | grep -c '[s]leep 100'").out.trim(), "0");
+}
+
+#[test]
+fn an_agent_that_is_killed_loses_nothing() {
+    let _session = Session::start(TABLE);
+    let mut told = 0;
+    for round in 0u64..8 {
+        let out = std::fs::File::create("/tmp/told").unwrap();
+        let mut agent = std::process::Command::new("kestrel")
+            .arg("agent")
+            .stdout(out)
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        shell("calls getppid 50").success();
+        std::thread::sleep(Duration::from_millis(10 * round));
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+        let text = std::fs::read_to_string("/tmp/told").unwrap();
+        told += text.matches("asked for its parent").count();
+    }
+    told += kestrel(&["agent", "--once"])
+        .success()
+        .matches("asked for its parent")
+        .count();
+    // What it was acting on when it was killed may be told twice: once for each that was killed.
+    assert!((400..=408).contains(&told), "{told} of 400");
+}
+
+#[test]
+fn files_that_others_may_write_ask_for_nothing() {
+    std::fs::write("/tmp/agent.kst", TABLE).unwrap();
+    shell("chmod 666 /tmp/agent.kst").success();
+    let run = kestrel(&["start", "/tmp/agent.kst"]);
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    assert!(run.err.contains("others than its owner may write it"), "{}", run.err);
+    assert_ne!(kestrel(&["status"]).code, Some(0));
+}
