@@ -199,7 +199,9 @@ pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr>
 pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<StatementKind>> {
     match find(usage.name)?.meaning {
         Meaning::Action(check) => Some(check(checker, usage)),
-        Meaning::Aggregation(check) => Some(check(checker, usage).and_then(|g| checker.gather(g, usage.span))),
+        Meaning::Aggregation(check) => {
+            Some(check(checker, usage).and_then(|g| checker.gather(g, usage.span)))
+        }
         Meaning::Value(_) => None,
     }
 }

@@ -377,7 +377,8 @@ impl<'a> Loading<'a> {
         let Some(one) = wanted.first() else {
             let first = self.next.next_record;
             self.next.next_record += hook.instances.len() as u32;
-            return u16::try_from(first).map_err(|_| full(&[event_of(hook)], "its 65,535 numbers are used up"));
+            return u16::try_from(first)
+                .map_err(|_| full(&[event_of(hook)], "its 65,535 numbers are used up"));
         };
         let starts = self.session.classes.iter().filter(|known| same(known, one));
         let mut starts = starts.map(|known| known.id.0).filter(|first| fits(*first));

@@ -19,9 +19,9 @@ pub mod target;
 mod trust;
 mod uses;
 
-use crate::buffer::{self, Buffer};
 use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
+use crate::buffer::{self, Buffer};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};

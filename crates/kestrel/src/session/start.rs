@@ -117,7 +117,12 @@ fn make_room(plan: &mut Plan) {
 /// What handlers have to say to an agent goes through a buffer of its own.
 fn give_messages_a_buffer(plan: &mut Plan) {
     if plan.buffers.iter().all(|buffer| buffer.name != agent::BUFFER) {
-        let events = plan.buffers.iter().map(|b| b.geometry.events).max().unwrap_or(ROOM);
+        let events = plan
+            .buffers
+            .iter()
+            .map(|b| b.geometry.events)
+            .max()
+            .unwrap_or(ROOM);
         plan.buffers.push(BufferPlan {
             name: agent::BUFFER.to_owned(),
             geometry: Geometry::new(Mode::Stream, agent::BYTES, events),
