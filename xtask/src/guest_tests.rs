@@ -28,6 +28,10 @@ const SHARE: usize = 8;
 /// How long a test may take.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// Variables of the environment that make tests longer than they are every day, and how long a test may take then.
+const LENGTHS: &[&str] = &["KESTREL_SWITCHES", "KESTREL_LOADS", "KESTREL_KILLS"];
+const LONG: Duration = Duration::from_secs(3600);
+
 /// Tests of one file on one kernel, run one after the other in one clone.
 struct Job {
     series: String,
@@ -193,11 +197,17 @@ impl Job {
             ("KESTREL_GUEST_NOW", now.to_string()),
             ("RUST_BACKTRACE", "1".to_owned()),
         ];
-        let env = env.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        let mut env = env.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        let lengths = LENGTHS
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+        let always = env.len();
+        env.extend(lengths);
+        let limit = if env.len() > always { LONG } else { LIMIT };
         Ok(Program {
             argv,
             env,
-            limit: LIMIT,
+            limit,
         })
     }
 
