@@ -13,6 +13,7 @@
 //! | `parameter` | `param NAME = VALUE` |
 //! | `map` | `@x[keys]`: keys, values, and that all uses agree |
 //! | `globals` | what the probes of one text share |
+//! | `uses` | which maps and parameters a checked probe uses |
 //! | `types` | the kernel's types and written types as [`tree::Type`] |
 //!
 //! What the built-in names mean is not here: [`crate::builtin`].
@@ -31,6 +32,7 @@ mod statement;
 mod text;
 pub mod tree;
 mod types;
+pub mod uses;
 mod walk;
 
 pub(crate) use control::Telling;

@@ -14,6 +14,7 @@ use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::Map;
 use kestrel_kernel::procfs::possible_cpus;
 use kestrel_trace::aggregate::MapType;
+use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{TraceInfo, Uuid};
 use std::ops::Deref;
@@ -119,6 +120,14 @@ impl PinnedSession {
         let state = (!types.is_empty()).then(|| self.directory.map(pins::MAPS)).transpose()?;
         let open = |ty: &MapType| Ok((ty.clone(), self.directory.map(&pins::map(ty.number))?));
         Maps::open(state, types.iter().map(open).collect::<Result<_>>()?)
+    }
+
+    /// What the maps of its handlers hold now.
+    ///
+    /// # Errors
+    /// As [`PinnedSession::maps`].
+    pub fn map_snapshots(&self) -> Result<Vec<Snapshot>> {
+        self.maps()?.read(&self.state.numbers())
     }
 
     /// One of its pinned maps.
