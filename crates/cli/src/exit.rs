@@ -100,7 +100,11 @@ impl From<kestrel::Error> for Failure {
             }
             kestrel::Error::NoSuchTable { .. }
             | kestrel::Error::NoSuchParameter { .. }
+            | kestrel::Error::WhichHandler { .. }
             | kestrel::Error::Untrusted { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::NoSuchHandler { .. } => {
+                Self::new(Exit::Usage, message).hint("`kestrel handler list` shows the handlers of a session")
+            }
             kestrel::Error::Io {
                 action: "read table file",
                 ..

@@ -66,6 +66,24 @@ pub enum Error {
         /// Tables that are there.
         known: Vec<String>,
     },
+    /// There is no handler of this name.
+    #[error("the session {session} has no handler `{wanted}`{}", near_text(.near))]
+    NoSuchHandler {
+        /// As typed.
+        wanted: String,
+        /// Where it was looked for.
+        session: String,
+        /// Names that come close.
+        near: Vec<String>,
+    },
+    /// It was not said clearly enough which handler is meant.
+    #[error("`{wanted}` may be any of {} handlers: {}", .names.len(), few(.names))]
+    WhichHandler {
+        /// As typed.
+        wanted: String,
+        /// Names of those that it may be.
+        names: Vec<String>,
+    },
     /// This kernel cannot do it.
     #[error("{what}: {why}")]
     Unsupported {
@@ -194,6 +212,16 @@ fn no_session(wanted: Option<&str>, names: &[String]) -> String {
         (None, _) => "no session runs".to_owned(),
         (Some(wanted), []) => format!("no session {wanted} runs, nor any other"),
         (Some(wanted), names) => format!("no session {wanted} runs; there is {}", names.join(", ")),
+    }
+}
+
+/// The first few of many names.
+fn few(names: &[String]) -> String {
+    const FEW: usize = 8;
+    let shown = names.iter().take(FEW).cloned().collect::<Vec<_>>().join(", ");
+    match names.len() {
+        all if all > FEW => format!("{shown}, …"),
+        _ => shown,
     }
 }
 

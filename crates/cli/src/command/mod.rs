@@ -3,6 +3,7 @@
 mod agent;
 mod buffer;
 mod doctor;
+mod handler;
 mod list;
 mod print;
 mod record;
@@ -45,6 +46,9 @@ pub(crate) enum Command {
     Table(table::Command),
     /// The buffers of a session: what they hold, copies of them, freezing, forgetting
     Buffer(buffer::Options),
+    /// The handlers of a session: what they counted, their maps and parameters; changing parameters
+    #[command(subcommand)]
+    Handler(handler::Command),
     /// Take the buffers of sessions out of an image of a machine's memory
     Recover(recover::Options),
     /// Act on what handlers ask for: tell, and run commands
@@ -66,6 +70,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Stop(options) => stop::run(&options),
         Command::Table(command) => table::run(&command),
         Command::Buffer(options) => buffer::run(&options),
+        Command::Handler(command) => handler::run(&command),
         Command::Recover(options) => recover::run(&options),
         Command::Agent(options) => agent::run(&options),
         Command::Doctor(options) => doctor::run(&options),

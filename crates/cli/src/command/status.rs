@@ -9,7 +9,7 @@ use kestrel::buffer::layout::Mode;
 use kestrel::buffer::status::Status as Buffer;
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::ClockPair;
-use kestrel::session::status::{ProgramStatus, Status, age};
+use kestrel::session::status::{MapStatus, ProgramStatus, Status, age};
 use kestrel::session::store::Store;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -95,10 +95,10 @@ fn as_json(status: &Status) -> Value {
             "cost": p.cost,
         })
     };
-    let events = status
-        .events
-        .iter()
-        .map(|e| json!({ "event": e.event, "recorded": e.recorded, "refused": e.refused, "rate": e.rate }));
+    let map = |m: &MapStatus| json!({ "map": m.title, "keys": m.keys, "most": m.most, "lost": m.lost });
+    let events = status.events.iter().map(|e| {
+        json!({ "event": e.event, "recorded": e.recorded, "refused": e.refused, "rate": e.rate })
+    });
     json!({
         "session": status.name,
         "uuid": status.uuid,
@@ -108,6 +108,7 @@ fn as_json(status: &Status) -> Value {
         "tables": status.tables.iter().map(table::list::as_json).collect::<Vec<_>>(),
         "buffers": status.buffers.iter().map(buffer).collect::<Vec<_>>(),
         "events": events.collect::<Vec<_>>(),
+        "maps": status.maps.iter().map(map).collect::<Vec<_>>(),
         "programs": status.programs.iter().map(program).collect::<Vec<_>>(),
     })
 }
@@ -125,6 +126,7 @@ fn text(status: &Status, verbose: bool) -> String {
     out += &table::list::text(&status.tables);
     buffers(status, &mut out);
     events(status, verbose, &mut out);
+    maps(status, &mut out);
     programs(status, verbose, &mut out);
     out.push('\n');
     out
@@ -207,6 +209,24 @@ fn events(status: &Status, verbose: bool, out: &mut String) {
     if events.len() > shown {
         let _ = writeln!(out, "  and {} more: --verbose shows them", events.len() - shown);
     }
+}
+
+fn maps(status: &Status, out: &mut String) {
+    if status.maps.is_empty() {
+        return;
+    }
+    let map = |m: &MapStatus| {
+        let lost = match m.lost {
+            0 => String::new(),
+            lost => format!(", no room for {} updates", thousands(lost)),
+        };
+        match m.keys {
+            1 => format!("{} 1 key{lost}", m.title),
+            keys => format!("{} {} keys{lost}", m.title, thousands(keys as u64)),
+        }
+    };
+    let all: Vec<String> = status.maps.iter().map(map).collect();
+    let _ = writeln!(out, "  maps: {} (`kestrel handler list` shows them)", all.join(" · "));
 }
 
 fn programs(status: &Status, verbose: bool, out: &mut String) {

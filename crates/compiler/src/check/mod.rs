@@ -13,6 +13,7 @@
 //! | `control` | tables, buffers and messages that handlers name |
 //! | `parameter` | `param NAME = VALUE` |
 //! | `globals` | what the probes of one text share |
+//! | `uses` | which maps and parameters a checked probe uses |
 //! | `types` | the kernel's types and written types as [`tree::Type`] |
 //!
 //! What the built-in names mean is not here: [`crate::builtin`].
@@ -31,6 +32,7 @@ mod statement;
 mod text;
 pub mod tree;
 mod types;
+pub mod uses;
 mod walk;
 
 pub(crate) use control::Telling;

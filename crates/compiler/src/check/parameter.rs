@@ -139,7 +139,7 @@ fn not_constant(expr: &Expr) -> Option<&Expr> {
 }
 
 /// No event at all.
-fn nowhere() -> Context {
+pub(super) fn nowhere() -> Context {
     Context {
         name: "a parameter".to_owned(),
         function: None,

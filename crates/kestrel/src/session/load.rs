@@ -427,17 +427,16 @@ fn full(names: &[String], why: &str) -> Error {
 }
 
 fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
-    let row = |(row, events): (&crate::plan::Row, &Vec<u16>)| RowState {
-        source: row.text().to_owned(),
-        tables: row.tables.clone(),
-        records: row.records,
-        events: events.clone(),
+    let way = hook.ways.first();
+    let row = |(index, (row, events)): (usize, (&crate::plan::Row, &Vec<u16>))| {
+        let handler = way.and_then(|way| way.handlers.get(index));
+        RowState::of(row, handler, events.clone())
     };
     ProgramState {
         slot: Some(slot),
         first: hook.first,
         records: hook.records.max(1),
-        rows: hook.rows.iter().zip(&into.sets).map(row).collect(),
+        rows: hook.rows.iter().zip(&into.sets).enumerate().map(row).collect(),
         messages: messages(hook),
     }
 }

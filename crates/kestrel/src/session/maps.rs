@@ -139,6 +139,24 @@ impl Maps {
         self.sweep()
     }
 
+    /// Takes what was kept for some events, by their numbers, out of a map that nobody named; its other events keep theirs.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn forget(&self, number: u32, events: &[u64]) -> Result<()> {
+        let known = self.maps.iter().find(|(ty, _)| ty.number == number && ty.by_event);
+        let Some((ty, map)) = known else {
+            return Ok(());
+        };
+        let at = ty.key_offsets().next().unwrap_or_default();
+        for (key, _) in map.entries()? {
+            if events.contains(&state::word(&key, at)) {
+                map.delete(&key)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes the keys that a `clear` has left behind: they are not seen any more, but take room.
     ///
     /// # Errors

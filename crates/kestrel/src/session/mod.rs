@@ -3,6 +3,7 @@
 mod attach;
 pub mod control;
 pub mod gate;
+pub mod handlers;
 mod load;
 mod lock;
 pub mod maps;

@@ -155,12 +155,11 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
         name: instance.name.clone(),
         code: instance.code,
     });
-    let rows = hook.rows.iter().map(|row| RowState {
-        source: row.text().to_owned(),
-        tables: row.tables.clone(),
-        records: row.records,
-        events: Vec::new(),
-    });
+    let rows = hook
+        .rows
+        .iter()
+        .enumerate()
+        .map(|(index, row)| RowState::of(row, way.handlers.get(index), Vec::new()));
     HookState {
         number,
         kind: hook.kind.to_owned(),

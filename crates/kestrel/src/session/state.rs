@@ -4,7 +4,7 @@ use super::control::Table;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::Attachment;
 use crate::error::{Error, Result};
-use crate::plan::{Hook, Plan};
+use crate::plan::{Hook, Plan, Row};
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::{CheckedProbe, Message, Record};
@@ -283,6 +283,42 @@ pub struct RowState {
     pub records: u16,
     /// Places of the events that it is for; empty: all of the hook's.
     pub events: Vec<u16>,
+    /// Numbers of the maps that it uses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<u32>,
+    /// Names of the parameters that it uses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<String>,
+    /// What had been counted when its counts were last reset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset: Option<Baseline>,
+}
+
+/// Counts from which on a handler's are told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// When that was: ns since 1970.
+    pub at: u64,
+    /// Records kept and refused, for each of the row's events.
+    pub counts: Vec<(u64, u64)>,
+    /// Events that the hook's program skipped.
+    pub skipped: u64,
+}
+
+impl RowState {
+    /// What the state says about a plan's row, checked as `handler`.
+    pub(super) fn of(row: &Row, handler: Option<&CheckedProbe>, events: Vec<u16>) -> Self {
+        let uses = handler.map(CheckedProbe::uses).unwrap_or_default();
+        Self {
+            source: row.text().to_owned(),
+            tables: row.tables.clone(),
+            records: row.records,
+            events,
+            maps: uses.maps.into_iter().collect(),
+            parameters: uses.parameters.into_iter().collect(),
+            reset: None,
+        }
+    }
 }
 
 /// A buffer.
@@ -327,6 +363,15 @@ pub struct ParameterState {
 }
 
 impl ParameterState {
+    /// A value of it, as people read it.
+    pub fn show(&self, value: u64) -> String {
+        match (self.size, self.signed) {
+            (0, _) => (value != 0).to_string(),
+            (_, true) => value.cast_signed().to_string(),
+            (_, false) => value.to_string(),
+        }
+    }
+
     /// The same as the compiler has it.
     pub fn parameter(&self) -> Parameter {
         let ty = match self.size {

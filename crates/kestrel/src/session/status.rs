@@ -8,6 +8,7 @@ use crate::buffer::status::Status as BufferStatus;
 use crate::error::Result;
 use kestrel_kernel::bpf::{Pinned, Program, enable_stats};
 use kestrel_kernel::procfs;
+use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -61,6 +62,19 @@ pub struct ProgramStatus {
     pub cost: Option<f64>,
 }
 
+/// A map of its handlers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MapStatus {
+    /// As people write it: `@x`, or `count()`.
+    pub title: String,
+    /// Keys that it holds; one without keys has one as soon as it holds anything.
+    pub keys: usize,
+    /// Most keys.
+    pub most: u32,
+    /// Updates that were not made because there was no room.
+    pub lost: u64,
+}
+
 /// What a session is doing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
@@ -78,6 +92,8 @@ pub struct Status {
     pub buffers: Vec<BufferStatus>,
     /// Events that were recorded or refused, by name.
     pub events: Vec<EventStatus>,
+    /// The maps of its handlers.
+    pub maps: Vec<MapStatus>,
     /// Its programs; empty if they were not asked.
     pub programs: Vec<ProgramStatus>,
     /// How long it was looked at for rates and costs.
@@ -136,6 +152,7 @@ impl PinnedSession {
             tables: self.tables(),
             buffers: (0..).zip(&buffers).map(held).collect(),
             events: events(&before, &now, interval.map(|_| elapsed)),
+            maps: self.map_snapshots()?.iter().map(map_status).collect(),
             programs,
             interval: interval.map_or(Duration::ZERO, |_| elapsed),
         })
@@ -168,6 +185,13 @@ impl PinnedSession {
         Ok(sum)
     }
 
+    /// Events that a hook's program did not see because it (or one sharing its guard) was running already on that CPU; 0 where the kernel does
+    /// not say.
+    pub(super) fn skips(&self, hook: &HookState) -> u64 {
+        let info = self.program(hook).and_then(|hooked| hooked.program.info().ok());
+        info.map_or(0, |info| info.recursion_misses) + self.missed(hook)
+    }
+
     /// Hits that the kernel counts per link.
     fn missed(&self, hook: &HookState) -> u64 {
         use kestrel_kernel::bpf::LinkDetail;
@@ -179,6 +203,15 @@ impl PinnedSession {
             _ => 0,
         };
         (0..hook.links).map(of).sum()
+    }
+}
+
+fn map_status(snapshot: &Snapshot) -> MapStatus {
+    MapStatus {
+        title: snapshot.ty.title(),
+        keys: snapshot.rows.len(),
+        most: snapshot.ty.entries,
+        lost: snapshot.lost,
     }
 }
 

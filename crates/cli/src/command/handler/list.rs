@@ -1,0 +1,211 @@
+//! `kestrel handler list`: the handlers of a session, with what they counted and hold.
+
+use crate::command::Format;
+use crate::exit::{Exit, Failure};
+use crate::style::{ago, thousands};
+use clap::Args;
+use kestrel::kernel::Host;
+use kestrel::kernel::procfs::ClockPair;
+use kestrel::session::handlers::{EventCounts, Handler};
+use kestrel::session::maps;
+use kestrel::session::store::Store;
+use kestrel_trace::aggregate::read::{Held, Snapshot};
+use kestrel_trace::aggregate::{json as map_as_json, text as map_as_text};
+use kestrel_trace::symbol::Symbols;
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+use std::io::Write;
+
+/// Options of `handler list`.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// The session, where there are several
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// How to show them
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Whole texts, every event, and maps in full
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// Characters of a handler's text where it is not shown whole.
+const SHORT: usize = 100;
+
+/// Lists.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let host = Host::default();
+    let handlers = Store::open(&host)?
+        .session(options.session.as_deref())?
+        .handlers()?;
+    let snapshots: Vec<Snapshot> = handlers.iter().flat_map(|h| h.maps.iter().cloned()).collect();
+    let symbols = maps::symbols(&snapshots, &host);
+    let now = ClockPair::now().realtime;
+    let mut out = std::io::stdout().lock();
+    for handler in &handlers {
+        match options.format {
+            Format::Json => writeln!(out, "{}", as_json(handler, &symbols))?,
+            Format::Text => out.write_all(text(handler, &symbols, options.verbose, now).as_bytes())?,
+        }
+    }
+    if handlers.is_empty() {
+        eprintln!("no table has a handler");
+    }
+    Ok(Exit::Done)
+}
+
+fn as_json(handler: &Handler, symbols: &Symbols) -> Value {
+    let event = |e: &EventCounts| json!({ "event": e.event, "kept": e.kept, "refused": e.refused });
+    let parameters = handler.parameters.iter();
+    let parameters: Map<String, Value> = parameters
+        .map(|p| (p.name.clone(), p.value.parse().unwrap_or(Value::Null)))
+        .collect();
+    json!({
+        "handler": handler.name,
+        "tables": handler.tables,
+        "active": handler.active,
+        "source": handler.source,
+        "events": handler.events.iter().map(event).collect::<Vec<_>>(),
+        "records": handler.records,
+        "kept": handler.kept(),
+        "refused": handler.refused(),
+        "uncounted": handler.uncounted,
+        "skipped": handler.skipped,
+        "reset": handler.reset,
+        "maps": handler.maps.iter().map(|map| map_as_json(map, symbols)).collect::<Vec<_>>(),
+        "parameters": parameters,
+    })
+}
+
+fn text(handler: &Handler, symbols: &Symbols, verbose: bool, now: u64) -> String {
+    let mut out = format!("{} {}", if handler.active { "*" } else { " " }, handler.name);
+    // Writing to a string cannot fail.
+    let _ = match handler.events.len() {
+        0 | 1 => Ok(()),
+        many => write!(out, " and {} more events", thousands(many as u64 - 1)),
+    };
+    let _ = match handler.tables.as_slice() {
+        [_, others @ ..] if !others.is_empty() => write!(out, ", also in {}", others.join(", ")),
+        _ => Ok(()),
+    };
+    let _ = writeln!(out, "\n    {}", one_line(&handler.source, verbose));
+    counts(handler, verbose, now, &mut out);
+    for parameter in &handler.parameters {
+        let _ = writeln!(out, "    {} = {}", parameter.name, parameter.value);
+    }
+    for map in &handler.maps {
+        let whole = match verbose {
+            true => map_as_text(map, symbols),
+            false => short(map, symbols),
+        };
+        for line in whole.lines().filter(|line| !line.is_empty()) {
+            let _ = writeln!(out, "    {line}");
+        }
+    }
+    out
+}
+
+fn counts(handler: &Handler, verbose: bool, now: u64, out: &mut String) {
+    let since = handler
+        .reset
+        .map_or(String::new(), |at| format!(", since {}", ago(at, now)));
+    let skipped = match handler.skipped {
+        0 => String::new(),
+        skipped => format!(", {} events skipped by the kernel", thousands(skipped)),
+    };
+    let what = match (handler.records, handler.uncounted) {
+        (0, _) => "writes no records".to_owned(),
+        (_, streams) => format!(
+            "{} records kept{}, {} refused",
+            thousands(handler.kept()),
+            if streams {
+                " (what streams keep is not counted)"
+            } else {
+                ""
+            },
+            thousands(handler.refused())
+        ),
+    };
+    let _ = writeln!(out, "    {what}{skipped}{since}");
+    if verbose && handler.events.len() > 1 {
+        for event in &handler.events {
+            let (kept, refused) = (thousands(event.kept), thousands(event.refused));
+            let _ = writeln!(out, "      {}: {kept} kept, {refused} refused", event.event);
+        }
+    }
+}
+
+/// A handler's text without its line breaks.
+fn one_line(source: &str, whole: bool) -> String {
+    let words: Vec<&str> = source.split_whitespace().collect();
+    let line = words.join(" ");
+    if whole || line.chars().count() <= SHORT {
+        return line;
+    }
+    line.chars().take(SHORT - 1).chain(['…']).collect()
+}
+
+/// A map in a line: its value if there is only one, else how much there is.
+fn short(map: &Snapshot, symbols: &Symbols) -> String {
+    let title = map.ty.title();
+    let lost = match map.lost {
+        0 => String::new(),
+        lost => format!(", no room for {} updates", thousands(lost)),
+    };
+    let held = match map.rows.as_slice() {
+        [] => format!("{title}: nothing"),
+        [row] => match &row.value {
+            Held::Histogram(counts) => {
+                let values = thousands(counts.iter().sum());
+                format!("{title}: a histogram of {values} values")
+            }
+            _ => map_as_text(map, symbols)
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+        },
+        rows => format!("{title}: {} keys", thousands(rows.len() as u64)),
+    };
+    held + &lost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut() {
+        assert_eq!(one_line("a:b  {\n  count();\n}", false), "a:b { count(); }");
+        let long = format!("a:b {{ {} }}", "ä".repeat(200));
+        let cut = one_line(&long, false);
+        assert!(cut.ends_with('…') && cut.chars().count() == SHORT, "{cut}");
+        assert_eq!(one_line(&long, true), long);
+    }
+
+    #[test]
+    fn others_than_the_first_table_are_told() {
+        let handler = Handler {
+            name: "a/x:y".to_owned(),
+            source: "x:y { record() }".to_owned(),
+            tables: vec!["a".to_owned(), "b".to_owned()],
+            active: true,
+            events: vec![EventCounts {
+                event: "x:y".to_owned(),
+                kept: 1200,
+                refused: 3,
+            }],
+            records: 1,
+            uncounted: false,
+            skipped: 0,
+            reset: None,
+            maps: Vec::new(),
+            parameters: Vec::new(),
+        };
+        assert_eq!(
+            text(&handler, &Symbols::default(), false, 0),
+            "* a/x:y, also in b\n    x:y { record() }\n    1,200 records kept, 3 refused\n"
+        );
+    }
+}

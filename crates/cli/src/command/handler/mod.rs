@@ -1,0 +1,24 @@
+//! `kestrel handler`: the handlers of a session that stays; one file and one row per verb.
+
+mod control;
+mod list;
+
+use crate::exit::{Exit, Failure};
+use clap::Subcommand;
+
+/// The verbs.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Show the handlers of a session: their events, what they counted, their maps and parameters
+    List(list::Options),
+    /// Change a parameter of a handler, or empty its maps and counts
+    Control(control::Options),
+}
+
+/// Carries out a verb.
+pub(crate) fn run(command: &Command) -> Result<Exit, Failure> {
+    match command {
+        Command::List(options) => list::run(options),
+        Command::Control(options) => control::run(options),
+    }
+}

@@ -1,0 +1,582 @@
+//! The handlers of a session that stays: which there are, what they have counted, what their maps and parameters hold; changing the latter and
+//! starting anew. What a handler does is decided when its table is loaded, not here.
+
+use super::state::{Baseline, HookState, ParameterState, ProgramState, RowState, State};
+use super::stay::{Change, PinnedSession};
+use crate::agent;
+use crate::buffer::Buffer;
+use crate::buffer::layout::Mode;
+use crate::catalog::Glob;
+use crate::error::{Error, Result};
+use kestrel_compiler::lang::diag::nearest;
+use kestrel_kernel::procfs::ClockPair;
+use kestrel_trace::aggregate::MapType;
+use kestrel_trace::aggregate::read::Snapshot;
+use std::collections::{BTreeSet, HashMap};
+
+/// A handler: one text that stands in one or more tables, for one or more events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Handler {
+    /// Its name, `TABLE/EVENT`: the first of its tables and of its events. An event has at most one handler in a table.
+    pub name: String,
+    /// Its text: events, predicate, block.
+    pub source: String,
+    /// The tables that it stands in.
+    pub tables: Vec<String>,
+    /// Whether one of these is active.
+    pub active: bool,
+    /// Its events.
+    pub events: Vec<EventCounts>,
+    /// Kinds of record that it writes; without any it only counts, or acts.
+    pub records: u16,
+    /// Whether some of the session's buffers do not count what they keep (streams): then more may have been kept than is counted.
+    pub uncounted: bool,
+    /// Events that the programs it is a part of did not see because they were running already on that CPU.
+    pub skipped: u64,
+    /// When its counts were last reset: ns since 1970.
+    pub reset: Option<u64>,
+    /// The maps that it uses; of one that is kept by event (a bare `count()`), its own events.
+    pub maps: Vec<Snapshot>,
+    /// The parameters that it uses.
+    pub parameters: Vec<ParameterValue>,
+}
+
+/// What came of the records that a handler wrote for one event, since its last reset. Handlers of an event that write records of the same shape share
+/// their number and so their counts, where one came with a table that was loaded later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventCounts {
+    /// The event, as people name it.
+    pub event: String,
+    /// Records kept, in all buffers that count them (those that overwrite).
+    pub kept: u64,
+    /// Records refused: a ring was full, or frozen.
+    pub refused: u64,
+}
+
+/// A parameter of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterValue {
+    /// Its name.
+    pub name: String,
+    /// Its value now, as people read it.
+    pub value: String,
+}
+
+/// What came of setting a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The handler's name.
+    pub handler: String,
+    /// The parameter's.
+    pub parameter: String,
+    /// Its value before.
+    pub old: String,
+    /// Its value from the next event on.
+    pub new: String,
+    /// Names of other handlers that use it.
+    pub others: Vec<String>,
+}
+
+/// What came of starting a handler anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emptied {
+    /// The handler's name.
+    pub handler: String,
+    /// Its maps as people write them, each with the names of other handlers for which it is empty now, too.
+    pub maps: Vec<(String, Vec<String>)>,
+}
+
+impl Handler {
+    /// Records kept, for all of its events.
+    pub fn kept(&self) -> u64 {
+        self.events.iter().map(|event| event.kept).sum()
+    }
+
+    /// Records refused, for all of its events.
+    pub fn refused(&self) -> u64 {
+        self.events.iter().map(|event| event.refused).sum()
+    }
+}
+
+impl PinnedSession {
+    /// Its handlers: those of its first table first.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn handlers(&self) -> Result<Vec<Handler>> {
+        let now = Now::of(self)?;
+        let groups = groups(&self.state);
+        Ok(groups.iter().map(|group| now.handler(group)).collect())
+    }
+
+    /// The handler meant: by its name with any of its tables and events, by an event alone, by a pattern, or by how one of these begins.
+    fn find(&self, wanted: &str) -> Result<Group<'_>> {
+        let mut all = groups(&self.state);
+        let found = choose(&all, wanted);
+        match found.as_slice() {
+            [only] => Ok(all.swap_remove(*only)),
+            [] => {
+                let names: Vec<String> = all.iter().flat_map(Group::names).map(|(full, _)| full).collect();
+                let near = nearest(wanted, names.iter().map(String::as_str));
+                Err(Error::NoSuchHandler {
+                    wanted: wanted.to_owned(),
+                    session: self.state.name.clone(),
+                    near: near.into_iter().map(str::to_owned).collect(),
+                })
+            }
+            several => Err(Error::WhichHandler {
+                wanted: wanted.to_owned(),
+                names: several.iter().map(|index| all[*index].name()).collect(),
+            }),
+        }
+    }
+
+    /// Names of the handlers but one of which something is true.
+    fn others(&self, but: &str, that: impl Fn(&RowState) -> bool) -> Vec<String> {
+        let all = groups(&self.state);
+        let others = all
+            .iter()
+            .filter(|group| group.parts.iter().any(|part| that(part.row)));
+        others.map(Group::name).filter(|name| name != but).collect()
+    }
+}
+
+impl Change {
+    /// Gives a parameter that a handler uses another value, written as in a table file (`20ms`, `4M`, `true`): it is what handlers see from
+    /// their next look at it on.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchHandler`], [`Error::WhichHandler`]; [`Error::NoSuchParameter`] where the handler does not use it; [`Error::Program`] where
+    /// the text is no value of its type.
+    pub fn set_parameter(&self, handler: &str, parameter: &str, text: &str) -> Result<Setting> {
+        let group = self.find(handler)?;
+        let name = group.name();
+        let known = group.parameters();
+        let places = (0..).zip(&self.state.parameters);
+        let mut used = places.filter(|(_, state)| known.contains(state.name.as_str()));
+        let Some((place, state)) = used.find(|(_, state)| state.name == parameter) else {
+            return Err(Error::NoSuchParameter {
+                wanted: parameter.to_owned(),
+                place: format!("the handler {name}"),
+                known: known.into_iter().map(str::to_owned).collect(),
+            });
+        };
+        let new = state
+            .parameter()
+            .parse(text)
+            .map_err(|diagnostics| Error::Program {
+                source_text: text.to_owned(),
+                diagnostics,
+            })?;
+        let old = self.control.parameter(place);
+        self.control.set_parameter(place, new);
+        Ok(Setting {
+            parameter: parameter.to_owned(),
+            old: state.show(old),
+            new: state.show(new),
+            others: self.others(&name, |row| row.parameters.iter().any(|used| used == parameter)),
+            handler: name,
+        })
+    }
+
+    /// Empties the maps of a handler, and lets its counts begin at 0. Maps that have a name are empty for all who use them; of one that is kept by
+    /// event, only this handler's events go.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchHandler`], [`Error::WhichHandler`], and the kernel's.
+    pub fn reset_handler(&mut self, handler: &str) -> Result<Emptied> {
+        let now = Now::of(&self.session)?;
+        let group = self.session.find(handler)?;
+        let name = group.name();
+        let (uses, events) = (group.maps(), group.numbers());
+        let mut next = self.session.state.clone();
+        for part in &group.parts {
+            let row = &mut next.hooks[part.place.hook].programs[part.place.program].rows[part.place.row];
+            row.reset = Some(now.baseline(part));
+        }
+        let mut maps = self.session.maps()?;
+        self.write(next)?;
+        let types: Vec<MapType> = self.state.maps.clone();
+        let mut emptied = Vec::new();
+        for ty in types.iter().filter(|ty| uses.contains(&ty.number)) {
+            let mut others = Vec::new();
+            if ty.by_event {
+                maps.forget(ty.number, &events)?;
+            } else {
+                maps.clear(&ty.name)?;
+                others = self.others(&name, |row| row.maps.contains(&ty.number));
+            }
+            emptied.push((ty.title(), others));
+        }
+        Ok(Emptied {
+            handler: name,
+            maps: emptied,
+        })
+    }
+}
+
+/// Where a handler stands in the state.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    hook: usize,
+    program: usize,
+    row: usize,
+}
+
+/// One of the rows that a handler is made of.
+#[derive(Clone, Debug)]
+struct Part<'s> {
+    place: Place,
+    hook: &'s HookState,
+    program: &'s ProgramState,
+    row: &'s RowState,
+    /// Kinds of record of the program's rows before it.
+    before: u16,
+}
+
+impl<'s> Part<'s> {
+    /// Its events, each with the number that it is counted under, and that of this row's first record of it.
+    fn events(&self) -> impl Iterator<Item = (&'s str, u64, u64)> {
+        let (hook, program, row) = (self.hook, self.program, self.row);
+        let before = u64::from(self.before);
+        let places = (0u16..).zip(&hook.events);
+        let own = places.filter(|(place, _)| row.events.is_empty() || row.events.contains(place));
+        own.map(move |(place, event)| {
+            let number = u64::from(program.first) + u64::from(place) * u64::from(program.records);
+            (event.name.as_str(), number, number + before)
+        })
+    }
+}
+
+/// A handler's rows: the same text in the same tables.
+#[derive(Clone, Debug)]
+struct Group<'s> {
+    /// Names of its tables.
+    tables: Vec<&'s str>,
+    parts: Vec<Part<'s>>,
+}
+
+impl Group<'_> {
+    /// Its names, those of its first table first: in full, and how long what stands before the event is.
+    fn names(&self) -> impl Iterator<Item = (String, usize)> {
+        let events = |table: &&str| {
+            let before = format!("{table}/");
+            let events = self.parts.iter().flat_map(Part::events);
+            events.map(move |(event, ..)| (format!("{before}{event}"), before.len()))
+        };
+        self.tables.iter().flat_map(events)
+    }
+
+    fn name(&self) -> String {
+        self.names().next().map_or_else(String::new, |(name, _)| name)
+    }
+
+    fn maps(&self) -> BTreeSet<u32> {
+        self.parts
+            .iter()
+            .flat_map(|part| part.row.maps.iter().copied())
+            .collect()
+    }
+
+    fn parameters(&self) -> BTreeSet<&str> {
+        let names = self.parts.iter().flat_map(|part| &part.row.parameters);
+        names.map(String::as_str).collect()
+    }
+
+    /// What its events are counted under.
+    fn numbers(&self) -> Vec<u64> {
+        self.parts
+            .iter()
+            .flat_map(Part::events)
+            .map(|(_, number, _)| number)
+            .collect()
+    }
+}
+
+/// The handlers of a session.
+fn groups(state: &State) -> Vec<Group<'_>> {
+    let mut all: Vec<(usize, Group<'_>)> = Vec::new();
+    let mut known: HashMap<(&str, &[u32]), usize> = HashMap::new();
+    for (hook, on) in state.hooks.iter().enumerate() {
+        for (program, of) in on.programs.iter().enumerate() {
+            let mut before = 0;
+            for (index, row) in of.rows.iter().enumerate() {
+                let part = Part {
+                    place: Place {
+                        hook,
+                        program,
+                        row: index,
+                    },
+                    hook: on,
+                    program: of,
+                    row,
+                    before,
+                };
+                before += row.records;
+                let places = (0..).zip(&state.tables);
+                let mut tables = places
+                    .filter(|(_, table)| row.tables.contains(&table.number))
+                    .peekable();
+                let Some((first, _)) = tables.peek().copied() else {
+                    continue; // its tables are gone
+                };
+                let group = *known.entry((&row.source, &row.tables)).or_insert_with(|| {
+                    let tables = tables.map(|(_, table)| table.name.as_str()).collect();
+                    all.push((
+                        first,
+                        Group {
+                            tables,
+                            parts: Vec::new(),
+                        },
+                    ));
+                    all.len() - 1
+                });
+                all[group].1.parts.push(part);
+            }
+        }
+    }
+    all.sort_by_key(|(first, _)| *first);
+    all.into_iter().map(|(_, group)| group).collect()
+}
+
+/// Which handlers a text means: the first way of reading it that fits any.
+fn choose(all: &[Group<'_>], wanted: &str) -> Vec<usize> {
+    let pattern = Glob::new(wanted);
+    let ways: [&dyn Fn(&str, &str) -> bool; 4] = [
+        &|full, _| full == wanted,
+        &|_, event| event == wanted,
+        &|full, event| pattern.matches(full) || pattern.matches(event),
+        &|full, event| full.starts_with(wanted) || event.starts_with(wanted),
+    ];
+    let fitting = |fits: &&dyn Fn(&str, &str) -> bool| -> Vec<usize> {
+        let any = |group: &Group<'_>| group.names().any(|(full, at)| fits(&full, &full[at..]));
+        let fitting = all.iter().enumerate().filter(|(_, group)| any(group));
+        fitting.map(|(index, _)| index).collect()
+    };
+    ways.iter()
+        .map(fitting)
+        .find(|found| !found.is_empty())
+        .unwrap_or_default()
+}
+
+/// What a session's handlers have done so far.
+struct Now<'s> {
+    session: &'s PinnedSession,
+    buffers: Vec<Buffer>,
+    maps: Vec<Snapshot>,
+    uncounted: bool,
+}
+
+impl<'s> Now<'s> {
+    fn of(session: &'s PinnedSession) -> Result<Self> {
+        let buffers = session.buffers()?;
+        let streams = |b: &Buffer| b.name() != agent::BUFFER && b.ring().geometry().mode == Mode::Stream;
+        Ok(Self {
+            uncounted: buffers.iter().any(streams),
+            buffers,
+            maps: session.map_snapshots()?,
+            session,
+        })
+    }
+
+    fn handler(&self, group: &Group<'_>) -> Handler {
+        let mut events = Vec::new();
+        let mut skipped = 0;
+        for part in &group.parts {
+            let reset = part.row.reset.as_ref();
+            let earlier = reset.map_or(&[][..], |reset| &reset.counts);
+            let earlier = earlier.iter().copied().chain(std::iter::repeat((0, 0)));
+            let counts = part.events().zip(earlier).map(|((event, _, first), earlier)| {
+                let (kept, refused) = self.counted(first, part.row.records);
+                EventCounts {
+                    event: event.to_owned(),
+                    kept: kept.saturating_sub(earlier.0),
+                    refused: refused.saturating_sub(earlier.1),
+                }
+            });
+            events.extend(counts);
+            let before = reset.map_or(0, |reset| reset.skipped);
+            skipped += self.session.skips(part.hook).saturating_sub(before);
+        }
+        let active = self.session.active();
+        let rows = || group.parts.iter().map(|part| part.row);
+        Handler {
+            name: group.name(),
+            source: rows().next().map_or_else(String::new, |row| row.source.clone()),
+            tables: group.tables.iter().map(|name| (*name).to_owned()).collect(),
+            active: active.is_some_and(|table| group.tables.contains(&table.name.as_str())),
+            events,
+            records: rows().map(|row| row.records).max().unwrap_or(0),
+            uncounted: self.uncounted,
+            skipped,
+            reset: rows()
+                .filter_map(|row| row.reset.as_ref())
+                .map(|reset| reset.at)
+                .max(),
+            maps: self.maps_of(group),
+            parameters: self.parameters_of(group),
+        }
+    }
+
+    /// Records kept and refused under some numbers.
+    fn counted(&self, first: u64, records: u16) -> (u64, u64) {
+        let mut sum = (0, 0);
+        for number in first..first + u64::from(records) {
+            let Ok(number) = u16::try_from(number) else {
+                continue;
+            };
+            let rings = self.buffers.iter().map(Buffer::ring);
+            for ring in rings.filter(|ring| u32::from(number) < ring.geometry().events) {
+                for cpu in ring.cpus() {
+                    let counts = ring.counts(cpu, number);
+                    sum.0 += counts.recorded;
+                    sum.1 += counts.refused;
+                }
+            }
+        }
+        sum
+    }
+
+    fn baseline(&self, part: &Part<'_>) -> Baseline {
+        let counts = part
+            .events()
+            .map(|(_, _, first)| self.counted(first, part.row.records));
+        Baseline {
+            at: ClockPair::now().realtime,
+            counts: counts.collect(),
+            skipped: self.session.skips(part.hook),
+        }
+    }
+
+    fn maps_of(&self, group: &Group<'_>) -> Vec<Snapshot> {
+        let uses = group.maps();
+        let numbers = group.numbers();
+        let own = |snapshot: &Snapshot| {
+            let mut snapshot = snapshot.clone();
+            if snapshot.ty.by_event {
+                let Snapshot { ty, rows, .. } = &mut snapshot;
+                rows.retain(|row| {
+                    let number = row.keys(ty).next().and_then(|key| key.as_u64());
+                    number.is_some_and(|number| numbers.contains(&number))
+                });
+            }
+            snapshot
+        };
+        let used = self
+            .maps
+            .iter()
+            .filter(|snapshot| uses.contains(&snapshot.ty.number));
+        used.map(own).collect()
+    }
+
+    fn parameters_of(&self, group: &Group<'_>) -> Vec<ParameterValue> {
+        let uses = group.parameters();
+        let all = self.session.state.parameters.iter().enumerate();
+        let used = all.filter(|(_, parameter)| uses.contains(parameter.name.as_str()));
+        let value = |(place, parameter): (usize, &ParameterState)| ParameterValue {
+            name: parameter.name.clone(),
+            value: parameter.show(self.session.control.parameter(place)),
+        };
+        used.map(value).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::{EventState, TableState};
+    use super::*;
+
+    fn row(source: &str, tables: &[u32], records: u16, events: &[u16]) -> RowState {
+        RowState {
+            source: source.to_owned(),
+            tables: tables.to_vec(),
+            records,
+            events: events.to_vec(),
+            ..RowState::default()
+        }
+    }
+
+    fn hook(events: &[&str], first: u16, records: u16, rows: Vec<RowState>) -> HookState {
+        let event = |name: &&str| EventState {
+            name: (*name).to_owned(),
+            code: None,
+        };
+        HookState {
+            events: events.iter().map(event).collect(),
+            programs: vec![ProgramState {
+                first,
+                records,
+                rows,
+                ..ProgramState::default()
+            }],
+            ..HookState::default()
+        }
+    }
+
+    fn state() -> State {
+        let table = |(number, name): (u32, &str)| TableState {
+            name: name.to_owned(),
+            number,
+            ..TableState::default()
+        };
+        State {
+            tables: [(1, "one"), (2, "two")].map(table).to_vec(),
+            hooks: vec![
+                hook(
+                    &["s:open"],
+                    5,
+                    2,
+                    vec![row("b", &[2], 1, &[]), row("a", &[1], 1, &[])],
+                ),
+                hook(
+                    &["s:read", "s:write"],
+                    7,
+                    2,
+                    vec![
+                        row("a", &[1], 1, &[1]),
+                        row("d", &[1, 2], 1, &[0]),
+                        row("c", &[9], 0, &[]),
+                    ],
+                ),
+            ],
+            ..State::default()
+        }
+    }
+
+    #[test]
+    fn rows_of_one_text_are_one_handler() {
+        let state = state();
+        let all = groups(&state);
+        let names: Vec<String> = all.iter().map(Group::name).collect();
+        assert_eq!(
+            names,
+            ["one/s:open", "one/s:read", "two/s:open"],
+            "one whose table is gone is not there"
+        );
+        let events = |index: usize| -> Vec<_> { all[index].parts.iter().flat_map(Part::events).collect() };
+        assert_eq!(events(0), [("s:open", 5, 6), ("s:write", 9, 9)]);
+        assert_eq!(events(1), [("s:read", 7, 8)]);
+        assert_eq!(all[1].names().count(), 2, "a name for each of its tables");
+    }
+
+    #[test]
+    fn a_handler_is_named_by_what_it_has_alone() {
+        let state = state();
+        let all = groups(&state);
+        for (wanted, found) in [
+            ("one/s:open", &[0][..]),
+            ("one/s:write", &[0]),
+            ("two/s:read", &[1]),
+            ("s:write", &[0]),
+            ("s:open", &[0, 2]),
+            ("two/*pen", &[2]),
+            ("*ite", &[0]),
+            ("one/s:r", &[1]),
+            ("s:w", &[0]),
+            ("two", &[1, 2]),
+            ("three", &[]),
+        ] {
+            assert_eq!(choose(&all, wanted), found, "{wanted}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Handlers of a session that runs: their counts are exact, parameters take effect on the next event, and a reset begins at 0.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use serde_json::Value;
+use vm_tests::{kestrel, shell};
+
+const TABLES: &str = r#"
+param threshold = 1
+param loud = false
+table main {
+  syscalls:sys_enter_getppid /comm == "calls"/ {
+    count();
+    @size = hist(threshold);
+    if (threshold > 5) { record(level = threshold) }
+  }
+  syscalls:sys_exit_getppid /comm == "calls"/ { count(); @left[comm]++ }
+}
+table other {
+  syscalls:sys_enter_getppid /loud/ { @left[comm]++ }
+}
+"#;
+
+const ENTER: &str = "main/syscalls:sys_enter_getppid";
+const EXIT: &str = "main/syscalls:sys_exit_getppid";
+
+/// A session of these tables, stopped at the end.
+struct Session;
+
+impl Session {
+    fn start() -> Self {
+        std::fs::write("/tmp/handlers.kst", TABLES).unwrap();
+        kestrel(&["start", "/tmp/handlers.kst"]).success();
+        Self
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let stopped = kestrel(&["stop"]);
+        if !std::thread::panicking() {
+            stopped.success();
+        }
+    }
+}
+
+/// A handler, as `handler list` has it.
+fn handler(name: &str) -> Value {
+    let list = kestrel(&["handler", "list", "--format", "json"]).success();
+    let all: Vec<Value> = list
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let found = all.into_iter().find(|handler| handler["handler"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {list}"))
+}
+
+/// What a handler's map holds.
+fn map(handler: &Value, title: &str) -> Value {
+    let mut maps = handler["maps"].as_array().unwrap().iter();
+    let held = maps.find_map(|map| map["data"].get(title));
+    held.unwrap_or_else(|| panic!("no {title} in {handler}")).clone()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+/// How often a handler has run, all in all: what its bare `count()` holds.
+fn counted(handler: &Value) -> u64 {
+    let event = handler["events"][0]["event"].as_str().unwrap();
+    number(&map(handler, "count()")[event])
+}
+
+/// How many values a histogram holds.
+fn values(handler: &Value) -> u64 {
+    let buckets = map(handler, "@size");
+    buckets
+        .as_array()
+        .map_or(0, |all| all.iter().map(|bucket| number(&bucket["count"])).sum())
+}
+
+fn calls(times: u64) {
+    shell(&format!("calls getppid {times}")).success();
+}
+
+/// Whether `kept` of `events` is right: all, but for those that the kernel says it skipped.
+fn explained(handler: &Value, kept: u64, events: u64) -> bool {
+    kept <= events && kept + number(&handler["skipped"]) >= events
+}
+
+#[test]
+fn they_count_exactly_and_begin_anew() {
+    let _session = Session::start();
+    calls(700);
+    let enter = handler(ENTER);
+    assert!(explained(&enter, counted(&enter), 700), "{enter}");
+    assert_eq!(values(&enter), counted(&enter), "{enter}");
+    assert_eq!(
+        (number(&enter["kept"]), &enter["active"]),
+        (0, &true.into()),
+        "{enter}"
+    );
+    assert_eq!(enter["parameters"]["threshold"], 1);
+    let exit = handler(EXIT);
+    assert!(explained(&exit, counted(&exit), 700), "{exit}");
+    assert_eq!(map(&exit, "@left")["calls"], counted(&exit));
+    assert_eq!(exit["parameters"], serde_json::json!({}));
+    assert_eq!(handler("other/syscalls:sys_enter_getppid")["active"], false);
+
+    let set = kestrel(&["handler", "control", ENTER, "set", "threshold=4K"]);
+    assert!(set.err.contains("threshold 1 → 4096"), "{}", set.err);
+    calls(50);
+    let after = handler(ENTER);
+    assert!(explained(&after, number(&after["kept"]), 50), "{after}");
+    assert_eq!(counted(&after), counted(&enter) + number(&after["kept"]));
+    assert_eq!(after["parameters"]["threshold"], 4096);
+
+    // The automatic map is the other handler's, too: that one keeps its count.
+    let exit = counted(&handler(EXIT));
+    kestrel(&["handler", "control", "main/*enter_getppid", "reset"]).success();
+    let reset = handler(ENTER);
+    let zeros = (
+        counted(&reset),
+        values(&reset),
+        number(&reset["kept"]),
+        number(&reset["skipped"]),
+    );
+    assert_eq!(zeros, (0, 0, 0, 0), "{reset}");
+    assert_eq!(counted(&handler(EXIT)), exit);
+    calls(9);
+    let again = handler(ENTER);
+    assert!(explained(&again, number(&again["kept"]), 9), "{again}");
+    assert_eq!(
+        (counted(&again), values(&again)),
+        (number(&again["kept"]), number(&again["kept"]))
+    );
+
+    let whole = kestrel(&["handler", "list", "-v"]).success();
+    assert!(whole.contains("@size:\n") && whole.contains("|@@@@"), "{whole}");
+    assert!(
+        whole.contains(&format!("* {ENTER}\n")) && whole.contains("threshold = 4096"),
+        "{whole}"
+    );
+    let brief = kestrel(&["handler", "list"]).success();
+    assert!(brief.contains("@size: a histogram of "), "{brief}");
+    let status = kestrel(&["status", "--interval", "0"]).success();
+    assert!(
+        status.contains("count() 2 keys") && status.contains("@size 1 key"),
+        "{status}"
+    );
+}
+
+#[test]
+fn what_is_shared_is_told() {
+    let _session = Session::start();
+    calls(5);
+    let reset = kestrel(&["handler", "control", EXIT, "reset"]);
+    assert_eq!(reset.code, Some(0), "{}", reset.err);
+    assert!(
+        reset
+            .err
+            .contains("@left is empty, also for other/syscalls:sys_enter_getppid"),
+        "{}",
+        reset.err
+    );
+    assert_eq!(
+        map(&handler("other/syscalls:sys_enter_getppid"), "@left"),
+        serde_json::json!({})
+    );
+    let set = kestrel(&["handler", "control", "other", "set", "loud=true"]);
+    assert!(set.err.contains("loud false → true"), "{}", set.err);
+    kestrel(&["table", "use", "other"]).success();
+    calls(20);
+    let other = handler("other/syscalls:sys_enter_getppid");
+    assert!(
+        explained(&other, number(&map(&other, "@left")["calls"]), 20),
+        "{other}"
+    );
+    assert_eq!(
+        (&other["parameters"]["loud"], &other["active"]),
+        (&true.into(), &true.into())
+    );
+}
+
+#[test]
+fn names_that_are_wrong_get_a_clear_word() {
+    let _session = Session::start();
+    for (arguments, said) in [
+        (
+            &["main/syscalls:sys_enter_getpid", "reset"][..],
+            "did you mean main/syscalls:sys_enter_getppid",
+        ),
+        (
+            &["main", "reset"],
+            "may be any of 2 handlers: main/syscalls:sys_enter_getppid, main/syscalls:sys_exit_getppid",
+        ),
+        (
+            &[ENTER, "set", "limit=3"],
+            "has no parameter `limit`; it has threshold",
+        ),
+        (
+            &[EXIT, "set", "threshold=3"],
+            "has no parameter `threshold` nor any other",
+        ),
+        (&[ENTER, "set", "threshold=soon"], "known before anything runs"),
+        (&[ENTER, "set", "threshold=true"], "a number"),
+        (&[ENTER, "set", "threshold"], "NAME=VALUE"),
+    ] {
+        let run = kestrel(&[&["handler", "control"], arguments].concat());
+        assert_eq!(run.code, Some(2), "{arguments:?}: {}", run.err);
+        assert!(run.err.contains(said), "{arguments:?}: {}", run.err);
+    }
+    assert_eq!(
+        handler(ENTER)["parameters"]["threshold"],
+        1,
+        "nothing was changed"
+    );
+}
