@@ -219,7 +219,7 @@ fn print(work: &Work<'_>, bare: &[Taken], rows: &[Row]) {
         format!("{name} {median:.2} s ({least:.2} to {greatest:.2})")
     });
     println!("without a recorder: {}", columns.join(", "));
-    let names = COLUMNS.map(|(name, _)| format!("{name:>24}"));
+    let names = COLUMNS.map(|(name, _)| format!("{name:>26}"));
     println!(
         "\n{:<16}{}{:>12}{:>9}{:>9}{:>9}{:>8}",
         "added, %",
@@ -254,7 +254,7 @@ fn print_row(row: &Row, rows: &[Row], bare: &[Taken]) {
     let columns: String = (0..COLUMNS.len())
         .map(|column| {
             let [median, least, greatest] = spread(row.added.iter().map(|added| added[column]));
-            format!("{:>24}", format!("{median:+.2} ({least:+.2} to {greatest:+.2})"))
+            format!("{:>26}", format!("{median:+.2} ({least:+.2} to {greatest:+.2})"))
         })
         .collect();
     // Who does not count recorded what our recorder did, more or less.
