@@ -114,9 +114,9 @@ impl From<kestrel::Error> for Failure {
                     failure
                 }
             }
-            kestrel::Error::WrongShape { .. } | kestrel::Error::NotYet { .. } | kestrel::Error::Name { .. } => {
-                Self::new(Exit::Usage, message)
-            }
+            kestrel::Error::WrongShape { .. }
+            | kestrel::Error::NotYet { .. }
+            | kestrel::Error::Name { .. } => Self::new(Exit::Usage, message),
             kestrel::Error::WhichSession { .. } => {
                 Self::new(Exit::Usage, message).hint("`--session NAME` says which")
             }

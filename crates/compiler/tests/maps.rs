@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
+#[allow(dead_code, reason = "the syntax tree is shown by another test")]
 mod dump;
 mod kernel;
 mod support;

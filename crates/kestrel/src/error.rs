@@ -148,7 +148,9 @@ pub enum Error {
         seconds: u64,
     },
     /// Where sessions are kept belongs to somebody else.
-    #[error("{path} belongs to user {owner} and has mode {mode:o}: sessions are kept only in a directory of root's own")]
+    #[error(
+        "{path} belongs to user {owner} and has mode {mode:o}: sessions are kept only in a directory of root's own"
+    )]
     Foreign {
         /// The directory.
         path: String,

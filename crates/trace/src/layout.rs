@@ -38,7 +38,7 @@ pub type Names = Arc<[(i64, String)]>;
 
 /// The type of a field as it lies in the record.
 #[allow(missing_docs, reason = "sizes and counts speak for themselves")]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FieldType {
     /// An integer of 1, 2, 4 or 8 bytes.
     Integer { size: u8, signed: bool, base: Base },

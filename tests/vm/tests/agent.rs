@@ -36,7 +36,11 @@ impl Drop for Session {
 
 fn users() {
     std::fs::create_dir_all("/etc").unwrap();
-    std::fs::write("/etc/passwd", "root:x:0:0:root:/:/bin/sh\nops:x:1234:1234::/:/bin/sh\n").unwrap();
+    std::fs::write(
+        "/etc/passwd",
+        "root:x:0:0:root:/:/bin/sh\nops:x:1234:1234::/:/bin/sh\n",
+    )
+    .unwrap();
     for file in ["/tmp/ran", "/tmp/json"] {
         std::fs::write(file, "").unwrap();
         shell(&format!("chmod 666 {file}")).success();
@@ -48,7 +52,10 @@ fn messages_wait_for_whoever_listens() {
     let _session = Session::start(TABLE);
     shell("calls getppid 40").success();
     let said = kestrel(&["agent", "--once"]).success();
-    let lines: Vec<&str> = said.lines().filter(|l| l.contains("asked for its parent")).collect();
+    let lines: Vec<&str> = said
+        .lines()
+        .filter(|l| l.contains("asked for its parent"))
+        .collect();
     assert_eq!(lines.len(), 40, "{said}");
     assert!(lines[0].contains("comm=calls times=7"), "{said}");
     let times: Vec<&str> = lines.iter().map(|l| l.split(' ').next().unwrap()).collect();
@@ -57,9 +64,14 @@ fn messages_wait_for_whoever_listens() {
     assert_eq!(kestrel(&["agent", "--once"]).success(), "");
     shell("calls getppid 3").success();
     let said = kestrel(&["agent", "--once", "--format", "json"]).success();
-    let told = said.lines().filter(|l| l.contains("\"notify\":\"asked for its parent\""));
+    let told = said
+        .lines()
+        .filter(|l| l.contains("\"notify\":\"asked for its parent\""));
     assert_eq!(told.count(), 3, "{said}");
-    assert!(!std::path::Path::new("/tmp/ran").exists(), "nobody allowed commands");
+    assert!(
+        !std::path::Path::new("/tmp/ran").exists(),
+        "nobody allowed commands"
+    );
 }
 
 #[test]
@@ -122,6 +134,10 @@ fn files_that_others_may_write_ask_for_nothing() {
     shell("chmod 666 /tmp/agent.kst").success();
     let run = kestrel(&["start", "/tmp/agent.kst"]);
     assert_eq!(run.code, Some(2), "{}", run.err);
-    assert!(run.err.contains("others than its owner may write it"), "{}", run.err);
+    assert!(
+        run.err.contains("others than its owner may write it"),
+        "{}",
+        run.err
+    );
     assert_ne!(kestrel(&["status"]).code, Some(0));
 }

@@ -158,7 +158,7 @@ fn every_handler_loads() {
     for (options, event) in [
         (vec!["--via", "raw"], "syscalls:sys_enter_read"),
         (vec!["--via", "classic"], "syscalls:sys_enter_read"),
-        (vec!["--via", "raw"], "sched:sched_switch"),
+        (vec!["--via", "raw", "-a"], "sched:sched_switch"),
         (vec![], "kprobe:vfs_read"),
         (vec![], "kretprobe:vfs_read"),
         (vec![], "fentry:vfs_read"),
@@ -194,4 +194,22 @@ fn maps_are_seen_live_and_as_json() {
         run.out.trim(),
         "{\"data\":{\"@\":{\"calls\":100}},\"type\":\"map\"}"
     );
+}
+
+#[test]
+fn tables_count_into_maps() {
+    let table = format!(
+        "config = {{ max_map_keys = 100 }}\ntable t {{\n  {GETPPID} {{ count(); @[nsecs] = count() }}\n}}\n"
+    );
+    std::fs::write("/tmp/maps.kst", table).unwrap();
+    let run = record(&["--table", "/tmp/maps.kst"], &[], &calls());
+    let counted = number(&run, "count()[syscalls:sys_enter_getppid]");
+    let told = counts(&run.err);
+    assert!(
+        told.explain(counted, CALLS),
+        "{counted}, {} skipped",
+        told.skipped
+    );
+    assert_eq!(run.out.lines().filter(|line| line.starts_with("@[")).count(), 100);
+    assert_eq!(number(&run, "@"), counted - 100);
 }

@@ -29,8 +29,14 @@ fn what_an_unanswering_recorder_has_is_recovered_live() {
     let (all, counts, _) = recorder.stop();
     assert_eq!(counts.overwritten, 0);
     let recorded = all.iter().filter(|r| r.event.contains("getppid")).count();
-    assert_eq!(recovered, recorded, "recovering takes nothing away, and nothing is missing from it");
-    assert!(counts.explain(recovered, CALLS), "{recovered} of {CALLS}: {counts:?}");
+    assert_eq!(
+        recovered, recorded,
+        "recovering takes nothing away, and nothing is missing from it"
+    );
+    assert!(
+        counts.explain(recovered, CALLS),
+        "{recovered} of {CALLS}: {counts:?}"
+    );
 }
 
 #[test]

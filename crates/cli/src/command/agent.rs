@@ -188,7 +188,10 @@ impl Agent {
 
     fn tell_limited(&self) {
         for (command, times) in &self.limited {
-            eprintln!("`{command}` was left out {} times: too often (--rate, --burst)", thousands(*times));
+            eprintln!(
+                "`{command}` was left out {} times: too often (--rate, --burst)",
+                thousands(*times)
+            );
         }
     }
 }

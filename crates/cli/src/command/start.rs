@@ -54,7 +54,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let plan = resolve(&tables, &catalog, &how)?;
     for (text, warning) in &plan.warnings {
-        eprintln!("{}", crate::style::diagnostics(std::slice::from_ref(warning), text));
+        eprintln!(
+            "{}",
+            crate::style::diagnostics(std::slice::from_ref(warning), text)
+        );
     }
     let origin = Origin {
         command: &super::record::command_line(),

@@ -95,9 +95,10 @@ fn as_json(status: &Status) -> Value {
             "cost": p.cost,
         })
     };
-    let events = status.events.iter().map(|e| {
-        json!({ "event": e.event, "recorded": e.recorded, "refused": e.refused, "rate": e.rate })
-    });
+    let events = status
+        .events
+        .iter()
+        .map(|e| json!({ "event": e.event, "recorded": e.recorded, "refused": e.refused, "rate": e.rate }));
     json!({
         "session": status.name,
         "uuid": status.uuid,
@@ -130,7 +131,13 @@ fn text(status: &Status, verbose: bool) -> String {
 }
 
 fn buffers(status: &Status, out: &mut String) {
-    let widest = status.buffers.iter().map(|b| b.name.len()).max().unwrap_or(0).max(6);
+    let widest = status
+        .buffers
+        .iter()
+        .map(|b| b.name.len())
+        .max()
+        .unwrap_or(0)
+        .max(6);
     let _ = writeln!(
         out,
         "  {:widest$}  {:>10}  {:9}  {:>5}  {:>9}  {:>9}  {:>13}  {:>13}",
@@ -175,7 +182,13 @@ fn events(status: &Status, verbose: bool, out: &mut String) {
     }
     events.sort_by_key(|e| std::cmp::Reverse((e.rate as u64, e.recorded + e.refused)));
     let shown = if verbose { events.len() } else { BUSIEST };
-    let widest = events.iter().take(shown).map(|e| e.event.len()).max().unwrap_or(0).max(5);
+    let widest = events
+        .iter()
+        .take(shown)
+        .map(|e| e.event.len())
+        .max()
+        .unwrap_or(0)
+        .max(5);
     let _ = writeln!(
         out,
         "  {:widest$}  {:>15}  {:>13}  {:>12}",
@@ -201,7 +214,11 @@ fn programs(status: &Status, verbose: bool, out: &mut String) {
         return;
     }
     let runs: f64 = status.programs.iter().map(|p| p.rate).sum();
-    let time: f64 = status.programs.iter().map(|p| p.rate * p.cost.unwrap_or(0.0)).sum();
+    let time: f64 = status
+        .programs
+        .iter()
+        .map(|p| p.rate * p.cost.unwrap_or(0.0))
+        .sum();
     let skipped: u64 = status.programs.iter().map(|p| p.skipped).sum();
     let cost = if runs > 0.0 { time / runs } else { 0.0 };
     let _ = writeln!(

@@ -3,8 +3,8 @@
 //! How each becomes BPF is not here: a built-in is made of nodes of the checked tree.
 
 mod address;
-mod control;
 mod aggregate;
+mod control;
 mod event;
 mod map;
 mod number;
@@ -79,14 +79,6 @@ static BUILTINS: &[&Builtin] = &[
     &address::kptr::KPTR,
     &address::uptr::UPTR,
     &output::record::RECORD,
-    &control::to::TO,
-    &control::use_table::USE_TABLE,
-    &control::use_buffer::USE_BUFFER,
-    &control::freeze::FREEZE,
-    &control::thaw::THAW,
-    &control::reset::RESET,
-    &control::notify::NOTIFY,
-    &control::exec::EXEC,
     &aggregate::count::COUNT,
     &aggregate::sum::SUM,
     &aggregate::min::MIN,
@@ -99,6 +91,14 @@ static BUILTINS: &[&Builtin] = &[
     &map::clear::CLEAR,
     &map::zero::ZERO,
     &map::has_key::HAS_KEY,
+    &control::to::TO,
+    &control::use_table::USE_TABLE,
+    &control::use_buffer::USE_BUFFER,
+    &control::freeze::FREEZE,
+    &control::thaw::THAW,
+    &control::reset::RESET,
+    &control::notify::NOTIFY,
+    &control::exec::EXEC,
 ];
 
 /// Names of bpftrace that are not there yet, so that this can be said.
@@ -199,7 +199,9 @@ pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr>
 pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<StatementKind>> {
     match find(usage.name)?.meaning {
         Meaning::Action(check) => Some(check(checker, usage)),
-        Meaning::Aggregation(check) => Some(check(checker, usage).and_then(|g| checker.gather(g, usage.span))),
+        Meaning::Aggregation(check) => {
+            Some(check(checker, usage).and_then(|g| checker.gather(g, usage.span)))
+        }
         Meaning::Value(_) => None,
     }
 }

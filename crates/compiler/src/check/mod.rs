@@ -9,9 +9,9 @@
 //! | `name` | bare words and `args`: built-ins, event fields, enumerators |
 //! | `field` | where an event's values come from, field rules among them |
 //! | `record` | `record()`: names, types and the layout |
+//! | `map` | `@x[keys]`: keys, values, and that all uses agree |
 //! | `control` | tables, buffers and messages that handlers name |
 //! | `parameter` | `param NAME = VALUE` |
-//! | `map` | `@x[keys]`: keys, values, and that all uses agree |
 //! | `globals` | what the probes of one text share |
 //! | `types` | the kernel's types and written types as [`tree::Type`] |
 //!

@@ -8,6 +8,6 @@ mod user;
 
 pub use files::allow_open_files;
 pub use held::Held;
-pub use user::user;
 pub use signal::{Interrupt, Signal, send, send_to_group};
 pub use thread::{pin_to_cpu, set_niceness, thread_id};
+pub use user::user;

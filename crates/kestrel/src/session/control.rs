@@ -226,7 +226,11 @@ impl Control {
     pub fn current(&self, cpu: u32) -> u32 {
         let at = CURRENT + (cpu & (MOST_CPUS - 1)) * 4;
         let pair = self.get(at & !7);
-        if at & 4 == 0 { pair as u32 } else { (pair >> 32) as u32 }
+        if at & 4 == 0 {
+            pair as u32
+        } else {
+            (pair >> 32) as u32
+        }
     }
 
     /// Since when (ns of CLOCK_MONOTONIC) a buffer's records count.

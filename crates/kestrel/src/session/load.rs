@@ -6,9 +6,11 @@
 
 use super::pins;
 use super::start::hook_state;
-use super::state::{HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter, uses};
-use super::trust;
+use super::state::{
+    HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter, uses,
+};
 use super::stay::{Change, PinnedSession};
+use super::trust;
 use super::{LeftOut, Session, event_of, metadata, rejection};
 use crate::catalog::{Attachment, Catalog, Via};
 use crate::error::{Error, Result};
@@ -19,6 +21,7 @@ use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::procfs::ClockPair;
+use kestrel_trace::aggregate::MapType;
 use kestrel_trace::event::{EventClass, EventId};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -184,12 +187,10 @@ impl<'a> Loading<'a> {
             via,
         )?;
         self.loaded.warnings.append(&mut plan.warnings);
-        self.session.maps.add(&plan.globals.maps)?;
-        self.session.pin_maps(self.next.maps.len(), &self.pinned.directory)?;
-        self.next.maps.clone_from(&plan.globals.maps);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
             self.next.parameters.push(parameter(known));
         }
+        self.maps(&plan.globals.maps)?;
         let place = self.next.places.iter().position(|known| known == name);
         let table = TableState {
             name: name.to_owned(),
@@ -214,6 +215,20 @@ impl<'a> Loading<'a> {
             None => self.next.tables.push(table),
         }
         self.next.next_table += 1;
+        Ok(())
+    }
+
+    /// Makes and pins the maps that the session does not have yet.
+    fn maps(&mut self, types: &[MapType]) -> Result<()> {
+        let (known, had) = (self.session.maps.all().len(), self.session.maps.state().is_some());
+        self.session.maps.add(types)?;
+        if let Some(map) = self.session.maps.state().filter(|_| !had) {
+            self.pinned.directory.pin(map.as_fd(), pins::MAPS)?;
+        }
+        for (ty, map) in self.session.maps.all().iter().skip(known) {
+            self.pinned.directory.pin(map.as_fd(), &pins::map(&ty.name))?;
+        }
+        self.next.maps = types.to_vec();
         Ok(())
     }
 
@@ -263,7 +278,10 @@ impl<'a> Loading<'a> {
     ) -> Result<()> {
         let there = &self.next.hooks[into.hook];
         // Without records a number is only what counts are kept under: that of the hook itself will do.
-        let own = there.programs.first().filter(|own| own.records == 1 || there.events.len() == 1);
+        let own = there
+            .programs
+            .first()
+            .filter(|own| own.records == 1 || there.events.len() == 1);
         match own.map(|own| own.first) {
             Some(first) if plan.hooks[index].records == 0 => plan.hooks[index].first = first,
             _ => self.renumber(&mut plan.hooks[index])?,
@@ -359,7 +377,8 @@ impl<'a> Loading<'a> {
         let Some(one) = wanted.first() else {
             let first = self.next.next_record;
             self.next.next_record += hook.instances.len() as u32;
-            return u16::try_from(first).map_err(|_| full(&[event_of(hook)], "its 65,535 numbers are used up"));
+            return u16::try_from(first)
+                .map_err(|_| full(&[event_of(hook)], "its 65,535 numbers are used up"));
         };
         let starts = self.session.classes.iter().filter(|known| same(known, one));
         let mut starts = starts.map(|known| known.id.0).filter(|first| fits(*first));

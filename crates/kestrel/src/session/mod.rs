@@ -19,9 +19,9 @@ pub mod target;
 mod trust;
 mod uses;
 
-use crate::buffer::{self, Buffer};
 use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
+use crate::buffer::{self, Buffer};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
@@ -39,8 +39,8 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
 use kestrel_trace::layout::Names;
 use kestrel_trace::process::Processes;
-use std::cell::Cell;
 use maps::Maps;
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use target::Target;
@@ -158,9 +158,9 @@ impl Session {
             buffers,
             targets,
             names: names::create_map()?,
-            metadata: None,
             maps: Maps::create(&plan.globals.maps)?,
             numbers: plan.hooks.iter().flat_map(Hook::numbers).collect(),
+            metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),
             classes: Vec::new(),

@@ -4,7 +4,8 @@
 //! /sys/fs/bpf/kestrel/            mode 0700
 //!   SESSION/                      made under the name +new+SESSION, renamed when all is there
 //!     control state meta names    maps
-//!     buffer_NAME map_NUMBER      maps
+//!     buffer_NAME map_NAME        maps
+//!     maps                        the state of all map_NAME together
 //!     hook0_link0 …               what is attached; a link keeps its program, a program its maps
 //!     hook0_slots                 handlers that were loaded later (a program array is emptied when nobody pins or opens it)
 //!     follow0 …                   links of programs that keep the names of threads
@@ -28,9 +29,9 @@ pub(super) const CONTROL: &str = "control";
 pub(super) const STATE: &str = "state";
 pub(super) const META: &str = "meta";
 pub(super) const NAMES: &str = "names";
+pub(super) const TARGETS: &str = "targets";
 /// The state map of the handlers' maps.
 pub(super) const MAPS: &str = "maps";
-pub(super) const TARGETS: &str = "targets";
 /// There while slots are being filled.
 pub(super) const FILLING: &str = "+filling";
 /// What begins like this is not there yet, or not any more.
@@ -40,8 +41,8 @@ pub(super) fn buffer(name: &str) -> String {
     format!("buffer_{name}")
 }
 
-pub(super) fn map(number: u32) -> String {
-    format!("map_{number}")
+pub(super) fn map(name: &str) -> String {
+    format!("map_{name}")
 }
 
 pub(super) fn link(hook: u32, link: u32) -> String {
@@ -60,9 +61,9 @@ pub(super) fn follower(number: u32) -> String {
 pub(super) fn of(state: &State) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = [CONTROL, STATE, META, NAMES, TARGETS].map(str::to_owned).into();
     names.extend(state.buffers.iter().map(|b| buffer(&b.name)));
+    names.extend(state.maps.iter().map(|m| map(&m.name)));
     if !state.maps.is_empty() {
         names.insert(MAPS.to_owned());
-        names.extend(state.maps.iter().map(|ty| map(ty.number)));
     }
     for hook in &state.hooks {
         names.extend((0..hook.links).map(|number| link(hook.number, number)));

@@ -117,7 +117,12 @@ fn make_room(plan: &mut Plan) {
 /// What handlers have to say to an agent goes through a buffer of its own.
 fn give_messages_a_buffer(plan: &mut Plan) {
     if plan.buffers.iter().all(|buffer| buffer.name != agent::BUFFER) {
-        let events = plan.buffers.iter().map(|b| b.geometry.events).max().unwrap_or(ROOM);
+        let events = plan
+            .buffers
+            .iter()
+            .map(|b| b.geometry.events)
+            .max()
+            .unwrap_or(ROOM);
         plan.buffers.push(BufferPlan {
             name: agent::BUFFER.to_owned(),
             geometry: Geometry::new(Mode::Stream, agent::BYTES, events),
@@ -175,18 +180,6 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
 }
 
 impl Session {
-    /// Pins the maps of its handlers from number `first` on, and their state map with the first.
-    pub(super) fn pin_maps(&self, first: usize, to: &Directory) -> Result<()> {
-        let maps = self.maps.all();
-        if let Some(state) = self.maps.state().filter(|_| first == 0 && !maps.is_empty()) {
-            to.pin(state.as_fd(), pins::MAPS)?;
-        }
-        for (ty, map) in maps.iter().skip(first) {
-            to.pin(map.as_fd(), &pins::map(ty.number))?;
-        }
-        Ok(())
-    }
-
     /// Pins all of it.
     fn pin(&self, state: &State, to: &Directory) -> Result<()> {
         to.pin(self.control.map().as_fd(), pins::CONTROL)?;
@@ -198,9 +191,14 @@ impl Session {
         if let Some(map) = &self.targets {
             to.pin(map.as_fd(), pins::TARGETS)?;
         }
-        self.pin_maps(0, to)?;
         for buffer in &self.buffers {
             to.pin(buffer.map().as_fd(), &pins::buffer(buffer.name()))?;
+        }
+        if let Some(map) = self.maps.state() {
+            to.pin(map.as_fd(), pins::MAPS)?;
+        }
+        for (ty, map) in self.maps.all() {
+            to.pin(map.as_fd(), &pins::map(&ty.name))?;
         }
         for (hook, attached) in state.hooks.iter().zip(&self.hooks) {
             attached.pin(hook.number, to)?;

@@ -7,11 +7,11 @@ use crate::error::{Error, Result};
 use crate::plan::{Hook, Plan};
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::check::globals::Parameter;
+use kestrel_compiler::check::tree::{CheckedProbe, Message, Record};
 use kestrel_compiler::check::tree::{Show, Type};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
-use kestrel_trace::layout::Base;
-use kestrel_compiler::check::tree::{CheckedProbe, Message, Record};
 use kestrel_trace::aggregate::MapType;
+use kestrel_trace::layout::Base;
 use kestrel_trace::layout::Names;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 pub const VERSION: u32 = 1;
 
 /// A session, as its pins hold it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// [`VERSION`].
     pub version: u32,
@@ -54,8 +54,7 @@ pub struct State {
     pub buffers: Vec<BufferState>,
     /// Its parameters by place.
     pub parameters: Vec<ParameterState>,
-    /// Maps of its handlers, by number.
-    #[serde(default)]
+    /// Its handlers' maps by number.
     pub maps: Vec<MapType>,
     /// Pinned links of programs that follow threads and their names.
     pub followers: u32,
@@ -378,20 +377,6 @@ impl State {
         self.tables.iter().find(|table| table.word() == word)
     }
 
-    /// Names of events by the numbers under which handlers count them: that of an event's first record in each program.
-    pub fn numbers(&self) -> Names {
-        let mut all = Vec::new();
-        for hook in &self.hooks {
-            for program in &hook.programs {
-                let numbers = (i64::from(program.first)..).step_by(usize::from(program.records.max(1)));
-                all.extend(numbers.zip(hook.events.iter().map(|event| event.name.clone())));
-            }
-        }
-        all.sort();
-        all.dedup();
-        all.into_iter().collect()
-    }
-
     /// What each record that is for an agent asks of it, by the record's number.
     pub fn messages(&self) -> HashMap<u16, Message> {
         let mut all = HashMap::new();
@@ -491,6 +476,19 @@ impl State {
             }
             None => Err("it has no version".to_owned()),
         }
+    }
+
+    /// The names of its events by their numbers.
+    pub(super) fn event_names(&self) -> Names {
+        let mut all = Vec::new();
+        for hook in &self.hooks {
+            for program in &hook.programs {
+                let stride = usize::from(program.records.max(1));
+                let numbers = (i64::from(program.first)..).step_by(stride);
+                all.extend(numbers.zip(hook.events.iter().map(|event| event.name.clone())));
+            }
+        }
+        all.into()
     }
 
     /// What a plan makes at the start, before anything is attached.

@@ -193,7 +193,11 @@ impl Hooked<'_> {
         let runs = after.count.saturating_sub(before.count);
         let time = after.time.saturating_sub(before.time);
         ProgramStatus {
-            event: self.hook.events.first().map_or_else(String::new, |e| e.name.clone()),
+            event: self
+                .hook
+                .events
+                .first()
+                .map_or_else(String::new, |e| e.name.clone()),
             events: self.hook.events.len(),
             way: self.hook.way.clone(),
             skipped: after.skipped,
@@ -249,7 +253,9 @@ fn counts(buffers: &[Buffer], classes: &[EventClass]) -> Counts {
 fn events(before: &Counts, now: &Counts, elapsed: Option<Duration>) -> Vec<EventStatus> {
     let of = |(event, counts): (&String, &(u64, u64))| {
         let (recorded, refused) = *counts;
-        let earlier = before.get(event).map_or(0, |(recorded, refused)| recorded + refused);
+        let earlier = before
+            .get(event)
+            .map_or(0, |(recorded, refused)| recorded + refused);
         let came = (recorded + refused).saturating_sub(earlier);
         EventStatus {
             event: event.clone(),
@@ -258,7 +264,9 @@ fn events(before: &Counts, now: &Counts, elapsed: Option<Duration>) -> Vec<Event
             rate: elapsed.map_or(0.0, |elapsed| came as f64 / elapsed.as_secs_f64()),
         }
     };
-    let came = now.iter().filter(|(_, (recorded, refused))| recorded + refused > 0);
+    let came = now
+        .iter()
+        .filter(|(_, (recorded, refused))| recorded + refused > 0);
     came.map(of).collect()
 }
 

@@ -14,6 +14,7 @@ use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::Map;
 use kestrel_kernel::procfs::possible_cpus;
 use kestrel_trace::aggregate::MapType;
+use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{TraceInfo, Uuid};
 use std::ops::Deref;
@@ -96,6 +97,28 @@ impl PinnedSession {
         self.state.buffers.iter().map(open).collect()
     }
 
+    /// Its handlers' maps.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn maps(&self) -> Result<Maps> {
+        let open = |ty: &MapType| Ok((ty.clone(), self.directory.map(&pins::map(&ty.name))?));
+        let maps: Vec<(MapType, Map)> = self.state.maps.iter().map(open).collect::<Result<_>>()?;
+        let state = match maps.is_empty() {
+            true => None,
+            false => Some(self.directory.map(pins::MAPS)?),
+        };
+        Maps::open(state, maps)
+    }
+
+    /// What its handlers' maps hold now.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn map_snapshots(&self) -> Result<Vec<Snapshot>> {
+        self.maps()?.read(&self.state.event_names())
+    }
+
     /// What its handlers have to say to an agent.
     ///
     /// # Errors
@@ -108,17 +131,6 @@ impl PinnedSession {
         })?;
         let events = EventTable::new(self.info()?.events);
         Ok(Inbox::new(buffer, events, self.state.messages()))
-    }
-
-    /// The maps of its handlers.
-    ///
-    /// # Errors
-    /// The kernel's, or when one is missing.
-    pub fn maps(&self) -> Result<Maps> {
-        let types = &self.state.maps;
-        let state = (!types.is_empty()).then(|| self.directory.map(pins::MAPS)).transpose()?;
-        let open = |ty: &MapType| Ok((ty.clone(), self.directory.map(&pins::map(ty.number))?));
-        Maps::open(state, types.iter().map(open).collect::<Result<_>>()?)
     }
 
     /// One of its pinned maps.
@@ -141,7 +153,7 @@ impl PinnedSession {
             targets: self.directory.map(pins::TARGETS).ok(),
             names: self.directory.map(pins::NAMES)?,
             maps: self.maps()?,
-            numbers: self.state.numbers(),
+            numbers: self.state.event_names(),
             metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),

@@ -54,6 +54,7 @@ pub fn plan_load(
         return Err(file.no_table(table));
     }
     let mut globals = existing.globals.clone();
+    globals.max_map_keys = file.max_map_keys;
     globals.tables.clone_from(&existing.tables);
     if !globals.tables.iter().any(|known| known == table) {
         globals.tables.push(table.to_owned());

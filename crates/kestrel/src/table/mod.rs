@@ -40,6 +40,8 @@ pub struct TableFile {
     pub parameters: Vec<Parameter>,
     /// At least one, in source order.
     pub tables: Vec<TableSpec>,
+    /// `config = { max_map_keys = N }`.
+    pub max_map_keys: Option<u32>,
     /// Remarks that do not stand in the way.
     pub warnings: Vec<Diagnostic>,
 }

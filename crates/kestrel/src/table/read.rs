@@ -11,6 +11,8 @@ use kestrel_trace::packet::PAGE;
 
 /// The smallest ring: a page that is written, one that is read, and two between them.
 const LEAST_BYTES: u64 = 4 * PAGE as u64;
+/// Most keys that the maps of a file may have: they are made before they are used.
+const MOST_KEYS: u64 = 1 << 20;
 /// Longest name of a table or buffer: it names files in bpffs and maps.
 const LONGEST_NAME: usize = 64;
 
@@ -44,6 +46,7 @@ pub fn read(text: &str, file_name: &str) -> (TableFile, Vec<Diagnostic>) {
         },
         parameters,
         tables: reader.tables,
+        max_map_keys: reader.max_map_keys,
         warnings: Vec::new(),
     };
     (file, found)
@@ -59,6 +62,7 @@ struct Reader {
     /// Where the first probe outside of tables stands, and its table.
     outside: Option<(Span, usize)>,
     parameters: Vec<Span>,
+    max_map_keys: Option<u32>,
 }
 
 impl Reader {
@@ -73,13 +77,28 @@ impl Reader {
                 Item::Buffer(buffer) => self.buffer(buffer),
                 Item::Table(table) => self.table(table),
                 Item::Param(name, _) => self.parameters.push(name.span),
-                Item::Config(settings) => {
-                    let span = settings.first().map_or(Span::default(), |(name, _)| name.span);
-                    self.error(
-                        Diagnostic::error(span, "a table file has no config block")
-                            .hint("sizes and modes are settings of its buffers: buffer main { size = 4M }"),
-                    );
-                }
+                Item::Config(settings) => settings.iter().for_each(|(name, value)| self.config(name, value)),
+            }
+        }
+    }
+
+    /// `config = { max_map_keys = N }`.
+    fn config(&mut self, name: &Spanned<String>, value: &Expr) {
+        if name.node != "max_map_keys" {
+            let message = format!(
+                "a table file's config has no \"{}\", only max_map_keys",
+                name.node
+            );
+            let hint = "sizes and modes are settings of its buffers: buffer main { size = 4M }";
+            return self.error(Diagnostic::error(name.span, message).hint(hint));
+        }
+        match &value.kind {
+            ExprKind::Integer { value: keys, .. } if (1..=MOST_KEYS).contains(keys) => {
+                self.max_map_keys = u32::try_from(*keys).ok();
+            }
+            _ => {
+                let message = format!("the keys of a map are 1 to {MOST_KEYS}");
+                self.error(Diagnostic::error(value.span, message));
             }
         }
     }

@@ -38,6 +38,7 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
         buffers: file.buffers.iter().map(|b| b.name.clone()).collect(),
         parameters: file.parameters.clone(),
         messages: options.stays,
+        max_map_keys: file.max_map_keys,
         ..Globals::default()
     };
     let mut work = Work::new(file, catalog, options.via, options.target, globals);
@@ -320,6 +321,9 @@ impl<'a> Work<'a> {
 
     /// The end: what was found.
     pub(super) fn finish(mut self) -> Result<Done> {
+        let unwritten = self.globals.unwritten.iter();
+        self.errors
+            .extend(unwritten.map(|(_, diagnostic)| diagnostic.clone()));
         if !self.errors.is_empty() {
             self.errors.sort_by_key(|d| d.span.start);
             return Err(Error::Table {

@@ -9,10 +9,10 @@
 )]
 
 mod kernel;
-mod tables;
 #[allow(dead_code, reason = "of the ring's bench this needs the reader alone")]
 #[path = "../ring/support.rs"]
 mod support;
+mod tables;
 
 use kernel::{NEXT, PREV, USER, switch_entry, words};
 use kestrel::buffer::emit::map_name;

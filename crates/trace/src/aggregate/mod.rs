@@ -34,7 +34,7 @@ const ROOM: u32 = 4 << 20;
 const GENERATION: u32 = 8;
 
 /// One map of a text: all that its writers and readers must agree about.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapType {
     /// Its name without the at sign; may be empty.
     pub name: String,
@@ -53,7 +53,7 @@ pub struct MapType {
 }
 
 /// What a map holds under each key. Values are of 64 bits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(
     missing_docs,
     reason = "fields speak for themselves or are described with their variant"

@@ -43,7 +43,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut change = store.change(options.session.as_deref())?;
     let loaded = change.load(&file, &names, &catalog, Via::Auto)?;
     for (text, warning) in &loaded.warnings {
-        eprintln!("{}", crate::style::diagnostics(std::slice::from_ref(warning), text));
+        eprintln!(
+            "{}",
+            crate::style::diagnostics(std::slice::from_ref(warning), text)
+        );
     }
     for event in &loaded.left_out {
         eprintln!("  left out {}: {}", event.event, event.why);

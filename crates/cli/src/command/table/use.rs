@@ -18,6 +18,8 @@ pub(crate) struct Options {
 /// Switches.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let store = Store::open(&Host::default())?;
-    store.change(options.session.as_deref())?.use_table(&options.table)?;
+    store
+        .change(options.session.as_deref())?
+        .use_table(&options.table)?;
     Ok(Exit::Done)
 }
