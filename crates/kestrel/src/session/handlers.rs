@@ -339,16 +339,19 @@ fn groups(state: &State) -> Vec<Group<'_>> {
     all.into_iter().map(|(_, group)| group).collect()
 }
 
+/// Whether a name in full and its event fit what was typed.
+type Fits<'a> = dyn Fn(&str, &str) -> bool + 'a;
+
 /// Which handlers a text means: the first way of reading it that fits any.
 fn choose(all: &[Group<'_>], wanted: &str) -> Vec<usize> {
     let pattern = Glob::new(wanted);
-    let ways: [&dyn Fn(&str, &str) -> bool; 4] = [
+    let ways: [&Fits; 4] = [
         &|full, _| full == wanted,
         &|_, event| event == wanted,
         &|full, event| pattern.matches(full) || pattern.matches(event),
         &|full, event| full.starts_with(wanted) || event.starts_with(wanted),
     ];
-    let fitting = |fits: &&dyn Fn(&str, &str) -> bool| -> Vec<usize> {
+    let fitting = |fits: &&Fits| -> Vec<usize> {
         let any = |group: &Group<'_>| group.names().any(|(full, at)| fits(&full, &full[at..]));
         let fitting = all.iter().enumerate().filter(|(_, group)| any(group));
         fitting.map(|(index, _)| index).collect()
