@@ -26,7 +26,8 @@ Examples:
   kestrel trace -e syscalls:sys_enter_openat -- ls        watch one command
   kestrel record -e 'sched:*' -a --duration 5             everybody, for five seconds
   kestrel report                                          what was recorded, as tables
-  kestrel print --format json                             the same, event by event";
+  kestrel print --format json                             the same, event by event
+  kestrel start flight                                    an always-on flight recorder; kestrel status, kestrel stop";
 
 fn after() -> String {
     format!("{EXAMPLES}\n\n{}", exit::CODES)

@@ -121,6 +121,8 @@ impl Agent {
             let Ok(session) = store.session(Some(&name)) else {
                 continue;
             };
+            // Keys that a clear() in a handler hid are given back; it can wait if it fails.
+            let _kept = session.maps().and_then(|mut maps| maps.sweep());
             let (uuid, generation) = (session.state().uuid.clone(), session.state().generation);
             let same = |(known, at, _): &(String, u64, Inbox)| *known == uuid && *at == generation;
             if self.inboxes.get(&name).is_some_and(same) {

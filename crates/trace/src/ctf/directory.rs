@@ -12,6 +12,7 @@ use crate::summary::Summary;
 use crate::symbol::Symbols;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Where a trace is written.
@@ -54,7 +55,7 @@ pub fn create(path: &Path, info: TraceInfo, replace: bool) -> Result<Writer<Dire
     if replace && path.join(METADATA).is_file() {
         clear(path).map_err(Error::io("remove the old trace in", path))?;
     }
-    fs::create_dir_all(path).map_err(Error::io("create directory", path))?;
+    make_directory(path)?;
     let mut entries = fs::read_dir(path).map_err(Error::io("read directory", path))?;
     if entries.next().is_some() {
         return Err(Error::Occupied { path: path.into() });
@@ -82,7 +83,18 @@ pub fn create_folder(path: &Path) -> Result<()> {
     if path.join(METADATA).is_file() {
         return Err(Error::Occupied { path: path.into() });
     }
-    fs::create_dir_all(path).map_err(Error::io("create directory", path))
+    make_directory(path)
+}
+
+/// Makes a directory that is its owner's alone, where there is none: what a kernel does is nobody else's business.
+fn make_directory(path: &Path) -> Result<()> {
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
+    }
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => made.map_err(Error::io("create directory", path)),
+    }
 }
 
 /// Moves a finished trace to its place, from which an old trace is removed first.
