@@ -52,6 +52,20 @@ impl Lock {
         }
     }
 
+    /// Names of the sessions whose locks have a file: a command that was killed before it made anything leaves no more than that.
+    pub(super) fn names(directory: &Path) -> Result<Vec<String>> {
+        let entries = match std::fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed("read the directory", directory, error)),
+        };
+        let name = |entry: std::fs::DirEntry| {
+            let file = entry.file_name().into_string().ok()?;
+            Some(file.strip_suffix(".lock")?.to_owned())
+        };
+        Ok(entries.filter_map(|entry| name(entry.ok()?)).collect())
+    }
+
     /// Gives it back, and removes its file: the session is gone.
     pub(super) fn remove(self) {
         // What cannot be removed is an empty file in a directory that the next boot empties.
@@ -107,6 +121,9 @@ mod tests {
             Lock::try_take(&directory, "other").unwrap().is_some(),
             "each has its own"
         );
+        let mut names = Lock::names(&directory).unwrap();
+        names.sort_unstable();
+        assert_eq!(names, ["other", "s"]);
         held.remove();
         assert!(!directory.join("s.lock").exists());
         let again = Lock::try_take(&directory, "s").unwrap();

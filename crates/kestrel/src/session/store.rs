@@ -155,7 +155,16 @@ impl Store {
                 continue;
             };
             remove(Directory::at(self.pins.join(&name)))?;
-            if !self.exists(session) {
+            drop(lock);
+        }
+        for name in Lock::names(&self.locks)? {
+            if self.exists(&name) {
+                continue;
+            }
+            // Who is about to make a session of this name holds its lock, or takes it again when the file has gone.
+            if let Some(lock) = Lock::try_take(&self.locks, &name)?
+                && !self.exists(&name)
+            {
                 lock.remove();
             }
         }
