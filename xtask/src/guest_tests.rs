@@ -204,11 +204,7 @@ impl Job {
         let always = env.len();
         env.extend(lengths);
         let limit = if env.len() > always { LONG } else { LIMIT };
-        Ok(Program {
-            argv,
-            env,
-            limit,
-        })
+        Ok(Program { argv, env, limit })
     }
 
     fn line(&self, test: &str, verdict: &Verdict, took: Duration) -> String {

@@ -96,9 +96,10 @@ fn as_json(status: &Status) -> Value {
         })
     };
     let map = |m: &MapStatus| json!({ "map": m.title, "keys": m.keys, "most": m.most, "lost": m.lost });
-    let events = status.events.iter().map(|e| {
-        json!({ "event": e.event, "recorded": e.recorded, "refused": e.refused, "rate": e.rate })
-    });
+    let events = status
+        .events
+        .iter()
+        .map(|e| json!({ "event": e.event, "recorded": e.recorded, "refused": e.refused, "rate": e.rate }));
     json!({
         "session": status.name,
         "uuid": status.uuid,
@@ -226,7 +227,11 @@ fn maps(status: &Status, out: &mut String) {
         }
     };
     let all: Vec<String> = status.maps.iter().map(map).collect();
-    let _ = writeln!(out, "  maps: {} (`kestrel handler list` shows them)", all.join(" · "));
+    let _ = writeln!(
+        out,
+        "  maps: {} (`kestrel handler list` shows them)",
+        all.join(" · ")
+    );
 }
 
 fn programs(status: &Status, verbose: bool, out: &mut String) {

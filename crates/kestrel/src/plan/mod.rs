@@ -6,6 +6,7 @@ mod show;
 pub(crate) use rows::{Candidate, check_set, without_set};
 pub use show::show;
 
+use crate::agent;
 use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::{Attachment, Catalog, Instance, Via};
@@ -308,6 +309,18 @@ fn layouts(handlers: &[CheckedProbe]) -> Vec<Layout> {
 }
 
 impl Plan {
+    /// Makes sure that what handlers have to say to an agent goes through a buffer of its own.
+    pub(crate) fn give_messages_a_buffer(&mut self) {
+        if self.buffers.iter().any(|buffer| buffer.name == agent::BUFFER) {
+            return;
+        }
+        let events = self.buffers.iter().map(|b| b.geometry.events).max();
+        self.buffers.push(BufferPlan {
+            name: agent::BUFFER.to_owned(),
+            geometry: Geometry::new(Mode::Stream, agent::BYTES, events.unwrap_or(1)),
+        });
+    }
+
     /// What may happen to the buffers while the hooks run: in a session that stays, anything.
     pub fn steering(&self) -> Steering {
         if self.globals.messages {

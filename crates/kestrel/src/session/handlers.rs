@@ -339,19 +339,19 @@ fn groups(state: &State) -> Vec<Group<'_>> {
     all.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Whether a text means a handler of this full name and event.
-type Reading<'a> = &'a dyn Fn(&str, &str) -> bool;
+/// Whether a name in full and its event fit what was typed.
+type Fits<'a> = dyn Fn(&str, &str) -> bool + 'a;
 
 /// Which handlers a text means: the first way of reading it that fits any.
 fn choose(all: &[Group<'_>], wanted: &str) -> Vec<usize> {
     let pattern = Glob::new(wanted);
-    let ways: [Reading<'_>; 4] = [
+    let ways: [&Fits; 4] = [
         &|full, _| full == wanted,
         &|_, event| event == wanted,
         &|full, event| pattern.matches(full) || pattern.matches(event),
         &|full, event| full.starts_with(wanted) || event.starts_with(wanted),
     ];
-    let fitting = |fits: &Reading<'_>| -> Vec<usize> {
+    let fitting = |fits: &&Fits| -> Vec<usize> {
         let any = |group: &Group<'_>| group.names().any(|(full, at)| fits(&full, &full[at..]));
         let fitting = all.iter().enumerate().filter(|(_, group)| any(group));
         fitting.map(|(index, _)| index).collect()

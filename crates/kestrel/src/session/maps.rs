@@ -144,7 +144,10 @@ impl Maps {
     /// # Errors
     /// The kernel's.
     pub fn forget(&self, number: u32, events: &[u64]) -> Result<()> {
-        let known = self.maps.iter().find(|(ty, _)| ty.number == number && ty.by_event);
+        let known = self
+            .maps
+            .iter()
+            .find(|(ty, _)| ty.number == number && ty.by_event);
         let Some((ty, map)) = known else {
             return Ok(());
         };

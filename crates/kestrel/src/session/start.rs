@@ -7,11 +7,10 @@ use super::stay::PinnedSession;
 use super::store::Store;
 use super::trust;
 use super::{Attached, Detour, LeftOut, Session};
-use crate::agent;
-use crate::buffer::layout::{Geometry, Mode};
+use crate::buffer::layout::Geometry;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::plan::{BufferPlan, Hook, Plan};
+use crate::plan::{Hook, Plan};
 use kestrel_kernel::bpf::ProgramKind;
 use kestrel_kernel::procfs::ClockPair;
 use std::os::fd::AsFd;
@@ -63,7 +62,7 @@ impl Store {
         if !plan.slots {
             make_room(&mut plan);
         }
-        give_messages_a_buffer(&mut plan);
+        plan.give_messages_a_buffer();
         let (directory, lock) = self.begin(name)?;
         let made = Session::make(&plan, catalog, origin.command)
             .map_err(|error| super::name_what_is_missing(error, catalog.host()))
@@ -111,22 +110,6 @@ fn make_room(plan: &mut Plan) {
         let Geometry { mode, pages, events } = buffer.geometry;
         let events = (events * 2).clamp(ROOM, u32::from(u16::MAX) + 1);
         buffer.geometry = Geometry { mode, pages, events };
-    }
-}
-
-/// What handlers have to say to an agent goes through a buffer of its own.
-fn give_messages_a_buffer(plan: &mut Plan) {
-    if plan.buffers.iter().all(|buffer| buffer.name != agent::BUFFER) {
-        let events = plan
-            .buffers
-            .iter()
-            .map(|b| b.geometry.events)
-            .max()
-            .unwrap_or(ROOM);
-        plan.buffers.push(BufferPlan {
-            name: agent::BUFFER.to_owned(),
-            geometry: Geometry::new(Mode::Stream, agent::BYTES, events),
-        });
     }
 }
 

@@ -57,7 +57,7 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
         name: buffer.name.clone(),
         geometry: Geometry::new(options.mode.unwrap_or(buffer.mode), buffer.bytes, room),
     };
-    Ok(Plan {
+    let mut plan = Plan {
         tables: globals.tables.clone(),
         hooks,
         target: options.target,
@@ -65,7 +65,11 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
         globals,
         slots: options.stays,
         warnings,
-    })
+    };
+    if options.stays {
+        plan.give_messages_a_buffer();
+    }
+    Ok(plan)
 }
 
 /// What an event meets in one table.
