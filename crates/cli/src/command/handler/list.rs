@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// How to show them
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Whole texts, every event, and maps in full
+    /// Whole texts, the counts of each event, and maps in full
     #[arg(short, long)]
     verbose: bool,
 }
@@ -83,6 +83,7 @@ fn text(handler: &Handler, symbols: &Symbols, verbose: bool, now: u64) -> String
     // Writing to a string cannot fail.
     let _ = match handler.events.len() {
         0 | 1 => Ok(()),
+        2 => write!(out, " and 1 more event"),
         many => write!(out, " and {} more events", thousands(many as u64 - 1)),
     };
     let _ = match handler.tables.as_slice() {
@@ -95,7 +96,7 @@ fn text(handler: &Handler, symbols: &Symbols, verbose: bool, now: u64) -> String
         let _ = writeln!(out, "    {} = {}", parameter.name, parameter.value);
     }
     for map in &handler.maps {
-        let whole = match verbose {
+        let whole = match verbose && !map.is_empty() {
             true => map_as_text(map, symbols),
             false => short(map, symbols),
         };
@@ -129,7 +130,8 @@ fn counts(handler: &Handler, verbose: bool, now: u64, out: &mut String) {
     };
     let _ = writeln!(out, "    {what}{skipped}{since}");
     if verbose && handler.events.len() > 1 {
-        for event in &handler.events {
+        let came = handler.events.iter().filter(|event| event.kept + event.refused > 0);
+        for event in came {
             let (kept, refused) = (thousands(event.kept), thousands(event.refused));
             let _ = writeln!(out, "      {}: {kept} kept, {refused} refused", event.event);
         }
