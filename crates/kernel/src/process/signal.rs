@@ -113,8 +113,8 @@ mod tests {
     #[test]
     fn signals_reach_a_child_and_never_the_group() {
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();
-        send(child.id(), Signal::Interrupt).unwrap();
-        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
+        send(child.id(), Signal::Terminate).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
         assert!(send(0, Signal::Kill).is_err());
         assert!(send(u32::MAX, Signal::Kill).is_err());
     }
