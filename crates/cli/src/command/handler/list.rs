@@ -130,7 +130,10 @@ fn counts(handler: &Handler, verbose: bool, now: u64, out: &mut String) {
     };
     let _ = writeln!(out, "    {what}{skipped}{since}");
     if verbose && handler.events.len() > 1 {
-        let came = handler.events.iter().filter(|event| event.kept + event.refused > 0);
+        let came = handler
+            .events
+            .iter()
+            .filter(|event| event.kept + event.refused > 0);
         for event in came {
             let (kept, refused) = (thousands(event.kept), thousands(event.refused));
             let _ = writeln!(out, "      {}: {kept} kept, {refused} refused", event.event);
