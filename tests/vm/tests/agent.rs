@@ -131,6 +131,42 @@ fn an_agent_that_is_killed_loses_nothing() {
 }
 
 #[test]
+fn an_agent_learns_of_tables_that_are_loaded() {
+    let _session = Session::start(TABLE);
+    let out = std::fs::File::create("/tmp/told").unwrap();
+    let mut agent = std::process::Command::new("kestrel")
+        .arg("agent")
+        .stdout(out)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let wait_for = |words: &str| {
+        let begun = Instant::now();
+        while !std::fs::read_to_string("/tmp/told").unwrap().contains(words) {
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "nobody told \"{words}\""
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    shell("calls getppid 2").success();
+    wait_for("asked for its parent");
+    let text =
+        "table later { syscalls:sys_enter_getppid /comm == \"calls\"/ { notify(\"heard later\", pid) } }";
+    std::fs::write("/tmp/later.kst", text).unwrap();
+    kestrel(&["table", "load", "/tmp/later.kst"]).success();
+    kestrel(&["table", "use", "later"]).success();
+    shell("calls getppid 2").success();
+    wait_for("heard later");
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let told = std::fs::read_to_string("/tmp/told").unwrap();
+    assert_eq!(told.matches("asked for its parent").count(), 2, "{told}");
+    assert_eq!(told.matches("heard later").count(), 2, "{told}");
+}
+
+#[test]
 fn files_that_others_may_write_ask_for_nothing() {
     std::fs::write("/tmp/agent.kst", TABLE).unwrap();
     shell("chmod 666 /tmp/agent.kst").success();

@@ -9,6 +9,7 @@ use kestrel::agent::{Answer, Inbox, Message, user};
 use kestrel::kernel::Host;
 use kestrel::kernel::process::Interrupt;
 use kestrel::session::store::Store;
+use kestrel_trace::decode::EventTable;
 use kestrel_trace::print::{self, Json, Printer};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
@@ -124,9 +125,17 @@ impl Agent {
             // Keys that a clear() in a handler hid are given back; it can wait if it fails.
             let _kept = session.maps().and_then(|mut maps| maps.sweep());
             let (uuid, generation) = (session.state().uuid.clone(), session.state().generation);
-            let same = |(known, at, _): &(String, u64, Inbox)| *known == uuid && *at == generation;
-            if self.inboxes.get(&name).is_some_and(same) {
-                continue;
+            match self.inboxes.get_mut(&name) {
+                Some((known, at, _)) if *known == uuid && *at == generation => continue,
+                Some((known, at, inbox)) if *known == uuid => {
+                    // Tables were loaded: the same ring, other messages.
+                    if let Ok(info) = session.info() {
+                        inbox.learn(EventTable::new(info.events), session.state().messages());
+                        *at = generation;
+                    }
+                    continue;
+                }
+                _ => {}
             }
             if let Ok(inbox) = session.inbox() {
                 self.inboxes.insert(name, (uuid, generation, inbox));

@@ -20,7 +20,7 @@ use kestrel_trace::record::Record;
 use std::collections::HashMap;
 
 /// The name of the buffer that messages go through.
-pub const BUFFER: &str = "messages";
+pub const BUFFER: &str = crate::session::gate::MESSAGES;
 /// Bytes of it per CPU.
 pub const BYTES: u64 = 64 << 10;
 

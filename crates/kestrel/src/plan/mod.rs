@@ -308,6 +308,12 @@ fn layouts(handlers: &[CheckedProbe]) -> Vec<Layout> {
     records.map(|record| record.layout.clone()).collect()
 }
 
+/// How many kinds of record the buffers of a session that stays have room for when it begins with so many: tables that are loaded later bring
+/// theirs.
+pub(crate) fn room_to_grow(numbers: u32) -> u32 {
+    (2 * numbers).clamp(1024, u32::from(u16::MAX) + 1)
+}
+
 impl Plan {
     /// Makes sure that what handlers have to say to an agent goes through a buffer of its own.
     pub(crate) fn give_messages_a_buffer(&mut self) {

@@ -20,6 +20,7 @@ use crate::table::{Existing, ExistingHook, TableFile, plan_load};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::bpf::{Program, ProgramKind};
+use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::event::{EventClass, EventId};
@@ -186,6 +187,7 @@ impl<'a> Loading<'a> {
             catalog,
             via,
         )?;
+        allow_open_files(super::files(&plan));
         self.loaded.warnings.append(&mut plan.warnings);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
             self.next.parameters.push(parameter(known));

@@ -10,13 +10,10 @@ use super::{Attached, Detour, LeftOut, Session};
 use crate::buffer::layout::Geometry;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::plan::{Hook, Plan};
+use crate::plan::{Hook, Plan, room_to_grow};
 use kestrel_kernel::bpf::ProgramKind;
 use kestrel_kernel::procfs::ClockPair;
 use std::os::fd::AsFd;
-
-/// Kinds of record that a session has room for at least: tables that are loaded later bring theirs.
-const ROOM: u32 = 1024;
 
 /// Where a session comes from, as it is told later.
 #[derive(Clone, Copy, Debug, Default)]
@@ -108,7 +105,7 @@ fn make_room(plan: &mut Plan) {
     plan.globals.messages = true;
     for buffer in &mut plan.buffers {
         let Geometry { mode, pages, events } = buffer.geometry;
-        let events = (events * 2).clamp(ROOM, u32::from(u16::MAX) + 1);
+        let events = room_to_grow(events);
         buffer.geometry = Geometry { mode, pages, events };
     }
 }

@@ -108,16 +108,22 @@ impl Store {
     /// # Errors
     /// As [`Store::session`]; [`Error::Busy`] if another command does not come to an end.
     pub fn change(&self, name: Option<&str>) -> Result<Change> {
+        let (name, lock) = self.lock(name)?;
+        Change::begin(PinnedSession::open(self.directory(&name), &name)?, lock)
+    }
+
+    /// Which session is meant, and its lock: nobody else changes it meanwhile.
+    fn lock(&self, name: Option<&str>) -> Result<(String, Lock)> {
         let name = self.meant(name)?;
         let lock = Lock::take(&self.locks, &name)?;
-        if !self.exists(&name) {
-            lock.remove();
-            return Err(Error::NoSession {
-                wanted: Some(name),
-                names: self.names()?,
-            });
+        if self.exists(&name) {
+            return Ok((name, lock));
         }
-        Change::begin(PinnedSession::open(self.directory(&name), &name)?, lock)
+        lock.remove();
+        Err(Error::NoSession {
+            wanted: Some(name),
+            names: self.names()?,
+        })
     }
 
     /// Ends a session: it is gone when this returns. The kernel goes on detaching its programs, which do nothing any more, for a while.
@@ -125,15 +131,7 @@ impl Store {
     /// # Errors
     /// As [`Store::meant`], and when its pins cannot be removed.
     pub fn stop(&self, name: Option<&str>) -> Result<String> {
-        let name = self.meant(name)?;
-        let lock = Lock::take(&self.locks, &name)?;
-        if !self.exists(&name) {
-            lock.remove();
-            return Err(Error::NoSession {
-                wanted: Some(name),
-                names: self.names()?,
-            });
-        }
+        let (name, lock) = self.lock(name)?;
         let gone = Directory::at(self.directory(&name)).rename(self.passing(GONE, &name))?;
         remove(gone)?;
         lock.remove();

@@ -3,6 +3,7 @@
 use super::{BufferSpec, IMPLICIT, TableFile, TableSpec};
 use crate::buffer::layout::{MAX_BYTES, Mode};
 use crate::session::control::{MOST_BUFFERS, MOST_PARAMETERS, MOST_TABLES};
+use crate::session::gate::MESSAGES;
 use kestrel_compiler::check::globals::parameters;
 use kestrel_compiler::lang::ast::{Buffer, Expr, ExprKind, Item, Probe, Script, Span, Spanned, Table};
 use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean};
@@ -148,6 +149,10 @@ impl Reader {
         let mut known = self.buffers.iter().filter(|b| b.name == buffer.name.node);
         let known = known.next().map(|b| b.span);
         self.name(&buffer.name, "buffer", known);
+        if buffer.name.node == MESSAGES {
+            let message = format!("\"{MESSAGES}\" is the buffer through which handlers reach the agent");
+            self.error(Diagnostic::error(buffer.name.span, message).hint("give this one another name"));
+        }
         let mut spec = BufferSpec {
             name: buffer.name.node.clone(),
             span: buffer.name.span,

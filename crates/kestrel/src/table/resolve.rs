@@ -25,9 +25,6 @@ pub struct Options {
     pub stays: bool,
 }
 
-/// Numbers of records for which the buffers of a session that stays have counters, at least.
-const ROOM: u32 = 1024;
-
 /// Makes a plan of a table file: table number *n* is the *n*th of the file.
 ///
 /// # Errors
@@ -50,7 +47,7 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
     let Done { globals, warnings } = work.finish()?;
     let next = plan::number(&mut hooks, 1)?;
     let room = match options.stays {
-        true => (2 * next).max(ROOM).min(u32::from(u16::MAX)),
+        true => plan::room_to_grow(next),
         false => next,
     };
     let buffer = |buffer: &BufferSpec| BufferPlan {

@@ -42,6 +42,11 @@ fn every_mistake_has_its_place() {
         ("buffer a { size = 1K }\ntable t { }", "1:19", "at least 16 KiB"),
         ("buffer a { size = 1G }\ntable t { }", "1:19", "at most 256 MiB"),
         (
+            "buffer messages { size = 1M }\ntable t { }",
+            "1:8",
+            "reach the agent",
+        ),
+        (
             "buffer a { size = big }\ntable t { }",
             "1:19",
             "a number of bytes",
