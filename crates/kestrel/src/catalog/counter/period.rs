@@ -71,9 +71,10 @@ impl Period {
                 "\"{unit}\" is no unit: they are s, ms, us and hz"
             )));
         }
-        let number: u64 = count
-            .parse()
-            .map_err(|_| wrong(format!("\"{count}\" is not a number of {unit}")))?;
+        let number: u64 = count.parse().map_err(|_| match count {
+            "" => wrong("the number is missing".to_owned()),
+            count => wrong(format!("\"{count}\" is not a number of {unit}")),
+        })?;
         if number == 0 {
             return Err(wrong("it would never come; the number must be at least 1".to_owned()));
         }
