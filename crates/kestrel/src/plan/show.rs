@@ -104,7 +104,11 @@ impl fmt::Display for PlannedWay {
             } => {
                 let unit = if counter.counts_time() { " ns" } else { "" };
                 let place = if *every_cpu { "every CPU" } else { "one CPU" };
-                write!(f, "perf event {} on {place}, one in {period}{unit}", counter.name())
+                write!(
+                    f,
+                    "perf event {} on {place}, one in {period}{unit}",
+                    counter.name()
+                )
             }
         }
     }

@@ -49,7 +49,10 @@ fn missing(every_cpu: bool, have: &[OnCpu], online: &[OnCpu]) -> Vec<(Option<usi
     if !every_cpu {
         let alive = have.iter().any(|on| online.contains(on));
         let first = online.first().filter(|_| !alive);
-        return first.map(|on| ((!have.is_empty()).then_some(0), *on)).into_iter().collect();
+        return first
+            .map(|on| ((!have.is_empty()).then_some(0), *on))
+            .into_iter()
+            .collect();
     }
     let wanted = online.iter().filter(|on| !have.contains(on));
     wanted
@@ -128,7 +131,9 @@ impl Session {
         }
         self.looked = Some(Instant::now());
         let online = online()?;
-        self.hooks.iter_mut().try_for_each(|hook| hook.follow_cpus(&online))
+        self.hooks
+            .iter_mut()
+            .try_for_each(|hook| hook.follow_cpus(&online))
     }
 }
 
@@ -223,9 +228,16 @@ mod tests {
     fn a_cpu_that_was_away_is_another_one() {
         let have = [on(0, 1), on(1, 1)];
         assert_eq!(missing(true, &have, &have), []);
-        assert_eq!(missing(true, &have, &[on(0, 1)]), [], "nothing can be done for one that is away");
+        assert_eq!(
+            missing(true, &have, &[on(0, 1)]),
+            [],
+            "nothing can be done for one that is away"
+        );
         assert_eq!(missing(true, &have, &[on(0, 1), on(1, 2)]), [(Some(1), on(1, 2))]);
-        assert_eq!(missing(true, &have, &[on(0, 1), on(1, 1), on(2, 1)]), [(None, on(2, 1))]);
+        assert_eq!(
+            missing(true, &have, &[on(0, 1), on(1, 1), on(2, 1)]),
+            [(None, on(2, 1))]
+        );
     }
 
     #[test]
@@ -233,6 +245,9 @@ mod tests {
         assert_eq!(missing(false, &[], &[on(0, 1), on(1, 1)]), [(None, on(0, 1))]);
         assert_eq!(missing(false, &[on(0, 1)], &[on(0, 1), on(1, 1)]), []);
         assert_eq!(missing(false, &[on(0, 1)], &[on(1, 1)]), [(Some(0), on(1, 1))]);
-        assert_eq!(missing(false, &[on(0, 1)], &[on(0, 2), on(1, 1)]), [(Some(0), on(0, 2))]);
+        assert_eq!(
+            missing(false, &[on(0, 1)], &[on(0, 2), on(1, 1)]),
+            [(Some(0), on(0, 2))]
+        );
     }
 }

@@ -67,16 +67,16 @@ impl Period {
         };
         let scale = UNITS.iter().find(|(name, _)| *name == unit);
         if scale.is_none() && unit != HERTZ {
-            return Err(wrong(format!(
-                "\"{unit}\" is no unit: they are s, ms, us and hz"
-            )));
+            return Err(wrong(format!("\"{unit}\" is no unit: they are s, ms, us and hz")));
         }
         let number: u64 = count.parse().map_err(|_| match count {
             "" => wrong("the number is missing".to_owned()),
             count => wrong(format!("\"{count}\" is not a number of {unit}")),
         })?;
         if number == 0 {
-            return Err(wrong("it would never come; the number must be at least 1".to_owned()));
+            return Err(wrong(
+                "it would never come; the number must be at least 1".to_owned(),
+            ));
         }
         let nanoseconds = match scale {
             Some((_, nanoseconds)) => number.checked_mul(*nanoseconds),
@@ -84,13 +84,16 @@ impl Period {
         };
         match nanoseconds {
             Some(nanoseconds) if nanoseconds < SHORTEST => Err(wrong(
-                "the kernel's clock makes an event every 10 µs (100,000 a second) at most; ask for fewer".to_owned(),
+                "the kernel's clock makes an event every 10 µs (100,000 a second) at most; ask for fewer"
+                    .to_owned(),
             )),
             Some(nanoseconds) if nanoseconds <= LONGEST => Ok(Self {
                 name: format!("{unit}:{number}"),
                 nanoseconds,
             }),
-            _ => Err(wrong("that is longer than the kernel can count (292 years)".to_owned())),
+            _ => Err(wrong(
+                "that is longer than the kernel can count (292 years)".to_owned(),
+            )),
         }
     }
 }

@@ -48,7 +48,9 @@ impl EventKind for SoftwareKind {
 
     fn names(&self, _catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
         let wanted = |counter: &Software| patterns.first().is_none_or(|p| p.matches(counter.name()));
-        counters().filter(wanted).for_each(|counter| found(counter.name()));
+        counters()
+            .filter(wanted)
+            .for_each(|counter| found(counter.name()));
         Ok(())
     }
 
@@ -59,7 +61,10 @@ impl EventKind for SoftwareKind {
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let shape = || {
             let names: Vec<&str> = counters().map(Software::name).collect();
-            let shape = format!("software:NAME or software:NAME:COUNT, with a name of {}", names.join(", "));
+            let shape = format!(
+                "software:NAME or software:NAME:COUNT, with a name of {}",
+                names.join(", ")
+            );
             Error::wrong_shape(spec, &shape)
         };
         let (name, count) = match &spec.parts[1..] {
