@@ -80,6 +80,7 @@ fn buffer(plan: &crate::plan::BufferPlan) -> BufferState {
         overwrite: plan.geometry.mode == Mode::Overwrite,
         pages: plan.geometry.pages,
         events: plan.geometry.events,
+        ..BufferState::default()
     }
 }
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// The version of the state that this Kestrel writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A session, as its pins hold it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -299,9 +299,26 @@ pub struct BufferState {
     pub pages: u32,
     /// One more than the highest record number that it has room for.
     pub events: u32,
+    /// How often it has been resized.
+    #[serde(default)]
+    pub resized: u32,
+    /// Pages per CPU that it had before it was last resized: that ring is kept as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u32>,
 }
 
 impl BufferState {
+    /// What it was before it was last resized.
+    pub fn earlier(&self) -> Option<Self> {
+        let pages = self.before?;
+        Some(Self {
+            pages,
+            resized: self.resized.checked_sub(1)?,
+            before: None,
+            ..self.clone()
+        })
+    }
+
     /// Its shape.
     pub fn geometry(&self) -> Geometry {
         Geometry {
@@ -440,5 +457,4 @@ impl State {
         }
         all.into()
     }
-
 }
