@@ -7,7 +7,8 @@
 use super::pins;
 use super::start::hook_state;
 use super::state::{
-    HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter, uses,
+    BufferState, HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter,
+    uses,
 };
 use super::stay::{Change, PinnedSession};
 use super::trust;
@@ -63,13 +64,15 @@ impl Change {
             self.sweep()?;
             return Err(error);
         }
-        if let Err(error) = trust::check(&next, Some(&file.name)) {
+        let mut info = session.info.clone();
+        info.events = session.classes.clone();
+        let described = trust::check(&next, Some(&file.name))
+            .and_then(|()| metadata::create(&info, next.generation + 1))
+            .and_then(|meta| self.session.directory.replace(meta.as_fd(), pins::META));
+        if let Err(error) = described {
             self.sweep()?;
             return Err(error);
         }
-        let mut info = session.info.clone();
-        info.events = session.classes.clone();
-        let meta = metadata::create(&info, next.generation + 1)?;
         for (place, value) in next
             .parameters
             .iter()
@@ -78,8 +81,10 @@ impl Change {
         {
             self.control.set_parameter(place, value.start);
         }
-        self.session.directory.replace(meta.as_fd(), pins::META)?;
-        self.write(next)?;
+        if let Err(error) = self.write(next) {
+            self.sweep()?;
+            return Err(error);
+        }
         self.session.directory.remove(pins::FILLING)?;
         self.settle()?;
         Ok(loaded)
@@ -117,7 +122,7 @@ impl Change {
     }
 }
 
-fn retire(table: &TableState) -> Retiring {
+pub(super) fn retire(table: &TableState) -> Retiring {
     Retiring {
         number: table.number,
         place: table.place,
@@ -178,7 +183,7 @@ impl<'a> Loading<'a> {
         let one = [name.to_owned()];
         let slot = self.next.free_slot(&[]);
         let slot =
-            slot.ok_or_else(|| full(&one, "a session has room for 64 tables that are loaded into it"))?;
+            slot.ok_or_else(|| full(&one, "a session has room for 512 tables that are loaded into it"))?;
         let mut plan = plan_load(
             &self.existing(names_in(&self.next))?,
             self.file,
@@ -247,22 +252,10 @@ impl<'a> Loading<'a> {
                 attachment,
             })
         });
-        let buffers = self.next.buffers.iter().map(|buffer| BufferPlan {
-            name: buffer.name.clone(),
-            geometry: buffer.geometry(),
-        });
-        let globals = Globals {
-            tables: tables.clone(),
-            buffers: self.next.buffers.iter().map(|b| b.name.clone()).collect(),
-            parameters: self.next.parameters.iter().map(|p| p.parameter()).collect(),
-            messages: true,
-            maps: self.next.maps.clone(),
-            ..Globals::default()
-        };
         Ok(Existing {
+            globals: globals(&self.next, tables.clone()),
             tables,
-            buffers: buffers.collect(),
-            globals,
+            buffers: buffers(&self.next),
             target: Target::All,
             hooks: hooks.collect::<Result<_>>()?,
             next_number: self.next.next_record,
@@ -290,44 +283,12 @@ impl<'a> Loading<'a> {
         }
         let hook = &plan.hooks[index];
         let there = &self.next.hooks[into.hook];
-        let program = self.compile(plan, hook, there, catalog)?;
+        let program = compile(&self.session, plan, hook, there, catalog)?;
         let slots = self.pinned.directory.map(&pins::slots(there.number))?;
         slots.set_slot(slot, program.as_fd())?;
         let state = program_state(hook, into, slot);
         self.next.hooks[into.hook].programs.push(state);
         Ok(())
-    }
-
-    fn compile(&self, plan: &Plan, hook: &Hook, there: &HookState, catalog: &Catalog) -> Result<Program> {
-        let event = event_of(hook);
-        let mut last = None;
-        for way in &hook.ways {
-            let compiled = hook.compile(way, plan)?;
-            let numbers = way.context.selector.as_ref();
-            let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
-            let given: Vec<_> = numbers.iter().map(|(name, map)| (name.as_str(), map)).collect();
-            let types = catalog.types().ok();
-            let kind = kind(&way.attachment, there.multi);
-            let loaded = self.session.load(
-                &event,
-                kind,
-                &compiled.code,
-                &compiled.maps,
-                types.as_ref(),
-                &given,
-            );
-            match loaded {
-                Ok((program, _)) => return Ok(program),
-                Err(error) => {
-                    let source = hook.rows.first().map_or("", |row| &row.source);
-                    last = Some(rejection::explain(error, &event, source, &compiled.code));
-                }
-            }
-        }
-        Err(last.unwrap_or(Error::Compile {
-            event,
-            why: "no way to see it was found".to_owned(),
-        }))
     }
 
     /// A hook for events that the session does not see yet; it does nothing until its table is active.
@@ -407,6 +368,66 @@ impl<'a> Loading<'a> {
         self.next.next_record += wanted.len() as u32;
         Ok(first as u16)
     }
+}
+
+/// What the handlers of a session share.
+pub(super) fn globals(state: &State, tables: Vec<String>) -> Globals {
+    Globals {
+        tables,
+        buffers: state.buffers.iter().map(|b| b.name.clone()).collect(),
+        parameters: state.parameters.iter().map(|p| p.parameter()).collect(),
+        messages: true,
+        maps: state.maps.clone(),
+        ..Globals::default()
+    }
+}
+
+/// The buffers of a session.
+pub(super) fn buffers(state: &State) -> Vec<BufferPlan> {
+    let of = |buffer: &BufferState| BufferPlan {
+        name: buffer.name.clone(),
+        geometry: buffer.geometry(),
+    };
+    state.buffers.iter().map(of).collect()
+}
+
+/// The program for a slot of a hook that is there, bound to the session's maps.
+pub(super) fn compile(
+    session: &Session,
+    plan: &Plan,
+    hook: &Hook,
+    there: &HookState,
+    catalog: &Catalog,
+) -> Result<Program> {
+    let event = event_of(hook);
+    let mut last = None;
+    for way in &hook.ways {
+        let compiled = hook.compile(way, plan)?;
+        let numbers = way.context.selector.as_ref();
+        let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
+        let given: Vec<_> = numbers.iter().map(|(name, map)| (name.as_str(), map)).collect();
+        let types = catalog.types().ok();
+        let kind = kind(&way.attachment, there.multi);
+        let loaded = session.load(
+            &event,
+            kind,
+            &compiled.code,
+            &compiled.maps,
+            types.as_ref(),
+            &given,
+        );
+        match loaded {
+            Ok((program, _)) => return Ok(program),
+            Err(error) => {
+                let source = hook.rows.first().map_or("", |row| &row.source);
+                last = Some(rejection::explain(error, &event, source, &compiled.code));
+            }
+        }
+    }
+    Err(last.unwrap_or(Error::Compile {
+        event,
+        why: "no way to see it was found".to_owned(),
+    }))
 }
 
 /// What a hook's records ask of an agent.
