@@ -178,7 +178,7 @@ fn what_was_held_is_dumped_and_wrong_wishes_change_nothing() {
         (&["one", "0"], 2, "1 byte to"),
         (&["one", "1T"], 2, "not a unit"),
         (&["one", "512M"], 2, "1 byte to"),
-        (&["one", "many"], 2, "whole number"),
+        (&["one", "many"], 2, "not a unit"),
         (&["one"], 2, "SIZE"),
         (&["messages", "128K"], 2, "kestrel agent"),
         (&["one", "256M"], 4, "are available"),

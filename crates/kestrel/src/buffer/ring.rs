@@ -529,8 +529,11 @@ impl<M: Memory> Ring<M> {
         self.control(cpu, offset::DISCARDED)
     }
 
-    /// Counts of an event number on a CPU.
+    /// Counts of an event number on a CPU; none of a number that it has no room for.
     pub fn counts(&self, cpu: u32, event: u16) -> Counts {
+        if u32::from(event) >= self.geometry.events {
+            return Counts::default();
+        }
         let at = self.geometry.counter(event);
         Counts {
             recorded: self.control(cpu, at),

@@ -13,7 +13,7 @@ use super::state::{
 use super::stay::{Change, PinnedSession};
 use super::trust;
 use super::{LeftOut, Session, event_of, metadata, rejection};
-use crate::catalog::{Attachment, Catalog, Via};
+use crate::catalog::{Attachment, Catalog, Instance, Via};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, Slot};
 use crate::session::target::Target;
@@ -25,6 +25,7 @@ use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::layout::Layout;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 
@@ -311,10 +312,17 @@ impl<'a> Loading<'a> {
         Ok(())
     }
 
-    /// Whether the records from this number on ask the same of an agent.
-    fn asks(&self, first: u16, messages: &[MessageState]) -> bool {
-        let mut programs = self.next.hooks.iter().flat_map(|hook| &hook.programs);
-        programs.any(|known| known.first == first && known.messages == messages)
+    /// Whether the records of a hook ask the same of an agent that those from this number on ask, or asked last.
+    fn asks(&self, first: u16, hook: &Hook, messages: Vec<MessageState>) -> bool {
+        let program = ProgramState {
+            first,
+            records: hook.records.max(1),
+            messages,
+            ..ProgramState::default()
+        };
+        let known = self.next.messages();
+        let same = |(number, message): (u16, &MessageState)| known.get(&number) == Some(&message.message());
+        program.asks(hook.instances.len()).all(same)
     }
 
     /// Gives a hook its numbers; ways in which its records would have other shapes are left out.
@@ -337,21 +345,35 @@ impl<'a> Loading<'a> {
                 .zip(wanted)
                 .all(|(id, class)| by_id.get(&id).is_some_and(|known| same(known, class)))
         };
+        // Without records a number is only what counts are kept under.
+        let bare = |instance: &Instance| EventClass {
+            id: EventId(0),
+            name: instance.name.clone(),
+            kind: hook.kind.to_owned(),
+            layout: Layout::new(Vec::new()),
+        };
+        let bare: Vec<EventClass> = hook.instances.iter().map(bare).collect();
+        let (wanted, records) = match wanted {
+            [] => (bare.as_slice(), false),
+            some => (some, true),
+        };
         let Some(one) = wanted.first() else {
-            let first = self.next.next_record;
-            self.next.next_record += hook.instances.len() as u32;
-            return u16::try_from(first)
-                .map_err(|_| full(&[event_of(hook)], "its 65,535 numbers are used up"));
+            return Err(full(&[event_of(hook)], "a handler has no event"));
         };
         let starts = self.session.classes.iter().filter(|known| same(known, one));
         let mut starts = starts.map(|known| known.id.0).filter(|first| fits(*first));
         // An agent knows by the number what it is asked for.
         let messages = messages(hook);
-        if let Some(known) = starts.find(|first| messages.is_empty() || self.asks(*first, &messages)) {
+        if let Some(known) =
+            starts.find(|first| messages.is_empty() || self.asks(*first, hook, messages.clone()))
+        {
             return Ok(known);
         }
         let first = self.next.next_record;
-        let room = self.next.buffers.iter().map(|b| b.events).min().unwrap_or(0);
+        let room = match records {
+            true => self.next.buffers.iter().map(|b| b.events).min().unwrap_or(0),
+            false => u32::from(u16::MAX),
+        };
         if first as usize + wanted.len() > room as usize {
             return Err(Error::Unsupported {
                 what: format!("{} more kinds of record for {}", wanted.len(), event_of(hook)),

@@ -303,6 +303,11 @@ impl Change {
             hook.programs
                 .retain(|p| p.slot.is_none() || p.rows.iter().any(|row| !row.tables.is_empty()));
         }
+        for hook in &self.state.hooks {
+            for program in &hook.programs {
+                next.remember(program, hook.events.len());
+            }
+        }
         let needed = |hook: &super::state::HookState| next.tables.iter().any(|t| hook.serves(t.number));
         let (kept, gone): (Vec<_>, Vec<_>) = next.hooks.iter().cloned().partition(needed);
         for hook in &kept {

@@ -58,6 +58,10 @@ pub struct State {
     pub parameters: Vec<ParameterState>,
     /// Its handlers' maps by number.
     pub maps: Vec<MapType>,
+    /// What records asked of an agent whose handlers are gone: they may wait in the ring still, and a table that is loaded again uses the
+    /// same numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<AskedState>,
     /// Pinned links of programs that follow threads and their names.
     pub followers: u32,
 }
@@ -254,11 +258,30 @@ pub struct ProgramState {
     pub messages: Vec<MessageState>,
 }
 
+impl ProgramState {
+    /// The numbers of its records that are for an agent, with what they ask, where its hook has so many events.
+    pub(super) fn asks(&self, events: usize) -> impl Iterator<Item = (u16, &MessageState)> {
+        let instances = (0..events as u16).map(|instance| self.first + instance * self.records);
+        instances.flat_map(|first| self.messages.iter().map(move |m| (first + m.record, m)))
+    }
+}
+
 /// A record that is for an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageState {
     /// Its place among the records of the program's handlers.
     pub record: u16,
+    /// What the agent does.
+    pub ask: Ask,
+    /// The text, or the command.
+    pub text: String,
+}
+
+/// What a record with a number asks of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedState {
+    /// The record's number.
+    pub number: u16,
     /// What the agent does.
     pub ask: Ask,
     /// The text, or the command.
@@ -275,10 +298,16 @@ pub enum Ask {
 }
 
 impl MessageState {
-    fn message(&self) -> Message {
-        match self.ask {
-            Ask::Notify => Message::Notify(self.text.clone()),
-            Ask::Exec => Message::Exec(self.text.clone()),
+    pub(super) fn message(&self) -> Message {
+        self.ask.message(&self.text)
+    }
+}
+
+impl Ask {
+    fn message(self, text: &str) -> Message {
+        match self {
+            Self::Notify => Message::Notify(text.to_owned()),
+            Self::Exec => Message::Exec(text.to_owned()),
         }
     }
 }
@@ -436,16 +465,28 @@ impl State {
 
     /// What each record that is for an agent asks of it, by the record's number.
     pub fn messages(&self) -> HashMap<u16, Message> {
-        let mut all = HashMap::new();
-        for hook in &self.hooks {
-            for program in &hook.programs {
-                for instance in 0..hook.events.len() as u16 {
-                    let first = program.first + instance * program.records;
-                    all.extend(program.messages.iter().map(|m| (first + m.record, m.message())));
-                }
+        let gone = self.asked.iter();
+        let mut all: HashMap<u16, Message> = gone.map(|a| (a.number, a.ask.message(&a.text))).collect();
+        let programs = self
+            .hooks
+            .iter()
+            .flat_map(|hook| hook.programs.iter().map(move |p| (hook, p)));
+        let there = programs.flat_map(|(hook, program)| program.asks(hook.events.len()));
+        all.extend(there.map(|(number, message)| (number, message.message())));
+        all
+    }
+
+    /// Remembers what the records of a hook's program asked that is going.
+    pub(super) fn remember(&mut self, program: &ProgramState, events: usize) {
+        for (number, message) in program.asks(events) {
+            if self.asked.iter().all(|known| known.number != number) {
+                self.asked.push(AskedState {
+                    number,
+                    ask: message.ask,
+                    text: message.text.clone(),
+                });
             }
         }
-        all
     }
 
     /// Events that have a handler in a table.
