@@ -57,6 +57,7 @@ impl Change {
             session,
             next,
             loaded,
+            programs,
             ..
         } = loading;
         if let Err(error) = made {
@@ -70,6 +71,9 @@ impl Change {
         let mut info = session.info.clone();
         info.events = session.classes.clone();
         let meta = metadata::create(&info, next.generation + 1)?;
+        for program in session.hooks.iter().map(|hook| &hook.program).chain(&programs) {
+            program.bind_map(&meta)?;
+        }
         for (place, value) in next
             .parameters
             .iter()
@@ -133,6 +137,8 @@ struct Loading<'a> {
     session: Session,
     next: State,
     loaded: Loaded,
+    /// Programs that were put into slots.
+    programs: Vec<Program>,
     now: u64,
 }
 
@@ -150,6 +156,7 @@ impl<'a> Loading<'a> {
             session,
             next,
             loaded: Loaded::default(),
+            programs: Vec::new(),
             now: ClockPair::now().realtime,
         })
     }
@@ -295,6 +302,7 @@ impl<'a> Loading<'a> {
         slots.set_slot(slot, program.as_fd())?;
         let state = program_state(hook, into, slot);
         self.next.hooks[into.hook].programs.push(state);
+        self.programs.push(program);
         Ok(())
     }
 
