@@ -121,6 +121,10 @@ impl Agent {
             let Ok(session) = store.session(Some(&name)) else {
                 continue;
             };
+            // Clocks are attached to CPUs that have come; who changes the session just now does that, too.
+            if session.unattended_cpus().is_ok_and(|missing| !missing.is_empty()) {
+                let _attached = store.change(Some(&name));
+            }
             // Keys that a clear() in a handler hid are given back; it can wait if it fails.
             let _kept = session.maps().and_then(|mut maps| maps.sweep());
             let (uuid, generation) = (session.state().uuid.clone(), session.state().generation);

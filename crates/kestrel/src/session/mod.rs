@@ -127,10 +127,11 @@ impl Session {
     /// # Errors
     /// The first thing that could not be made; nothing stays attached.
     pub fn start(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
-        Self::make(plan, catalog, command).map_err(|error| name_what_is_missing(error, catalog.host()))
+        Self::make(plan, catalog, command, "").map_err(|error| name_what_is_missing(error, catalog.host()))
     }
 
-    fn make(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
+    /// `name` is that of a session that stays.
+    fn make(plan: &Plan, catalog: &Catalog, command: &str, name: &str) -> Result<Self> {
         allow_open_files(files(plan));
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
@@ -158,7 +159,8 @@ impl Session {
         let targets = matches!(plan.target, Target::Command(_))
             .then(target::create_map)
             .transpose()?;
-        let info = trace_info(catalog.host(), &buffers, uuid, command);
+        let mut info = trace_info(catalog.host(), &buffers, uuid, command);
+        name.clone_into(&mut info.session);
         let mut session = Self {
             control,
             buffers,
@@ -179,7 +181,12 @@ impl Session {
             session.add(plan, hook, catalog)?;
         }
         session.info.events.clone_from(&session.classes);
-        session.metadata = Some(metadata::create(&session.info, 1)?);
+        let metadata = metadata::create(&session.info, 1)?;
+        for hook in &session.hooks {
+            // Whoever holds a program only, its pins lost, has what says how to read its records.
+            hook.program.bind_map(&metadata)?;
+        }
+        session.metadata = Some(metadata);
         session.follow(catalog, plan.target)?;
         Ok(session)
     }
@@ -600,6 +607,7 @@ fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &str) -> Tra
         machine: std::env::consts::ARCH.to_owned(),
         tracer_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
+        session: String::new(),
         buffers: buffers.iter().enumerate().map(info).collect(),
         events: Vec::new(),
     }

@@ -146,7 +146,7 @@ impl Change {
             slots: true,
             warnings: Vec::new(),
         };
-        let mut programs = 0;
+        let mut programs = Vec::new();
         for (index, there) in next.hooks.iter_mut().enumerate() {
             let mut made = Vec::new();
             for program in &there.programs {
@@ -158,14 +158,17 @@ impl Change {
                         slots.set_slot(table.slot, loaded.as_fd())?;
                     }
                     made.push(renewed_state(program, &rows, &tables));
-                    programs += 1;
+                    programs.push(loaded);
                 }
             }
             there.programs.extend(made);
         }
         let meta = metadata::create(&described(&session, next)?, next.generation + 1)?;
+        for program in &programs {
+            program.bind_map(&meta)?;
+        }
         self.session.directory.replace(meta.as_fd(), pins::META)?;
-        Ok(programs)
+        Ok(programs.len())
     }
 }
 

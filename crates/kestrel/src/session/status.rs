@@ -7,7 +7,7 @@ use crate::buffer::Buffer;
 use crate::buffer::status::Status as BufferStatus;
 use crate::error::Result;
 use kestrel_kernel::bpf::{Pinned, Program, enable_stats};
-use kestrel_kernel::procfs;
+use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
 use std::collections::BTreeMap;
@@ -96,6 +96,8 @@ pub struct Status {
     pub maps: Vec<MapStatus>,
     /// Its programs; empty if they were not asked.
     pub programs: Vec<ProgramStatus>,
+    /// Events that do not come from some CPUs, because those came after they were attached, with the CPUs.
+    pub unattended: Vec<(String, Vec<u32>)>,
     /// How long it was looked at for rates and costs.
     pub interval: Duration,
 }
@@ -148,14 +150,22 @@ impl PinnedSession {
             name: self.state.name.clone(),
             uuid: self.state.uuid.clone(),
             command: info.command,
-            started: self.state.started,
+            started: self.started(),
             tables: self.tables(),
             buffers: (0..).zip(&buffers).map(held).collect(),
             events: events(&before, &now, interval.map(|_| elapsed)),
             maps: self.map_snapshots()?.iter().map(map_status).collect(),
             programs,
+            unattended: self.unattended_cpus()?,
             interval: interval.map_or(Duration::ZERO, |_| elapsed),
         })
+    }
+
+    /// When it was made, by the wall clock of now: that one may have been set since.
+    fn started(&self) -> u64 {
+        let now = ClockPair::now();
+        now.realtime
+            .saturating_sub(now.monotonic.saturating_sub(self.control.start()))
     }
 
     /// The programs of its hooks, as far as they can be found: who stops it meanwhile takes them away.
