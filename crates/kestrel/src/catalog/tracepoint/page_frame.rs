@@ -9,9 +9,14 @@ const WRITTEN: &str = "PFN(";
 /// The kernel keeps all `struct page` in one array; where it begins is drawn at boot, in steps of so many bytes (`kernel_randomize_memory`).
 const STEP: u64 = 1 << 30;
 
+/// Whether an expression asks for a frame's number.
+pub(super) fn is_in(expression: &str) -> bool {
+    expression.contains(WRITTEN)
+}
+
 /// Puts what stands for each `PFN(…)` into an expression; `None` where this machine's frames cannot be told from addresses alone.
 pub(super) fn expand(catalog: &Catalog, expression: &str) -> Option<String> {
-    if !expression.contains(WRITTEN) {
+    if !is_in(expression) {
         return Some(expression.to_owned());
     }
     let types = catalog.types().ok()?;

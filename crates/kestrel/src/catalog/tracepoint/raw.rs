@@ -27,7 +27,18 @@ pub(super) fn ways(catalog: &Catalog, name: &str, format: &Format, rule: &Rule<'
     let Some(fields) = format.fields.iter().map(typed).collect::<Option<Vec<_>>>() else {
         return Vec::new();
     };
-    of_target(catalog, name, rule.raw, &target, &fields, None)
+    let is_argument = |text: &str| target.arguments.iter().any(|(name, _)| name == text);
+    let follows = fields.iter().any(|(.., expression)| !is_argument(expression));
+    let computes = rule.fields.iter().any(|(_, text)| page_frame::is_in(text));
+    of_target(
+        catalog,
+        name,
+        rule.raw,
+        &target,
+        &fields,
+        None,
+        follows && !computes,
+    )
 }
 
 /// The argument that a field bears the name of, where it is as large as the field: the kernel copies it then, and the row of the rule is
@@ -52,10 +63,12 @@ pub(super) fn from_expressions(
 ) -> Vec<Way> {
     let target = raw_tracepoint::target(catalog, raw);
     target.map_or_else(Vec::new, |target| {
-        of_target(catalog, name, raw, &target, &fields, guard)
+        of_target(catalog, name, raw, &target, &fields, guard, true)
     })
 }
 
+/// `typed_first`: whether the kernel should know what the arguments point to. That lets pointers be followed fast, but the verifier then
+/// refuses to compute with them, and it takes a moment for each program; who only copies arguments does better without.
 fn of_target(
     catalog: &Catalog,
     name: &str,
@@ -63,6 +76,7 @@ fn of_target(
     target: &RawTarget,
     fields: &[(String, ValueType, String)],
     guard: Option<String>,
+    typed_first: bool,
 ) -> Vec<Way> {
     let way = |attachment, program, trusted, direct| Way {
         attachment,
@@ -90,12 +104,16 @@ fn of_target(
         id: target.id,
     };
     let untyped = Attachment::RawTracepoint { name: raw.to_owned() };
+    // The verifier lets nobody load an argument that points to something without a structure (`work_func_t function`) where it knows types
+    // (`btf_ctx_access`); here, arguments are plain numbers.
+    let untyped = way(untyped, ProgramKind::RawTracepoint, false, false);
+    if !typed_first {
+        return vec![untyped];
+    }
     vec![
         way(typed(), ProgramKind::TracingTracepoint, true, true),
         way(typed(), ProgramKind::TracingTracepoint, true, false),
-        // The verifier lets nobody load an argument that points to something without a structure (`work_func_t function`) here
-        // (`btf_ctx_access`); there, arguments are plain numbers.
-        way(untyped, ProgramKind::RawTracepoint, false, false),
+        untyped,
     ]
 }
 
