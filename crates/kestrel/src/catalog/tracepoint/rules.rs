@@ -21,8 +21,8 @@ pub(crate) struct Rule<'a> {
 }
 
 /// The rules for `group:name`, best first.
-pub(super) fn of<'a>(group: &str, name: &'a str, full: &'a str) -> impl Iterator<Item = Rule<'a>> {
-    let plain = is_plain(group, name).then_some(Rule {
+pub(super) fn of<'a>(full: &'a str, name: &'a str) -> impl Iterator<Item = Rule<'a>> {
+    let plain = is_plain(full).then_some(Rule {
         event: full,
         raw: name,
         fields: &[],
