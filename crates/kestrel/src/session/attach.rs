@@ -11,6 +11,7 @@ use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::perf::{PerfEvent, Place, Target};
 use kestrel_kernel::tracefs::TraceableFunction;
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 
 /// What keeps a program attached.
 #[derive(Debug)]
@@ -58,6 +59,11 @@ impl Links {
                 self.cpus.push(on);
             }
         }
+    }
+
+    /// Their descriptors.
+    pub(super) fn into_files(self) -> impl Iterator<Item = OwnedFd> {
+        self.0.into_iter().map(OwnedFd::from)
     }
 
     /// One or many.
