@@ -1,5 +1,7 @@
 //! `kestrel agent`: acts on what the handlers of sessions ask for, until it is interrupted.
 
+mod log;
+
 use super::Format;
 use crate::exit::{Exit, Failure};
 use crate::style::thousands;
@@ -22,10 +24,10 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Only this session; without it all, and those that are started later
-    #[arg(long, value_name = "NAME")]
-    session: Option<String>,
-    /// Whose rights the commands of exec() have; without it none is run
+    /// Only this session (may be repeated); without it all, and those that are started later
+    #[arg(long = "session", value_name = "NAME")]
+    sessions: Vec<String>,
+    /// Whose rights the commands of exec() have (without it none is run), and whose the files of --log are
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// How many commands run at once
@@ -40,6 +42,8 @@ pub(crate) struct Options {
     /// Starts of one command at once
     #[arg(long, value_name = "N", default_value_t = 5)]
     burst: u32,
+    #[command(flatten)]
+    log: log::Options,
     /// End when nothing waits and nothing runs
     #[arg(long)]
     once: bool,
@@ -53,9 +57,14 @@ Examples:
   kestrel agent                          notify(\"…\") as lines on stdout; exec(\"…\") is only told of
   kestrel agent --user ops --rate 0.1    runs commands as ops, each at most every ten seconds
   kestrel agent --once --format json     what waits now, and no more
+  kestrel agent --log /var/log/kestrel --rotate-size 64M --rotate-time 1h --keep 48
+                                         what stream buffers take, in files for babeltrace2 and `kestrel print`
 
 A command gets the event in its environment (KESTREL_EVENT, KESTREL_PID, KESTREL_FIELD_<name>, …) and as a line of JSON on its standard
-input; no part of the event becomes a part of the command. Without an agent, messages wait in the session, up to 64 KiB per CPU.";
+input; no part of the event becomes a part of the command. Without an agent, messages wait in the session, up to 64 KiB per CPU.
+
+Log files are traces, DIR/SESSION/NUMBER-TIME, of buffers with `mode = stream`; the one being written is hidden (.NUMBER-TIME.new) and can be
+read, too. The agent may be killed at any time: the next one goes on where it stopped, and each record is in one file, once.";
 
 /// How often it looks.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -66,17 +75,19 @@ const SESSIONS: u32 = 25;
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let user = options.user.as_deref().map(|name| user::find(&host, name));
+    let user = user.transpose()?;
     let policy = Policy {
-        user: user.transpose()?,
+        user: user.clone(),
         jobs: options.jobs,
         timeout: options.timeout,
         rate: options.rate,
         burst: options.burst,
     };
     let store = Store::open(&host)?;
-    if let Some(name) = &options.session {
+    for name in &options.sessions {
         store.session(Some(name))?;
     }
+    let meant = Meant(options.sessions.clone());
     let interrupt = Interrupt::install()?;
     let mut agent = Agent {
         runner: Runner::new(policy),
@@ -84,12 +95,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         limited: BTreeMap::new(),
         format: options.format,
     };
+    let logs = log::Keeper::begin(&options.log, user, &host, &meant, options.once)?;
     if !options.once {
         eprintln!("listening; Ctrl-C ends it");
     }
     for round in 0u32.. {
         if round.is_multiple_of(SESSIONS) {
-            agent.find(&store, options.session.as_deref())?;
+            agent.find(&store, &meant)?;
         }
         let acted = agent.look()?;
         agent.tell_ended();
@@ -99,7 +111,17 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         std::thread::sleep(PAUSE);
     }
     agent.tell_limited();
-    Ok(Exit::Done)
+    logs.map_or(Ok(Exit::Done), log::Keeper::end)
+}
+
+/// Which sessions are meant: those named, or all.
+#[derive(Clone, Debug)]
+struct Meant(Vec<String>);
+
+impl Meant {
+    fn is(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|meant| meant == name)
+    }
 }
 
 struct Agent {
@@ -113,9 +135,9 @@ struct Agent {
 
 impl Agent {
     /// Opens what came, forgets what went, learns what changed.
-    fn find(&mut self, store: &Store, only: Option<&str>) -> Result<(), Failure> {
+    fn find(&mut self, store: &Store, meant: &Meant) -> Result<(), Failure> {
         let mut names = store.names()?;
-        names.retain(|name| only.is_none_or(|only| only == name));
+        names.retain(|name| meant.is(name));
         self.inboxes.retain(|name, _| names.contains(name));
         for name in names {
             // It may have gone since it was listed.
