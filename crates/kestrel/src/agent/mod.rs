@@ -5,6 +5,7 @@
 
 pub mod limit;
 pub mod log;
+pub mod metrics;
 pub mod run;
 pub mod user;
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Options of the log.
 #[derive(Args, Debug)]
-pub(super) struct Options {
+pub(super) struct LogOptions {
     /// Keep what stream buffers take in trace files under this directory
     #[arg(long, value_name = "DIR")]
     log: Option<PathBuf>,
@@ -53,7 +53,7 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Begins to keep logs, if that was asked for; `once` ends it when there is nothing more.
     pub(super) fn begin(
-        options: &Options,
+        options: &LogOptions,
         user: Option<User>,
         host: &Host,
         meant: &Meant,
@@ -92,8 +92,11 @@ impl Keeper {
     }
 
     /// How the logs are doing.
-    pub(super) fn progress(&self) -> Arc<Mutex<Vec<Progress>>> {
-        Arc::clone(&self.progress)
+    pub(super) fn progress(&self) -> Vec<Progress> {
+        self.progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 

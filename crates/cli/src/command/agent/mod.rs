@@ -1,11 +1,13 @@
 //! `kestrel agent`: acts on what the handlers of sessions ask for, until it is interrupted.
 
 mod log;
+mod metrics;
 
 use super::Format;
 use crate::exit::{Exit, Failure};
 use crate::style::thousands;
 use clap::Args;
+use kestrel::agent::metrics::Activity;
 use kestrel::agent::run::{End, Policy, Runner, Started};
 use kestrel::agent::{Answer, Inbox, Message, user};
 use kestrel::kernel::Host;
@@ -43,7 +45,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 5)]
     burst: u32,
     #[command(flatten)]
-    log: log::Options,
+    log: log::LogOptions,
+    #[command(flatten)]
+    metrics: metrics::MetricsOptions,
     /// End when nothing waits and nothing runs
     #[arg(long)]
     once: bool,
@@ -59,12 +63,16 @@ Examples:
   kestrel agent --once --format json     what waits now, and no more
   kestrel agent --log /var/log/kestrel --rotate-size 64M --rotate-time 1h --keep 48
                                          what stream buffers take, in files for babeltrace2 and `kestrel print`
+  kestrel agent --metrics 127.0.0.1:9464 --run-times
+                                         what sessions count and cost, for Prometheus, at http://127.0.0.1:9464/metrics
 
 A command gets the event in its environment (KESTREL_EVENT, KESTREL_PID, KESTREL_FIELD_<name>, …) and as a line of JSON on its standard
 input; no part of the event becomes a part of the command. Without an agent, messages wait in the session, up to 64 KiB per CPU.
 
 Log files are traces, DIR/SESSION/NUMBER-TIME, of buffers with `mode = stream`; the one being written is hidden (.NUMBER-TIME.new) and can be
-read, too. The agent may be killed at any time: the next one goes on where it stopped, and each record is in one file, once.";
+read, too. The agent may be killed at any time: the next one goes on where it stopped, and each record is in one file, once.
+
+Metrics can be read by every user of this machine.";
 
 /// How often it looks.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -93,9 +101,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         runner: Runner::new(policy),
         inboxes: BTreeMap::new(),
         limited: BTreeMap::new(),
+        activity: Activity::default(),
         format: options.format,
     };
     let logs = log::Keeper::begin(&options.log, user, &host, &meant, options.once)?;
+    let metrics = metrics::Metrics::begin(&options.metrics, &host, &meant)?;
     if !options.once {
         eprintln!("listening; Ctrl-C ends it");
     }
@@ -105,6 +115,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         let acted = agent.look()?;
         agent.tell_ended();
+        if let Some(metrics) = &metrics {
+            agent.activity.commands.running = agent.runner.running() as u64;
+            agent.activity.logs = logs.as_ref().map(log::Keeper::progress).unwrap_or_default();
+            metrics.show(&agent.activity);
+        }
         if interrupt.requested() || options.once && acted == 0 && agent.runner.running() == 0 {
             break;
         }
@@ -130,6 +145,7 @@ struct Agent {
     inboxes: BTreeMap<String, (String, u64, Inbox)>,
     /// Commands that were left out, how often.
     limited: BTreeMap<String, u64>,
+    activity: Activity,
     format: Format,
 }
 
@@ -171,33 +187,38 @@ impl Agent {
             runner,
             inboxes,
             limited,
+            activity,
             format,
         } = self;
         let mut out = std::io::stdout().lock();
         let mut acted = 0;
         for (session, (.., inbox)) in inboxes {
+            let count = activity.messages.entry(session.clone()).or_default();
             let mut act = |message: &Message, record: &Record<'_>| {
-                let answer = match message {
-                    Message::Notify(_) => Answer::Done,
+                match message {
+                    Message::Notify(_) => count.told += 1,
                     Message::Exec(command) => match runner.start(session, command, record) {
                         Started::Busy => return Ok(Answer::Later),
-                        Started::Running | Started::Forbidden => Answer::Done,
+                        Started::Running => count.started += 1,
+                        Started::Forbidden => count.forbidden += 1,
                         Started::Limited => {
+                            count.limited += 1;
                             *limited.entry(command.clone()).or_default() += 1;
                             return Ok(Answer::Done);
                         }
                     },
-                };
+                }
                 let line = match format {
                     Format::Text => text(session, message, record),
                     Format::Json => json(session, message, record),
                 };
                 // Nobody may be reading; the commands are run all the same.
                 let _unread = out.write_all(&line).and_then(|()| out.flush());
-                Ok(answer)
+                Ok(Answer::Done)
             };
             acted += inbox.poll(&mut act)?;
             let lost = inbox.take_lost();
+            count.lost += lost;
             if lost > 0 {
                 eprintln!(
                     "session {session}: {} messages were lost before anybody listened",
@@ -209,12 +230,22 @@ impl Agent {
     }
 
     fn tell_ended(&mut self) {
+        let count = &mut self.activity.commands;
         for ended in self.runner.ended() {
             match ended.how {
-                End::Exited(status) if status.success() => {}
-                End::Exited(status) => eprintln!("`{}`: {status}", ended.command),
-                End::TimedOut => eprintln!("`{}` was killed: it ran for too long", ended.command),
-                End::Failed(error) => eprintln!("`{}` could not be started: {error}", ended.command),
+                End::Exited(status) if status.success() => count.succeeded += 1,
+                End::Exited(status) => {
+                    count.failed += 1;
+                    eprintln!("`{}`: {status}", ended.command);
+                }
+                End::TimedOut => {
+                    count.timed_out += 1;
+                    eprintln!("`{}` was killed: it ran for too long", ended.command);
+                }
+                End::Failed(error) => {
+                    count.not_started += 1;
+                    eprintln!("`{}` could not be started: {error}", ended.command);
+                }
             }
         }
     }
