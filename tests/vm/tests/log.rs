@@ -90,13 +90,20 @@ fn different(records: &[Record]) -> usize {
     places.len()
 }
 
+/// 50 on request: `KESTREL_AGENT_KILLS`.
+fn number(variable: &str, otherwise: u64) -> u64 {
+    let given = std::env::var(variable).ok();
+    given.and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
 #[test]
 fn each_record_is_kept_once_however_often_the_agent_is_killed() {
     let _gone = fs::remove_dir_all("/tmp/log");
     let session = Session::start(TABLE);
+    let begun = Instant::now();
     let (done, calls) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        for burst in ["700", "90"] {
+        for burst in ["150", "20"] {
             let (done, calls) = (&done, &calls);
             scope.spawn(move || {
                 while !done.load(Ordering::Relaxed) {
@@ -106,7 +113,7 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
                 }
             });
         }
-        for round in 0u64..50 {
+        for round in 0..number("KESTREL_AGENT_KILLS", 12) {
             let rotation = ["64K", "8M"][round as usize % 2];
             let mut agent = agent(&["--log", "/tmp/log", "--rotate-size", rotation, "--rotate-time", "30ms"]);
             // Some while they end what the one before left, most while they write and rotate.
@@ -119,6 +126,7 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
         }
         done.store(true, Ordering::Relaxed);
     });
+    println!("killed after {:?}", begun.elapsed());
     let last = kestrel(&["agent", "--once", "--log", "/tmp/log"]);
     assert_eq!(last.code, Some(0), "{}", last.err);
     let skipped = skipped();
@@ -133,14 +141,14 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
         "{} of {calls}, {skipped} skipped",
         kept.len()
     );
-    assert!(files("/tmp/log/main").len() > 10, "{:?}", files("/tmp/log/main"));
+    assert!(files("/tmp/log/main").len() > 4, "{:?}", files("/tmp/log/main"));
     let hidden = fs::read_dir("/tmp/log/main").unwrap();
     let hidden: Vec<String> = hidden
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.starts_with('.'))
         .collect();
     assert_eq!(hidden, [".counts.json"], "nothing is left unfinished");
-    println!("{calls} calls, {} files", files("/tmp/log/main").len());
+    println!("{calls} calls, {} files, {:?}", files("/tmp/log/main").len(), begun.elapsed());
     drop(session);
 }
 

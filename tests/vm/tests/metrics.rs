@@ -13,7 +13,7 @@ buffer main { size = 64K }
 buffer kept { size = 1M; mode = stream }
 table main {
   syscalls:sys_enter_getppid /comm == "calls"/ {
-    record(); record(comm) to("kept");
+    record(comm);
     @calls = count(); @by[comm, "a\"b\\c"] = count(); @sizes = hist(pid); @lines = lhist(2, 0, 10, 2);
     @sum = sum(pid); @mean = avg(3); @last = 5; @name = comm;
     notify("called")

@@ -278,23 +278,25 @@ pub fn cut_before(page: &mut Page, since_ns: u64, events: &EventTable) -> Result
     Ok(cut(page, count, bytes, since_ns))
 }
 
-/// Cuts a whole page's records that lie before the offset `from` off, so that what is left is a packet that begins with the last of them. Gives the
+/// Cuts a whole page's records that lie before the offset `from` off, so that what is left is a packet that begins with the first one left. Gives the
 /// number of records left.
 ///
 /// # Errors
 /// When it is no whole packet.
 pub fn cut_front(page: &mut Page, from: u32, events: &EventTable) -> Result<u32, NotAPacket> {
     let packet = Packet::parse(page)?;
-    let mut cut_off = (0, 0, packet.begin_ns);
+    let (mut count, mut bytes, mut begin_ns) = (0, 0, packet.end_ns);
     for record in packet.records(events).map_while(Result::ok) {
-        let (count, bytes, _) = cut_off;
         let end = bytes + record.bytes.len();
         if HEADER as usize + end > from as usize {
+            begin_ns = record.time_ns;
             break;
         }
-        cut_off = (count + 1, end, record.time_ns);
+        (count, bytes) = (count + 1, end);
     }
-    let (count, bytes, begin_ns) = cut_off;
+    if count == 0 {
+        return Ok(packet.events);
+    }
     Ok(cut(page, count, bytes, begin_ns))
 }
 
