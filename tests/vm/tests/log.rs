@@ -64,7 +64,11 @@ fn end(mut agent: Child) {
 fn until(what: &str, mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what} in vain: {}", said());
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{what} in vain: {}",
+            said()
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -115,7 +119,14 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
         }
         for round in 0..number("KESTREL_AGENT_KILLS", 12) {
             let rotation = ["64K", "8M"][round as usize % 2];
-            let mut agent = agent(&["--log", "/tmp/log", "--rotate-size", rotation, "--rotate-time", "30ms"]);
+            let mut agent = agent(&[
+                "--log",
+                "/tmp/log",
+                "--rotate-size",
+                rotation,
+                "--rotate-time",
+                "30ms",
+            ]);
             // Some while they end what the one before left, most while they write and rotate.
             if round % 5 > 0 {
                 until("beginning", || said().contains("keeping kept"));
@@ -148,7 +159,11 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
         .filter(|name| name.starts_with('.'))
         .collect();
     assert_eq!(hidden, [".counts.json"], "nothing is left unfinished");
-    println!("{calls} calls, {} files, {:?}", files("/tmp/log/main").len(), begun.elapsed());
+    println!(
+        "{calls} calls, {} files, {:?}",
+        files("/tmp/log/main").len(),
+        begun.elapsed()
+    );
     drop(session);
 }
 
@@ -163,11 +178,24 @@ fn files_are_the_users_and_of_limited_size_and_number() {
     .unwrap();
     shell("chmod 755 /tmp").success();
     let session = Session::start(TABLE);
-    let options = ["--log", "/tmp/rotated", "--rotate-size", "128K", "--keep", "3", "--user", "ops"];
+    let options = [
+        "--log",
+        "/tmp/rotated",
+        "--rotate-size",
+        "128K",
+        "--keep",
+        "3",
+        "--user",
+        "ops",
+    ];
     let keeper = agent(&options);
     until("beginning", || said().contains("keeping kept"));
     let second = kestrel(&["agent", "--once", "--log", "/tmp/other"]);
-    assert!(second.err.contains("another agent keeps its log"), "{}", second.err);
+    assert!(
+        second.err.contains("another agent keeps its log"),
+        "{}",
+        second.err
+    );
     for _ in 0..10 {
         shell("calls getppid 2000").success();
     }
@@ -181,7 +209,11 @@ fn files_are_the_users_and_of_limited_size_and_number() {
     assert_eq!(names.len(), 3, "{}", said());
     for path in names.iter().chain([&PathBuf::from("/tmp/rotated/main")]) {
         let found = fs::metadata(path).unwrap();
-        assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (1234, 1235, 0o700), "{path:?}");
+        assert_eq!(
+            (found.uid(), found.gid(), found.mode() & 0o777),
+            (1234, 1235, 0o700),
+            "{path:?}"
+        );
     }
     for path in &names {
         let mut bytes = 0;
@@ -210,7 +242,8 @@ fn tables_that_are_loaded_are_followed_and_overwriting_buffers_are_refused() {
     let keeper = agent(&["--log", "/tmp/loaded", "--log-buffer", "kept"]);
     until("beginning", || said().contains("keeping kept"));
     shell("calls getppid 300").success();
-    let text = "table later { syscalls:sys_enter_read /comm == \"calls\"/ { record(args.count, later = 1) } }";
+    let text =
+        "table later { syscalls:sys_enter_read /comm == \"calls\"/ { record(args.count, later = 1) } }";
     fs::write("/tmp/later.kst", text).unwrap();
     kestrel(&["table", "load", "/tmp/later.kst"]).success();
     kestrel(&["table", "use", "later"]).success();
@@ -222,7 +255,10 @@ fn tables_that_are_loaded_are_followed_and_overwriting_buffers_are_refused() {
     let (first, second) = (of("sys_enter_getppid"), of("sys_enter_read"));
     assert!(first <= 300 && first + skipped >= 300, "{first}");
     assert!(second >= 300 - skipped.min(300), "{second}");
-    assert!(kept.iter().any(|r| r.event.ends_with("read") && r.number("later") == 1));
+    assert!(
+        kept.iter()
+            .any(|r| r.event.ends_with("read") && r.number("later") == 1)
+    );
     drop(session);
 }
 
@@ -230,7 +266,14 @@ fn tables_that_are_loaded_are_followed_and_overwriting_buffers_are_refused() {
 fn a_full_disk_is_waited_for_and_what_is_lost_is_counted() {
     shell("mkdir -p /tmp/small && mount -t tmpfs -o size=400k none /tmp/small").success();
     let session = Session::start(&TABLE.replace("1M", "64K"));
-    let keeper = agent(&["--log", "/tmp/small/log", "--rotate-size", "128K", "--rotate-time", "200ms"]);
+    let keeper = agent(&[
+        "--log",
+        "/tmp/small/log",
+        "--rotate-size",
+        "128K",
+        "--rotate-time",
+        "200ms",
+    ]);
     until("beginning", || said().contains("keeping kept"));
     let mut calls = 0u64;
     until("filling", || {
@@ -260,7 +303,12 @@ fn a_full_disk_is_waited_for_and_what_is_lost_is_counted() {
     }
     let explained = kept.len() as u64 + lost;
     let skipped = skipped();
-    assert!(lost > 0 && explained <= calls && explained + skipped >= calls, "{} + {lost} of {calls}: {}", kept.len(), said());
+    assert!(
+        lost > 0 && explained <= calls && explained + skipped >= calls,
+        "{} + {lost} of {calls}: {}",
+        kept.len(),
+        said()
+    );
     drop(session);
     shell("umount /tmp/small").success();
 }

@@ -53,12 +53,18 @@ fn parse(page: &str, open: bool) -> Vec<Sample> {
         } else if let Some(kind) = line.strip_prefix("# TYPE ") {
             let (name, kind) = kind.split_once(' ').expect("a type has a name");
             assert_eq!(name, current, "the type comes after the help");
-            assert!(["counter", "gauge", "summary", "histogram"].contains(&kind), "{line}");
+            assert!(
+                ["counter", "gauge", "summary", "histogram"].contains(&kind),
+                "{line}"
+            );
             assert!(kinds.insert(name.to_owned(), kind.to_owned()).is_none());
             assert_eq!(kind == "counter" && !open, name.ends_with("_total"), "{line}");
         } else {
             let sample = parse_sample(line);
-            let suffix = sample.name.strip_prefix(&current).expect("a sample is of its family");
+            let suffix = sample
+                .name
+                .strip_prefix(&current)
+                .expect("a sample is of its family");
             let may: &[&str] = match kinds[&current].as_str() {
                 "counter" if open => &["_total"],
                 "counter" | "gauge" => &[""],
@@ -135,9 +141,17 @@ fn buckets_grow(samples: &[Sample]) {
         }
     }
     for ((name, labels), buckets) in series {
-        assert!(buckets.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 <= two[1].1), "{name} {buckets:?}");
+        assert!(
+            buckets
+                .windows(2)
+                .all(|two| two[0].0 < two[1].0 && two[0].1 <= two[1].1),
+            "{name} {buckets:?}"
+        );
         let count = format!("{name}_count");
-        let count = samples.iter().find(|s| s.name == count && s.labels == labels).unwrap();
+        let count = samples
+            .iter()
+            .find(|s| s.name == count && s.labels == labels)
+            .unwrap();
         assert_eq!(buckets.last().copied(), Some((f64::INFINITY, count.value)));
     }
 }
@@ -151,7 +165,10 @@ fn request(head: &str) -> std::io::Result<String> {
 }
 
 fn scrape(accept: &str) -> (String, String) {
-    let answer = request(&format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n")).unwrap();
+    let answer = request(&format!(
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n"
+    ))
+    .unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
     assert!(head.contains(&format!("Content-Length: {}", body.len())));
@@ -159,7 +176,12 @@ fn scrape(accept: &str) -> (String, String) {
 }
 
 fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
-    let fits = |s: &&Sample| s.name == name && labels.iter().all(|(label, value)| s.labels.get(*label).is_some_and(|v| v == value));
+    let fits = |s: &&Sample| {
+        s.name == name
+            && labels
+                .iter()
+                .all(|(label, value)| s.labels.get(*label).is_some_and(|v| v == value))
+    };
     let found: Vec<&Sample> = samples.iter().filter(fits).collect();
     assert!(!found.is_empty(), "no {name} {labels:?}");
     found.iter().map(|s| s.value).sum()
@@ -167,7 +189,11 @@ fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
 
 fn agent(options: &[&str]) -> Child {
     let mut command = Command::new("kestrel");
-    command.arg("agent").args(options).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg("agent")
+        .args(options)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let agent = command.spawn().unwrap();
     let begun = Instant::now();
     while request("GET / HTTP/1.1\r\n\r\n").is_err() {
@@ -186,7 +212,13 @@ fn metrics_are_what_was_done_in_both_formats() {
     assert!(refused.err.contains("--metrics-anywhere"), "{}", refused.err);
     kestrel(&["start", "first", "/tmp/metrics.kst"]).success();
     kestrel(&["start", "second", "/tmp/metrics.kst", "--table", "quiet"]).success();
-    let mut agent = agent(&["--metrics", "127.0.0.1:9464", "--run-times", "--log", "/tmp/metrics.log"]);
+    let mut agent = agent(&[
+        "--metrics",
+        "127.0.0.1:9464",
+        "--run-times",
+        "--log",
+        "/tmp/metrics.log",
+    ]);
     shell("calls getppid 100").success();
     let begun = Instant::now();
     let samples = loop {
@@ -194,7 +226,9 @@ fn metrics_are_what_was_done_in_both_formats() {
         assert!(head.contains("text/plain; version=0.0.4"), "{head}");
         let samples = parse(&page, false);
         let told = samples.iter().find(|s| {
-            s.name == "kestrel_agent_messages_total" && s.labels["session"] == "first" && s.labels["outcome"] == "told"
+            s.name == "kestrel_agent_messages_total"
+                && s.labels["session"] == "first"
+                && s.labels["outcome"] == "told"
         });
         let runs = value(&samples, "kestrel_hook_skipped_total", &[("session", "first")]);
         if told.is_some_and(|told| told.value + runs >= 100.0) {
@@ -209,26 +243,84 @@ fn metrics_are_what_was_done_in_both_formats() {
     assert_eq!(get("kestrel_sessions", &[]), 2.0);
     assert_eq!(get("kestrel_table_active", &[first, ("table", "main")]), 1.0);
     assert_eq!(get("kestrel_table_active", &[first, ("table", "quiet")]), 0.0);
-    assert_eq!(get("kestrel_table_active", &[("session", "second"), ("table", "quiet")]), 1.0);
-    assert_eq!(get("kestrel_buffer_size_bytes", &[first, ("buffer", "main"), ("cpu", "0")]), 65536.0);
-    assert!(about(get("kestrel_buffer_recorded_total", &[first, ("buffer", "main")]), 100.0));
-    assert!(about(get("kestrel_map_count_total", &[first, ("map", "@calls")]), 100.0));
-    assert!(about(get("kestrel_map_count_total", &[first, ("key1", "calls"), ("key2", "a\"b\\c")]), 100.0));
-    assert!(about(get("kestrel_map_histogram_count", &[first, ("map", "@sizes")]), 100.0));
-    assert_eq!(get("kestrel_map_histogram_bucket", &[first, ("map", "@lines"), ("le", "1")]), 0.0);
-    assert!(about(get("kestrel_map_histogram_bucket", &[first, ("map", "@lines"), ("le", "3")]), 100.0));
-    assert!(about(get("kestrel_map_mean_sum", &[first, ("map", "@mean")]) / 3.0, 100.0));
+    assert_eq!(
+        get(
+            "kestrel_table_active",
+            &[("session", "second"), ("table", "quiet")]
+        ),
+        1.0
+    );
+    assert_eq!(
+        get(
+            "kestrel_buffer_size_bytes",
+            &[first, ("buffer", "main"), ("cpu", "0")]
+        ),
+        65536.0
+    );
+    assert!(about(
+        get("kestrel_buffer_recorded_total", &[first, ("buffer", "main")]),
+        100.0
+    ));
+    assert!(about(
+        get("kestrel_map_count_total", &[first, ("map", "@calls")]),
+        100.0
+    ));
+    assert!(about(
+        get(
+            "kestrel_map_count_total",
+            &[first, ("key1", "calls"), ("key2", "a\"b\\c")]
+        ),
+        100.0
+    ));
+    assert!(about(
+        get("kestrel_map_histogram_count", &[first, ("map", "@sizes")]),
+        100.0
+    ));
+    assert_eq!(
+        get(
+            "kestrel_map_histogram_bucket",
+            &[first, ("map", "@lines"), ("le", "1")]
+        ),
+        0.0
+    );
+    assert!(about(
+        get(
+            "kestrel_map_histogram_bucket",
+            &[first, ("map", "@lines"), ("le", "3")]
+        ),
+        100.0
+    ));
+    assert!(about(
+        get("kestrel_map_mean_sum", &[first, ("map", "@mean")]) / 3.0,
+        100.0
+    ));
     assert_eq!(get("kestrel_map_value", &[first, ("map", "@last")]), 5.0);
     assert!(get("kestrel_handler_recorded_total", &[first, ("table", "main")]) > 0.0);
     assert!(get("kestrel_hook_runs_total", &[first]) >= 100.0 - skipped);
     assert!(get("kestrel_hook_run_seconds_total", &[first]) > 0.0);
     assert_eq!(get("kestrel_log_stalled", &[first]), 0.0);
-    assert!(!samples.iter().any(|s| s.labels.get("map").is_some_and(|map| map == "@name") && s.name == "kestrel_map_value"));
+    assert!(
+        !samples
+            .iter()
+            .any(|s| s.labels.get("map").is_some_and(|map| map == "@name") && s.name == "kestrel_map_value")
+    );
     let (head, page) = scrape("application/openmetrics-text; version=1.0.0, text/plain;q=0.5");
-    assert!(head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
+    assert!(
+        head.contains("application/openmetrics-text; version=1.0.0"),
+        "{head}"
+    );
     let open = parse(&page, true);
-    assert!(open.len() >= samples.len() - 2, "{} and {}", open.len(), samples.len());
-    assert!(request("POST /metrics HTTP/1.1\r\n\r\n").unwrap().starts_with("HTTP/1.1 405"));
+    assert!(
+        open.len() >= samples.len() - 2,
+        "{} and {}",
+        open.len(),
+        samples.len()
+    );
+    assert!(
+        request("POST /metrics HTTP/1.1\r\n\r\n")
+            .unwrap()
+            .starts_with("HTTP/1.1 405")
+    );
     agent.kill().unwrap();
     agent.wait().unwrap();
     kestrel(&["stop", "first"]).success();

@@ -82,7 +82,10 @@ mod tests {
         };
         let rights = FileRights::of(1234, 1235).unwrap();
         assert_eq!(owner("theirs"), (1234, 1235));
-        assert!(std::fs::read("/proc/1/environ").is_err(), "nothing that is root's alone");
+        assert!(
+            std::fs::read("/proc/1/environ").is_err(),
+            "nothing that is root's alone"
+        );
         drop(rights);
         assert_eq!(owner("ours").0, 0);
     }

@@ -103,7 +103,13 @@ impl<M: Memory> Ring<M> {
         }
         let mut bytes = Box::new([0; PAGE as usize]);
         self.copy(cpu, page, bytes.as_mut_slice())?;
-        Ok(Some(part(bytes, page, given, page + PAGE64 + u64::from(HEADER), events)))
+        Ok(Some(part(
+            bytes,
+            page,
+            given,
+            page + PAGE64 + u64::from(HEADER),
+            events,
+        )))
     }
 
     /// The records of the page in use that were not given before, ended at `now`; `None` if there are none, if pages before it are not

@@ -1,7 +1,7 @@
 //! A trace's directory on disk: the one place of this crate that touches files.
 
-use super::read::Reader;
 use super::packet::Packet;
+use super::read::Reader;
 use super::write::{Folder, StreamFile, Writer, side_files};
 use super::{METADATA, SIDE, metadata};
 use crate::error::{Error, Result};

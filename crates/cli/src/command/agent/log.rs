@@ -43,6 +43,21 @@ const SESSIONS: Duration = Duration::from_millis(500);
 /// A late reader loses events.
 const NICENESS: i32 = -10;
 
+/// What the options ask for.
+pub(super) fn settings(options: &LogOptions, user: Option<User>) -> Option<Settings> {
+    let directory = options.log.clone()?;
+    Some(Settings {
+        directory,
+        buffers: options.buffers.clone(),
+        rotation: Rotation {
+            size: options.rotate_size,
+            time: options.rotate_time,
+            keep: options.keep.map(|keep| keep as usize),
+        },
+        user,
+    })
+}
+
 /// The thread that keeps logs.
 pub(super) struct Keeper {
     stop: Arc<AtomicBool>,
@@ -59,18 +74,8 @@ impl Keeper {
         meant: &Meant,
         once: bool,
     ) -> Result<Option<Self>, Failure> {
-        let Some(directory) = &options.log else {
+        let Some(settings) = settings(options, user) else {
             return Ok(None);
-        };
-        let settings = Settings {
-            directory: directory.clone(),
-            buffers: options.buffers.clone(),
-            rotation: Rotation {
-                size: options.rotate_size,
-                time: options.rotate_time,
-                keep: options.keep.map(|keep| keep as usize),
-            },
-            user,
         };
         let logs = Logs::open(settings, host)?;
         let stop = Arc::new(AtomicBool::new(once));
@@ -87,7 +92,12 @@ impl Keeper {
     /// Ends the logs with what there is.
     pub(super) fn end(self) -> Result<Exit, Failure> {
         self.stop.store(true, Ordering::Relaxed);
-        let died = |_| Err(Failure::new(Exit::Internal, "the thread that keeps the logs failed"));
+        let died = |_| {
+            Err(Failure::new(
+                Exit::Internal,
+                "the thread that keeps the logs failed",
+            ))
+        };
         self.thread.join().unwrap_or_else(died)
     }
 

@@ -24,6 +24,14 @@ pub(super) struct MetricsOptions {
     run_times: bool,
 }
 
+/// Where they shall be served, if that may be.
+pub(super) fn address(options: &MetricsOptions) -> Option<Result<SocketAddr, String>> {
+    let address = options.metrics?;
+    let allowed = address.ip().is_loopback() || options.metrics_anywhere;
+    let why = || format!("metrics at {address} could be read from other machines");
+    Some(allowed.then_some(address).ok_or_else(why))
+}
+
 /// Metrics that are served.
 pub(super) struct Metrics {
     activity: Arc<Mutex<Activity>>,
@@ -32,15 +40,18 @@ pub(super) struct Metrics {
 
 impl Metrics {
     /// Begins to serve, if that was asked for.
-    pub(super) fn begin(options: &MetricsOptions, host: &Host, meant: &Meant) -> Result<Option<Self>, Failure> {
-        let Some(address) = options.metrics else {
+    pub(super) fn begin(
+        options: &MetricsOptions,
+        host: &Host,
+        meant: &Meant,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(address) = address(options) else {
             return Ok(None);
         };
-        if !address.ip().is_loopback() && !options.metrics_anywhere {
-            let why = format!("metrics at {address} could be read from other machines");
+        let address = address.map_err(|why| {
             let hint = "127.0.0.1 or [::1] is for this machine only; --metrics-anywhere allows it";
-            return Err(Failure::new(Exit::Usage, why).hint(hint));
-        }
+            Failure::new(Exit::Usage, why).hint(hint)
+        })?;
         let gatherer = Gatherer::new(host, meant.0.clone(), options.run_times)?;
         let activity: Arc<Mutex<Activity>> = Arc::default();
         let shared = Arc::clone(&activity);

@@ -1,5 +1,6 @@
 //! `kestrel agent`: acts on what the handlers of sessions ask for, until it is interrupted.
 
+mod check;
 mod log;
 mod metrics;
 
@@ -51,6 +52,9 @@ pub(crate) struct Options {
     /// End when nothing waits and nothing runs
     #[arg(long)]
     once: bool,
+    /// Only say whether an agent with these options would do its work, and if not, why
+    #[arg(long)]
+    check: bool,
     /// How messages are shown
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -65,6 +69,8 @@ Examples:
                                          what stream buffers take, in files for babeltrace2 and `kestrel print`
   kestrel agent --metrics 127.0.0.1:9464 --run-times
                                          what sessions count and cost, for Prometheus, at http://127.0.0.1:9464/metrics
+  kestrel agent --check --user ops --log /var/log/kestrel
+                                         whether all of that would work, and if not, why
 
 A command gets the event in its environment (KESTREL_EVENT, KESTREL_PID, KESTREL_FIELD_<name>, …) and as a line of JSON on its standard
 input; no part of the event becomes a part of the command. Without an agent, messages wait in the session, up to 64 KiB per CPU.
@@ -82,6 +88,9 @@ const SESSIONS: u32 = 25;
 /// Listens.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
+    if options.check {
+        return check::run(options, &host);
+    }
     let user = options.user.as_deref().map(|name| user::find(&host, name));
     let user = user.transpose()?;
     let policy = Policy {

@@ -124,14 +124,7 @@ impl Logs {
     /// When it cannot be made, or the user may not write to it.
     pub fn open(settings: Settings, host: &Host) -> Result<Self> {
         make(&settings.directory, settings.user.as_ref())?;
-        let probe = settings.directory.join(format!(".try{}", std::process::id()));
-        as_user(settings.user.as_ref(), || {
-            fs::DirBuilder::new()
-                .mode(0o700)
-                .create(&probe)
-                .and_then(|()| fs::remove_dir(&probe))
-                .map_err(|error| segment::failed("write to", &settings.directory, error))
-        })?;
+        probe(&settings)?;
         Ok(Self {
             settings,
             host: host.clone(),
@@ -200,8 +193,15 @@ impl Logs {
                 there.insert(name, session);
             }
         }
-        let same = |uuid: &str, name: &str| there.get(name).is_some_and(|s: &PinnedSession| s.state().uuid == uuid);
-        let gone = self.open.iter().filter(|(name, open)| !same(open.spool.uuid(), name));
+        let same = |uuid: &str, name: &str| {
+            there
+                .get(name)
+                .is_some_and(|s: &PinnedSession| s.state().uuid == uuid)
+        };
+        let gone = self
+            .open
+            .iter()
+            .filter(|(name, open)| !same(open.spool.uuid(), name));
         for name in gone.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             if let Some(mut open) = self.open.remove(&name) {
                 let done = open.spool.close(true);
@@ -311,6 +311,45 @@ impl Logs {
     }
 }
 
+/// Whether logs could be kept there, without making anything that stays.
+///
+/// # Errors
+/// When the directory's parent is not there, or the user may not write to it.
+pub fn try_directory(settings: &Settings) -> Result<()> {
+    if settings.directory.exists() {
+        return probe(settings);
+    }
+    let parent = settings
+        .directory
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let found = fs::read_dir(parent);
+    found
+        .map(drop)
+        .map_err(|error| segment::failed("create a directory in", parent, error))
+}
+
+fn probe(settings: &Settings) -> Result<()> {
+    let probe = settings.directory.join(format!(".try{}", std::process::id()));
+    as_user(settings.user.as_ref(), || {
+        let made = fs::DirBuilder::new().mode(0o700).create(&probe);
+        let tried = made.and_then(|()| fs::remove_dir(&probe));
+        tried.map_err(|error| segment::failed("write to", &settings.directory, error))
+    })
+}
+
+/// Names of a session's buffers that would be kept, of these or of all.
+///
+/// # Errors
+/// In words: why there are none.
+pub fn choose(session: &PinnedSession, names: &[String]) -> std::result::Result<Vec<String>, String> {
+    let buffers = &session.state().buffers;
+    let numbers = wanted(session, names)?;
+    let name = |number: &u32| buffers[*number as usize].name.clone();
+    Ok(numbers.iter().map(name).collect())
+}
+
 fn note(session: &str, what: What) -> Note {
     Note {
         session: session.to_owned(),
@@ -345,7 +384,10 @@ fn wanted(session: &PinnedSession, names: &[String]) -> std::result::Result<Vec<
         }
     }
     if names.is_empty() {
-        numbers = all().map(|(number, _)| number).filter(|n| is_stream(*n)).collect();
+        numbers = all()
+            .map(|(number, _)| number)
+            .filter(|n| is_stream(*n))
+            .collect();
     }
     match (numbers.is_empty(), names.is_empty()) {
         (false, _) => Ok(numbers),

@@ -316,7 +316,11 @@ impl Ending {
             path: None,
             records,
             lost: lost.values().sum(),
-            bytes: directory::mend(&beside)?.iter().map(|tail| tail.packets).sum::<u64>() * u64::from(PAGE),
+            bytes: directory::mend(&beside)?
+                .iter()
+                .map(|tail| tail.packets)
+                .sum::<u64>()
+                * u64::from(PAGE),
             removed: 0,
         };
         if records == 0 {

@@ -71,7 +71,9 @@ impl Spool {
         let uuid = info.uuid.to_string();
         let threads = session.thread_names()?;
         let endings = as_user(target.user.as_ref(), || {
-            recover(&target, Some((&uuid, &mut buffers)), &|| threads.read().unwrap_or_default())
+            recover(&target, Some((&uuid, &mut buffers)), &|| {
+                threads.read().unwrap_or_default()
+            })
         })?;
         let counted = as_user(target.user.as_ref(), || {
             Ok(segment::counted(&target.folder, &uuid))
@@ -325,7 +327,11 @@ impl Spool {
 
     /// Ends the log, with all that there is. A session that has `ended` writes no more: what it left unfinished is taken as far as it goes.
     pub(super) fn close(&mut self, ended: bool) -> Vec<Result<Finished>> {
-        let last = if ended { self.drain() } else { self.poll().map(drop) };
+        let last = if ended {
+            self.drain()
+        } else {
+            self.poll().map(drop)
+        };
         let user = self.target.user.clone();
         let closed = last.and_then(|()| as_user(user.as_ref(), || self.rotate(true)));
         let mut done: Vec<_> = self.endings.drain(..).map(Ended::join).collect();

@@ -32,14 +32,22 @@ impl Default for Families {
         let family = Family::new;
         Self {
             counts: family("kestrel_map_count", Kind::Counter, "A map of count()."),
-            sums: family("kestrel_map_sum", Kind::Counter, "A map of sum() over numbers without a sign."),
+            sums: family(
+                "kestrel_map_sum",
+                Kind::Counter,
+                "A map of sum() over numbers without a sign.",
+            ),
             values: family(
                 "kestrel_map_value",
                 Kind::Gauge,
                 "A map of numbers: assigned ones, min(), max(), sum() over numbers with a sign.",
             ),
             means: family("kestrel_map_mean", Kind::Summary, "A map of avg() or stats()."),
-            histograms: family("kestrel_map_histogram", Kind::Histogram, "A map of hist() or lhist()."),
+            histograms: family(
+                "kestrel_map_histogram",
+                Kind::Histogram,
+                "A map of hist() or lhist().",
+            ),
             keys: family(
                 "kestrel_map_keys",
                 Kind::Gauge,
@@ -103,7 +111,8 @@ fn held(kind: &ValueKind, value: &Held, labels: &[(&'static str, &str)], all: &m
         (ValueKind::Sum { signed: false }, Held::Number(n)) => all.sums.add(labels, *n),
         (ValueKind::Sum { .. }, Held::Number(n)) => all.values.add(labels, signed(*n)),
         (ValueKind::Min { signed: yes } | ValueKind::Max { signed: yes }, Held::Number(n)) => {
-            all.values.add(labels, if *yes { signed(*n) } else { (*n).into() });
+            all.values
+                .add(labels, if *yes { signed(*n) } else { (*n).into() });
         }
         (ValueKind::Scalar(ty), Held::Number(n)) => {
             let value = match kestrel_trace::value::Value::read(ty, &n.to_le_bytes()) {
@@ -114,7 +123,10 @@ fn held(kind: &ValueKind, value: &Held, labels: &[(&'static str, &str)], all: &m
             };
             all.values.add(labels, value);
         }
-        (ValueKind::Average { signed: yes } | ValueKind::Stats { signed: yes }, Held::Mean { count, sum }) => {
+        (
+            ValueKind::Average { signed: yes } | ValueKind::Stats { signed: yes },
+            Held::Mean { count, sum },
+        ) => {
             let sum = if *yes { signed(*sum) } else { (*sum).into() };
             all.means.add_part("_sum", labels, sum);
             all.means.add_part("_count", labels, *count);
@@ -181,8 +193,15 @@ mod tests {
             h_count{map=\"@x\"} 6\n";
         assert_eq!(coarse, expected);
         // Finer buckets give the same lines.
-        assert_eq!(lines(Buckets::Powers { bits: 3 }, &[minus, 0, 1, 5, 6, 7]), expected);
-        let linear = Buckets::Linear { min: 0, max: 20, step: 10 };
+        assert_eq!(
+            lines(Buckets::Powers { bits: 3 }, &[minus, 0, 1, 5, 6, 7]),
+            expected
+        );
+        let linear = Buckets::Linear {
+            min: 0,
+            max: 20,
+            step: 10,
+        };
         assert_eq!(
             lines(linear, &[3, 15, 99]),
             "# HELP h H.\n# TYPE h histogram\n\

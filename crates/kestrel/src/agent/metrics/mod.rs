@@ -122,13 +122,21 @@ impl Gatherer {
         }
         for handler in session.handlers()? {
             let (table, _) = handler.name.split_once('/').unwrap_or((&handler.name, ""));
-            let labels = [("session", name), ("table", table), ("handler", handler.name.as_str())];
+            let labels = [
+                ("session", name),
+                ("table", table),
+                ("handler", handler.name.as_str()),
+            ];
             all.handler_recorded.add(&labels, handler.kept());
             all.handler_refused.add(&labels, handler.refused());
             all.handler_skipped.add(&labels, handler.skipped);
         }
         for hook in session.hook_costs() {
-            let labels = [("session", name), ("event", hook.event.as_str()), ("way", hook.way.as_str())];
+            let labels = [
+                ("session", name),
+                ("event", hook.event.as_str()),
+                ("way", hook.way.as_str()),
+            ];
             all.hook_events.add(&labels, hook.events as u64);
             all.hook_skipped.add(&labels, hook.skipped);
             if hook.runs > 0 {
@@ -147,11 +155,19 @@ impl Gatherer {
             Mode::Stream => "stream",
             Mode::Overwrite => "overwrite",
         };
-        let labels = [("session", session), ("buffer", buffer.name.as_str()), ("mode", mode)];
+        let labels = [
+            ("session", session),
+            ("buffer", buffer.name.as_str()),
+            ("mode", mode),
+        ];
         all.buffer_frozen.add(&labels, buffer.frozen);
         for ring in &buffer.rings {
             let cpu = ring.cpu.to_string();
-            let labels = [("session", session), ("buffer", buffer.name.as_str()), ("cpu", cpu.as_str())];
+            let labels = [
+                ("session", session),
+                ("buffer", buffer.name.as_str()),
+                ("cpu", cpu.as_str()),
+            ];
             all.buffer_size.add(&labels, u64::from(buffer.geometry.data()));
             all.buffer_held.add(&labels, ring.held);
             all.buffer_refused.add(&labels, ring.refused);
@@ -176,7 +192,8 @@ fn agent(activity: &Activity, all: &mut Families) {
             ("forbidden", messages.forbidden),
             ("lost", messages.lost),
         ] {
-            all.messages.add(&[("session", session.as_str()), ("outcome", outcome)], count);
+            all.messages
+                .add(&[("session", session.as_str()), ("outcome", outcome)], count);
         }
     }
     let commands = activity.commands;

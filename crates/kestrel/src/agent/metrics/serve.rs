@@ -127,7 +127,11 @@ fn converse(mut stream: TcpStream, seat: Option<&Seat>, page: &Page) -> io::Resu
         answer.status,
         answer.kind,
         answer.body.len(),
-        if answer.status.starts_with("405") { "Allow: GET\r\n" } else { "" },
+        if answer.status.starts_with("405") {
+            "Allow: GET\r\n"
+        } else {
+            ""
+        },
     );
     let deadline = Instant::now() + PATIENCE;
     let all = [head.as_bytes(), answer.body.as_bytes()].concat();
@@ -187,8 +191,13 @@ fn answer(bytes: &[u8], page: &Page) -> Answer {
     }
     match path.split('?').next().unwrap_or_default() {
         "/metrics" => {
-            let accept = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("accept"));
-            let accept = accept.map_or_else(String::new, |header| String::from_utf8_lossy(header.value).into_owned());
+            let accept = request
+                .headers
+                .iter()
+                .find(|header| header.name.eq_ignore_ascii_case("accept"));
+            let accept = accept.map_or_else(String::new, |header| {
+                String::from_utf8_lossy(header.value).into_owned()
+            });
             let format = Format::accepted(&accept);
             Answer {
                 status: "200 OK",
@@ -219,9 +228,14 @@ mod tests {
         let server = Server::begin(([127, 0, 0, 1], 0).into(), Arc::new(page)).unwrap();
         let ask = |request: &str| ask(server.address(), request);
         let page = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("\r\n\r\nPrometheus"), "{page}");
+        assert!(
+            page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("\r\n\r\nPrometheus"),
+            "{page}"
+        );
         let open = ask("GET /metrics?x=1 HTTP/1.1\r\nACCEPT: application/openmetrics-text\r\n\r\n");
-        assert!(open.contains("application/openmetrics-text; version=1.0.0") && open.ends_with("OpenMetrics"));
+        assert!(
+            open.contains("application/openmetrics-text; version=1.0.0") && open.ends_with("OpenMetrics")
+        );
         for (request, status) in [
             ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
             ("HEAD /metrics HTTP/1.1\r\n\r\n", "405"),
@@ -231,7 +245,10 @@ mod tests {
             ("GET\r\n\r\n", "400"),
         ] {
             let answer = ask(request);
-            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{request}: {answer}"
+            );
         }
         let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(HEAD));
         assert!(ask(&long).starts_with("HTTP/1.1 431 "));

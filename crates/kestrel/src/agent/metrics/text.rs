@@ -16,7 +16,10 @@ impl Format {
     /// The one that an `Accept` header asks for.
     pub fn accepted(header: &str) -> Self {
         let open = header.split(',').filter_map(|part| part.split(';').next());
-        if open.map(str::trim).any(|name| name == "application/openmetrics-text") {
+        if open
+            .map(str::trim)
+            .any(|name| name == "application/openmetrics-text")
+        {
             Self::OpenMetrics
         } else {
             Self::Prometheus
@@ -118,10 +121,18 @@ impl Family {
     }
 
     /// Adds a number of a summary or histogram.
-    pub fn add_part(&mut self, suffix: &'static str, labels: &[(&'static str, &str)], value: impl Into<Number>) {
+    pub fn add_part(
+        &mut self,
+        suffix: &'static str,
+        labels: &[(&'static str, &str)],
+        value: impl Into<Number>,
+    ) {
         self.samples.push(Sample {
             suffix,
-            labels: labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
+            labels: labels
+                .iter()
+                .map(|(name, value)| (*name, (*value).to_owned()))
+                .collect(),
             value: value.into(),
         });
     }
@@ -208,9 +219,15 @@ mod tests {
 
     #[test]
     fn the_format_is_what_the_reader_accepts() {
-        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+        let prometheus =
+            "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
         assert_eq!(Format::accepted(prometheus), Format::OpenMetrics);
-        for other in ["", "*/*", "text/plain; version=0.0.4", "application/openmetrics-textual"] {
+        for other in [
+            "",
+            "*/*",
+            "text/plain; version=0.0.4",
+            "application/openmetrics-textual",
+        ] {
             assert_eq!(Format::accepted(other), Format::Prometheus, "{other}");
         }
     }
