@@ -1,6 +1,7 @@
 //! What a session that stays says about itself: JSON text in a frozen map, one value for all; what changes from event to event stands in the control page.
 
 use super::control::Table;
+use super::processors::OnCpu;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::Attachment;
 use crate::error::{Error, Result};
@@ -10,6 +11,7 @@ use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::{CheckedProbe, Message, Record};
 use kestrel_compiler::check::tree::{Show, Type};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
+use kestrel_kernel::perf::Software;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::layout::Base;
 use kestrel_trace::layout::Names;
@@ -126,6 +128,9 @@ pub struct HookState {
     pub multi: bool,
     /// Its pinned links.
     pub links: u32,
+    /// Where it is attached to CPUs one by one: the CPU of each link.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<OnCpu>,
     /// Its events; where there are several, the program tells them apart by their places here.
     pub events: Vec<EventState>,
     /// Programs: the first is the hook itself, the others stand in its slots.
@@ -157,6 +162,11 @@ pub enum AttachmentState {
         id: u32,
         at_return: bool,
     },
+    Counter {
+        counter: String,
+        period: u64,
+        every_cpu: bool,
+    },
 }
 
 impl From<&Attachment> for AttachmentState {
@@ -174,6 +184,15 @@ impl From<&Attachment> for AttachmentState {
                 function,
                 id: id.0,
                 at_return,
+            },
+            Attachment::Counter {
+                counter,
+                period,
+                every_cpu,
+            } => Self::Counter {
+                counter: counter.name().to_owned(),
+                period,
+                every_cpu,
             },
         }
     }
@@ -196,6 +215,15 @@ impl AttachmentState {
                 function,
                 id: TypeId(id),
                 at_return,
+            },
+            Self::Counter {
+                counter,
+                period,
+                every_cpu,
+            } => Attachment::Counter {
+                counter: Software::find(&counter)?,
+                period,
+                every_cpu,
             },
         })
     }
