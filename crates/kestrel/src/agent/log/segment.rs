@@ -155,7 +155,7 @@ fn names(folder: &Path) -> Result<Vec<(u64, String, bool)>> {
     Ok(all)
 }
 
-/// Segments that nobody ended, oldest first.
+/// Segments that nobody ended, oldest first. Journals without one, whose agent was killed just before or after there was one, are removed.
 pub(super) fn unfinished(folder: &Path) -> Result<Vec<Place>> {
     let all = names(folder)?.into_iter().filter(|(.., whole)| !whole);
     let place = |(number, name, _)| Place {
@@ -163,7 +163,19 @@ pub(super) fn unfinished(folder: &Path) -> Result<Vec<Place>> {
         number,
         name,
     };
-    Ok(all.map(place).collect())
+    let places: Vec<Place> = all.map(place).collect();
+    let failed = |error| failed("read the directory", folder, error);
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let number = name.strip_suffix(".new").unwrap_or(&name);
+        let number = number.trim_start_matches('.').strip_suffix(".json");
+        let is_journal = number.is_some_and(|n| n.len() >= 8 && n.bytes().all(|byte| byte.is_ascii_digit()));
+        if is_journal && places.iter().all(|place| place.journal() != path) {
+            remove_file(&path)?;
+        }
+    }
+    Ok(places)
 }
 
 /// What the buffers of a session had refused when its last segment ended.
@@ -480,5 +492,65 @@ pub(super) fn failed(action: &'static str, path: &Path, error: io::Error) -> Err
         action,
         subject: path.display().to_string(),
         error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_on_and_what_stands_for_nothing_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path();
+        for name in [
+            "00000007-20260101T000000Z",
+            ".00000009-20260101T000000Z.new",
+            "notes",
+        ] {
+            fs::create_dir(folder.join(name)).unwrap();
+        }
+        for name in [
+            ".00000009.json",
+            ".00000008.json",
+            "..00000010.json.new",
+            ".counts.json",
+            "00000001",
+        ] {
+            fs::write(folder.join(name), "{}").unwrap();
+        }
+        let next = Place::next(folder).unwrap();
+        assert_eq!(next.number, 10, "higher than all, whole or not");
+        assert!(
+            next.name.starts_with("00000010-2") && next.name.ends_with('Z'),
+            "{next:?}"
+        );
+        let places = unfinished(folder).unwrap();
+        assert_eq!(places.iter().map(|place| place.number).collect::<Vec<_>>(), [9]);
+        let mut left: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.contains("json"))
+            .collect();
+        left.sort();
+        assert_eq!(left, [".00000009.json", ".counts.json"]);
+    }
+
+    #[test]
+    fn what_was_refused_belongs_to_the_session_of_that_identity() {
+        let root = tempfile::tempdir().unwrap();
+        let refused: Refused = [((0, 3, 1), 17), ((1, 3, 0), 2)].into();
+        let ledger = Ledger {
+            uuid: "a".to_owned(),
+            refused: pack(&refused),
+        };
+        write_json(&root.path().join(COUNTS), &ledger).unwrap();
+        assert_eq!(counted(root.path(), "a"), refused);
+        assert_eq!(counted(root.path(), "b"), Refused::new());
+        let later: Refused = [((0, 3, 1), 20), ((2, 1, 0), 4)].into();
+        assert_eq!(
+            difference(&refused, &later),
+            [((0, 3, 1), 3), ((2, 1, 0), 4)].into()
+        );
     }
 }
