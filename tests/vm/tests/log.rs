@@ -90,7 +90,7 @@ fn all_records(folder: &str) -> Vec<Record> {
 }
 
 fn different(records: &[Record]) -> usize {
-    let places: BTreeSet<(u64, u64)> = records.iter().map(|r| (u64::from(r.cpu), r.time)).collect();
+    let places: BTreeSet<(u64, u64)> = records.iter().map(|r| (r.cpu, r.time)).collect();
     places.len()
 }
 
