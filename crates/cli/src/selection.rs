@@ -79,7 +79,7 @@ enum ViaOption {
 }
 
 /// The size of a ring.
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let bytes = bytes(text)?;
     let fits = (1..=kestrel::buffer::layout::MAX_BYTES).contains(&bytes);
     fits.then_some(bytes)

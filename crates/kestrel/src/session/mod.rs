@@ -12,6 +12,7 @@ mod names;
 mod pins;
 pub mod processors;
 pub mod rejection;
+pub mod resize;
 pub mod start;
 pub mod state;
 pub mod status;
@@ -49,7 +50,7 @@ use std::time::Instant;
 use target::Target;
 
 /// Handlers of tables that were loaded later that a hook has room for.
-pub const SLOTS: u32 = 64;
+pub const SLOTS: u32 = 512;
 
 /// Events on their way into a buffer.
 #[derive(Debug)]
@@ -403,6 +404,13 @@ impl Session {
     /// Its handlers' maps, to be emptied.
     pub fn maps_mut(&mut self) -> &mut Maps {
         &mut self.maps
+    }
+
+    /// Binds programs that are loaded from now on to another buffer in the place of one.
+    fn exchange(&mut self, place: usize, buffer: Buffer) {
+        if let Some(old) = self.buffers.get_mut(place) {
+            *old = buffer;
+        }
     }
 
     /// Its buffers, at least one, by number.
