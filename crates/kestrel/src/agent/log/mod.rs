@@ -198,10 +198,16 @@ impl Logs {
                 .get(name)
                 .is_some_and(|s: &PinnedSession| s.state().uuid == uuid)
         };
+        // The log of a buffer that was resized ends with its old ring.
+        let resized = |open: &Open, name: &str| {
+            there
+                .get(name)
+                .is_some_and(|s| open.spool.is_resized(&s.state().buffers))
+        };
         let gone = self
             .open
             .iter()
-            .filter(|(name, open)| !same(open.spool.uuid(), name));
+            .filter(|(name, open)| !same(open.spool.uuid(), name) || resized(open, name));
         for name in gone.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             if let Some(mut open) = self.open.remove(&name) {
                 let done = open.spool.close(true);
@@ -390,7 +396,17 @@ fn wanted(session: &PinnedSession, names: &[String]) -> std::result::Result<Vec<
             .collect();
     }
     match (numbers.is_empty(), names.is_empty()) {
-        (false, _) => Ok(numbers),
+        (false, _) => match numbers
+            .iter()
+            .map(|n| &session.state().buffers[*n as usize])
+            .find(|b| b.resized > 0)
+        {
+            Some(buffer) => Err(format!(
+                "its buffer {} was resized, and what a resized buffer takes cannot be kept yet; `kestrel buffer dump` copies it",
+                buffer.name
+            )),
+            None => Ok(numbers),
+        },
         (_, true) => Err("none of its buffers is a stream (`buffer NAME { mode = stream }`)".to_owned()),
         (_, false) => Err(format!("it has no buffer {}", names.join(", "))),
     }

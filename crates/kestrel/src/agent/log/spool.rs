@@ -9,6 +9,7 @@ use crate::buffer::Buffer;
 use crate::buffer::lend::Part;
 use crate::error::{Error, Result};
 use crate::record::into_io;
+use crate::session::state::BufferState;
 use crate::session::stay::{PinnedSession, ThreadNames};
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs;
@@ -98,6 +99,16 @@ impl Spool {
     /// The identity of the session's trace.
     pub(super) fn uuid(&self) -> &str {
         &self.session.state().uuid
+    }
+
+    /// Whether one of its buffers has another ring now.
+    pub(super) fn is_resized(&self, now: &[BufferState]) -> bool {
+        let then = &self.session.state().buffers;
+        let differs = |number: u32| {
+            let resized = |all: &[BufferState]| all.get(number as usize).map(|b| b.resized);
+            resized(then) != resized(now)
+        };
+        self.info.buffers.iter().any(|b| differs(b.number))
     }
 
     /// Bytes of packets written so far.
