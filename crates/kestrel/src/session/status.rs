@@ -62,6 +62,23 @@ pub struct ProgramStatus {
     pub cost: Option<f64>,
 }
 
+/// What the kernel has counted of a hook, all in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HookCost {
+    /// Its event, or the first of its set.
+    pub event: String,
+    /// Events that it serves.
+    pub events: usize,
+    /// How it sees them.
+    pub way: String,
+    /// Events that it did not see because it (or one sharing its guard) was running already on that CPU.
+    pub skipped: u64,
+    /// Runs while the kernel timed programs.
+    pub runs: u64,
+    /// ns of these.
+    pub time: u64,
+}
+
 /// A map of its handlers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MapStatus {
@@ -182,6 +199,22 @@ impl PinnedSession {
         Some(Hooked { hook, program })
     }
 
+    /// What the kernel has counted of its hooks, as far as they can be found.
+    pub fn hook_costs(&self) -> Vec<HookCost> {
+        let of = |hooked: &Hooked<'_>| {
+            let runs = Runs::of(&hooked.program);
+            HookCost {
+                event: hooked.event(),
+                events: hooked.hook.events.len(),
+                way: hooked.hook.way.clone(),
+                skipped: runs.skipped + self.missed(hooked.hook),
+                runs: runs.count,
+                time: runs.time,
+            }
+        };
+        self.programs().iter().map(of).collect()
+    }
+
     /// Events that programs did not see because they were running already on that CPU, all together.
     ///
     /// # Errors
@@ -232,15 +265,16 @@ struct Hooked<'a> {
 }
 
 impl Hooked<'_> {
+    fn event(&self) -> String {
+        let first = self.hook.events.first();
+        first.map_or_else(String::new, |e| e.name.clone())
+    }
+
     fn status(&self, before: Runs, after: Runs, elapsed: Duration) -> ProgramStatus {
         let runs = after.count.saturating_sub(before.count);
         let time = after.time.saturating_sub(before.time);
         ProgramStatus {
-            event: self
-                .hook
-                .events
-                .first()
-                .map_or_else(String::new, |e| e.name.clone()),
+            event: self.event(),
             events: self.hook.events.len(),
             way: self.hook.way.clone(),
             skipped: after.skipped,
