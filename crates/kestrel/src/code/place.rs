@@ -1,6 +1,6 @@
 //! Places in the kernel's code by name and by address: the symbol, how far it reaches, and what to say where there is none.
 
-use super::{Code, Function, Instruction, LONGEST};
+use super::{Code, Function, Instruction, LONGEST, original};
 use crate::catalog::kind;
 use crate::error::{Error, Result};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
@@ -206,7 +206,9 @@ impl Function {
     /// Where the kernel really puts a probe that is asked for at an address: behind an `endbr64` at the function's beginning.
     pub fn probed(&self, address: u64) -> u64 {
         match self.instructions.first() {
-            Some(first) if address == self.address && first.bytes == super::original::ENDBR => address + 4,
+            Some(first) if address == self.address && original::is_marked(&first.bytes) => {
+                address + original::MARK
+            }
             _ => address,
         }
     }
