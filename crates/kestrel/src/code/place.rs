@@ -1,6 +1,6 @@
 //! Places in the kernel's code by name and by address: the symbol, how far it reaches, and what to say where there is none.
 
-use super::{Code, Function, Instruction, LONGEST, original};
+use super::{Code, Function, Instruction, LONGEST, Why, original};
 use crate::catalog::kind;
 use crate::error::{Error, Result};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
@@ -192,6 +192,13 @@ impl Function {
             inside.offset,
             near.join(", ")
         ))
+    }
+
+    /// Why none of it can be probed.
+    pub fn barred(&self) -> Option<&Why> {
+        let first = self.instructions.first()?.probeable.as_ref().err()?;
+        let all = self.instructions.iter().all(|i| i.probeable.is_err());
+        (all && first.is_whole()).then_some(first)
     }
 
     /// The name of a place in it.
