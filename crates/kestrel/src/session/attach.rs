@@ -11,6 +11,7 @@ use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::perf::{self, PerfEvent, Target};
 use kestrel_kernel::tracefs::TraceableFunction;
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 
 /// What keeps a program attached.
 #[derive(Debug)]
@@ -22,6 +23,11 @@ pub(super) type Load<'a> = dyn Fn(ProgramKind) -> Result<(Program, Vec<Map>)> + 
 impl Links {
     pub(super) fn raw_tracepoint(program: &Program, tracepoint: &str) -> Result<Self> {
         Ok(Self(vec![Link::raw_tracepoint(program, tracepoint, 0)?]))
+    }
+
+    /// Their descriptors.
+    pub(super) fn into_files(self) -> impl Iterator<Item = OwnedFd> {
+        self.0.into_iter().map(OwnedFd::from)
     }
 
     /// One or many.
