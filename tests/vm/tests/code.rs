@@ -269,3 +269,41 @@ fn refusals_say_what_there_is() {
     }
     assert!(!shell("ls /tmp/refused").out.contains("metadata"));
 }
+
+/// Waits until no probe is left; says whether it came so far.
+fn all_gone() -> bool {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !kprobes::list(&Host::default()).unwrap().is_empty() {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    true
+}
+
+#[test]
+fn many_functions_are_attached_together_or_not_at_all() {
+    // Named one by one: one program, and one link where the kernel has it.
+    let names = ["vfs_read", "vfs_write", "vfs_open", "vfs_getattr", "vfs_fsync", "vfs_statx"];
+    let list: Vec<String> = names.iter().map(|name| format!("k:{name}")).collect();
+    let good = format!("{} {{ @n[probe] = count() }}", list.join(","));
+    let plan = kestrel(&["record", "--dry-run", "-e", &good]);
+    assert_eq!(plan.code, Some(0), "{}", plan.err);
+    let run = kestrel(&["record", "-v", "-o", "/tmp/many", "-e", &good, "--", "calls", "read", "50"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.err.contains("attached 1 programs"), "{}", run.err);
+    let line = run.out.lines().find(|line| line.contains("kprobe:vfs_read]")).unwrap();
+    let count: u64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(count >= 50 || run.err.contains("skipped"), "{line}");
+    // Where each is taken off by itself, that goes on behind the command's back, and is said.
+    let links = kprobes::list(&Host::default()).unwrap().len();
+    assert!(links == 0 || run.err.contains("in the background"), "{}", run.err);
+    assert!(all_gone());
+    // One that nobody may probe: none stays, and it is named.
+    let bad = format!("{},k:__get_user_4 {{ @n = count() }}", list.join(","));
+    let run = kestrel(&["record", "-o", "/tmp/bad", "-e", &bad, "--", "true"]);
+    assert_ne!(run.code, Some(0));
+    assert!(run.err.contains("__get_user_4"), "{}", run.err);
+    assert!(all_gone());
+}
