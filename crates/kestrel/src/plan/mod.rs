@@ -233,6 +233,7 @@ fn plan_text(
         return Err(wrong(diagnostics));
     }
     warnings.extend(diagnostics.into_iter().map(|d| (text.to_owned(), d)));
+    let least = if probe.block.is_some() { 2 } else { MANY };
     complete(&mut probe, request, text);
     // The same text twice asks for nothing more. Comparing it once is enough: it may name a thousand events.
     let mut rows = hooks.iter().flat_map(|hook| &hook.rows);
@@ -250,7 +251,6 @@ fn plan_text(
     let all: Vec<Vec<Resolved>> = specs
         .map(|spec| catalog.resolve(&spec, request.via))
         .collect::<Result<_>>()?;
-    let least = if probe.block.is_some() { 2 } else { MANY };
     for resolved in together(all.into_iter().flatten().collect(), least, catalog, request.via)? {
         if hooks.iter().any(|h: &Hook| {
             h.rows.iter().any(|r| Arc::ptr_eq(&r.source, &source)) && h.instances == resolved.instances
