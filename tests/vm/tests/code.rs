@@ -196,7 +196,8 @@ fn instructions_are_counted_by_name_by_address_and_in_modules() {
     };
     for kind in ["kprobe", "kretprobe"] {
         let event = format!("{kind}:{place}");
-        record_command(&["-e", &event], &["true"]);
+        let (_, counts) = record_command(&["-e", &event], &["true"]);
+        assert_eq!(counts.lost, 0, "{event}");
     }
 }
 
