@@ -81,8 +81,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if selection.verbose {
         let programs = session.programs();
         eprintln!(
-            "attached {programs} programs {:.1} ms after the start",
-            attached.as_secs_f64() * 1e3
+            "attached {programs} programs {:.1} ms after the start; loading and attaching took {:.1} ms",
+            attached.as_secs_f64() * 1e3,
+            session.attaching().as_secs_f64() * 1e3
         );
         for detour in session.detours() {
             eprintln!("  {} by {}: {}", detour.event, detour.way, detour.why);
@@ -107,7 +108,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut recorded = recorder.finish(&catalog, progress::bar("counting and naming"))?;
     tell(&recorded);
     show_maps(&recorded.session, catalog.host(), false)?;
+    let ending = Instant::now();
     detach(&mut recorded.session);
+    if selection.verbose {
+        eprintln!("detached in {:.1} ms", ending.elapsed().as_secs_f64() * 1e3);
+    }
     Ok(exit(status.filter(|_| !interrupt.requested())))
 }
 

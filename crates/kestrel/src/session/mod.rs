@@ -35,7 +35,7 @@ use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
 use kestrel_kernel::feature::{Feature, Features, Support};
-use kestrel_kernel::process::{allow_open_files, close_apart};
+use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
@@ -46,14 +46,11 @@ use maps::Maps;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use target::Target;
 
 /// Handlers of tables that were loaded later that a hook has room for.
 pub const SLOTS: u32 = 512;
-
-/// So many slow links are detached by whoever ends the session.
-const DETACHED_AT_ONCE: usize = 4;
 
 /// Events on their way into a buffer.
 #[derive(Debug)]
@@ -76,6 +73,8 @@ pub struct Session {
     info: TraceInfo,
     /// When it was last looked for CPUs that have come.
     looked: Option<Instant>,
+    /// How long loading and attaching took.
+    attaching: Duration,
 }
 
 /// A loaded program and what it is attached to.
@@ -179,10 +178,17 @@ impl Session {
             left_out: Vec::new(),
             info,
             looked: None,
+            attaching: Duration::ZERO,
         };
+        let begun = Instant::now();
         for hook in 0..plan.hooks.len() {
-            session.add(plan, hook, catalog)?;
+            if let Err(error) = session.add(plan, hook, catalog) {
+                // None stays if one fails, and nobody waits for those before it.
+                session.detach_apart();
+                return Err(error);
+            }
         }
+        session.attaching = begun.elapsed();
         session.info.events.clone_from(&session.classes);
         let metadata = metadata::create(&session.info, 1)?;
         for hook in &session.hooks {
@@ -414,20 +420,14 @@ impl Session {
             | ProgramKind::FunctionExit(_) => attached.links.each().len(),
             _ => 0,
         };
-        let slow: usize = self.hooks.iter().map(links).sum();
-        if slow <= DETACHED_AT_ONCE {
-            self.detach();
-            return 0;
-        }
         let hooks = std::mem::take(&mut self.hooks).into_iter();
         let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(|attached| links(attached) > 0);
         let files = slowly
             .into_iter()
             .flat_map(|attached| attached.links.into_files());
-        let apart = close_apart(files.collect());
+        let apart = attach::close_many(files.collect());
         self.followers.clear();
-        // Where there could be no such process, they are detached by now.
-        apart.map_or(0, |()| slow)
+        apart
     }
 
     /// What its handlers' maps hold now.
@@ -493,6 +493,11 @@ impl Session {
     /// Programs attached, followers of the command left out.
     pub fn programs(&self) -> usize {
         self.hooks.len()
+    }
+
+    /// How long it took to load and attach them.
+    pub fn attaching(&self) -> Duration {
+        self.attaching
     }
 
     /// What programs did not see because they (or one sharing their guard) were running already on that CPU.

@@ -202,6 +202,7 @@ impl PinnedSession {
             left_out: Vec::new(),
             info,
             looked: None,
+            attaching: std::time::Duration::ZERO,
         })
     }
 
