@@ -149,6 +149,8 @@ pub(super) fn nowhere() -> Context {
         fields: Vec::new(),
         arguments: Vec::new(),
         return_value: None,
+        registers: Vec::new(),
+        pair: None,
         types: None,
         features: Features::default(),
         direct_loads: false,

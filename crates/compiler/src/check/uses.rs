@@ -20,6 +20,10 @@ impl CheckedProbe {
             uses.expression(expr);
         }
         uses.block(&self.body);
+        if let Some(pair) = &self.pair {
+            uses.place(&pair.mark);
+            pair.kept.iter().for_each(|place| uses.place(place));
+        }
         uses
     }
 }
