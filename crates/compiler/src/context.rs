@@ -106,6 +106,8 @@ pub struct Register {
     pub source: Source,
     /// What the kernel has added to it before the handler runs: 1 for the instruction pointer of a kprobe.
     pub added: u64,
+    /// Bits that are always set and mean nothing: `record(regs)` leaves them out.
+    pub meaningless: u64,
 }
 
 /// Two events of one thread that belong together: a function's entry and its return, an instruction's start and its end.

@@ -159,11 +159,15 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The name of the map that keeps a value, which no text can spell because of its blanks.
+    /// The name of the map that keeps a value: no text can spell it, because there is a blank in it, and a table that is loaded again finds the
+    /// map of its last time.
     fn hidden(&self, text: &str) -> String {
-        format!("entry {} {} {text}", self.context.name, self.globals.text)
-            .trim_end()
-            .to_owned()
+        let whole = format!("{} {} {text}", self.context.name, self.globals.text);
+        // FNV-1a: the same in every process.
+        let hash = whole.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        format!("entry {hash:016x}")
     }
 
     /// Checks something at another event. What is wrong there is given back, too.

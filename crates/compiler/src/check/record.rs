@@ -1,6 +1,8 @@
 //! `record()`: what is written, under which names, and where each value lies in the record.
 
-use super::tree::{Destination, Expr, ExprKind, Record, Statement, Type};
+use super::expression::constant;
+use super::operator::operation;
+use super::tree::{BinaryOp, Destination, Expr, ExprKind, Record, Statement, Type};
 use super::types::STRING;
 use super::{Checked, Checker};
 use crate::context::{EventField, Source};
@@ -169,7 +171,12 @@ impl Checker<'_> {
         }
         let mut all = Vec::new();
         for register in &context.registers {
-            let value = self.register(register, value.span)?;
+            let mut value = self.register(register, value.span)?;
+            if register.meaningless != 0 {
+                let (ty, span) = (value.ty.clone(), value.span);
+                let kept = constant(!register.meaningless, Type::U64, span);
+                value = operation(BinaryOp::And, ty, value, kept, span);
+            }
             let name = unique(register.name, args, fields);
             all.push(self.recorded(name, value)?);
         }

@@ -62,7 +62,9 @@ impl Uses {
     }
 
     fn place(&mut self, place: &MapPlace) {
-        self.maps.insert(place.map.number);
+        if !place.map.is_hidden() {
+            self.maps.insert(place.map.number);
+        }
         self.expressions(&place.keys);
     }
 

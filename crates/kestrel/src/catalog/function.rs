@@ -1,11 +1,13 @@
 //! Kernel functions by kprobe: their entries (`kprobe`) and their returns (`kretprobe`), typed by BTF where it knows them.
 
-use super::kind::{self, Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{
+    self, Attachment, Companion, Companions, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
 use super::{Catalog, Glob, arch};
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
-use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
+use kestrel_compiler::context::{Context, EventField, EventNumber, Pair, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
+use std::sync::Arc;
 
 /// `kprobe` or `kretprobe`.
 #[derive(Debug)]
@@ -80,23 +82,76 @@ pub(super) fn describe(catalog: &Catalog, name: &str, at_return: bool) -> Result
 
 impl FunctionProbe {
     /// Functions as one set, or the single one.
-    fn resolved(&self, catalog: &Catalog, names: Vec<String>, single: Option<&str>) -> Resolved {
-        let instances = names
+    fn resolved(
+        &self,
+        catalog: &Catalog,
+        names: Vec<String>,
+        single: Option<&str>,
+        maxactive: Option<u32>,
+    ) -> Resolved {
+        let instances: Vec<Instance> = names
             .into_iter()
             .map(|symbol| Instance::function(self.name, symbol))
             .collect();
-        let way = Way {
-            attachment: Attachment::Functions {
+        let alone = self.way(catalog, single, maxactive);
+        let mut ways = Vec::new();
+        if single.is_none() && maxactive.is_none() {
+            // What one link for all of them cannot give, a link for each can.
+            let mut together = alone.clone();
+            together.attachment = Attachment::Functions {
                 at_return: self.at_return,
-            },
-            context: self.context(catalog, single),
-            guard: None,
-        };
+                alone: false,
+                maxactive: None,
+            };
+            together.context.registers.clear();
+            together.context.pair = None;
+            together.companions = None;
+            ways.push(together);
+        }
+        ways.push(alone);
         Resolved {
             kind: self.name,
             instances,
-            ways: vec![way],
+            ways,
             apart: Vec::new(),
+        }
+    }
+
+    /// A link for each function.
+    fn way(&self, catalog: &Catalog, single: Option<&str>, maxactive: Option<u32>) -> Way {
+        let mut context = self.context(catalog, single);
+        let mut companions = None;
+        if self.at_return {
+            let slot = arch::current().return_slot;
+            context.pair = Some(Arc::new(Pair {
+                first: KPROBE.context(catalog, single),
+                first_key: "reg(\"sp\")".to_owned(),
+                key: format!("reg(\"sp\") - {slot}"),
+                always: false,
+                aborted: None,
+            }));
+            companions = Some(Companions {
+                first: Companion {
+                    attachment: Attachment::Functions {
+                        at_return: false,
+                        alone: true,
+                        maxactive: None,
+                    },
+                    label: "entry",
+                    symbol: None,
+                },
+                aborted: None,
+            });
+        }
+        Way {
+            attachment: Attachment::Functions {
+                at_return: self.at_return,
+                alone: true,
+                maxactive,
+            },
+            context,
+            guard: None,
+            companions,
         }
     }
 
@@ -140,12 +195,21 @@ impl FunctionProbe {
                 },
                 recorded: true,
             }),
+            // At a return, the instruction pointer is in the kernel's trampoline.
+            registers: arch::registers(if self.at_return { 0 } else { arch.breakpoint }),
+            pair: None,
             features: catalog.features(program),
             types,
             direct_loads: false,
             preemptible: false,
         }
     }
+}
+
+/// The number of `maxactive=64`; the kernel takes at most `KRETPROBE_MAXACTIVE_MAX` (kernel/trace/trace_kprobe.c).
+fn maxactive(option: &str) -> Option<u32> {
+    let number = option.strip_prefix("maxactive=")?.parse().ok()?;
+    (1..=4096).contains(&number).then_some(number)
 }
 
 fn untyped() -> ValueType {
@@ -227,8 +291,16 @@ impl EventKind for FunctionProbe {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let [part] = &spec.parts[1..] else {
-            return Err(Error::wrong_shape(spec, &format!("{}:FUNCTION", self.name)));
+        let (part, maxactive) = match &spec.parts[1..] {
+            [part] => (part, None),
+            [part, option] if self.at_return => match maxactive(&option.text) {
+                Some(number) => (part, Some(number)),
+                None => return Err(Error::wrong_shape(spec, "kretprobe:FUNCTION:maxactive=N, with N from 1 to 4096")),
+            },
+            _ if self.at_return => {
+                return Err(Error::wrong_shape(spec, "kretprobe:FUNCTION or kretprobe:FUNCTION:maxactive=N"));
+            }
+            _ => return Err(Error::wrong_shape(spec, &format!("{}:FUNCTION", self.name))),
         };
         if part.offset.is_some() {
             return Err(Error::Unsupported {
@@ -242,12 +314,12 @@ impl EventKind for FunctionProbe {
         }
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
         let single = (names.len() == 1).then(|| names[0].clone());
-        Ok(vec![self.resolved(catalog, names, single.as_deref())])
+        Ok(vec![self.resolved(catalog, names, single.as_deref(), maxactive)])
     }
 
     fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {
         let symbol = |name: &String| Some(name.strip_prefix(self.name)?.strip_prefix(':')?.to_owned());
         let symbols: Option<Vec<String>> = names.iter().map(symbol).collect();
-        Ok(symbols.map(|symbols| self.resolved(catalog, symbols, None)))
+        Ok(symbols.map(|symbols| self.resolved(catalog, symbols, None, None)))
     }
 }

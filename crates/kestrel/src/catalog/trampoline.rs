@@ -135,11 +135,14 @@ impl Trampoline {
                     recorded: true,
                 }),
                 types: Some(types.clone()),
+                registers: Vec::new(),
+                pair: None,
                 features: catalog.features(program),
                 direct_loads: direct,
                 preemptible: true,
             },
             guard: None,
+            companions: None,
         });
         Ok(Resolved {
             kind: self.name,

@@ -85,8 +85,14 @@ impl fmt::Display for PlannedWay {
             }
             Attachment::RawTracepoint { name } => write!(f, "raw tracepoint {name}"),
             Attachment::TypedTracepoint { name, .. } => write!(f, "raw tracepoint {name}, typed, {reads}"),
-            Attachment::Functions { at_return: false } => f.write_str("kprobe"),
-            Attachment::Functions { at_return: true } => f.write_str("kretprobe"),
+            Attachment::Functions {
+                at_return: false, ..
+            } => f.write_str("kprobe"),
+            Attachment::Functions {
+                maxactive: Some(number),
+                ..
+            } => write!(f, "kretprobe, {number} calls at once"),
+            Attachment::Functions { .. } => f.write_str("kretprobe"),
             Attachment::Trampoline {
                 function,
                 at_return: false,

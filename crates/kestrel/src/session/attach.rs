@@ -2,6 +2,7 @@
 
 use crate::catalog::{Attachment, Catalog, Instance};
 use crate::error::Result;
+use super::own_event::{self, OwnEvent};
 use crate::plan::{Hook, PlannedWay};
 use kestrel_kernel::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, Map, Program, ProgramKind,
@@ -11,27 +12,50 @@ use kestrel_kernel::perf::{PerfEvent, Place, Target};
 use kestrel_kernel::tracefs::TraceableFunction;
 use std::collections::HashMap;
 
-/// What keeps a program attached.
-#[derive(Debug)]
-pub(super) struct Links(Vec<Link>);
+/// What keeps a program attached. Links go first, so that their events can go.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    links: Vec<Link>,
+    events: Vec<OwnEvent>,
+}
 
 /// Loads the compiled handler as a program of a kind.
 pub(super) type Load<'a> = dyn Fn(ProgramKind) -> Result<(Program, Vec<Map>)> + 'a;
 
 impl Links {
     pub(super) fn raw_tracepoint(program: &Program, tracepoint: &str) -> Result<Self> {
-        Ok(Self(vec![Link::raw_tracepoint(program, tracepoint, 0)?]))
+        Ok(Self::one(Link::raw_tracepoint(program, tracepoint, 0)?))
+    }
+
+    fn one(link: Link) -> Self {
+        Self {
+            links: vec![link],
+            events: Vec::new(),
+        }
+    }
+
+    /// Events of tracefs that were made for them.
+    pub(super) fn events(&self) -> &[OwnEvent] {
+        &self.events
+    }
+
+    /// Whoever has the pins takes the events away.
+    pub(super) fn leave(&mut self) {
+        self.events.iter_mut().for_each(OwnEvent::leave);
     }
 
     /// One or many.
     pub(super) fn each(&self) -> &[Link] {
-        &self.0
+        &self.links
     }
 
     /// Hits that the kernel dropped before they reached the program, where it counts them per link.
     pub(super) fn missed(&self) -> Result<u64> {
+        if !self.events.is_empty() {
+            return own_event::missed(self.events.iter().map(OwnEvent::name));
+        }
         let mut sum = 0;
-        for link in &self.0 {
+        for link in &self.links {
             sum += match link.info()?.detail {
                 LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. } => missed,
                 _ => 0,
@@ -54,7 +78,7 @@ pub(super) fn attach(
             let id = catalog.tracefs()?.event_id(group, name)?;
             let event = PerfEvent::tracepoint(id, &format!("{group}:{name}"), Target::All)?;
             let link = Link::perf_event(&program, &event, 0)?;
-            Ok((program, maps, Links(vec![link])))
+            Ok((program, maps, Links::one(link)))
         }
         Attachment::RawTracepoint { name } => {
             let (program, maps) = load(ProgramKind::RawTracepoint)?;
@@ -70,23 +94,27 @@ pub(super) fn attach(
         Attachment::Trampoline {
             id, at_return: true, ..
         } => tracing(load, ProgramKind::FunctionExit(*id), AttachType::TRACE_FEXIT),
-        Attachment::Functions { at_return } => functions(hook, *at_return, catalog, load),
+        Attachment::Functions {
+            at_return,
+            alone,
+            maxactive,
+        } => functions(hook, (*at_return, *alone, *maxactive), catalog, load),
     }
 }
 
 fn tracing(load: &Load<'_>, kind: ProgramKind, attach: AttachType) -> Result<(Program, Vec<Map>, Links)> {
     let (program, maps) = load(kind)?;
     let link = Link::tracing(&program, attach, 0)?;
-    Ok((program, maps, Links(vec![link])))
+    Ok((program, maps, Links::one(link)))
 }
 
 fn functions(
     hook: &Hook,
-    at_return: bool,
+    (at_return, alone, maxactive): (bool, bool, Option<u32>),
     catalog: &Catalog,
     load: &Load<'_>,
 ) -> Result<(Program, Vec<Map>, Links)> {
-    if hook.instances.len() > 1 {
+    if hook.instances.len() > 1 && !alone {
         match many(hook, at_return, catalog, load) {
             Ok(attached) => return Ok(attached),
             Err(error) if !lacks_multi(&error) => return Err(error),
@@ -94,13 +122,28 @@ fn functions(
         }
     }
     let (program, maps) = load(ProgramKind::Kprobe)?;
-    let mut links = Vec::with_capacity(hook.instances.len());
-    for (index, instance) in hook.instances.iter().enumerate() {
-        let place = Place::Symbol(symbol(instance), 0);
-        let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)?;
-        links.push(Link::perf_event(&program, &event, index as u64)?);
+    let mut links = Links::default();
+    // Only tracefs takes a number of calls; and only it says how many returns were missed where links do not.
+    let mut through_tracefs = at_return && maxactive.is_some();
+    for (cookie, instance) in (0..).zip(&hook.instances) {
+        if !through_tracefs {
+            let place = Place::Symbol(symbol(instance), 0);
+            let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)?;
+            let link = Link::perf_event(&program, &event, cookie)?;
+            through_tracefs = at_return && !matches!(link.info()?.detail, LinkDetail::Kprobe { .. });
+            if !through_tracefs {
+                links.links.push(link);
+                continue;
+            }
+        }
+        let tracefs = catalog.tracefs()?;
+        let own = OwnEvent::kretprobe(tracefs.clone(), symbol(instance), maxactive)?;
+        let id = tracefs.event_id(own_event::GROUP, own.name())?;
+        let event = PerfEvent::tracepoint(id, &instance.name, Target::All)?;
+        links.links.push(Link::perf_event(&program, &event, cookie)?);
+        links.events.push(own);
     }
-    Ok((program, maps, Links(links)))
+    Ok((program, maps, links))
 }
 
 fn symbol(instance: &Instance) -> &str {
@@ -142,7 +185,7 @@ fn many(
             session: false,
         },
     )?;
-    Ok((program, maps, Links(vec![link])))
+    Ok((program, maps, Links::one(link)))
 }
 
 /// Addresses and cookies of functions; several for a name that several functions bear. ftrace lists where its call stands, which

@@ -339,9 +339,11 @@ impl<'a> Loading<'a> {
         // They were given their numbers above.
         self.session.classes = known;
         self.loaded.left_out.append(&mut self.session.left_out);
-        if let Some(attached) = self.session.hooks.get(before) {
+        if let Some(attached) = self.session.hooks.get_mut(before) {
             let number = self.next.next_hook;
             attached.pin(number, &self.pinned.directory)?;
+            // If the load fails, the links go and the next run sweeps the events.
+            attached.links.leave();
             self.next
                 .hooks
                 .push(hook_state(number, &plan.hooks[index], attached));

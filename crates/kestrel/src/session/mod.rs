@@ -7,6 +7,7 @@ pub mod handlers;
 mod load;
 mod lock;
 pub mod maps;
+mod own_event;
 mod metadata;
 mod names;
 mod pins;
@@ -127,6 +128,7 @@ impl Session {
 
     fn make(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
         allow_open_files(files(plan));
+        own_event::sweep(catalog.host());
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
@@ -460,6 +462,8 @@ impl Session {
                 });
             }
         }
+        let unkept = self.maps.unkept()?.into_iter();
+        all.extend(unkept.map(|(event, count)| Missed { event, count }));
         Ok(all)
     }
 }

@@ -60,6 +60,14 @@ pub struct State {
     pub followers: u32,
 }
 
+impl State {
+    /// Events of tracefs that were made for its hooks.
+    pub(super) fn own_events(&self) -> Vec<String> {
+        let all = self.hooks.iter().flat_map(|hook| &hook.own_events);
+        all.cloned().collect()
+    }
+}
+
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableState {
@@ -126,6 +134,9 @@ pub struct HookState {
     pub multi: bool,
     /// Its pinned links.
     pub links: u32,
+    /// Events of tracefs that were made for it, and go with the session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_events: Vec<String>,
     /// Its events; where there are several, the program tells them apart by their places here.
     pub events: Vec<EventState>,
     /// Programs: the first is the hook itself, the others stand in its slots.
@@ -151,6 +162,10 @@ pub enum AttachmentState {
     },
     Functions {
         at_return: bool,
+        #[serde(default)]
+        alone: bool,
+        #[serde(default)]
+        maxactive: Option<u32>,
     },
     Trampoline {
         function: String,
@@ -165,7 +180,15 @@ impl From<&Attachment> for AttachmentState {
             Attachment::Tracepoint { group, name } => Self::Tracepoint { group, name },
             Attachment::RawTracepoint { name } => Self::RawTracepoint { name },
             Attachment::TypedTracepoint { name, id } => Self::TypedTracepoint { name, id: id.0 },
-            Attachment::Functions { at_return } => Self::Functions { at_return },
+            Attachment::Functions {
+                at_return,
+                alone,
+                maxactive,
+            } => Self::Functions {
+                at_return,
+                alone,
+                maxactive,
+            },
             Attachment::Trampoline {
                 function,
                 id,
@@ -187,7 +210,15 @@ impl AttachmentState {
             Self::Tracepoint { group, name } => Attachment::Tracepoint { group, name },
             Self::RawTracepoint { name } => Attachment::RawTracepoint { name },
             Self::TypedTracepoint { name, id } => Attachment::TypedTracepoint { name, id: TypeId(id) },
-            Self::Functions { at_return } => Attachment::Functions { at_return },
+            Self::Functions {
+                at_return,
+                alone,
+                maxactive,
+            } => Attachment::Functions {
+                at_return,
+                alone,
+                maxactive,
+            },
             Self::Trampoline {
                 function,
                 id,

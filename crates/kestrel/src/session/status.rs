@@ -195,6 +195,10 @@ impl PinnedSession {
     /// Hits that the kernel counts per link.
     fn missed(&self, hook: &HookState) -> u64 {
         use kestrel_kernel::bpf::LinkDetail;
+        if !hook.own_events.is_empty() {
+            let names = hook.own_events.iter().map(String::as_str);
+            return super::own_event::missed(names).unwrap_or(0);
+        }
         let of = |number| match self.directory.open(&pins::link(hook.number, number)) {
             Ok(Pinned::Link(link)) => match link.info().map(|info| info.detail) {
                 Ok(LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. }) => missed,

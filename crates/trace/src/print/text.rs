@@ -1,6 +1,6 @@
 //! One record as one line, like trace_pipe and `perf script`, stacks beneath it.
 
-use super::{Printer, Style, decimal, symbol, value};
+use super::{Printer, Style, decimal, pad_left, registers, symbol, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -29,7 +29,11 @@ impl Printer for Text {
         self.learner.learn(record, &mut self.processes);
         self.head(record, out);
         let mut stacks = false;
-        for (field, it) in record.fields() {
+        let registers = registers::places(record.event.layout.shown());
+        for (place, (field, it)) in record.fields().enumerate() {
+            if registers.contains(&place) {
+                continue;
+            }
             if matches!(it, Value::Stack(_)) {
                 stacks = true;
                 continue;
@@ -40,6 +44,7 @@ impl Printer for Text {
             value(it, &self.symbols, out);
         }
         out.push(b'\n');
+        registers::block(record, registers, &self.symbols, out);
         if stacks {
             self.stacks(record, out);
         }
@@ -105,10 +110,6 @@ impl Text {
             }
         }
     }
-}
-
-fn pad_left(blanks: usize, out: &mut Vec<u8>) {
-    out.resize(out.len() + blanks, b' ');
 }
 
 /// A number in at least `width` digits.

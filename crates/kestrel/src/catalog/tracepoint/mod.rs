@@ -141,10 +141,13 @@ fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> W
             arguments: Vec::new(),
             return_value: None,
             types: catalog.types().ok(),
+            registers: Vec::new(),
+            pair: None,
             features: catalog.features(ProgramKind::Tracepoint),
             direct_loads: true,
             preemptible: false,
         },
         guard: None,
+        companions: None,
     }
 }
