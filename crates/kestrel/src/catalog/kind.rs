@@ -1,11 +1,13 @@
 //! What every kind of event answers; one file per kind beside this, one row each in [`KINDS`].
 
 use super::{Catalog, Glob};
+use crate::code::Place;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_trace::layout::Layout;
+use serde::{Deserialize, Serialize};
 
 /// A kind of event: where its names come from and how one is turned into something to attach to.
 pub trait EventKind: Sync {
@@ -144,12 +146,35 @@ pub enum Attachment {
         alone: bool,
         maxactive: Option<u32>,
     },
+    /// One instruction by kprobe, or one function's return by kretprobe, wherever in the kernel or its modules; by name where that is exact,
+    /// else by address.
+    Instruction {
+        place: Place,
+        address: u64,
+        by_name: bool,
+        at_return: bool,
+        maxactive: Option<u32>,
+    },
+    /// Several instructions by kprobe, for which one program serves: those that can run after another.
+    Instructions { spots: Vec<Spot>,
+    },
     /// A function's trampoline (`fentry`, `fexit`); the id is that of the function.
     Trampoline {
         function: String,
         id: TypeId,
         at_return: bool,
     },
+}
+
+/// An instruction to be probed: by name where that is exact, else by address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spot {
+    /// Where it is.
+    pub place: Place,
+    /// The same as an address.
+    pub address: u64,
+    /// Whether the kernel finds it by its name.
+    pub by_name: bool,
 }
 
 /// One event among those that share a program.

@@ -93,6 +93,21 @@ impl fmt::Display for PlannedWay {
                 ..
             } => write!(f, "kretprobe, {number} calls at once"),
             Attachment::Functions { .. } => f.write_str("kretprobe"),
+            Attachment::Instruction { place, at_return, .. } => {
+                write!(
+                    f,
+                    "{} at {place}",
+                    if *at_return { "kretprobe" } else { "kprobe" }
+                )
+            }
+            Attachment::Instructions { spots } => {
+                f.write_str("kprobe at ")?;
+                for (index, spot) in spots.iter().enumerate() {
+                    let and = if index > 0 { " and " } else { "" };
+                    write!(f, "{and}{}", spot.place)?;
+                }
+                Ok(())
+            }
             Attachment::Trampoline {
                 function,
                 at_return: false,

@@ -1,14 +1,16 @@
 //! Attaching one hook: which program kind each attachment wants, one link or many; what is attached is dropped with its links.
 
-use crate::catalog::{Attachment, Catalog, Instance};
-use crate::error::Result;
 use super::own_event::{self, OwnEvent};
+use crate::catalog::kind::Spot;
+use crate::catalog::{Attachment, Catalog, Instance};
+use crate::code::{Code, Wanted};
+use crate::error::Result;
 use crate::plan::{Hook, PlannedWay};
 use kestrel_kernel::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, Map, Program, ProgramKind,
 };
 use kestrel_kernel::kallsyms::Kallsyms;
-use kestrel_kernel::perf::{PerfEvent, Place, Target};
+use kestrel_kernel::perf::{self, PerfEvent, Target};
 use kestrel_kernel::tracefs::TraceableFunction;
 use std::collections::HashMap;
 
@@ -17,6 +19,14 @@ use std::collections::HashMap;
 pub(super) struct Links {
     links: Vec<Link>,
     events: Vec<OwnEvent>,
+}
+
+/// One kprobe, or kretprobe.
+struct Kprobe<'a> {
+    place: perf::Place<'a>,
+    at_return: bool,
+    maxactive: Option<u32>,
+    cookie: u64,
 }
 
 /// Loads the compiled handler as a program of a kind.
@@ -32,6 +42,32 @@ impl Links {
             links: vec![link],
             events: Vec::new(),
         }
+    }
+
+    /// Attaches a program to a kprobe.
+    fn kprobe(&mut self, program: &Program, kprobe: &Kprobe<'_>, catalog: &Catalog) -> Result<()> {
+        let &Kprobe {
+            place,
+            at_return,
+            maxactive,
+            cookie,
+        } = kprobe;
+        // Only tracefs takes a number of calls; and only it says how many returns were missed where links do not.
+        if maxactive.is_none() && (!at_return || self.events.is_empty()) {
+            let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)?;
+            let link = Link::perf_event(program, &event, cookie)?;
+            if !at_return || matches!(link.info()?.detail, LinkDetail::Kprobe { .. }) {
+                self.links.push(link);
+                return Ok(());
+            }
+        }
+        let tracefs = catalog.tracefs()?;
+        let own = OwnEvent::kretprobe(tracefs.clone(), place, maxactive)?;
+        let id = tracefs.event_id(own_event::GROUP, own.name())?;
+        let event = PerfEvent::tracepoint(id, &place.to_string(), Target::All)?;
+        self.links.push(Link::perf_event(program, &event, cookie)?);
+        self.events.push(own);
+        Ok(())
     }
 
     /// Events of tracefs that were made for them.
@@ -94,6 +130,21 @@ pub(super) fn attach(
         Attachment::Trampoline {
             id, at_return: true, ..
         } => tracing(load, ProgramKind::FunctionExit(*id), AttachType::TRACE_FEXIT),
+        Attachment::Instruction {
+            place,
+            address,
+            by_name,
+            at_return,
+            maxactive,
+        } => {
+            let spot = Spot {
+                place: place.clone(),
+                address: *address,
+                by_name: *by_name,
+            };
+            instructions(std::slice::from_ref(&spot), (*at_return, *maxactive), catalog, load)
+        }
+        Attachment::Instructions { spots } => instructions(spots, (false, None), catalog, load),
         Attachment::Functions {
             at_return,
             alone,
@@ -106,6 +157,35 @@ fn tracing(load: &Load<'_>, kind: ProgramKind, attach: AttachType) -> Result<(Pr
     let (program, maps) = load(kind)?;
     let link = Link::tracing(&program, attach, 0)?;
     Ok((program, maps, Links::one(link)))
+}
+
+fn instructions(
+    spots: &[Spot],
+    (at_return, maxactive): (bool, Option<u32>),
+    catalog: &Catalog,
+    load: &Load<'_>,
+) -> Result<(Program, Vec<Map>, Links)> {
+    let (program, maps) = load(ProgramKind::Kprobe)?;
+    let mut links = Links::default();
+    for spot in spots {
+        let symbol = match &spot.place.module {
+            Some(module) => format!("{module}:{}", spot.place.symbol),
+            None => spot.place.symbol.clone(),
+        };
+        let place = if spot.by_name {
+            perf::Place::Symbol(&symbol, spot.place.offset)
+        } else {
+            perf::Place::Address(spot.address)
+        };
+        let kprobe = Kprobe {
+            place,
+            at_return,
+            maxactive,
+            cookie: 0,
+        };
+        links.kprobe(&program, &kprobe, catalog)?;
+    }
+    Ok((program, maps, links))
 }
 
 fn functions(
@@ -123,27 +203,33 @@ fn functions(
     }
     let (program, maps) = load(ProgramKind::Kprobe)?;
     let mut links = Links::default();
-    // Only tracefs takes a number of calls; and only it says how many returns were missed where links do not.
-    let mut through_tracefs = at_return && maxactive.is_some();
     for (cookie, instance) in (0..).zip(&hook.instances) {
-        if !through_tracefs {
-            let place = Place::Symbol(symbol(instance), 0);
-            let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)?;
-            let link = Link::perf_event(&program, &event, cookie)?;
-            through_tracefs = at_return && !matches!(link.info()?.detail, LinkDetail::Kprobe { .. });
-            if !through_tracefs {
-                links.links.push(link);
-                continue;
-            }
-        }
-        let tracefs = catalog.tracefs()?;
-        let own = OwnEvent::kretprobe(tracefs.clone(), symbol(instance), maxactive)?;
-        let id = tracefs.event_id(own_event::GROUP, own.name())?;
-        let event = PerfEvent::tracepoint(id, &instance.name, Target::All)?;
-        links.links.push(Link::perf_event(&program, &event, cookie)?);
-        links.events.push(own);
+        let symbol = symbol(instance);
+        let place = perf::Place::Symbol(symbol, 0);
+        let kprobe = Kprobe {
+            place,
+            at_return,
+            maxactive,
+            cookie,
+        };
+        links
+            .kprobe(&program, &kprobe, catalog)
+            .map_err(|error| explain(catalog, symbol, error))?;
     }
     Ok((program, maps, links))
+}
+
+/// Why the kernel refuses a function, where its code tells: it says `EINVAL` to much.
+fn explain(catalog: &Catalog, symbol: &str, error: crate::Error) -> crate::Error {
+    let wanted = Wanted::Symbol {
+        module: None,
+        symbol: symbol.to_owned(),
+        offset: None,
+    };
+    match Code::new(catalog).and_then(|code| code.probeable(&wanted)) {
+        Err(why @ crate::Error::NoPlace { .. }) => why,
+        _ => error,
+    }
 }
 
 fn symbol(instance: &Instance) -> &str {

@@ -5,6 +5,7 @@
 
 use crate::error::Result;
 use kestrel_kernel::Host;
+use kestrel_kernel::perf::Place;
 use kestrel_kernel::procfs;
 use kestrel_kernel::tracefs::{DynamicEvents, Tracefs};
 use std::collections::HashSet;
@@ -29,14 +30,14 @@ impl OwnEvent {
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn kretprobe(tracefs: Tracefs, symbol: &str, maxactive: Option<u32>) -> Result<Self> {
+    pub(super) fn kretprobe(tracefs: Tracefs, place: Place<'_>, maxactive: Option<u32>) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let pid = std::process::id();
         let born = procfs::start_time(&Host::default(), pid).unwrap_or(0);
         let name = format!("p{pid}_{born}_{number}");
         let most = maxactive.map_or_else(String::new, |most| most.to_string());
-        tracefs.define(DynamicEvents::Kprobe, &format!("r{most}:{GROUP}/{name} {symbol}"))?;
+        tracefs.define(DynamicEvents::Kprobe, &format!("r{most}:{GROUP}/{name} {place}"))?;
         Ok(Self {
             tracefs,
             name,

@@ -3,6 +3,8 @@
 use super::control::Table;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::Attachment;
+use crate::catalog::kind::Spot;
+use crate::code::Place;
 use crate::error::{Error, Result};
 use crate::plan::{Hook, Plan, Row};
 use kestrel_bpf::btf::TypeId;
@@ -167,6 +169,19 @@ pub enum AttachmentState {
         #[serde(default)]
         maxactive: Option<u32>,
     },
+    Instruction {
+        module: Option<String>,
+        symbol: String,
+        offset: u64,
+        address: u64,
+        by_name: bool,
+        at_return: bool,
+        #[serde(default)]
+        maxactive: Option<u32>,
+    },
+    Instructions {
+        spots: Vec<Spot>,
+    },
     Trampoline {
         function: String,
         id: u32,
@@ -188,6 +203,23 @@ impl From<&Attachment> for AttachmentState {
                 at_return,
                 alone,
                 maxactive,
+            },
+            Attachment::Instruction {
+                place,
+                address,
+                by_name,
+                at_return,
+                maxactive,
+            } => Self::Instruction {
+                module: place.module,
+                symbol: place.symbol,
+                offset: place.offset,
+                address,
+                by_name,
+                at_return,
+                maxactive,
+            },
+            Attachment::Instructions { spots } => Self::Instructions { spots,
             },
             Attachment::Trampoline {
                 function,
@@ -218,6 +250,27 @@ impl AttachmentState {
                 at_return,
                 alone,
                 maxactive,
+            },
+            Self::Instruction {
+                module,
+                symbol,
+                offset,
+                address,
+                by_name,
+                at_return,
+                maxactive,
+            } => Attachment::Instruction {
+                place: Place {
+                    module,
+                    symbol,
+                    offset,
+                },
+                address,
+                by_name,
+                at_return,
+                maxactive,
+            },
+            Self::Instructions { spots } => Attachment::Instructions { spots,
             },
             Self::Trampoline {
                 function,

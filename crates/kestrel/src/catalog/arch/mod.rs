@@ -15,6 +15,8 @@ pub struct Arch {
     /// Bytes that the instruction pointer is ahead of a probed instruction when its kprobe's handler runs: those of the breakpoint, however the
     /// probe is made.
     pub breakpoint: u64,
+    /// The exceptions of instructions by number.
+    pub traps: &'static [(i64, &'static str)],
     /// Bytes of a return address: what the stack pointer is ahead of its place when a function has returned.
     pub return_slot: u64,
     /// Byte offsets in `struct pt_regs` of a kernel function's integer arguments at its entry.

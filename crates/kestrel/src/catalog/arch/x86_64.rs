@@ -7,6 +7,7 @@ pub(super) const ARCH: Arch = Arch {
     name: "x86_64",
     registers: REGISTERS,
     breakpoint: 1,
+    traps: TRAPS,
     return_slot: 8,
     arguments: &[112, 104, 96, 88, 72, 64],
     return_value: 80,
@@ -82,6 +83,27 @@ const FLAGS: &[(i64, &str)] = &[
     (1 << 19, "VIF"),
     (1 << 20, "VIP"),
     (1 << 21, "ID"),
+];
+
+/// Exceptions as the processor's manual and the kernel's `asm/trapnr.h` call them.
+const TRAPS: &[(i64, &str)] = &[
+    (0, "DE"),
+    (1, "DB"),
+    (3, "BP"),
+    (4, "OF"),
+    (5, "BR"),
+    (6, "UD"),
+    (7, "NM"),
+    (8, "DF"),
+    (10, "TS"),
+    (11, "NP"),
+    (12, "SS"),
+    (13, "GP"),
+    (14, "PF"),
+    (16, "MF"),
+    (17, "AC"),
+    (18, "MC"),
+    (19, "XF"),
 ];
 
 const fn word(name: &'static str, aliases: &'static [&'static str], offset: u32) -> Saved {
