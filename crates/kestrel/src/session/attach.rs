@@ -13,6 +13,7 @@ use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::perf::{self, PerfEvent, Target};
 use kestrel_kernel::tracefs::TraceableFunction;
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 
 /// What keeps a program attached. Links go first, so that their events can go.
 #[derive(Debug, Default)]
@@ -78,6 +79,11 @@ impl Links {
     /// Whoever has the pins takes the events away.
     pub(super) fn leave(&mut self) {
         self.events.iter_mut().for_each(OwnEvent::leave);
+    }
+
+    /// Their descriptors.
+    pub(super) fn into_files(self) -> impl Iterator<Item = OwnedFd> {
+        self.0.into_iter().map(OwnedFd::from)
     }
 
     /// One or many.

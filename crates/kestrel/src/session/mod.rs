@@ -34,7 +34,7 @@ use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
 use kestrel_kernel::feature::{Feature, Features, Support};
-use kestrel_kernel::process::allow_open_files;
+use kestrel_kernel::process::{allow_open_files, close_apart};
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
@@ -49,6 +49,9 @@ use target::Target;
 
 /// Handlers of tables that were loaded later that a hook has room for.
 pub const SLOTS: u32 = 64;
+
+/// So many slow links are detached by whoever ends the session.
+const DETACHED_AT_ONCE: usize = 4;
 
 /// Events on their way into a buffer.
 #[derive(Debug)]
@@ -387,6 +390,33 @@ impl Session {
     pub fn detach(&mut self) {
         self.hooks.clear();
         self.followers.clear();
+    }
+
+    /// Detaches everything. Where there is much of what the kernel takes long to detach (perf events and trampolines: some 0.1 s each), a
+    /// process of its own does that, [`kestrel_kernel::process::CLOSER`]; gives for how many events. They are masked meanwhile.
+    pub fn detach_apart(&mut self) -> usize {
+        self.deactivate();
+        let links = |attached: &Attached| match attached.kind {
+            ProgramKind::Tracepoint
+            | ProgramKind::Kprobe
+            | ProgramKind::FunctionEntry(_)
+            | ProgramKind::FunctionExit(_) => attached.links.each().len(),
+            _ => 0,
+        };
+        let slow: usize = self.hooks.iter().map(links).sum();
+        if slow <= DETACHED_AT_ONCE {
+            self.detach();
+            return 0;
+        }
+        let hooks = std::mem::take(&mut self.hooks).into_iter();
+        let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(|attached| links(attached) > 0);
+        let files = slowly
+            .into_iter()
+            .flat_map(|attached| attached.links.into_files());
+        let apart = close_apart(files.collect());
+        self.followers.clear();
+        // Where there could be no such process, they are detached by now.
+        apart.map_or(0, |()| slow)
     }
 
     /// What its handlers' maps hold now.
