@@ -83,7 +83,7 @@ impl Links {
 
     /// Their descriptors.
     pub(super) fn into_files(self) -> impl Iterator<Item = OwnedFd> {
-        self.0.into_iter().map(OwnedFd::from)
+        self.links.into_iter().map(OwnedFd::from)
     }
 
     /// One or many.

@@ -397,6 +397,8 @@ impl Session {
     pub fn detach_apart(&mut self) -> usize {
         self.deactivate();
         let links = |attached: &Attached| match attached.kind {
+            // What tracefs was given for them can go only after them.
+            _ if !attached.links.events().is_empty() => 0,
             ProgramKind::Tracepoint
             | ProgramKind::Kprobe
             | ProgramKind::FunctionEntry(_)
