@@ -150,6 +150,7 @@ pub(super) fn nowhere() -> Context {
         arguments: Vec::new(),
         return_value: None,
         registers: Vec::new(),
+        remarks: Vec::new(),
         pair: None,
         types: None,
         features: Features::default(),

@@ -174,6 +174,7 @@ fn context(name: &str, program: ProgramKind, types: &Types) -> Context {
         arguments: vec![],
         return_value: None,
         registers: vec![],
+        remarks: vec![],
         pair: None,
         types: Some(types.btf.clone()),
         features: Features {

@@ -173,6 +173,7 @@ pub fn context() -> Context {
         arguments: Vec::new(),
         return_value: None,
         registers: Vec::new(),
+        remarks: Vec::new(),
         pair: None,
         types: None,
         features: Features {

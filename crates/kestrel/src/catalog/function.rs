@@ -205,6 +205,7 @@ impl FunctionProbe {
             }),
             // At a return, the instruction pointer is in the kernel's trampoline.
             registers: arch::registers(if self.at_return { 0 } else { arch.breakpoint }),
+            remarks: Vec::new(),
             pair: None,
             features: catalog.features(program),
             types,
@@ -242,7 +243,7 @@ fn entry_fields(types: &Btf, function: &Function<'_>) -> Vec<EventField> {
         .collect()
 }
 
-fn no_kprobes(what: &str) -> Error {
+pub(super) fn no_kprobes(what: &str) -> Error {
     Error::Unsupported {
         what: what.to_owned(),
         why: "this kernel has no kprobes (CONFIG_KPROBES, CONFIG_KPROBE_EVENTS)".to_owned(),

@@ -58,6 +58,7 @@ pub const KINDS: &[&dyn EventKind] = &[
     &super::raw_tracepoint::RawTracepoint,
     &super::function::KPROBE,
     &super::function::KRETPROBE,
+    &super::jprobe::Jprobe,
     &super::trampoline::FENTRY,
     &super::trampoline::FEXIT,
     &super::class::ClassKind,

@@ -5,6 +5,7 @@ pub mod class;
 mod function;
 mod glob;
 mod instruction;
+pub(crate) mod jprobe;
 pub mod kind;
 mod moment;
 mod raw_tracepoint;

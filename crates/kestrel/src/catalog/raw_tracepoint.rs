@@ -130,6 +130,7 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
             return_value: None,
             types: Some(target.types.clone()),
             registers: Vec::new(),
+            remarks: Vec::new(),
             pair: None,
             features: catalog.features(program),
             direct_loads: direct,

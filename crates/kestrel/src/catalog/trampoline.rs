@@ -82,7 +82,7 @@ impl EventKind for Trampoline {
 }
 
 impl Trampoline {
-    fn resolve_one(&self, catalog: &Catalog, name: &str) -> Result<Resolved> {
+    pub(super) fn resolve_one(&self, catalog: &Catalog, name: &str) -> Result<Resolved> {
         let types = catalog.types()?;
         let function = types.function(name).ok_or_else(|| Error::Unsupported {
             what: format!("{}:{name}", self.name),
@@ -136,6 +136,7 @@ impl Trampoline {
                 }),
                 types: Some(types.clone()),
                 registers: Vec::new(),
+                remarks: Vec::new(),
                 pair: None,
                 features: catalog.features(program),
                 direct_loads: direct,

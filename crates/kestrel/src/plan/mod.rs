@@ -10,6 +10,7 @@ pub use show::show;
 use crate::agent;
 use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
+use crate::catalog::jprobe;
 use crate::catalog::kind::Companions;
 use crate::catalog::{Attachment, Catalog, Instance, Via};
 use crate::error::{Error, Result};
@@ -253,6 +254,10 @@ fn plan_text(
     };
     for spec in probe.events.clone() {
         for resolved in catalog.resolve(&spec, request.via)? {
+            let known = |h: &Hook| h.kind == resolved.kind && h.instances == resolved.instances;
+            if let Some(error) = jprobe::second(&resolved).filter(|_| hooks.iter().any(known)) {
+                return Err(error);
+            }
             if hooks.iter().any(|h: &Hook| {
                 h.rows.iter().any(|r| Arc::ptr_eq(&r.source, &source)) && h.instances == resolved.instances
             }) {

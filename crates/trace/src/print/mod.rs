@@ -16,6 +16,9 @@ use crate::symbol::Symbols;
 use crate::value::{Value, flags, name_of};
 use std::io::{Read, Write};
 
+/// The kind of event whose records read like the call in C.
+pub const CALLS: &str = "jprobe";
+
 /// How lines of text look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {

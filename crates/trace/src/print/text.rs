@@ -1,6 +1,6 @@
 //! One record as one line, like trace_pipe and `perf script`, stacks beneath it.
 
-use super::{Printer, Style, decimal, pad_left, registers, symbol, value};
+use super::{CALLS, Printer, Style, decimal, pad_left, registers, symbol, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -29,6 +29,14 @@ impl Printer for Text {
         self.learner.learn(record, &mut self.processes);
         self.head(record, out);
         let mut stacks = false;
+        let call = record.event.kind == CALLS;
+        if call {
+            let function = record.event.name.rsplit(':').next().unwrap_or_default();
+            out.push(b' ');
+            out.extend_from_slice(function.as_bytes());
+            out.push(b'(');
+        }
+        let opened = out.len();
         let registers = registers::places(record.event.layout.shown());
         for (place, (field, it)) in record.fields().enumerate() {
             if registers.contains(&place) {
@@ -38,10 +46,24 @@ impl Printer for Text {
                 stacks = true;
                 continue;
             }
-            out.push(b' ');
+            match call {
+                true if out.len() > opened => out.extend_from_slice(b", "),
+                true => {}
+                false => out.push(b' '),
+            }
             out.extend_from_slice(field.name.as_bytes());
             out.push(b'=');
-            value(it, &self.symbols, out);
+            match it {
+                Value::Text(text) if call => {
+                    out.push(b'"');
+                    super::text_bytes(text, out);
+                    out.push(b'"');
+                }
+                it => value(it, &self.symbols, out),
+            }
+        }
+        if call {
+            out.push(b')');
         }
         out.push(b'\n');
         registers::block(record, registers, &self.symbols, out);

@@ -147,6 +147,7 @@ fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> W
             return_value: None,
             types: catalog.types().ok(),
             registers: Vec::new(),
+            remarks: Vec::new(),
             pair: None,
             features: catalog.features(ProgramKind::Tracepoint),
             direct_loads: true,

@@ -93,6 +93,7 @@ fn of_target(
             return_value: None,
             types: Some(target.types.clone()),
             registers: Vec::new(),
+            remarks: Vec::new(),
             pair: None,
             features: catalog.features(program),
             direct_loads: direct,
