@@ -71,10 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     followed?;
     for missed in live.session().missed()? {
-        eprintln!(
-            "{} hits of {} were skipped by the kernel",
-            missed.count, missed.event
-        );
+        eprintln!("{missed}");
     }
     show_maps(live.session(), catalog.host(), options.format == Format::Json)?;
     detach(live.session_mut());

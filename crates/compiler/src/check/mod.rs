@@ -83,7 +83,10 @@ pub fn check(
         ..
     } = checker;
     let place = probe.events.first().map_or(probe.span, |event| event.span);
-    let remarks = context.remarks.iter().map(|r| Diagnostic::warning(place, r.clone()));
+    let remarks = context
+        .remarks
+        .iter()
+        .map(|r| Diagnostic::warning(place, r.clone()));
     found.extend(remarks);
     found.sort_by_key(|d| d.span.start);
     found.truncate(FINDINGS);

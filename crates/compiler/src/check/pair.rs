@@ -81,7 +81,10 @@ impl Checker<'_> {
         };
         self.paired(&pair, span)?;
         let name = self.hidden(&text);
-        let known = self.pair.as_ref().is_some_and(|p| p.kept.iter().any(|k| k.map.name == name));
+        let known = self
+            .pair
+            .as_ref()
+            .is_some_and(|p| p.kept.iter().any(|k| k.map.name == name));
         let key = key(&pair.key, span);
         if !known {
             let (statement, found) = self.elsewhere(&pair.first, |checker| {

@@ -281,11 +281,13 @@ pub(super) fn words(expr: &ast::Expr) -> Vec<String> {
         }
         Kind::Cast { value, .. } | Kind::Unary { value, .. } => words(value),
         // reg("ax") is ax.
-        Kind::Call { name, args } if name.node.ends_with("reg") => match args.first().map(|a| &a.value.kind) {
-            Some(Kind::String(register)) if name.node == "reg" => vec![register.clone()],
-            Some(Kind::String(register)) => vec!["entry".to_owned(), register.clone()],
-            _ => vec!["reg".to_owned()],
-        },
+        Kind::Call { name, args } if name.node.ends_with("reg") => {
+            match args.first().map(|a| &a.value.kind) {
+                Some(Kind::String(register)) if name.node == "reg" => vec![register.clone()],
+                Some(Kind::String(register)) => vec!["entry".to_owned(), register.clone()],
+                _ => vec!["reg".to_owned()],
+            }
+        }
         Kind::Call { name, args } => match args.first() {
             Some(first) if !matches!(first.value.kind, Kind::Integer { .. }) => words(&first.value),
             _ => vec![name.node.clone()],

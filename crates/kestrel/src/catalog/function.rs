@@ -1,7 +1,8 @@
 //! Kernel functions by kprobe: their entries (`kprobe`) and their returns (`kretprobe`), typed by BTF where it knows them.
 
 use super::kind::{
-    self, Attachment, Companion, Companions, DescribedField, Description, EventKind, Instance, Resolved, Via, Way,
+    self, Attachment, Companion, Companions, DescribedField, Description, EventKind, Instance, Resolved, Via,
+    Way,
 };
 use super::moment::Moment;
 use super::{Catalog, Glob, arch, instruction, text_of};
@@ -320,7 +321,12 @@ impl EventKind for FunctionProbe {
         if Glob::new(&part.text).is_plain() && !catalog.is_listed(&part.text)? {
             self.check(catalog, &part.text)?;
         }
-        Ok(vec![self.resolved(catalog, names, single.as_deref(), moment.maxactive())])
+        Ok(vec![self.resolved(
+            catalog,
+            names,
+            single.as_deref(),
+            moment.maxactive(),
+        )])
     }
 
     fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {

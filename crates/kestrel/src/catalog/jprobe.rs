@@ -204,10 +204,9 @@ fn copies(catalog: &Catalog, name: &str) -> Vec<String> {
     };
     let copy = |symbol: &str| {
         let rest = symbol.strip_prefix(name)?;
-        COPIES
-            .iter()
-            .any(|mark| rest.starts_with(mark))
-            .then(|| symbol.to_owned())
+        let other = COPIES.iter().any(|mark| rest.starts_with(mark));
+        // Of a copy, too, the unlikely part may stand apart.
+        (other && !rest.ends_with(".cold")).then(|| symbol.to_owned())
     };
     let mut found: Vec<String> = symbols.functions().filter_map(|s| copy(s.name)).collect();
     found.sort();

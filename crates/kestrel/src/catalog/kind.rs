@@ -157,8 +157,7 @@ pub enum Attachment {
         maxactive: Option<u32>,
     },
     /// Several instructions by kprobe, for which one program serves: those that can run after another.
-    Instructions { spots: Vec<Spot>,
-    },
+    Instructions { spots: Vec<Spot> },
     /// A function's trampoline (`fentry`, `fexit`); the id is that of the function.
     Trampoline {
         function: String,

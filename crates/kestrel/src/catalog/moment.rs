@@ -54,7 +54,9 @@ impl Moment {
             ("pre" | "post" | "fault", true) => {
                 return Err(Error::WrongShape {
                     wanted: text_of(spec),
-                    shape: format!("kprobe:FUNCTION+OFFSET:{last}: instructions have such moments, returns have none"),
+                    shape: format!(
+                        "kprobe:FUNCTION+OFFSET:{last}: instructions have such moments, returns have none"
+                    ),
                 });
             }
             (option, true) if option.starts_with("maxactive") => match maxactive(option) {
@@ -99,7 +101,11 @@ impl FunctionProbe {
         let code = Code::new(catalog)?;
         let (function, instruction) = code.probeable(wanted)?;
         let follow = code.following(instruction.address)?;
-        let same = |first: &&Follow| follow.iter().all(|f| (f.base, f.stack) == (first.base, first.stack));
+        let same = |first: &&Follow| {
+            follow
+                .iter()
+                .all(|f| (f.base, f.stack) == (first.base, first.stack))
+        };
         let Some(first) = follow.first().filter(same) else {
             return Err(Error::NotFollowed {
                 place: function.place(instruction.offset).to_string(),
@@ -222,7 +228,10 @@ impl FunctionProbe {
             })
         };
         let names = |names: &[(i64, &str)]| -> Names {
-            names.iter().map(|(value, name)| (*value, (*name).to_owned())).collect()
+            names
+                .iter()
+                .map(|(value, name)| (*value, (*name).to_owned()))
+                .collect()
         };
         let trap = ValueType::Enumeration {
             size: 4,

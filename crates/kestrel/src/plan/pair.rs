@@ -20,7 +20,9 @@ pub(super) fn companions(hook: &mut Hook) -> Vec<Hook> {
     if let (Some(aborted), Some((context, _))) = (&companions.aborted, &pair.aborted) {
         hooks.push(companion(hook, aborted, context, |pair| &pair.aborted));
     }
-    hooks.push(companion(hook, &companions.first, &pair.first, |pair| &pair.first));
+    hooks.push(companion(hook, &companions.first, &pair.first, |pair| {
+        &pair.first
+    }));
     hooks
 }
 

@@ -85,9 +85,7 @@ impl fmt::Display for PlannedWay {
             }
             Attachment::RawTracepoint { name } => write!(f, "raw tracepoint {name}"),
             Attachment::TypedTracepoint { name, .. } => write!(f, "raw tracepoint {name}, typed, {reads}"),
-            Attachment::Functions {
-                at_return: false, ..
-            } => f.write_str("kprobe"),
+            Attachment::Functions { at_return: false, .. } => f.write_str("kprobe"),
             Attachment::Functions {
                 maxactive: Some(number),
                 ..

@@ -148,7 +148,12 @@ pub(super) fn attach(
                 address: *address,
                 by_name: *by_name,
             };
-            instructions(std::slice::from_ref(&spot), (*at_return, *maxactive), catalog, load)
+            instructions(
+                std::slice::from_ref(&spot),
+                (*at_return, *maxactive),
+                catalog,
+                load,
+            )
         }
         Attachment::Instructions { spots } => instructions(spots, (false, None), catalog, load),
         Attachment::Functions {

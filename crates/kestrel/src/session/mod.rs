@@ -7,9 +7,9 @@ pub mod handlers;
 mod load;
 mod lock;
 pub mod maps;
-mod own_event;
 mod metadata;
 mod names;
+mod own_event;
 mod pins;
 pub mod rejection;
 pub mod start;
@@ -24,7 +24,7 @@ mod uses;
 use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::buffer::{self, Buffer};
-use crate::catalog::Catalog;
+use crate::catalog::{Attachment, Catalog};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
 use attach::Links;
@@ -86,6 +86,8 @@ struct Attached {
     slots: Option<Map>,
     /// Type of the program.
     kind: ProgramKind,
+    /// Whether it is at returns, which the kernel follows so many of.
+    returns: bool,
     /// Which of the plan's hooks it is, and which of the hook's ways.
     hook: usize,
     way: usize,
@@ -111,13 +113,36 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// Events that a program did not see because it was running already on that CPU.
+/// Events that a program did not see because it was running already on that CPU; returns also because too many calls were on their way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missed {
     /// The program's event.
     pub event: String,
-    /// How many.
+    /// How many. Of returns it is told even if there are none.
     pub count: u64,
+    /// Whether they are returns of functions.
+    pub returns: bool,
+}
+
+impl std::fmt::Display for Missed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            event,
+            count,
+            returns,
+        } = self;
+        match (returns, count) {
+            (false, _) => write!(
+                f,
+                "{count} hits of {event} were skipped by the kernel because a program was running already on that CPU"
+            ),
+            (true, 0) => write!(f, "0 returns of {event} were missed"),
+            (true, _) => write!(
+                f,
+                "{count} returns of {event} were missed: more calls at once than the kernel follows; {event}:maxactive=N follows more, fexit follows all"
+            ),
+        }
+    }
 }
 
 impl Session {
@@ -270,6 +295,11 @@ impl Session {
             links,
             slots,
             kind: loaded.get(),
+            returns: matches!(
+                way.attachment,
+                Attachment::Functions { at_return: true, .. }
+                    | Attachment::Instruction { at_return: true, .. }
+            ),
             hook: 0,
             way: 0,
         })
@@ -359,6 +389,7 @@ impl Session {
                 links,
                 slots: None,
                 kind: ProgramKind::RawTracepoint,
+                returns: false,
                 hook: 0,
                 way: 0,
             });
@@ -487,15 +518,20 @@ impl Session {
         let mut all = Vec::new();
         for hook in self.hooks.iter().chain(&self.followers) {
             let count = hook.program.info()?.recursion_misses + hook.links.missed()?;
-            if count > 0 {
+            if count > 0 || hook.returns {
                 all.push(Missed {
                     event: hook.event.clone(),
                     count,
+                    returns: hook.returns,
                 });
             }
         }
         let unkept = self.maps.unkept()?.into_iter();
-        all.extend(unkept.map(|(event, count)| Missed { event, count }));
+        all.extend(unkept.map(|(event, count)| Missed {
+            event,
+            count,
+            returns: false,
+        }));
         Ok(all)
     }
 }
@@ -504,7 +540,7 @@ impl Session {
 /// each function where the kernel has no multi links; and what everybody has.
 fn files(plan: &Plan) -> u64 {
     let of = |hook: &Hook| match hook.ways.first().map(|way| &way.attachment) {
-        Some(crate::catalog::Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        Some(Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
         _ => 8,
     };
     1024 + plan.hooks.iter().map(of).sum::<u64>()

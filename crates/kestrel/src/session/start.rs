@@ -148,7 +148,12 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
         attached: AttachmentState::from(&way.attachment),
         multi: attached.kind == ProgramKind::KprobeMulti,
         links: attached.links.each().len() as u32,
-        own_events: attached.links.events().iter().map(|e| e.name().to_owned()).collect(),
+        own_events: attached
+            .links
+            .events()
+            .iter()
+            .map(|e| e.name().to_owned())
+            .collect(),
         events: events.collect(),
         programs: vec![ProgramState {
             slot: None,

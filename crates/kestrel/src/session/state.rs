@@ -219,8 +219,7 @@ impl From<&Attachment> for AttachmentState {
                 at_return,
                 maxactive,
             },
-            Attachment::Instructions { spots } => Self::Instructions { spots,
-            },
+            Attachment::Instructions { spots } => Self::Instructions { spots },
             Attachment::Trampoline {
                 function,
                 id,
@@ -270,8 +269,7 @@ impl AttachmentState {
                 at_return,
                 maxactive,
             },
-            Self::Instructions { spots } => Attachment::Instructions { spots,
-            },
+            Self::Instructions { spots } => Attachment::Instructions { spots },
             Self::Trampoline {
                 function,
                 id,

@@ -135,7 +135,7 @@ impl PinnedSession {
             std::thread::sleep(interval);
             for (hook, before) in hooks.iter().zip(runs) {
                 let after = Runs::of(&hook.program);
-                programs.push(hook.status(before, after, begun.elapsed()));
+                programs.push(hook.status(before, after, self.missed(hook.hook), begun.elapsed()));
             }
             drop(stats);
         }
@@ -226,7 +226,7 @@ struct Hooked<'a> {
 }
 
 impl Hooked<'_> {
-    fn status(&self, before: Runs, after: Runs, elapsed: Duration) -> ProgramStatus {
+    fn status(&self, before: Runs, after: Runs, missed: u64, elapsed: Duration) -> ProgramStatus {
         let runs = after.count.saturating_sub(before.count);
         let time = after.time.saturating_sub(before.time);
         ProgramStatus {
@@ -237,7 +237,7 @@ impl Hooked<'_> {
                 .map_or_else(String::new, |e| e.name.clone()),
             events: self.hook.events.len(),
             way: self.hook.way.clone(),
-            skipped: after.skipped,
+            skipped: after.skipped + missed,
             rate: runs as f64 / elapsed.as_secs_f64(),
             cost: (runs > 0).then(|| time as f64 / runs as f64),
         }

@@ -2,8 +2,8 @@
 
 use super::lock::Lock;
 use super::own_event;
-use super::state::State;
 use super::pins::{self, Directory, PASSING};
+use super::state::State;
 use super::stay::{Change, PinnedSession};
 use crate::error::{Error, Result};
 use kestrel_kernel::Host;
@@ -252,7 +252,9 @@ fn remove(directory: Directory) -> Result<()> {
     {
         control.activate(super::control::Table::NONE);
     }
-    let state = directory.map(pins::STATE).and_then(|map| State::from_map(&map, ""));
+    let state = directory
+        .map(pins::STATE)
+        .and_then(|map| State::from_map(&map, ""));
     directory.destroy()?;
     let events = state.map_or_else(|_| Vec::new(), |state| state.own_events());
     if let (false, Ok(tracefs)) = (events.is_empty(), Tracefs::open(&Host::default())) {

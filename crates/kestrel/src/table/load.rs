@@ -70,7 +70,9 @@ pub fn plan_load(
     let mut hooks = Vec::new();
     for (place, hook) in existing.hooks.iter().enumerate() {
         let mine = take(&mut cells[0], hook, &work);
-        hooks.extend(into_slot(&mut work, catalog, via, place, existing, &mine, number)?);
+        hooks.extend(into_slot(
+            &mut work, catalog, via, place, existing, &mine, number,
+        )?);
     }
     let groups = work.groups(&cells);
     for mut hook in work.hooks(groups, &[number]) {
@@ -188,7 +190,10 @@ fn into_slot(
 
 /// A companion goes into the slot of the hook that its like has already, or is a hook of its own.
 fn beside(companion: &mut Hook, served: &Hook, existing: &Existing) -> Result<()> {
-    let sets = served.slot.as_ref().map_or_else(Vec::new, |slot| slot.sets.clone());
+    let sets = served
+        .slot
+        .as_ref()
+        .map_or_else(Vec::new, |slot| slot.sets.clone());
     for (row, served) in companion.rows.iter_mut().zip(&served.rows) {
         row.tables.clone_from(&served.tables);
     }

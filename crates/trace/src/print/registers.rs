@@ -9,8 +9,8 @@ use std::ops::Range;
 
 /// The fields that `record(regs)` writes on x86-64, in its order.
 const REGISTERS: [&str; 21] = [
-    "ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "ip",
-    "flags", "cs", "ss", "orig_ax",
+    "ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+    "ip", "flags", "cs", "ss", "orig_ax",
 ];
 /// Registers beside each other.
 const COLUMNS: usize = 4;
@@ -33,7 +33,10 @@ pub(super) fn block(record: &Record<'_>, places: Range<usize>, symbols: &Symbols
             pad_left(16, out);
         }
         let name = field.name.as_bytes();
-        pad_left(5_usize.saturating_sub(name.len()).max(1) - usize::from(column == 0), out);
+        pad_left(
+            5_usize.saturating_sub(name.len()).max(1) - usize::from(column == 0),
+            out,
+        );
         out.extend_from_slice(name);
         out.push(b' ');
         let from = out.len();

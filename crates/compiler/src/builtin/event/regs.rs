@@ -13,7 +13,8 @@ pub(crate) static REGS: Builtin = Builtin {
         if checker.context.registers.is_empty() {
             return Err(checker.no_registers(usage.span));
         }
-        let diagnostic = Diagnostic::error(usage.span, "\"regs\" is all registers, which only record() takes");
+        let diagnostic =
+            Diagnostic::error(usage.span, "\"regs\" is all registers, which only record() takes");
         Err(checker.report(diagnostic.hint("record(regs) writes them all; reg(\"ax\") is one of them")))
     }),
 };

@@ -93,7 +93,10 @@ impl Saved {
             Holds::Code => ValueType::Pointer { user: false },
             Holds::Flags { names, .. } => ValueType::Flags {
                 size: 8,
-                names: names.iter().map(|(bit, name)| (*bit, (*name).to_owned())).collect(),
+                names: names
+                    .iter()
+                    .map(|(bit, name)| (*bit, (*name).to_owned()))
+                    .collect(),
             },
         };
         Register {
