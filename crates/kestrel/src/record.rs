@@ -187,10 +187,7 @@ impl Recorder {
             notes: Vec::new(),
         };
         for missed in missed {
-            summary.notes.push(format!(
-                "{} hits of {} were skipped by the kernel because a program was running already on that CPU",
-                missed.count, missed.event
-            ));
+            summary.notes.push(missed.to_string());
         }
         if self.unfinished > 0 {
             summary.notes.push(format!(

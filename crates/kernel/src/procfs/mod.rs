@@ -11,4 +11,6 @@ pub use machine::{
     KernelConfig, Lockdown, available_memory, boot_id, bpf_stats_enabled, config, hostname, kernel_release,
     kernel_version, lockdown, page_frames, perf_event_paranoid, total_memory,
 };
-pub use task::{Mapped, Permissions, comm, command_line, executable, maps, parent, processes, threads};
+pub use task::{
+    Mapped, Permissions, comm, command_line, executable, maps, parent, processes, start_time, threads,
+};

@@ -74,6 +74,24 @@ pub fn parent(host: &Host, pid: u32) -> Result<u32> {
         })
 }
 
+/// When a process began, in clock ticks since boot: with its number it names the process for good.
+///
+/// # Errors
+/// As [`comm`]; [`Error::Format`].
+pub fn start_time(host: &Host, pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/stat");
+    let text = host.read(&path)?;
+    // The name may hold anything, parentheses and blanks too; it is the only field in parentheses.
+    let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let field = rest.split_ascii_whitespace().nth(19);
+    field
+        .and_then(|ticks| ticks.parse().ok())
+        .ok_or_else(|| Error::Format {
+            subject: host.path(&path).display().to_string(),
+            why: "there is no start time in it".to_owned(),
+        })
+}
+
 /// What a process may do with a part of its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields speak for themselves")]

@@ -1,6 +1,6 @@
 //! Single instructions by kprobe: `kprobe:vfs_read+0x12`, `kprobe:0xffffffff81234560`, `kprobe:xfs:xfs_file_open`; checked against the code.
 
-use super::function::FunctionProbe;
+use super::function::{FunctionProbe, KPROBE};
 use super::kind::{Attachment, Instance, Resolved, Way};
 use super::{Catalog, text_of};
 use crate::code::{Code, KERNEL, Place, Wanted};
@@ -46,7 +46,12 @@ fn wrong(kind: &str, spec: &EventSpec) -> Error {
 
 impl FunctionProbe {
     /// The instruction at a place, checked.
-    pub(super) fn instruction(&self, catalog: &Catalog, wanted: &Wanted) -> Result<Resolved> {
+    pub(super) fn instruction(
+        &self,
+        catalog: &Catalog,
+        wanted: &Wanted,
+        maxactive: Option<u32>,
+    ) -> Result<Resolved> {
         let code = Code::new(catalog)?;
         let (function, instruction) = code.probeable(wanted)?;
         let entry = function.probed(function.address) == function.probed(instruction.address);
@@ -75,15 +80,21 @@ impl FunctionProbe {
             symbol: Some(function.symbol.clone()),
             ..Instance::named(name)
         };
+        let at = |at_return, maxactive| Attachment::Instruction {
+            by_name: names_one(catalog, &place),
+            place: place.clone(),
+            address: instruction.address,
+            at_return,
+            maxactive,
+        };
+        let mut first = KPROBE.context(catalog, Some(&function.symbol));
+        first.name.clone_from(&context.name);
+        let companions = self.entry(&mut context, first, at(false, None));
         let way = Way {
-            attachment: Attachment::Instruction {
-                by_name: names_one(catalog, &place),
-                place,
-                address: instruction.address,
-                at_return: self.at_return,
-            },
+            attachment: at(self.at_return, maxactive),
             context,
             guard: None,
+            companions,
         };
         Ok(Resolved {
             kind: self.name,
@@ -105,7 +116,7 @@ impl FunctionProbe {
 }
 
 /// Whether the kernel finds the place by its name: there is no other function of it, and the name is the kernel's or a module's own.
-fn names_one(catalog: &Catalog, place: &Place) -> bool {
+pub(super) fn names_one(catalog: &Catalog, place: &Place) -> bool {
     let Ok(symbols) = catalog.symbols() else {
         return false;
     };

@@ -16,7 +16,7 @@ const NEAR: usize = 3;
 const AROUND: usize = 2;
 
 /// A place in a function.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Place {
     /// The module that the symbol belongs to.
     pub module: Option<String>,

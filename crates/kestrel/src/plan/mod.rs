@@ -1,5 +1,6 @@
 //! What a session will do, before it does anything: events resolved, handlers checked, numbers given out; pure but for asking the catalog.
 
+mod pair;
 mod rows;
 mod show;
 
@@ -9,6 +10,8 @@ pub use show::show;
 use crate::agent;
 use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
+use crate::catalog::jprobe;
+use crate::catalog::kind::Companions;
 use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via};
 use crate::error::{Error, Result};
 use crate::session::gate::{Choice, Gate, Steering};
@@ -120,6 +123,8 @@ pub struct PlannedWay {
     pub context: Context,
     /// One per row of the hook.
     pub handlers: Vec<CheckedProbe>,
+    /// The hooks that the context's pair needs beside this one.
+    pub(crate) companions: Option<Companions>,
 }
 
 /// One buffer.
@@ -166,7 +171,8 @@ pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
         ..Globals::default()
     };
     let mut unwritten: Vec<(u32, &str)> = Vec::new();
-    for text in &request.events {
+    for (number, text) in (0..).zip(&request.events) {
+        globals.text = number;
         plan_text(request, catalog, text, &mut globals, &mut hooks, &mut warnings)?;
         let new = globals.unwritten.iter().map(|(number, _)| *number);
         let known = |number: &u32| unwritten.iter().any(|(n, _)| n == number);
@@ -254,6 +260,10 @@ fn plan_text(
         .map(|spec| catalog.resolve(&spec, request.via))
         .collect::<Result<_>>()?;
     for resolved in together(all.into_iter().flatten().collect(), least, catalog, request.via)? {
+        let known = |h: &Hook| h.kind == resolved.kind && h.instances == resolved.instances;
+        if let Some(error) = jprobe::second(&resolved).filter(|_| hooks.iter().any(known)) {
+            return Err(error);
+        }
         if hooks.iter().any(|h: &Hook| {
             h.rows.iter().any(|r| Arc::ptr_eq(&r.source, &source)) && h.instances == resolved.instances
         }) {
@@ -266,7 +276,7 @@ fn plan_text(
                 warnings.push((text.to_owned(), remark.clone()));
             }
         }
-        hooks.extend(checked.into_iter().filter_map(|checked| checked.hook));
+        hooks.extend(checked.into_iter().flat_map(rows::Checked::into_hooks));
     }
     Ok(())
 }

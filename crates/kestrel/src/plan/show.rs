@@ -85,14 +85,26 @@ impl fmt::Display for PlannedWay {
             }
             Attachment::RawTracepoint { name } => write!(f, "raw tracepoint {name}"),
             Attachment::TypedTracepoint { name, .. } => write!(f, "raw tracepoint {name}, typed, {reads}"),
-            Attachment::Functions { at_return: false } => f.write_str("kprobe"),
-            Attachment::Functions { at_return: true } => f.write_str("kretprobe"),
+            Attachment::Functions { at_return: false, .. } => f.write_str("kprobe"),
+            Attachment::Functions {
+                maxactive: Some(number),
+                ..
+            } => write!(f, "kretprobe, {number} calls at once"),
+            Attachment::Functions { .. } => f.write_str("kretprobe"),
             Attachment::Instruction { place, at_return, .. } => {
                 write!(
                     f,
                     "{} at {place}",
                     if *at_return { "kretprobe" } else { "kprobe" }
                 )
+            }
+            Attachment::Instructions { spots } => {
+                f.write_str("kprobe at ")?;
+                for (index, spot) in spots.iter().enumerate() {
+                    let and = if index > 0 { " and " } else { "" };
+                    write!(f, "{and}{}", spot.place)?;
+                }
+                Ok(())
             }
             Attachment::Trampoline {
                 function,

@@ -1,6 +1,8 @@
 //! Attaching one hook: which program kind each attachment wants, one link or many; what is attached is dropped with its links.
 
+use super::own_event::{self, OwnEvent};
 use super::processors::{Counting, OnCpu};
+use crate::catalog::kind::Spot;
 use crate::catalog::{Attachment, Catalog, Instance};
 use crate::code::{Code, Wanted};
 use crate::error::Result;
@@ -16,13 +18,22 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-/// What keeps a program attached.
-#[derive(Debug)]
+/// What keeps a program attached. Links go first, so that their events can go.
+#[derive(Debug, Default)]
 pub(super) struct Links {
     links: Vec<Link>,
+    events: Vec<OwnEvent>,
     /// Where CPUs have links one by one: what is counted, and the CPU of each link.
     counting: Option<Counting>,
     cpus: Vec<OnCpu>,
+}
+
+/// One kprobe, or kretprobe.
+struct Kprobe<'a> {
+    place: perf::Place<'a>,
+    at_return: bool,
+    maxactive: Option<u32>,
+    cookie: u64,
 }
 
 /// Loads the compiled handler as a program of a kind.
@@ -32,8 +43,7 @@ impl From<Vec<Link>> for Links {
     fn from(links: Vec<Link>) -> Self {
         Self {
             links,
-            counting: None,
-            cpus: Vec::new(),
+            ..Self::default()
         }
     }
 }
@@ -64,6 +74,42 @@ impl Links {
         }
     }
 
+    /// Attaches a program to a kprobe.
+    fn kprobe(&mut self, program: &Program, kprobe: &Kprobe<'_>, catalog: &Catalog) -> Result<()> {
+        let &Kprobe {
+            place,
+            at_return,
+            maxactive,
+            cookie,
+        } = kprobe;
+        // Only tracefs takes a number of calls; and only it says how many returns were missed where links do not.
+        if maxactive.is_none() && (!at_return || self.events.is_empty()) {
+            let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)?;
+            let link = Link::perf_event(program, &event, cookie)?;
+            if !at_return || matches!(link.info()?.detail, LinkDetail::Kprobe { .. }) {
+                self.links.push(link);
+                return Ok(());
+            }
+        }
+        let tracefs = catalog.tracefs()?;
+        let own = OwnEvent::kretprobe(tracefs.clone(), place, maxactive)?;
+        let id = tracefs.event_id(own_event::GROUP, own.name())?;
+        let event = PerfEvent::tracepoint(id, &place.to_string(), Target::All)?;
+        self.links.push(Link::perf_event(program, &event, cookie)?);
+        self.events.push(own);
+        Ok(())
+    }
+
+    /// Events of tracefs that were made for them.
+    pub(super) fn events(&self) -> &[OwnEvent] {
+        &self.events
+    }
+
+    /// Whoever has the pins takes the events away.
+    pub(super) fn leave(&mut self) {
+        self.events.iter_mut().for_each(OwnEvent::leave);
+    }
+
     /// Their descriptors.
     pub(super) fn into_files(self) -> impl Iterator<Item = OwnedFd> {
         self.links.into_iter().map(OwnedFd::from)
@@ -76,6 +122,9 @@ impl Links {
 
     /// Hits that the kernel dropped before they reached the program, where it counts them per link.
     pub(super) fn missed(&self) -> Result<u64> {
+        if !self.events.is_empty() {
+            return own_event::missed(self.events.iter().map(OwnEvent::name));
+        }
         let mut sum = 0;
         for link in &self.links {
             sum += match link.info()?.detail {
@@ -121,22 +170,26 @@ pub(super) fn attach(
             address,
             by_name,
             at_return,
+            maxactive,
         } => {
-            let (program, maps) = load(ProgramKind::Kprobe)?;
-            let symbol = match &place.module {
-                Some(module) => format!("{module}:{}", place.symbol),
-                None => place.symbol.clone(),
+            let spot = Spot {
+                place: place.clone(),
+                address: *address,
+                by_name: *by_name,
             };
-            let target = if *by_name {
-                perf::Place::Symbol(&symbol, place.offset)
-            } else {
-                perf::Place::Address(*address)
-            };
-            let event = PerfEvent::kprobe(catalog.host(), target, *at_return, Target::All)?;
-            let link = Link::perf_event(&program, &event, 0)?;
-            Ok((program, maps, vec![link].into()))
+            instructions(
+                std::slice::from_ref(&spot),
+                (*at_return, *maxactive),
+                catalog,
+                load,
+            )
         }
-        Attachment::Functions { at_return } => functions(hook, *at_return, catalog, load),
+        Attachment::Instructions { spots } => instructions(spots, (false, None), catalog, load),
+        Attachment::Functions {
+            at_return,
+            alone,
+            maxactive,
+        } => functions(hook, (*at_return, *alone, *maxactive), catalog, load),
         Attachment::Counter { .. } => counter(&way.attachment, load),
     }
 }
@@ -157,13 +210,42 @@ fn tracing(load: &Load<'_>, kind: ProgramKind, attach: AttachType) -> Result<(Pr
     Ok((program, maps, vec![link].into()))
 }
 
-fn functions(
-    hook: &Hook,
-    at_return: bool,
+fn instructions(
+    spots: &[Spot],
+    (at_return, maxactive): (bool, Option<u32>),
     catalog: &Catalog,
     load: &Load<'_>,
 ) -> Result<(Program, Vec<Map>, Links)> {
-    if hook.instances.len() > 1 {
+    let (program, maps) = load(ProgramKind::Kprobe)?;
+    let mut links = Links::default();
+    for spot in spots {
+        let symbol = match &spot.place.module {
+            Some(module) => format!("{module}:{}", spot.place.symbol),
+            None => spot.place.symbol.clone(),
+        };
+        let place = if spot.by_name {
+            perf::Place::Symbol(&symbol, spot.place.offset)
+        } else {
+            perf::Place::Address(spot.address)
+        };
+        let kprobe = Kprobe {
+            place,
+            at_return,
+            maxactive,
+            cookie: 0,
+        };
+        links.kprobe(&program, &kprobe, catalog)?;
+    }
+    Ok((program, maps, links))
+}
+
+fn functions(
+    hook: &Hook,
+    (at_return, alone, maxactive): (bool, bool, Option<u32>),
+    catalog: &Catalog,
+    load: &Load<'_>,
+) -> Result<(Program, Vec<Map>, Links)> {
+    if hook.instances.len() > 1 && !alone {
         match many(hook, at_return, catalog, load) {
             Ok(attached) => return Ok(attached),
             Err(error) if !lacks_multi(&error) => return Err(error),
@@ -171,26 +253,25 @@ fn functions(
         }
     }
     let (program, maps) = load(ProgramKind::Kprobe)?;
-    let mut links = Vec::with_capacity(hook.instances.len());
+    let mut links = Links::default();
     for (cookie, instance) in (0..).zip(&hook.instances) {
-        match one(&program, symbol(instance), at_return, cookie, catalog) {
-            Ok(link) => links.push(link),
-            Err(error) => {
-                // None stays if one fails; whoever reads why does not wait for those before it.
-                close_many(links.into_iter().map(OwnedFd::from).collect());
-                return Err(error);
+        let symbol = symbol(instance);
+        let place = perf::Place::Symbol(symbol, 0);
+        let kprobe = Kprobe {
+            place,
+            at_return,
+            maxactive,
+            cookie,
+        };
+        if let Err(error) = links.kprobe(&program, &kprobe, catalog) {
+            // None stays if one fails; whoever reads why does not wait for those before it.
+            if links.events.is_empty() {
+                close_many(links.into_files().collect());
             }
+            return Err(explain(catalog, symbol, error));
         }
     }
-    Ok((program, maps, links.into()))
-}
-
-/// One function's entry or return, by a link of its own.
-fn one(program: &Program, symbol: &str, at_return: bool, cookie: u64, catalog: &Catalog) -> Result<Link> {
-    let place = perf::Place::Symbol(symbol, 0);
-    let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)
-        .map_err(|error| explain(catalog, symbol, error))?;
-    Ok(Link::perf_event(program, &event, cookie)?)
+    Ok((program, maps, links))
 }
 
 /// Closes links that the kernel takes long to take down: many of them apart. Says for how many.
@@ -207,7 +288,7 @@ pub(super) fn close_many(files: Vec<OwnedFd>) -> usize {
 const AT_ONCE: usize = 4;
 
 /// Why the kernel refuses a function, where its code tells: it says `EINVAL` to much.
-fn explain(catalog: &Catalog, symbol: &str, error: kestrel_kernel::Error) -> crate::Error {
+fn explain(catalog: &Catalog, symbol: &str, error: crate::Error) -> crate::Error {
     let wanted = Wanted::Symbol {
         module: None,
         symbol: symbol.to_owned(),
@@ -215,7 +296,7 @@ fn explain(catalog: &Catalog, symbol: &str, error: kestrel_kernel::Error) -> cra
     };
     match Code::new(catalog).and_then(|code| code.probeable(&wanted)) {
         Err(why @ crate::Error::NoPlace { .. }) => why,
-        _ => error.into(),
+        _ => error,
     }
 }
 
@@ -263,7 +344,7 @@ fn many(
                 .zip(&cookies)
                 .find(|(_, c)| !known.iter().any(|(_, k)| k == *c));
             if let Some((symbol, _)) = missing {
-                return Err(explain(catalog, symbol, error));
+                return Err(explain(catalog, symbol, error.into()));
             }
             let (addresses, at): (Vec<u64>, Vec<u64>) = known.into_iter().unzip();
             attach(KprobeTargets::Addresses(&addresses), &at).map_err(|error| {
@@ -274,7 +355,7 @@ fn many(
                 let symbol = place.and_then(|place| symbols.get(at[place] as usize));
                 symbol.map_or_else(
                     || error.clone().into(),
-                    |symbol| explain(catalog, symbol, error.clone()),
+                    |symbol| explain(catalog, symbol, error.clone().into()),
                 )
             })?
         }

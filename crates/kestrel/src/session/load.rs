@@ -310,9 +310,11 @@ impl<'a> Loading<'a> {
         // They were given their numbers above.
         self.session.classes = known;
         self.loaded.left_out.append(&mut self.session.left_out);
-        if let Some(attached) = self.session.hooks.get(before) {
+        if let Some(attached) = self.session.hooks.get_mut(before) {
             let number = self.next.next_hook;
             attached.pin(number, &self.pinned.directory)?;
+            // If the load fails, the links go and the next run sweeps the events.
+            attached.links.leave();
             self.next
                 .hooks
                 .push(hook_state(number, &plan.hooks[index], attached));
@@ -502,7 +504,9 @@ fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
         Attachment::RawTracepoint { .. } => ProgramKind::RawTracepoint,
         Attachment::TypedTracepoint { id, .. } => ProgramKind::TypedTracepoint(*id),
         Attachment::Functions { .. } if multi => ProgramKind::KprobeMulti,
-        Attachment::Functions { .. } | Attachment::Instruction { .. } => ProgramKind::Kprobe,
+        Attachment::Functions { .. } | Attachment::Instruction { .. } | Attachment::Instructions { .. } => {
+            ProgramKind::Kprobe
+        }
         Attachment::Trampoline {
             id, at_return: false, ..
         } => ProgramKind::FunctionEntry(*id),

@@ -9,6 +9,7 @@ mod lock;
 pub mod maps;
 mod metadata;
 mod names;
+mod own_event;
 mod pins;
 pub mod processors;
 pub mod rejection;
@@ -89,6 +90,8 @@ struct Attached {
     slots: Option<Map>,
     /// Type of the program.
     kind: ProgramKind,
+    /// Whether it is at returns, which the kernel follows so many of.
+    returns: bool,
     /// Which of the plan's hooks it is, and which of the hook's ways.
     hook: usize,
     way: usize,
@@ -114,13 +117,36 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// Events that a program did not see because it was running already on that CPU.
+/// Events that a program did not see because it was running already on that CPU; returns also because too many calls were on their way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missed {
     /// The program's event.
     pub event: String,
-    /// How many.
+    /// How many. Of returns it is told even if there are none.
     pub count: u64,
+    /// Whether they are returns of functions.
+    pub returns: bool,
+}
+
+impl std::fmt::Display for Missed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            event,
+            count,
+            returns,
+        } = self;
+        match (returns, count) {
+            (false, _) => write!(
+                f,
+                "{count} hits of {event} were skipped by the kernel because a program was running already on that CPU"
+            ),
+            (true, 0) => write!(f, "0 returns of {event} were missed"),
+            (true, _) => write!(
+                f,
+                "{count} returns of {event} were missed: more calls at once than the kernel follows; {event}:maxactive=N follows more, fexit follows all"
+            ),
+        }
+    }
 }
 
 impl Session {
@@ -135,6 +161,7 @@ impl Session {
     /// `name` is that of a session that stays.
     fn make(plan: &Plan, catalog: &Catalog, command: &str, name: &str) -> Result<Self> {
         allow_open_files(files(plan));
+        own_event::sweep(catalog.host());
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
@@ -287,6 +314,11 @@ impl Session {
             links,
             slots,
             kind: loaded.get(),
+            returns: matches!(
+                way.attachment,
+                Attachment::Functions { at_return: true, .. }
+                    | Attachment::Instruction { at_return: true, .. }
+            ),
             hook: 0,
             way: 0,
         })
@@ -376,6 +408,7 @@ impl Session {
                 links,
                 slots: None,
                 kind: ProgramKind::RawTracepoint,
+                returns: false,
                 hook: 0,
                 way: 0,
             });
@@ -414,6 +447,8 @@ impl Session {
     pub fn detach_apart(&mut self) -> usize {
         self.deactivate();
         let links = |attached: &Attached| match attached.kind {
+            // What tracefs was given for them can go only after them.
+            _ if !attached.links.events().is_empty() => 0,
             ProgramKind::Tracepoint
             | ProgramKind::Kprobe
             | ProgramKind::FunctionEntry(_)
@@ -508,13 +543,20 @@ impl Session {
         let mut all = Vec::new();
         for hook in self.hooks.iter().chain(&self.followers) {
             let count = hook.program.info()?.recursion_misses + hook.links.missed()?;
-            if count > 0 {
+            if count > 0 || hook.returns {
                 all.push(Missed {
                     event: hook.event.clone(),
                     count,
+                    returns: hook.returns,
                 });
             }
         }
+        let unkept = self.maps.unkept()?.into_iter();
+        all.extend(unkept.map(|(event, count)| Missed {
+            event,
+            count,
+            returns: false,
+        }));
         Ok(all)
     }
 }

@@ -70,7 +70,7 @@ impl Store {
                 session.control.switch(Table::known(active));
                 Ok(session)
             });
-        let session = match made {
+        let mut session = match made {
             Ok(session) => session,
             Err(error) => {
                 directory.destroy()?;
@@ -79,6 +79,7 @@ impl Store {
             }
         };
         let place = self.finish(directory, name)?;
+        session.hooks.iter_mut().for_each(|hook| hook.links.leave());
         Ok(Started {
             session: PinnedSession::open(place, name)?,
             programs: session.programs(),
@@ -148,6 +149,12 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
         multi: attached.kind == ProgramKind::KprobeMulti,
         links: attached.links.each().len() as u32,
         cpus: attached.links.cpus().to_vec(),
+        own_events: attached
+            .links
+            .events()
+            .iter()
+            .map(|e| e.name().to_owned())
+            .collect(),
         events: events.collect(),
         programs: vec![ProgramState {
             slot: None,

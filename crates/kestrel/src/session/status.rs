@@ -154,7 +154,7 @@ impl PinnedSession {
             std::thread::sleep(interval);
             for (hook, before) in hooks.iter().zip(runs) {
                 let after = Runs::of(&hook.program);
-                programs.push(hook.status(before, after, begun.elapsed()));
+                programs.push(hook.status(before, after, self.missed(hook.hook), begun.elapsed()));
             }
             drop(stats);
         }
@@ -238,6 +238,10 @@ impl PinnedSession {
     /// Hits that the kernel counts per link.
     fn missed(&self, hook: &HookState) -> u64 {
         use kestrel_kernel::bpf::LinkDetail;
+        if !hook.own_events.is_empty() {
+            let names = hook.own_events.iter().map(String::as_str);
+            return super::own_event::missed(names).unwrap_or(0);
+        }
         let of = |number| match self.directory.open(&pins::link(hook.number, number)) {
             Ok(Pinned::Link(link)) => match link.info().map(|info| info.detail) {
                 Ok(LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. }) => missed,
@@ -270,14 +274,14 @@ impl Hooked<'_> {
         first.map_or_else(String::new, |e| e.name.clone())
     }
 
-    fn status(&self, before: Runs, after: Runs, elapsed: Duration) -> ProgramStatus {
+    fn status(&self, before: Runs, after: Runs, missed: u64, elapsed: Duration) -> ProgramStatus {
         let runs = after.count.saturating_sub(before.count);
         let time = after.time.saturating_sub(before.time);
         ProgramStatus {
             event: self.event(),
             events: self.hook.events.len(),
             way: self.hook.way.clone(),
-            skipped: after.skipped,
+            skipped: after.skipped + missed,
             rate: runs as f64 / elapsed.as_secs_f64(),
             cost: (runs > 0).then(|| time as f64 / runs as f64),
         }

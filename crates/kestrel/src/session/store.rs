@@ -1,10 +1,13 @@
 //! Where sessions that stay are: finding them, making them, locking them, and sweeping up what killed commands left; not what one can do with them.
 
 use super::lock::Lock;
+use super::own_event;
 use super::pins::{self, Directory, PASSING};
+use super::state::State;
 use super::stay::{Change, PinnedSession};
 use crate::error::{Error, Result};
 use kestrel_kernel::Host;
+use kestrel_kernel::tracefs::Tracefs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -281,7 +284,15 @@ fn remove(directory: Directory) -> Result<()> {
     {
         control.activate(super::control::Table::NONE);
     }
-    directory.destroy()
+    let state = directory
+        .map(pins::STATE)
+        .and_then(|map| State::from_map(&map, ""));
+    directory.destroy()?;
+    let events = state.map_or_else(|_| Vec::new(), |state| state.own_events());
+    if let (false, Ok(tracefs)) = (events.is_empty(), Tracefs::open(&Host::default())) {
+        own_event::remove(&tracefs, &events);
+    }
+    Ok(())
 }
 
 /// Whether a text can be a session's name.

@@ -263,6 +263,7 @@ impl<'a> Work<'a> {
                             let required = candidates[candidate].required;
                             note(&mut self.remarks, &mut self.places, remark, names, required);
                         }
+                        hooks.extend(checked.companions);
                         hooks.extend(checked.hook);
                     }
                 }

@@ -44,8 +44,12 @@ fn resolved(
             direct_loads: false,
             // The kernel calls it out of an interrupt.
             preemptible: false,
+            registers: Vec::new(),
+            pair: None,
+            remarks: Vec::new(),
         },
         guard: None,
+        companions: None,
     };
     Resolved {
         kind,

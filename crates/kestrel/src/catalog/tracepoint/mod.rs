@@ -146,10 +146,14 @@ fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> W
             arguments: Vec::new(),
             return_value: None,
             types: catalog.types().ok(),
+            registers: Vec::new(),
+            remarks: Vec::new(),
+            pair: None,
             features: catalog.features(ProgramKind::Tracepoint),
             direct_loads: true,
             preemptible: false,
         },
         guard: None,
+        companions: None,
     }
 }

@@ -9,6 +9,7 @@ use super::control::Table;
 use super::processors::OnCpu;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::Attachment;
+use crate::catalog::kind::Spot;
 use crate::code::Place;
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::check::globals::Parameter;
@@ -65,6 +66,14 @@ pub struct State {
     pub asked: Vec<AskedState>,
     /// Pinned links of programs that follow threads and their names.
     pub followers: u32,
+}
+
+impl State {
+    /// Events of tracefs that were made for its hooks.
+    pub(super) fn own_events(&self) -> Vec<String> {
+        let all = self.hooks.iter().flat_map(|hook| &hook.own_events);
+        all.cloned().collect()
+    }
 }
 
 /// A table.
@@ -136,6 +145,9 @@ pub struct HookState {
     /// Where it is attached to CPUs one by one: the CPU of each link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<OnCpu>,
+    /// Events of tracefs that were made for it, and go with the session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_events: Vec<String>,
     /// Its events; where there are several, the program tells them apart by their places here.
     pub events: Vec<EventState>,
     /// Programs: the first is the hook itself, the others stand in its slots.
@@ -161,6 +173,10 @@ pub enum AttachmentState {
     },
     Functions {
         at_return: bool,
+        #[serde(default)]
+        alone: bool,
+        #[serde(default)]
+        maxactive: Option<u32>,
     },
     Instruction {
         module: Option<String>,
@@ -169,6 +185,11 @@ pub enum AttachmentState {
         address: u64,
         by_name: bool,
         at_return: bool,
+        #[serde(default)]
+        maxactive: Option<u32>,
+    },
+    Instructions {
+        spots: Vec<Spot>,
     },
     Trampoline {
         function: String,
@@ -188,12 +209,21 @@ impl From<&Attachment> for AttachmentState {
             Attachment::Tracepoint { group, name } => Self::Tracepoint { group, name },
             Attachment::RawTracepoint { name } => Self::RawTracepoint { name },
             Attachment::TypedTracepoint { name, id } => Self::TypedTracepoint { name, id: id.0 },
-            Attachment::Functions { at_return } => Self::Functions { at_return },
+            Attachment::Functions {
+                at_return,
+                alone,
+                maxactive,
+            } => Self::Functions {
+                at_return,
+                alone,
+                maxactive,
+            },
             Attachment::Instruction {
                 place,
                 address,
                 by_name,
                 at_return,
+                maxactive,
             } => Self::Instruction {
                 module: place.module,
                 symbol: place.symbol,
@@ -201,7 +231,9 @@ impl From<&Attachment> for AttachmentState {
                 address,
                 by_name,
                 at_return,
+                maxactive,
             },
+            Attachment::Instructions { spots } => Self::Instructions { spots },
             Attachment::Trampoline {
                 function,
                 id,
@@ -232,7 +264,15 @@ impl AttachmentState {
             Self::Tracepoint { group, name } => Attachment::Tracepoint { group, name },
             Self::RawTracepoint { name } => Attachment::RawTracepoint { name },
             Self::TypedTracepoint { name, id } => Attachment::TypedTracepoint { name, id: TypeId(id) },
-            Self::Functions { at_return } => Attachment::Functions { at_return },
+            Self::Functions {
+                at_return,
+                alone,
+                maxactive,
+            } => Attachment::Functions {
+                at_return,
+                alone,
+                maxactive,
+            },
             Self::Instruction {
                 module,
                 symbol,
@@ -240,6 +280,7 @@ impl AttachmentState {
                 address,
                 by_name,
                 at_return,
+                maxactive,
             } => Attachment::Instruction {
                 place: Place {
                     module,
@@ -249,7 +290,9 @@ impl AttachmentState {
                 address,
                 by_name,
                 at_return,
+                maxactive,
             },
+            Self::Instructions { spots } => Attachment::Instructions { spots },
             Self::Trampoline {
                 function,
                 id,
