@@ -299,15 +299,12 @@ impl EventKind for ClassKind {
         let mut seen = HashSet::new();
         for name in catalog.expand(self, &[Glob::new(&part.text)])? {
             for pattern in find(&name).map_or(&[][..], |class| class.events) {
-                match super::tracepoint::Tracepoint.resolve(catalog, &tracepoints(pattern, part), via) {
-                    Ok(found) => all.extend(found.into_iter().filter(|r| {
-                        let names: Vec<String> = r.instances.iter().map(|i| i.name.clone()).collect();
-                        seen.insert(names)
-                    })),
-                    // Few kernels have all of them.
-                    Err(Error::NoSuchEvent { .. }) => {}
-                    Err(error) => return Err(error),
-                }
+                // Few kernels have something for each of them.
+                let found = super::tracepoint::Tracepoint.resolve_all(catalog, pattern, via)?;
+                all.extend(found.into_iter().filter(|r| {
+                    let names: Vec<String> = r.instances.iter().map(|i| i.name.clone()).collect();
+                    seen.insert(names)
+                }));
             }
         }
         match all.is_empty() {
