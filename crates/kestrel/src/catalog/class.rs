@@ -6,7 +6,7 @@
 use super::kind::{self, DescribedField, Description, EventKind, Resolved, Via};
 use super::{Catalog, Glob};
 use crate::error::{Error, Result};
-use kestrel_compiler::lang::ast::{EventPart, EventSpec};
+use kestrel_compiler::lang::ast::EventSpec;
 use std::collections::HashSet;
 
 /// One class.
@@ -311,22 +311,6 @@ impl EventKind for ClassKind {
             true => Err(kind::nothing_matches("event of class", &part.text, Vec::new())),
             false => Ok(all),
         }
-    }
-}
-
-/// `tracepoint:GROUP:NAME` at the place of the class.
-fn tracepoints(pattern: &str, part: &EventPart) -> EventSpec {
-    let word = |text: &str| EventPart {
-        text: text.to_owned(),
-        offset: None,
-        span: part.span,
-    };
-    EventSpec {
-        parts: std::iter::once("tracepoint")
-            .chain(pattern.split(':'))
-            .map(word)
-            .collect(),
-        span: part.span,
     }
 }
 
