@@ -15,7 +15,7 @@ use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::tracefs::Format;
 
 /// The kind.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Tracepoint;
 
 impl EventKind for Tracepoint {
@@ -78,6 +78,25 @@ impl EventKind for Tracepoint {
             return Err(Error::wrong_shape(spec, "tracepoint:GROUP:EVENT"));
         };
         let names = catalog.expand(self, &[Glob::new(&group.text), Glob::new(&name.text)])?;
+        self.resolve_names(catalog, names, via)
+    }
+
+    fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {
+        syscall::set_of(catalog, names)
+    }
+}
+
+impl Tracepoint {
+    /// Every tracepoint that a pattern matches; none is no error, and nobody looks for near names.
+    pub(super) fn resolve_all(self, catalog: &Catalog, pattern: &str, via: Via) -> Result<Vec<Resolved>> {
+        let (group, name) = split(pattern);
+        let mut names = Vec::new();
+        let patterns = [Glob::new(group), Glob::new(name)];
+        self.names(catalog, &patterns, &mut |name| names.push(name.to_owned()))?;
+        self.resolve_names(catalog, names, via)
+    }
+
+    fn resolve_names(self, catalog: &Catalog, names: Vec<String>, via: Via) -> Result<Vec<Resolved>> {
         let one_by_one = |names: Vec<String>| -> Result<Vec<Resolved>> {
             names.iter().map(|name| resolve_one(catalog, name, via)).collect()
         };
@@ -89,10 +108,6 @@ impl EventKind for Tracepoint {
         let mut all = syscall::resolve(catalog, calls, via)?;
         all.extend(one_by_one(others)?);
         Ok(all)
-    }
-
-    fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {
-        syscall::set_of(catalog, names)
     }
 }
 
