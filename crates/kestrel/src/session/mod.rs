@@ -12,6 +12,7 @@ mod names;
 mod pins;
 pub mod processors;
 pub mod rejection;
+pub mod resize;
 pub mod start;
 pub mod state;
 pub mod status;
@@ -49,7 +50,7 @@ use std::time::Instant;
 use target::Target;
 
 /// Handlers of tables that were loaded later that a hook has room for.
-pub const SLOTS: u32 = 64;
+pub const SLOTS: u32 = 512;
 
 /// Events on their way into a buffer.
 #[derive(Debug)]
@@ -181,10 +182,7 @@ impl Session {
         }
         session.info.events.clone_from(&session.classes);
         let metadata = metadata::create(&session.info, 1)?;
-        for hook in &session.hooks {
-            // Whoever holds a program only, its pins lost, has what says how to read its records.
-            hook.program.bind_map(&metadata)?;
-        }
+        metadata::bind(&metadata, session.hooks.iter().map(|hook| &hook.program))?;
         session.metadata = Some(metadata);
         session.follow(catalog, plan.target)?;
         Ok(session)
@@ -410,6 +408,13 @@ impl Session {
     /// Its handlers' maps, to be emptied.
     pub fn maps_mut(&mut self) -> &mut Maps {
         &mut self.maps
+    }
+
+    /// Binds programs that are loaded from now on to another buffer in the place of one.
+    fn exchange(&mut self, place: usize, buffer: Buffer) {
+        if let Some(old) = self.buffers.get_mut(place) {
+            *old = buffer;
+        }
     }
 
     /// Its buffers, at least one, by number.

@@ -171,8 +171,8 @@ impl Session {
         if let Some(map) = &self.targets {
             to.pin(map.as_fd(), pins::TARGETS)?;
         }
-        for buffer in &self.buffers {
-            to.pin(buffer.map().as_fd(), &pins::buffer(buffer.name()))?;
+        for (buffer, state) in self.buffers.iter().zip(&state.buffers) {
+            to.pin(buffer.map().as_fd(), &pins::buffer(state))?;
         }
         if let Some(map) = self.maps.state() {
             to.pin(map.as_fd(), pins::MAPS)?;
