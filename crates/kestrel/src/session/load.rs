@@ -68,13 +68,11 @@ impl Change {
         }
         let mut info = session.info.clone();
         info.events = session.classes.clone();
-        let described = trust::check(&next, Some(&file.name)).and_then(|()| {
-            let meta = metadata::create(&info, next.generation + 1)?;
-            for program in session.hooks.iter().map(|hook| &hook.program).chain(&programs) {
-                program.bind_map(&meta)?;
-            }
-            self.session.directory.replace(meta.as_fd(), pins::META)
-        });
+        let new = session.hooks.iter().map(|hook| &hook.program).chain(&programs);
+        let described = trust::check(&next, Some(&file.name))
+            .and_then(|()| metadata::create(&info, next.generation + 1))
+            .and_then(|meta| metadata::bind(&meta, new).map(|()| meta))
+            .and_then(|meta| self.session.directory.replace(meta.as_fd(), pins::META));
         if let Err(error) = described {
             self.sweep()?;
             return Err(error);

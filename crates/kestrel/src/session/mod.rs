@@ -218,10 +218,7 @@ impl Session {
         session.attaching = begun.elapsed();
         session.info.events.clone_from(&session.classes);
         let metadata = metadata::create(&session.info, 1)?;
-        for hook in &session.hooks {
-            // Whoever holds a program only, its pins lost, has what says how to read its records.
-            hook.program.bind_map(&metadata)?;
-        }
+        metadata::bind(&metadata, session.hooks.iter().map(|hook| &hook.program))?;
         session.metadata = Some(metadata);
         session.follow(catalog, plan.target)?;
         Ok(session)

@@ -164,9 +164,7 @@ impl Change {
             there.programs.extend(made);
         }
         let meta = metadata::create(&described(&session, next)?, next.generation + 1)?;
-        for program in &programs {
-            program.bind_map(&meta)?;
-        }
+        metadata::bind(&meta, &programs)?;
         self.session.directory.replace(meta.as_fd(), pins::META)?;
         Ok(programs.len())
     }
