@@ -10,7 +10,9 @@ pub mod maps;
 mod metadata;
 mod names;
 mod pins;
+pub mod processors;
 pub mod rejection;
+pub mod resize;
 pub mod start;
 pub mod state;
 pub mod status;
@@ -23,7 +25,7 @@ mod uses;
 use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::buffer::{self, Buffer};
-use crate::catalog::Catalog;
+use crate::catalog::{Attachment, Catalog};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
 use attach::Links;
@@ -48,7 +50,7 @@ use std::time::{Duration, Instant};
 use target::Target;
 
 /// Handlers of tables that were loaded later that a hook has room for.
-pub const SLOTS: u32 = 64;
+pub const SLOTS: u32 = 512;
 
 /// Events on their way into a buffer.
 #[derive(Debug)]
@@ -71,6 +73,8 @@ pub struct Session {
     info: TraceInfo,
     /// How long loading and attaching took.
     attaching: Duration,
+    /// When it was last looked for CPUs that have come.
+    looked: Option<Instant>,
 }
 
 /// A loaded program and what it is attached to.
@@ -125,10 +129,11 @@ impl Session {
     /// # Errors
     /// The first thing that could not be made; nothing stays attached.
     pub fn start(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
-        Self::make(plan, catalog, command).map_err(|error| name_what_is_missing(error, catalog.host()))
+        Self::make(plan, catalog, command, "").map_err(|error| name_what_is_missing(error, catalog.host()))
     }
 
-    fn make(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
+    /// `name` is that of a session that stays.
+    fn make(plan: &Plan, catalog: &Catalog, command: &str, name: &str) -> Result<Self> {
         allow_open_files(files(plan));
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
@@ -156,7 +161,8 @@ impl Session {
         let targets = matches!(plan.target, Target::Command(_))
             .then(target::create_map)
             .transpose()?;
-        let info = trace_info(catalog.host(), &buffers, uuid, command);
+        let mut info = trace_info(catalog.host(), &buffers, uuid, command);
+        name.clone_into(&mut info.session);
         let mut session = Self {
             control,
             buffers,
@@ -172,6 +178,7 @@ impl Session {
             left_out: Vec::new(),
             info,
             attaching: Duration::ZERO,
+            looked: None,
         };
         let begun = Instant::now();
         for hook in 0..plan.hooks.len() {
@@ -183,7 +190,12 @@ impl Session {
         }
         session.attaching = begun.elapsed();
         session.info.events.clone_from(&session.classes);
-        session.metadata = Some(metadata::create(&session.info, 1)?);
+        let metadata = metadata::create(&session.info, 1)?;
+        for hook in &session.hooks {
+            // Whoever holds a program only, its pins lost, has what says how to read its records.
+            hook.program.bind_map(&metadata)?;
+        }
+        session.metadata = Some(metadata);
         session.follow(catalog, plan.target)?;
         Ok(session)
     }
@@ -431,6 +443,13 @@ impl Session {
         &mut self.maps
     }
 
+    /// Binds programs that are loaded from now on to another buffer in the place of one.
+    fn exchange(&mut self, place: usize, buffer: Buffer) {
+        if let Some(old) = self.buffers.get_mut(place) {
+            *old = buffer;
+        }
+    }
+
     /// Its buffers, at least one, by number.
     pub fn buffers(&self) -> &[Buffer] {
         &self.buffers
@@ -503,8 +522,10 @@ impl Session {
 /// Files that are open while a plan is carried out, at most: each hook's program, link, perf event and maps of its own, a link and an event for
 /// each function where the kernel has no multi links; and what everybody has.
 fn files(plan: &Plan) -> u64 {
+    let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
     let of = |hook: &Hook| match hook.ways.first().map(|way| &way.attachment) {
-        Some(crate::catalog::Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        Some(Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        Some(Attachment::Counter { every_cpu: true, .. }) => 8 + 2 * cpus,
         _ => 8,
     };
     1024 + plan.hooks.iter().map(of).sum::<u64>()
@@ -621,6 +642,7 @@ fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &str) -> Tra
         machine: std::env::consts::ARCH.to_owned(),
         tracer_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
+        session: String::new(),
         buffers: buffers.iter().enumerate().map(info).collect(),
         events: Vec::new(),
     }

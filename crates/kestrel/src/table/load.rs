@@ -169,6 +169,7 @@ fn into_slot(
     planned.slot = Some(Slot {
         hook: place,
         sets: sets(cells, &kept),
+        only: None,
     });
     Ok(Some(planned))
 }

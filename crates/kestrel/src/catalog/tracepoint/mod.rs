@@ -105,7 +105,7 @@ fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Resolved> {
     let format = catalog.tracefs()?.format(group, name)?;
     let mut ways = Vec::new();
     if via != Via::Classic {
-        let rules = rules::of(group, name, full);
+        let rules = rules::of(full, name);
         ways = rules
             .flat_map(|rule| raw::ways(catalog, full, &format, &rule))
             .collect();
