@@ -500,5 +500,6 @@ fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
         Attachment::Trampoline {
             id, at_return: true, ..
         } => ProgramKind::FunctionExit(*id),
+        Attachment::Counter { .. } => ProgramKind::PerfEvent,
     }
 }

@@ -10,6 +10,7 @@ pub mod maps;
 mod metadata;
 mod names;
 mod pins;
+pub mod processors;
 pub mod rejection;
 pub mod resize;
 pub mod start;
@@ -24,7 +25,7 @@ mod uses;
 use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::buffer::{self, Buffer};
-use crate::catalog::Catalog;
+use crate::catalog::{Attachment, Catalog};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
 use attach::Links;
@@ -45,6 +46,7 @@ use maps::Maps;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Instant;
 use target::Target;
 
 /// Handlers of tables that were loaded later that a hook has room for.
@@ -69,6 +71,8 @@ pub struct Session {
     detours: Vec<Detour>,
     left_out: Vec<LeftOut>,
     info: TraceInfo,
+    /// When it was last looked for CPUs that have come.
+    looked: Option<Instant>,
 }
 
 /// A loaded program and what it is attached to.
@@ -169,6 +173,7 @@ impl Session {
             detours: Vec::new(),
             left_out: Vec::new(),
             info,
+            looked: None,
         };
         for hook in 0..plan.hooks.len() {
             session.add(plan, hook, catalog)?;
@@ -475,8 +480,10 @@ impl Session {
 /// Files that are open while a plan is carried out, at most: each hook's program, link, perf event and maps of its own, a link and an event for
 /// each function where the kernel has no multi links; and what everybody has.
 fn files(plan: &Plan) -> u64 {
+    let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
     let of = |hook: &Hook| match hook.ways.first().map(|way| &way.attachment) {
-        Some(crate::catalog::Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        Some(Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        Some(Attachment::Counter { every_cpu: true, .. }) => 8 + 2 * cpus,
         _ => 8,
     };
     1024 + plan.hooks.iter().map(of).sum::<u64>()

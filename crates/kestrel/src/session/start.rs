@@ -147,6 +147,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
         attached: AttachmentState::from(&way.attachment),
         multi: attached.kind == ProgramKind::KprobeMulti,
         links: attached.links.each().len() as u32,
+        cpus: attached.links.cpus().to_vec(),
         events: events.collect(),
         programs: vec![ProgramState {
             slot: None,

@@ -184,6 +184,7 @@ impl PinnedSession {
             detours: Vec::new(),
             left_out: Vec::new(),
             info,
+            looked: None,
         })
     }
 
@@ -212,11 +213,12 @@ impl Deref for Change {
 }
 
 impl Change {
-    /// Finishes what a killed command began.
+    /// Finishes what a killed command began, and attaches what CPUs that have come since must have.
     pub(super) fn begin(session: PinnedSession, lock: Lock) -> Result<Self> {
         let mut change = Self { session, _lock: lock };
         change.settle()?;
         change.sweep()?;
+        change.follow_cpus()?;
         Ok(change)
     }
 

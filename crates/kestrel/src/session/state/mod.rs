@@ -6,11 +6,13 @@ mod make;
 pub(super) use make::{parameter, uses};
 
 use super::control::Table;
+use super::processors::OnCpu;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::Attachment;
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::{Message, Show, Type};
+use kestrel_kernel::perf::Software;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::layout::{Base, Names};
 use serde::{Deserialize, Serialize};
@@ -130,6 +132,9 @@ pub struct HookState {
     pub multi: bool,
     /// Its pinned links.
     pub links: u32,
+    /// Where it is attached to CPUs one by one: the CPU of each link.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<OnCpu>,
     /// Its events; where there are several, the program tells them apart by their places here.
     pub events: Vec<EventState>,
     /// Programs: the first is the hook itself, the others stand in its slots.
@@ -161,6 +166,11 @@ pub enum AttachmentState {
         id: u32,
         at_return: bool,
     },
+    Counter {
+        counter: String,
+        period: u64,
+        every_cpu: bool,
+    },
 }
 
 impl From<&Attachment> for AttachmentState {
@@ -178,6 +188,15 @@ impl From<&Attachment> for AttachmentState {
                 function,
                 id: id.0,
                 at_return,
+            },
+            Attachment::Counter {
+                counter,
+                period,
+                every_cpu,
+            } => Self::Counter {
+                counter: counter.name().to_owned(),
+                period,
+                every_cpu,
             },
         }
     }
@@ -200,6 +219,15 @@ impl AttachmentState {
                 function,
                 id: TypeId(id),
                 at_return,
+            },
+            Self::Counter {
+                counter,
+                period,
+                every_cpu,
+            } => Attachment::Counter {
+                counter: Software::find(&counter)?,
+                period,
+                every_cpu,
             },
         })
     }
