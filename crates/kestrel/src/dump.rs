@@ -14,7 +14,7 @@ use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::write::Written;
 use kestrel_trace::decode::EventTable;
-use kestrel_trace::info::TraceInfo;
+use kestrel_trace::info::{ClockOffset, TraceInfo};
 use kestrel_trace::process::Processes;
 use kestrel_trace::summary::Summary;
 use std::path::{Path, PathBuf};
@@ -137,7 +137,7 @@ fn write(
         remark(buffer, place, source.control, all, &mut notes);
     }
     let seen = review(path, &classes, source.threads.clone(), host, progress)?;
-    let (started_ns, duration_ns) = span(&seen, clocks);
+    let (started_ns, duration_ns) = span(&seen, clocks.monotonic, source.info.clock);
     let summary = Summary {
         version: source.info.tracer_version.clone(),
         command: source.info.command.clone(),
@@ -252,9 +252,10 @@ fn remark(buffer: &Buffer, number: u32, control: &Control, copied: Copied, notes
     }
 }
 
-/// When the oldest record happened (ns since 1970), and how long after it the newest.
-fn span(seen: &Review, clocks: ClockPair) -> (u64, u64) {
-    let (first, last) = seen.span.unwrap_or((clocks.monotonic, clocks.monotonic));
-    let ago = clocks.monotonic.saturating_sub(first);
-    (clocks.realtime.saturating_sub(ago), last - first)
+/// When the oldest record happened (ns since 1970, by the wall clock as it stood when the session was made, like all times of the trace), and
+/// how long after it the newest.
+fn span(seen: &Review, now: u64, clock: ClockOffset) -> (u64, u64) {
+    let (first, last) = seen.span.unwrap_or((now, now));
+    let offset = clock.seconds * 1_000_000_000 + u64::from(clock.nanoseconds);
+    (offset + first, last - first)
 }

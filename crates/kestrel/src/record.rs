@@ -209,7 +209,7 @@ impl Recorder {
 }
 
 /// The kernel's answer as the standard library has it.
-fn into_io(error: kestrel_kernel::Error) -> io::Error {
+pub(crate) fn into_io(error: kestrel_kernel::Error) -> io::Error {
     match error.errno() {
         Some(errno) => io::Error::from_raw_os_error(errno.0),
         None => io::Error::other(error),

@@ -54,6 +54,8 @@ pub struct TraceInfo {
     pub tracer_version: String,
     /// The command that recorded it, as typed.
     pub command: String,
+    /// The name of the session that stayed in the kernel; empty where it was none of those.
+    pub session: String,
     /// Its buffers.
     pub buffers: Vec<BufferInfo>,
     /// Its events.

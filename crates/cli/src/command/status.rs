@@ -134,6 +134,7 @@ fn as_json(status: &Status) -> Value {
         "buffers": status.buffers.iter().map(buffer).collect::<Vec<_>>(),
         "events": events.collect::<Vec<_>>(),
         "maps": status.maps.iter().map(map).collect::<Vec<_>>(),
+        "unattended": status.unattended.iter().map(|(event, cpus)| json!({ "event": event, "cpus": cpus })).collect::<Vec<_>>(),
         "programs": status.programs.iter().map(program).collect::<Vec<_>>(),
     })
 }
@@ -153,6 +154,14 @@ fn text(status: &Status, verbose: bool) -> String {
     events(status, verbose, &mut out);
     maps(status, &mut out);
     programs(status, verbose, &mut out);
+    for (event, cpus) in &status.unattended {
+        let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+        let _ = writeln!(
+            out,
+            "  {event} does not come from CPU {}, online since later: the next `kestrel table use` (any change) or an agent attaches it",
+            cpus.join(", ")
+        );
+    }
     out.push('\n');
     out
 }

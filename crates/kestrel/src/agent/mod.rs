@@ -4,6 +4,8 @@
 //! ring itself: an agent that dies leaves the rest to the next one. What it was acting on at that moment may be done again.
 
 pub mod limit;
+pub mod log;
+pub mod metrics;
 pub mod run;
 pub mod user;
 

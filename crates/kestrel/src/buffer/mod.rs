@@ -1,7 +1,8 @@
-//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their reader and their copier, one file each.
+//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their reader, their lender and their copier, one file each.
 
 pub mod emit;
 pub mod layout;
+pub mod lend;
 pub mod memory;
 pub mod ring;
 pub mod snapshot;

@@ -9,7 +9,7 @@ pub use show::show;
 use crate::agent;
 use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
-use crate::catalog::{Attachment, Catalog, Instance, Via};
+use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via};
 use crate::error::{Error, Result};
 use crate::session::gate::{Choice, Gate, Steering};
 use crate::session::target::Target;
@@ -235,31 +235,79 @@ fn plan_text(
         return Err(wrong(diagnostics));
     }
     warnings.extend(diagnostics.into_iter().map(|d| (text.to_owned(), d)));
+    let least = if probe.block.is_some() { 2 } else { MANY };
     complete(&mut probe, request, text);
+    // The same text twice asks for nothing more. Comparing it once is enough: it may name a thousand events.
+    let mut rows = hooks.iter().flat_map(|hook| &hook.rows);
+    let known = rows
+        .find(|row| *row.source == *text)
+        .map(|row| row.source.clone());
+    let source: Arc<str> = known.unwrap_or_else(|| text.into());
     let candidate = Candidate {
         probe: &probe,
-        source: text.into(),
+        source: source.clone(),
         tables: vec![1],
         required: true,
     };
-    for spec in probe.events.clone() {
-        for resolved in catalog.resolve(&spec, request.via)? {
-            if hooks.iter().any(|h: &Hook| {
-                h.rows.iter().any(|r| *r.source == *text) && h.instances == resolved.instances
-            }) {
-                continue;
-            }
-            let candidates = std::slice::from_ref(&candidate);
-            let checked = check_set(resolved, candidates, globals).map_err(|refused| wrong(refused.why))?;
-            for (_, remark) in checked.iter().flat_map(|checked| checked.remarks.iter()) {
-                if !warnings.iter().any(|(t, d)| t == text && d == remark) {
-                    warnings.push((text.to_owned(), remark.clone()));
-                }
-            }
-            hooks.extend(checked.into_iter().filter_map(|checked| checked.hook));
+    let specs = probe.events.clone().into_iter();
+    let all: Vec<Vec<Resolved>> = specs
+        .map(|spec| catalog.resolve(&spec, request.via))
+        .collect::<Result<_>>()?;
+    for resolved in together(all.into_iter().flatten().collect(), least, catalog, request.via)? {
+        if hooks.iter().any(|h: &Hook| {
+            h.rows.iter().any(|r| Arc::ptr_eq(&r.source, &source)) && h.instances == resolved.instances
+        }) {
+            continue;
         }
+        let candidates = std::slice::from_ref(&candidate);
+        let checked = check_set(resolved, candidates, globals).map_err(|refused| wrong(refused.why))?;
+        for (_, remark) in checked.iter().flat_map(|checked| checked.remarks.iter()) {
+            if !warnings.iter().any(|(t, d)| t == text && d == remark) {
+                warnings.push((text.to_owned(), remark.clone()));
+            }
+        }
+        hooks.extend(checked.into_iter().filter_map(|checked| checked.hook));
     }
     Ok(())
+}
+
+/// Functions named one by one are a set like those of a pattern: attached in one operation where the kernel can. So many named functions at
+/// least whose default records have their parameters apart.
+const MANY: usize = 17;
+
+/// Puts single functions of one kind together, where there are so many at least.
+fn together(all: Vec<Resolved>, least: usize, catalog: &Catalog, via: Via) -> Result<Vec<Resolved>> {
+    let is_single = |r: &Resolved| {
+        r.instances.len() == 1
+            && r.ways
+                .iter()
+                .all(|way| matches!(way.attachment, Attachment::Functions { .. }))
+    };
+    let (singles, mut rest): (Vec<Resolved>, Vec<Resolved>) = all.into_iter().partition(is_single);
+    let mut kinds: Vec<(&'static str, Vec<Resolved>)> = Vec::new();
+    for single in singles {
+        match kinds.iter_mut().find(|(kind, _)| *kind == single.kind) {
+            Some((_, same)) if same.iter().any(|s| s.instances == single.instances) => {}
+            Some((_, same)) => same.push(single),
+            None => kinds.push((single.kind, vec![single])),
+        }
+    }
+    for (kind, singles) in kinds {
+        let names: Vec<String> = singles.iter().map(|s| s.instances[0].name.clone()).collect();
+        let set = if singles.len() < least {
+            None
+        } else {
+            catalog.set(kind, &names, via)?
+        };
+        match set {
+            Some(set) => rest.push(Resolved {
+                apart: singles,
+                ..set
+            }),
+            None => rest.extend(singles),
+        }
+    }
+    Ok(rest)
 }
 
 /// Adds what options ask for to what was written: stacks to the default record, the process to the predicate.

@@ -147,6 +147,11 @@ impl Control {
         (self.get(SWITCHED_TO) == self.get(ACTIVE)).then_some(at)
     }
 
+    /// When the session was made: ns of `CLOCK_MONOTONIC`.
+    pub fn start(&self) -> u64 {
+        self.get(START)
+    }
+
     /// Puts a table in the place of an older one of its name, if that is active; whether it was.
     pub fn succeed(&self, from: Table, to: Table) -> bool {
         let was = self.exchange(from, to);

@@ -59,6 +59,7 @@ impl Change {
             session,
             next,
             loaded,
+            programs,
             ..
         } = loading;
         if let Err(error) = made {
@@ -67,9 +68,13 @@ impl Change {
         }
         let mut info = session.info.clone();
         info.events = session.classes.clone();
-        let described = trust::check(&next, Some(&file.name))
-            .and_then(|()| metadata::create(&info, next.generation + 1))
-            .and_then(|meta| self.session.directory.replace(meta.as_fd(), pins::META));
+        let described = trust::check(&next, Some(&file.name)).and_then(|()| {
+            let meta = metadata::create(&info, next.generation + 1)?;
+            for program in session.hooks.iter().map(|hook| &hook.program).chain(&programs) {
+                program.bind_map(&meta)?;
+            }
+            self.session.directory.replace(meta.as_fd(), pins::META)
+        });
         if let Err(error) = described {
             self.sweep()?;
             return Err(error);
@@ -139,6 +144,8 @@ struct Loading<'a> {
     session: Session,
     next: State,
     loaded: Loaded,
+    /// Programs that were put into slots.
+    programs: Vec<Program>,
     now: u64,
 }
 
@@ -156,6 +163,7 @@ impl<'a> Loading<'a> {
             session,
             next,
             loaded: Loaded::default(),
+            programs: Vec::new(),
             now: ClockPair::now().realtime,
         })
     }
@@ -289,6 +297,7 @@ impl<'a> Loading<'a> {
         slots.set_slot(slot, program.as_fd())?;
         let state = program_state(hook, into, slot);
         self.next.hooks[into.hook].programs.push(state);
+        self.programs.push(program);
         Ok(())
     }
 
@@ -493,7 +502,7 @@ fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
         Attachment::RawTracepoint { .. } => ProgramKind::RawTracepoint,
         Attachment::TypedTracepoint { id, .. } => ProgramKind::TypedTracepoint(*id),
         Attachment::Functions { .. } if multi => ProgramKind::KprobeMulti,
-        Attachment::Functions { .. } => ProgramKind::Kprobe,
+        Attachment::Functions { .. } | Attachment::Instruction { .. } => ProgramKind::Kprobe,
         Attachment::Trampoline {
             id, at_return: false, ..
         } => ProgramKind::FunctionEntry(*id),

@@ -46,7 +46,7 @@ use maps::Maps;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use target::Target;
 
 /// Handlers of tables that were loaded later that a hook has room for.
@@ -73,6 +73,8 @@ pub struct Session {
     info: TraceInfo,
     /// When it was last looked for CPUs that have come.
     looked: Option<Instant>,
+    /// How long loading and attaching took.
+    attaching: Duration,
 }
 
 /// A loaded program and what it is attached to.
@@ -127,10 +129,11 @@ impl Session {
     /// # Errors
     /// The first thing that could not be made; nothing stays attached.
     pub fn start(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
-        Self::make(plan, catalog, command).map_err(|error| name_what_is_missing(error, catalog.host()))
+        Self::make(plan, catalog, command, "").map_err(|error| name_what_is_missing(error, catalog.host()))
     }
 
-    fn make(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
+    /// `name` is that of a session that stays.
+    fn make(plan: &Plan, catalog: &Catalog, command: &str, name: &str) -> Result<Self> {
         allow_open_files(files(plan));
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
@@ -158,7 +161,8 @@ impl Session {
         let targets = matches!(plan.target, Target::Command(_))
             .then(target::create_map)
             .transpose()?;
-        let info = trace_info(catalog.host(), &buffers, uuid, command);
+        let mut info = trace_info(catalog.host(), &buffers, uuid, command);
+        name.clone_into(&mut info.session);
         let mut session = Self {
             control,
             buffers,
@@ -174,12 +178,24 @@ impl Session {
             left_out: Vec::new(),
             info,
             looked: None,
+            attaching: Duration::ZERO,
         };
+        let begun = Instant::now();
         for hook in 0..plan.hooks.len() {
-            session.add(plan, hook, catalog)?;
+            if let Err(error) = session.add(plan, hook, catalog) {
+                // None stays if one fails, and nobody waits for those before it.
+                session.detach_apart();
+                return Err(error);
+            }
         }
+        session.attaching = begun.elapsed();
         session.info.events.clone_from(&session.classes);
-        session.metadata = Some(metadata::create(&session.info, 1)?);
+        let metadata = metadata::create(&session.info, 1)?;
+        for hook in &session.hooks {
+            // Whoever holds a program only, its pins lost, has what says how to read its records.
+            hook.program.bind_map(&metadata)?;
+        }
+        session.metadata = Some(metadata);
         session.follow(catalog, plan.target)?;
         Ok(session)
     }
@@ -393,6 +409,27 @@ impl Session {
         self.followers.clear();
     }
 
+    /// Detaches everything. Where there is much of what the kernel takes long to detach (perf events and trampolines: some 0.1 s each), a
+    /// process of its own does that, [`kestrel_kernel::process::CLOSER`]; gives for how many events. They are masked meanwhile.
+    pub fn detach_apart(&mut self) -> usize {
+        self.deactivate();
+        let links = |attached: &Attached| match attached.kind {
+            ProgramKind::Tracepoint
+            | ProgramKind::Kprobe
+            | ProgramKind::FunctionEntry(_)
+            | ProgramKind::FunctionExit(_) => attached.links.each().len(),
+            _ => 0,
+        };
+        let hooks = std::mem::take(&mut self.hooks).into_iter();
+        let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(|attached| links(attached) > 0);
+        let files = slowly
+            .into_iter()
+            .flat_map(|attached| attached.links.into_files());
+        let apart = attach::close_many(files.collect());
+        self.followers.clear();
+        apart
+    }
+
     /// What its handlers' maps hold now.
     ///
     /// # Errors
@@ -456,6 +493,11 @@ impl Session {
     /// Programs attached, followers of the command left out.
     pub fn programs(&self) -> usize {
         self.hooks.len()
+    }
+
+    /// How long it took to load and attach them.
+    pub fn attaching(&self) -> Duration {
+        self.attaching
     }
 
     /// What programs did not see because they (or one sharing their guard) were running already on that CPU.
@@ -600,6 +642,7 @@ fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &str) -> Tra
         machine: std::env::consts::ARCH.to_owned(),
         tracer_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
+        session: String::new(),
         buffers: buffers.iter().enumerate().map(info).collect(),
         events: Vec::new(),
     }

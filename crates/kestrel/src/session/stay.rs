@@ -5,6 +5,7 @@ use super::control::{Control, Table};
 use super::lock::Lock;
 use super::maps::Maps;
 use super::metadata;
+use super::names;
 use super::pins::{self, Directory};
 use super::state::{BufferState, State, TableState};
 use crate::agent::{self, Inbox};
@@ -17,6 +18,7 @@ use kestrel_trace::aggregate::MapType;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{TraceInfo, Uuid};
+use kestrel_trace::process::Processes;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
@@ -85,6 +87,21 @@ impl PinnedSession {
     /// The kernel's, or when the metadata cannot be read.
     pub fn info(&self) -> Result<TraceInfo> {
         metadata::read(&self.directory.map(pins::META)?, self.uuid()?)
+    }
+
+    /// What tells one description of its trace from the next, without reading it; `None` when the session has ended.
+    pub fn description(&self) -> Option<u64> {
+        use std::os::unix::fs::MetadataExt;
+        let found = std::fs::metadata(self.directory.path().join(pins::META));
+        found.ok().map(|found| found.ino())
+    }
+
+    /// The names of threads that it keeps, which can be read as long as this is held.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn thread_names(&self) -> Result<ThreadNames> {
+        Ok(ThreadNames(self.directory.map(pins::NAMES)?))
     }
 
     /// Its buffers by number.
@@ -185,6 +202,7 @@ impl PinnedSession {
             left_out: Vec::new(),
             info,
             looked: None,
+            attaching: std::time::Duration::ZERO,
         })
     }
 
@@ -194,6 +212,22 @@ impl PinnedSession {
             place: format!("the session {}", self.state.name),
             known: self.state.tables.iter().map(|t| t.name.clone()).collect(),
         }
+    }
+}
+
+/// Names of threads that appeared, or changed their name, since a session began.
+#[derive(Debug)]
+pub struct ThreadNames(Map);
+
+impl ThreadNames {
+    /// The names so far.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read(&self) -> Result<Processes> {
+        let mut all = Processes::default();
+        names::collect(&self.0, &mut all)?;
+        Ok(all)
     }
 }
 

@@ -1,7 +1,8 @@
 //! A trace's directory on disk: the one place of this crate that touches files.
 
+use super::packet::Packet;
 use super::read::Reader;
-use super::write::{Folder, StreamFile, Writer};
+use super::write::{Folder, StreamFile, Writer, side_files};
 use super::{METADATA, SIDE, metadata};
 use crate::error::{Error, Result};
 use crate::info::TraceInfo;
@@ -12,7 +13,7 @@ use crate::summary::Summary;
 use crate::symbol::Symbols;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where a trace is written.
@@ -264,6 +265,76 @@ fn is_stream_name(name: &str) -> bool {
     number.is_some_and(|cpu| !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// A new, empty file that nobody but its owner reads.
+fn private(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)
+}
+
+/// Writes what CTF cannot hold beside the streams of a trace that is there.
+pub fn complete(path: &Path, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Result<()> {
+    side_files(&mut Directory { path: path.into() }, summary, symbols, processes)
+}
+
+/// Where a stream ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// The number of its buffer.
+    pub buffer: u32,
+    /// Its CPU.
+    pub cpu: u32,
+    /// The sequence number of its last packet.
+    pub sequence: u64,
+    /// Its packets.
+    pub packets: u64,
+}
+
+/// Cuts the streams of a trace whose writer was stopped back to whole packets, and tells where each ends; streams without packets are left out.
+pub fn mend(path: &Path) -> Result<Vec<Tail>> {
+    let mut tails = Vec::new();
+    for name in stream_names(path).map_err(Error::io("read directory", path))? {
+        let file = path.join(name);
+        tails.extend(mend_stream(&file).map_err(Error::io("mend", &file))?);
+    }
+    Ok(tails)
+}
+
+fn mend_stream(path: &Path) -> io::Result<Option<Tail>> {
+    use std::os::unix::fs::FileExt;
+    let file = File::options().read(true).write(true).open(path)?;
+    let bytes = file.metadata()?.len();
+    let page = u64::from(PAGE);
+    let packets = bytes / page;
+    if bytes > packets * page {
+        file.set_len(packets * page)?;
+    }
+    let Some(last) = packets.checked_sub(1) else {
+        return Ok(None);
+    };
+    let mut bytes = [0; PAGE as usize];
+    file.read_exact_at(&mut bytes, last * page)?;
+    let packet = Packet::parse(&bytes).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+    Ok(Some(Tail {
+        buffer: packet.buffer,
+        cpu: packet.cpu,
+        sequence: packet.sequence,
+        packets,
+    }))
+}
+
+/// Lets the disk have all of a trace.
+pub fn sync(path: &Path) -> Result<()> {
+    let mut names = stream_names(path).map_err(Error::io("read directory", path))?;
+    names.push(METADATA.to_owned());
+    for name in names {
+        let file = path.join(name);
+        let synced = File::open(&file).and_then(|file| file.sync_all());
+        synced.map_err(Error::io("write to the disk", &file))?;
+    }
+    Ok(())
+}
+
 impl Directory {
     /// Where it lies.
     pub fn path(&self) -> &Path {
@@ -276,18 +347,18 @@ impl Folder for Directory {
 
     fn create(&mut self, name: &str) -> Result<File> {
         let path = self.path.join(name);
-        File::create(&path).map_err(Error::io("create", path))
+        private(&path).map_err(Error::io("create", path))
     }
 
     /// Writes beside, then renames: readers see the old or the new bytes, never a part.
     fn replace(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.path.join(name);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
+            make_directory(parent)?;
         }
         let leaf = name.rsplit('/').next().unwrap_or(name);
         let beside = path.with_file_name(beside(leaf));
-        let written = File::create(&beside)
+        let written = private(&beside)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&beside, &path));
         written.map_err(|e| {

@@ -239,6 +239,38 @@ fn another_user_sees_and_changes_nothing() {
     nothing_in_the_file_systems();
 }
 
+#[test]
+fn all_buffers_of_a_table_file_are_watched_in_the_order_of_time() {
+    let text = "buffer one { } buffer two { }\n\
+        table t { syscalls:sys_enter_getppid { record(in = 1, to(\"one\")); record(in = 2, to(\"two\")) } }";
+    std::fs::write("/tmp/two.kst", text).unwrap();
+    let run = kestrel(&[
+        "trace",
+        "--table",
+        "/tmp/two.kst",
+        "--format",
+        "json",
+        "--",
+        "calls",
+        "getppid",
+        "300",
+    ]);
+    let lines: Vec<&str> = run.out.lines().collect();
+    let of = |mark: &str| lines.iter().filter(|line| line.contains(mark)).count();
+    let (one, two) = (of("\"in\":1"), of("\"in\":2"));
+    assert_eq!(one, two, "{}", run.err);
+    assert!(
+        one == 300 || one < 300 && run.err.contains("skipped"),
+        "{one}: {}",
+        run.err
+    );
+    let time = |line: &&str| {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        value["time"].as_u64().unwrap()
+    };
+    assert!(lines.iter().map(time).is_sorted());
+}
+
 /// 10,000 on request: `KESTREL_SWITCHES`.
 fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable)
