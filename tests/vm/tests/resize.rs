@@ -224,7 +224,7 @@ fn what_was_held_is_dumped_and_wrong_wishes_change_nothing() {
     // Messages are all there, whichever ring they are in.
     let session = store().session(None).unwrap();
     let mut inbox = session.inbox().unwrap();
-    let mut take = |inbox: &mut kestrel::agent::Inbox| inbox.poll(&mut |_, _| Ok(Answer::Done)).unwrap();
+    let take = |inbox: &mut kestrel::agent::Inbox| inbox.poll(&mut |_, _| Ok(Answer::Done)).unwrap();
     let told = take(&mut inbox);
     assert!(counts.2 > 0 || told == 180, "{told}");
     assert_eq!(resize(&["messages", "128K"]).0, Some(0));

@@ -194,13 +194,14 @@ fn shape(old: &Buffer, bytes: u64) -> Result<Geometry> {
     }
     let ring = old.ring();
     let Geometry { mode, events, .. } = ring.geometry();
+    if mode == Mode::Stream && name != crate::agent::BUFFER {
+        let why = "it is a stream, and an agent that keeps it in files reads on in the old ring; start the session anew with another size";
+        return Err(refused(name, why.to_owned()));
+    }
     let waits = |part: &Buffer| part.ring().cpus().any(|cpu| part.ring().is_waiting(cpu));
     if mode == Mode::Stream && old.parts(0).any(|(_, part)| waits(part)) {
-        let why = match name == crate::agent::BUFFER {
-            true => "messages wait in it; let `kestrel agent` act on them first".to_owned(),
-            false => "it is a stream, and records wait in it for their reader".to_owned(),
-        };
-        return Err(refused(name, why));
+        let why = "messages wait in it; let `kestrel agent` act on them first";
+        return Err(refused(name, why.to_owned()));
     }
     Ok(Geometry::new(mode, bytes, events))
 }
