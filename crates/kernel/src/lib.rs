@@ -11,6 +11,7 @@ pub mod error;
 pub mod feature;
 pub mod host;
 pub mod kallsyms;
+pub mod kprobe;
 pub mod mmap;
 pub mod perf;
 pub mod privilege;

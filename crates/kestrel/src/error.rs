@@ -177,6 +177,33 @@ pub enum Error {
         /// Its permissions.
         mode: u32,
     },
+    /// There is no probe of this name.
+    #[error("the session {session} has no probe `{wanted}`{}", near_text(.near))]
+    NoSuchProbe {
+        /// As typed.
+        wanted: String,
+        /// Where it was looked for.
+        session: String,
+        /// Names that come close.
+        near: Vec<String>,
+    },
+    /// There is a probe of this name already.
+    #[error("there is a probe `{name}` in the session {session} already")]
+    ProbeExists {
+        /// Its name.
+        name: String,
+        /// The session.
+        session: String,
+    },
+    /// A named probe could not be made.
+    #[error("cannot add the probe {name}: {error}")]
+    OfProbe {
+        /// Its name.
+        name: String,
+        /// Why not.
+        #[source]
+        error: Box<Error>,
+    },
     /// A table cannot be changed now.
     #[error("cannot {action} the table {table}: {why}")]
     TableInUse {

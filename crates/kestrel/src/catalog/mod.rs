@@ -100,10 +100,14 @@ impl Catalog {
 
     /// Whether the kernel has a function of this name, traceable or not.
     pub(crate) fn is_function(&self, name: &str) -> bool {
-        let symbols = self.symbols.get_or_init(|| Kallsyms::read(&self.host).ok());
-        symbols
-            .as_ref()
+        self.symbols()
             .is_some_and(|s| s.named(name).any(|symbol| symbol.is_text()))
+    }
+
+    /// The kernel's symbols, read once.
+    pub(crate) fn symbols(&self) -> Option<&Kallsyms> {
+        let read = || Kallsyms::read(&self.host).ok();
+        self.symbols.get_or_init(read).as_ref()
     }
 
     /// Whether perf can put kprobes.

@@ -12,6 +12,7 @@ use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::{Attachment, Catalog, Instance, Via};
 use crate::error::{Error, Result};
 use crate::session::gate::{Choice, Gate, Steering};
+use crate::session::named::Own;
 use crate::session::target::Target;
 use kestrel_compiler::check::{globals::Globals, tree::CheckedProbe};
 use kestrel_compiler::context::Context;
@@ -75,6 +76,8 @@ pub struct Hook {
     pub optional: bool,
     /// Where it is no hook of its own but a program that a hook of a running session calls.
     pub slot: Option<Slot>,
+    /// Which named probe it is a part of.
+    pub own: Option<Own>,
 }
 
 /// A program for a slot of a hook that a running session has already.
@@ -385,10 +388,11 @@ impl Hook {
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, Target::Command(_)),
-            choice: match (&self.slot, self.rows.as_slice()) {
-                (Some(slot), _) => Choice::Instances(slot.sets.clone()),
-                (None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
-                (None, rows) => Choice::Tables {
+            choice: match (self.own, &self.slot, self.rows.as_slice()) {
+                (Some(own), ..) => Choice::Named(own),
+                (None, Some(slot), _) => Choice::Instances(slot.sets.clone()),
+                (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
+                (None, None, rows) => Choice::Tables {
                     tables: rows.iter().map(|row| row.tables.clone()).collect(),
                     slots: plan.slots,
                 },

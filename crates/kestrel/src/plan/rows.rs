@@ -181,6 +181,7 @@ fn check_rows(
         ways,
         optional: kept.iter().all(|&c| !candidates[c].required),
         slot: None,
+        own: None,
     });
     Ok(Checked {
         hook,

@@ -9,7 +9,7 @@
 //!                               └─────► frozen? ─► reserve in ring 0 ─┘
 //! ```
 
-use super::{control, target};
+use super::{control, named, target};
 use crate::buffer::emit::RingSink;
 use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, Destination, Statement, StatementKind};
@@ -35,6 +35,8 @@ pub enum Choice {
     /// The program is called from a slot, so the table was chosen before: for each handler the places of its events among those that the hook
     /// serves; empty where it is for all of them.
     Instances(Vec<Vec<u16>>),
+    /// That of a named probe, whatever table is active.
+    Named(named::Own),
 }
 
 /// The name of the ring that an agent reads.
@@ -217,6 +219,15 @@ impl Sink for Gate {
         match &self.choice {
             Choice::Only => {
                 control::emit_any_active(b, refused);
+            }
+            Choice::Named(own) => {
+                control::emit_probe(b, own.place, own.number, refused);
+                if self.followed {
+                    target::emit_admit(b, refused);
+                }
+                named::emit_hit(b, *own, refused);
+                b.jump(first);
+                return;
             }
             Choice::Tables { tables, slots } => {
                 let active = control::emit_active(b);
