@@ -118,7 +118,11 @@ impl From<kestrel::Error> for Failure {
                     failure
                 }
             }
-            kestrel::Error::WrongShape { .. }
+            kestrel::Error::NoPlace { .. } => Self::new(Exit::Usage, message).hint(
+                "`kestrel probe show FUNCTION` shows a function's instructions, and which can be probed",
+            ),
+            kestrel::Error::NotFollowed { .. }
+            | kestrel::Error::WrongShape { .. }
             | kestrel::Error::NotYet { .. }
             | kestrel::Error::Name { .. } => Self::new(Exit::Usage, message),
             kestrel::Error::WhichSession { .. } => {

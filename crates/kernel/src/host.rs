@@ -135,16 +135,14 @@ impl Host {
     /// As [`Host::mount_tracefs`].
     pub fn mount_debugfs(&self) -> Result<PathBuf> {
         let place = self.path(DEBUGFS_PLACE);
-        let there =
-            || !self.is_live() && place.is_dir() || self.is_live() && has_magic(&place, DEBUGFS_MAGIC);
-        if there() {
-            return Ok(place);
+        let there = || !self.is_live() || has_magic(&place, DEBUGFS_MAGIC);
+        if !there() {
+            let missing = Error::Unavailable {
+                what: "debugfs",
+                why: format!("it is not mounted at {}", place.display()),
+            };
+            self.mount("debugfs", DEBUGFS_PLACE, missing)?;
         }
-        let missing = Error::Unavailable {
-            what: "debugfs",
-            why: format!("it is not mounted at {}", place.display()),
-        };
-        self.mount("debugfs", DEBUGFS_PLACE, missing)?;
         Ok(place)
     }
 

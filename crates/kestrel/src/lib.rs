@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod buffer;
 pub mod catalog;
+pub mod code;
 pub mod dump;
 mod error;
 pub mod live;

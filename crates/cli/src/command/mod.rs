@@ -6,6 +6,7 @@ mod doctor;
 mod handler;
 mod list;
 mod print;
+mod probe;
 mod record;
 mod recover;
 mod report;
@@ -49,6 +50,9 @@ pub(crate) enum Command {
     /// The handlers of a session: what they counted, their maps and parameters; changing parameters
     #[command(subcommand)]
     Handler(handler::Command),
+    /// Probes in the kernel's code: a function's instructions, and which can be probed
+    #[command(subcommand)]
+    Probe(probe::Command),
     /// Take the buffers of sessions out of an image of a machine's memory
     Recover(recover::Options),
     /// Act on what handlers ask for: tell, and run commands
@@ -71,6 +75,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Table(command) => table::run(&command),
         Command::Buffer(options) => buffer::run(&options),
         Command::Handler(command) => handler::run(&command),
+        Command::Probe(command) => probe::run(&command),
         Command::Recover(options) => recover::run(&options),
         Command::Agent(options) => agent::run(&options),
         Command::Doctor(options) => doctor::run(&options),

@@ -6,6 +6,7 @@ mod function;
 mod glob;
 pub mod kind;
 mod raw_tracepoint;
+mod traced;
 mod tracepoint;
 mod trampoline;
 
@@ -17,18 +18,22 @@ use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{Features, ProgramKind};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 use kestrel_kernel::Host;
-use kestrel_kernel::kallsyms::Kallsyms;
+use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::OnceCell;
+use std::ops::Range;
 use std::sync::Arc;
+use traced::Traced;
 
 /// One kernel's events; what is costly to know is found when first asked for.
 #[derive(Debug)]
 pub struct Catalog {
     host: Host,
     types: OnceCell<std::result::Result<Arc<Btf>, String>>,
-    symbols: OnceCell<Option<Kallsyms>>,
+    symbols: OnceCell<std::result::Result<Kallsyms, kestrel_kernel::Error>>,
     functions: OnceCell<std::result::Result<Vec<String>, kestrel_kernel::Error>>,
+    traced: OnceCell<std::result::Result<Traced, kestrel_kernel::Error>>,
+    blacklist: OnceCell<Vec<(Range<u64>, String)>>,
 }
 
 /// Names close to a mistyped one are looked for among at most so many.
@@ -42,6 +47,8 @@ impl Catalog {
             types: OnceCell::new(),
             symbols: OnceCell::new(),
             functions: OnceCell::new(),
+            traced: OnceCell::new(),
+            blacklist: OnceCell::new(),
         }
     }
 
@@ -101,13 +108,55 @@ impl Catalog {
     /// Whether the kernel has a function of this name, traceable or not.
     pub(crate) fn is_function(&self, name: &str) -> bool {
         self.symbols()
-            .is_some_and(|s| s.named(name).any(|symbol| symbol.is_text()))
+            .is_ok_and(|s| s.named(name).any(|symbol| symbol.is_text()))
     }
 
-    /// The kernel's symbols, read once.
-    pub(crate) fn symbols(&self) -> Option<&Kallsyms> {
-        let read = || Kallsyms::read(&self.host).ok();
-        self.symbols.get_or_init(read).as_ref()
+    /// The kernel's symbols, as they were when first asked for.
+    ///
+    /// # Errors
+    /// When /proc/kallsyms cannot be read.
+    pub fn symbols(&self) -> Result<&Kallsyms> {
+        match self.symbols.get_or_init(|| Kallsyms::read(&self.host)) {
+            Ok(symbols) => Ok(symbols),
+            Err(error) => Err(error.clone().into()),
+        }
+    }
+
+    /// Address ranges that the kernel bars from kprobes, with a symbol each; empty where it does not tell (debugfs).
+    pub(crate) fn blacklist(&self) -> &[(Range<u64>, String)] {
+        self.blacklist.get_or_init(|| {
+            // What cannot be known beforehand the kernel says when it refuses.
+            let _ = self.host.mount_debugfs();
+            kestrel_kernel::tracefs::kprobe_blacklist(&self.host).unwrap_or_default()
+        })
+    }
+
+    /// Whether a function has a place for ftrace, so that perf and tracefs let it be probed; of a part that the compiler split off
+    /// (`f.cold`, `f.isra.0`), whether the whole has.
+    ///
+    /// # Errors
+    /// When the kernel does not list them.
+    pub(crate) fn is_traced(
+        &self,
+        module: Option<&str>,
+        symbol: &str,
+        address: u64,
+        size: u64,
+    ) -> Result<bool> {
+        let traced = match self.traced.get_or_init(|| Traced::read(&self.host)) {
+            Ok(traced) => traced,
+            Err(error) => return Err(error.clone().into()),
+        };
+        let symbols = self.symbols()?;
+        if traced.holds(symbols, module, address, size) {
+            return Ok(true);
+        }
+        let Some((whole, _)) = symbol.split_once('.') else {
+            return Ok(false);
+        };
+        let whole = symbols.named(whole).find(|s| s.is_text() && s.module == module);
+        let end = |s: &Symbol<'_>| symbols.next_address(s.address).unwrap_or(s.address + 1);
+        Ok(whole.is_some_and(|s| traced.holds(symbols, module, s.address, end(&s) - s.address)))
     }
 
     /// Whether perf can put kprobes.

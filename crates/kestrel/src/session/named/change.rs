@@ -447,7 +447,7 @@ impl Loading<'_> {
                 }
             }
             let symbols = catalog.symbols();
-            complete(&mut site, symbols);
+            complete(&mut site, symbols.ok());
             site
         })
         .collect()

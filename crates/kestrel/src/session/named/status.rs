@@ -7,7 +7,7 @@ use crate::session::state::{HookState, ProbeState, SiteState};
 use crate::session::stay::PinnedSession;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{LinkDetail, Pinned};
-use kestrel_kernel::kprobe::{self, KernelProbe};
+use kestrel_kernel::kprobes::{self, Listed};
 
 /// A named probe as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl PinnedSession {
         if state.each.is_empty() {
             return Ok(Vec::new());
         }
-        let listed = kprobe::registered(host).unwrap_or_default();
+        let listed = kprobes::list(host).unwrap_or_default();
         let buffers = self.buffers()?;
         let hits = self.map(pins::HITS)?;
         let probe = |probe: &ProbeState| {
@@ -163,12 +163,12 @@ pub(super) fn counted(hook: &HookState, buffers: &[Buffer]) -> Vec<(u64, u64)> {
 }
 
 /// A site with what the kernel's list says of it.
-fn of(site: &SiteState, listed: &[KernelProbe]) -> Site {
+fn of(site: &SiteState, listed: &[Listed]) -> Site {
     let letter = match site.letter {
         'j' => 'k',
         letter => letter,
     };
-    let here = |probe: &&KernelProbe| {
+    let here = |probe: &&Listed| {
         probe.letter == letter
             && (site.address != 0 && probe.address == site.address
                 // An entry may be listed behind its `endbr64`.
@@ -202,14 +202,22 @@ mod tests {
 
     #[test]
     fn a_site_is_found_in_the_kernels_list() {
-        let listed: Vec<KernelProbe> = [
-            "ffffffff81000104  k  f+0x4    [FTRACE]",
-            "ffffffff81000100  r  f+0x0    [OPTIMIZED]",
-            "ffffffffc0000010  k  0xffffffffc0000010 [GONE]",
-        ]
-        .iter()
-        .filter_map(|line| KernelProbe::parse(line))
-        .collect();
+        let listed = |address, letter, symbol: &str, offset| Listed {
+            address,
+            letter,
+            symbol: symbol.to_owned(),
+            offset,
+            module: None,
+            gone: symbol.starts_with("0x"),
+            disabled: false,
+            optimized: letter == 'r',
+            ftrace: offset == 4,
+        };
+        let listed = [
+            listed(0xffff_ffff_8100_0104, 'k', "f", 4),
+            listed(0xffff_ffff_8100_0100, 'r', "f", 0),
+            listed(0xffff_ffff_c000_0010, 'k', "0xffffffffc0000010", 0),
+        ];
         let site = |letter, address, symbol: &str| SiteState {
             letter,
             address,
