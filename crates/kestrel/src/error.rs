@@ -222,6 +222,14 @@ pub enum Error {
         #[source]
         error: Box<Error>,
     },
+    /// A line of the kernel's `kprobe_events` is not understood, or says what has no counterpart.
+    #[error("`{line}`: {why}")]
+    KernelLine {
+        /// As typed.
+        line: String,
+        /// What of it, and why.
+        why: String,
+    },
     /// A table cannot be changed now.
     #[error("cannot {action} the table {table}: {why}")]
     TableInUse {

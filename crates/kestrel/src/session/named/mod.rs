@@ -9,6 +9,7 @@
 //! ```
 
 mod change;
+pub mod kernel_line;
 mod start;
 mod status;
 mod text;

@@ -53,6 +53,8 @@ pub struct Site {
     pub offset: u32,
     /// The function's module.
     pub module: Option<String>,
+    /// Where the kernel's list has it; 0 where it does not.
+    pub listed: u64,
     /// What the kernel's list says.
     pub flags: Flags,
 }
@@ -177,14 +179,12 @@ fn of(site: &SiteState, listed: &[Listed]) -> Site {
                     && site.symbol.as_deref() == Some(&probe.symbol)
                     && (site.address == 0 || probe.address.wrapping_sub(site.address) <= 4))
     };
-    let flags = listed
-        .iter()
-        .find(here)
-        .map_or_else(Flags::default, |probe| Flags {
-            gone: probe.gone,
-            optimized: probe.optimized,
-            ftrace: probe.ftrace,
-        });
+    let found = listed.iter().find(here);
+    let flags = found.map_or_else(Flags::default, |probe| Flags {
+        gone: probe.gone,
+        optimized: probe.optimized,
+        ftrace: probe.ftrace,
+    });
     Site {
         event: site.event.clone(),
         letter: site.letter,
@@ -192,6 +192,7 @@ fn of(site: &SiteState, listed: &[Listed]) -> Site {
         symbol: site.symbol.clone(),
         offset: site.offset,
         module: site.module.clone(),
+        listed: found.map_or(0, |probe| probe.address),
         flags,
     }
 }
