@@ -33,7 +33,7 @@ pub(crate) struct Options {
 
 const EXAMPLES: &str = "\
 Examples:
-  kestrel probe add reads 'kprobe:vfs_read { record(count) }'
+  kestrel probe add reads 'kprobe:vfs_read { record(file, args.count) }'
   kestrel probe add r1 'kretprobe:vfs_read /retval > 0/ { @bytes = sum(retval) }' w1 kprobe:vfs_write
   kestrel probe add switches 'sched:sched_switch { count() }'
   kestrel probe add 'p:fs/open do_sys_openat2 dfd=%di name=+0(%si):ustring' 'r:fs/opened do_sys_openat2 $retval'

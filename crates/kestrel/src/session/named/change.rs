@@ -469,6 +469,8 @@ fn complete(site: &mut SiteState, symbols: Option<&Kallsyms>) {
     if site.address == 0 {
         site.address = symbol.address + u64::from(site.offset);
     }
+    // The kernel moves an entry behind its `endbr64`.
+    site.offset = (site.address - symbol.address) as u32;
     site.module = symbol.module.map(str::to_owned);
 }
 

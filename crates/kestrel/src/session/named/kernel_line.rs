@@ -233,7 +233,7 @@ mod tests {
             ("p:x f-4", "f-4"),
             ("p:x f a=$arg0", "$arg0"),
             ("p:x f 1a=%di", "1a"),
-            ("rx:x f", "rx"),
+            ("rx:x f", "number of callers"),
         ] {
             let error = read(line).unwrap_err().to_string();
             let why = error.split("`: ").nth(1).unwrap_or_default();
