@@ -1,7 +1,7 @@
 //! Kernel functions by kprobe: their entries (`kprobe`) and their returns (`kretprobe`), typed by BTF where it knows them.
 
 use super::kind::{self, Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
-use super::{Catalog, Glob, arch};
+use super::{Catalog, Glob, arch, instruction, text_of};
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
@@ -10,9 +10,9 @@ use kestrel_compiler::lang::ast::EventSpec;
 /// `kprobe` or `kretprobe`.
 #[derive(Debug)]
 pub(super) struct FunctionProbe {
-    name: &'static str,
+    pub(super) name: &'static str,
     aliases: &'static [&'static str],
-    at_return: bool,
+    pub(super) at_return: bool,
 }
 
 /// A function's entry.
@@ -100,7 +100,7 @@ impl FunctionProbe {
         }
     }
 
-    fn context(&self, catalog: &Catalog, symbol: Option<&str>) -> Context {
+    pub(super) fn context(&self, catalog: &Catalog, symbol: Option<&str>) -> Context {
         let arch = arch::current();
         let types = catalog.types().ok();
         let program = if self.at_return {
@@ -206,9 +206,7 @@ impl EventKind for FunctionProbe {
         }
         let functions = catalog.functions()?;
         if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
-            let listed = functions
-                .binary_search_by(|f| f.as_str().cmp(plain.text()))
-                .is_ok();
+            let listed = catalog.is_listed(plain.text())?;
             // Of several names for one address ftrace lists one; kprobes take all of them.
             if listed || catalog.is_function(plain.text()) {
                 found(plain.text());
@@ -227,26 +225,29 @@ impl EventKind for FunctionProbe {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let [part] = &spec.parts[1..] else {
-            return Err(Error::wrong_shape(spec, &format!("{}:FUNCTION", self.name)));
-        };
-        if part.offset.is_some() {
-            return Err(Error::Unsupported {
-                what: format!("{}:{}+offset", self.name, part.text),
-                why: "probes inside a function are not available in this version; name the function alone"
-                    .to_owned(),
-            });
-        }
+        let wanted = instruction::wanted(self.name, spec)?;
         if !catalog.has_kprobes() {
-            return Err(no_kprobes(&format!("{}:{}", self.name, part.text)));
+            return Err(no_kprobes(&text_of(spec)));
         }
+        if let Some(wanted) = wanted {
+            return Ok(vec![self.instruction(catalog, &wanted)?]);
+        }
+        let part = &spec.parts[1];
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
         let single = (names.len() == 1).then(|| names[0].clone());
+        if Glob::new(&part.text).is_plain() && !catalog.is_listed(&part.text)? {
+            self.check(catalog, &part.text)?;
+        }
         Ok(vec![self.resolved(catalog, names, single.as_deref())])
     }
 
     fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {
-        let symbol = |name: &String| Some(name.strip_prefix(self.name)?.strip_prefix(':')?.to_owned());
+        // A single instruction is no member of a set.
+        let whole = |name: &&str| !name.contains([':', '+']) && !name.starts_with("0x");
+        let symbol = |name: &String| {
+            let name = name.strip_prefix(self.name)?.strip_prefix(':')?;
+            Some(name).filter(whole).map(str::to_owned)
+        };
         let symbols: Option<Vec<String>> = names.iter().map(symbol).collect();
         Ok(symbols.map(|symbols| self.resolved(catalog, symbols, None)))
     }

@@ -1,6 +1,7 @@
 //! What every kind of event answers; one file per kind beside this, one row each in [`KINDS`].
 
 use super::{Catalog, Glob};
+use crate::code::Place;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::context::Context;
@@ -139,6 +140,14 @@ pub enum Attachment {
     TypedTracepoint { name: String, id: TypeId },
     /// Functions by kprobe: one perf link each, or one multi link for all.
     Functions { at_return: bool },
+    /// One instruction by kprobe, or one function's return by kretprobe, wherever in the kernel or its modules; by name where that is exact,
+    /// else by address.
+    Instruction {
+        place: Place,
+        address: u64,
+        by_name: bool,
+        at_return: bool,
+    },
     /// A function's trampoline (`fentry`, `fexit`); the id is that of the function.
     Trampoline {
         function: String,

@@ -4,6 +4,7 @@ pub mod arch;
 pub mod class;
 mod function;
 mod glob;
+mod instruction;
 pub mod kind;
 mod raw_tracepoint;
 mod traced;
@@ -103,6 +104,12 @@ impl Catalog {
             Ok(names) => Ok(names),
             Err(error) => Err(error.clone().into()),
         }
+    }
+
+    /// Whether the kernel lists a function of this name among those that probes can be put on.
+    pub(crate) fn is_listed(&self, name: &str) -> Result<bool> {
+        let functions = self.functions()?;
+        Ok(functions.binary_search_by(|f| f.as_str().cmp(name)).is_ok())
     }
 
     /// Whether the kernel has a function of this name, traceable or not.
@@ -279,9 +286,13 @@ impl Catalog {
     }
 }
 
-fn text_of(spec: &EventSpec) -> String {
-    let parts: Vec<&str> = spec.parts.iter().map(|p| p.text.as_str()).collect();
-    parts.join(":")
+/// A specification as typed.
+pub(crate) fn text_of(spec: &EventSpec) -> String {
+    let part = |part: &EventPart| match part.offset {
+        Some(offset) => format!("{}+{offset:#x}", part.text),
+        None => part.text.clone(),
+    };
+    spec.parts.iter().map(part).collect::<Vec<_>>().join(":")
 }
 
 fn with_kind(spec: &EventSpec, kind: &str) -> EventSpec {

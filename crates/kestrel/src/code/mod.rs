@@ -82,6 +82,25 @@ pub enum Why {
     NotMovable(&'static str),
 }
 
+impl Why {
+    /// In a word or two.
+    pub fn short(&self) -> &'static str {
+        match self {
+            Self::Blacklisted(_) => "blacklisted",
+            Self::NotTraced => "not traced",
+            Self::StaticBranch => "static branch",
+            Self::StaticCall => "static call",
+            Self::Trap => "trap",
+            Self::NotMovable(what) => what,
+        }
+    }
+
+    /// Whether it is the whole function's rather than the instruction's.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Self::Blacklisted(_) | Self::NotTraced)
+    }
+}
+
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

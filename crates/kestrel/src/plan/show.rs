@@ -87,6 +87,13 @@ impl fmt::Display for PlannedWay {
             Attachment::TypedTracepoint { name, .. } => write!(f, "raw tracepoint {name}, typed, {reads}"),
             Attachment::Functions { at_return: false } => f.write_str("kprobe"),
             Attachment::Functions { at_return: true } => f.write_str("kretprobe"),
+            Attachment::Instruction { place, at_return, .. } => {
+                write!(
+                    f,
+                    "{} at {place}",
+                    if *at_return { "kretprobe" } else { "kprobe" }
+                )
+            }
             Attachment::Trampoline {
                 function,
                 at_return: false,

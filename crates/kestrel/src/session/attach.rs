@@ -1,13 +1,14 @@
 //! Attaching one hook: which program kind each attachment wants, one link or many; what is attached is dropped with its links.
 
 use crate::catalog::{Attachment, Catalog, Instance};
+use crate::code::{Code, Wanted};
 use crate::error::Result;
 use crate::plan::{Hook, PlannedWay};
 use kestrel_kernel::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, Map, Program, ProgramKind,
 };
 use kestrel_kernel::kallsyms::Kallsyms;
-use kestrel_kernel::perf::{PerfEvent, Place, Target};
+use kestrel_kernel::perf::{self, PerfEvent, Target};
 use kestrel_kernel::tracefs::TraceableFunction;
 use std::collections::HashMap;
 
@@ -70,6 +71,26 @@ pub(super) fn attach(
         Attachment::Trampoline {
             id, at_return: true, ..
         } => tracing(load, ProgramKind::FunctionExit(*id), AttachType::TRACE_FEXIT),
+        Attachment::Instruction {
+            place,
+            address,
+            by_name,
+            at_return,
+        } => {
+            let (program, maps) = load(ProgramKind::Kprobe)?;
+            let symbol = match &place.module {
+                Some(module) => format!("{module}:{}", place.symbol),
+                None => place.symbol.clone(),
+            };
+            let target = if *by_name {
+                perf::Place::Symbol(&symbol, place.offset)
+            } else {
+                perf::Place::Address(*address)
+            };
+            let event = PerfEvent::kprobe(catalog.host(), target, *at_return, Target::All)?;
+            let link = Link::perf_event(&program, &event, 0)?;
+            Ok((program, maps, Links(vec![link])))
+        }
         Attachment::Functions { at_return } => functions(hook, *at_return, catalog, load),
     }
 }
@@ -96,11 +117,26 @@ fn functions(
     let (program, maps) = load(ProgramKind::Kprobe)?;
     let mut links = Vec::with_capacity(hook.instances.len());
     for (index, instance) in hook.instances.iter().enumerate() {
-        let place = Place::Symbol(symbol(instance), 0);
-        let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)?;
+        let symbol = symbol(instance);
+        let place = perf::Place::Symbol(symbol, 0);
+        let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)
+            .map_err(|error| explain(catalog, symbol, error))?;
         links.push(Link::perf_event(&program, &event, index as u64)?);
     }
     Ok((program, maps, Links(links)))
+}
+
+/// Why the kernel refuses a function, where its code tells: it says `EINVAL` to much.
+fn explain(catalog: &Catalog, symbol: &str, error: kestrel_kernel::Error) -> crate::Error {
+    let wanted = Wanted::Symbol {
+        module: None,
+        symbol: symbol.to_owned(),
+        offset: None,
+    };
+    match Code::new(catalog).and_then(|code| code.probeable(&wanted)) {
+        Err(why @ crate::Error::NoPlace { .. }) => why,
+        _ => error.into(),
+    }
 }
 
 fn symbol(instance: &Instance) -> &str {

@@ -458,7 +458,7 @@ fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
         Attachment::RawTracepoint { .. } => ProgramKind::RawTracepoint,
         Attachment::TypedTracepoint { id, .. } => ProgramKind::TypedTracepoint(*id),
         Attachment::Functions { .. } if multi => ProgramKind::KprobeMulti,
-        Attachment::Functions { .. } => ProgramKind::Kprobe,
+        Attachment::Functions { .. } | Attachment::Instruction { .. } => ProgramKind::Kprobe,
         Attachment::Trampoline {
             id, at_return: false, ..
         } => ProgramKind::FunctionEntry(*id),

@@ -3,6 +3,7 @@
 use super::control::Table;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::Attachment;
+use crate::code::Place;
 use crate::error::{Error, Result};
 use crate::plan::{Hook, Plan, Row};
 use kestrel_bpf::btf::TypeId;
@@ -222,6 +223,14 @@ pub enum AttachmentState {
     Functions {
         at_return: bool,
     },
+    Instruction {
+        module: Option<String>,
+        symbol: String,
+        offset: u64,
+        address: u64,
+        by_name: bool,
+        at_return: bool,
+    },
     Trampoline {
         function: String,
         id: u32,
@@ -236,6 +245,19 @@ impl From<&Attachment> for AttachmentState {
             Attachment::RawTracepoint { name } => Self::RawTracepoint { name },
             Attachment::TypedTracepoint { name, id } => Self::TypedTracepoint { name, id: id.0 },
             Attachment::Functions { at_return } => Self::Functions { at_return },
+            Attachment::Instruction {
+                place,
+                address,
+                by_name,
+                at_return,
+            } => Self::Instruction {
+                module: place.module,
+                symbol: place.symbol,
+                offset: place.offset,
+                address,
+                by_name,
+                at_return,
+            },
             Attachment::Trampoline {
                 function,
                 id,
@@ -258,6 +280,23 @@ impl AttachmentState {
             Self::RawTracepoint { name } => Attachment::RawTracepoint { name },
             Self::TypedTracepoint { name, id } => Attachment::TypedTracepoint { name, id: TypeId(id) },
             Self::Functions { at_return } => Attachment::Functions { at_return },
+            Self::Instruction {
+                module,
+                symbol,
+                offset,
+                address,
+                by_name,
+                at_return,
+            } => Attachment::Instruction {
+                place: Place {
+                    module,
+                    symbol,
+                    offset,
+                },
+                address,
+                by_name,
+                at_return,
+            },
             Self::Trampoline {
                 function,
                 id,

@@ -90,6 +90,14 @@ fn text(
         function.size,
         function.instructions.len(),
     )?;
+    if let Some(why) = function
+        .instructions
+        .first()
+        .and_then(|i| i.probeable.as_ref().err())
+        && good == 0
+    {
+        writeln!(out, "None can be probed: {why}.")?;
+    }
     let width = shown.iter().map(|i| i.bytes.len()).max().unwrap_or(1) * 3;
     let longest = shown.iter().map(|i| i.text.len()).max().unwrap_or(1).min(LONG);
     for instruction in shown {
@@ -100,7 +108,8 @@ fn text(
             (Ok(()), false) => '*',
             (Ok(()), true) => ' ',
         };
-        let why = instruction.probeable.as_ref().err().map(ToString::to_string);
+        let why = instruction.probeable.as_ref().err().filter(|_| good > 0);
+        let why = why.map(|why| why.short().to_owned());
         let remarks: Vec<String> = states.into_iter().chain(why).collect();
         let offset = format!("+{:#x}", instruction.offset);
         let line = format!(
