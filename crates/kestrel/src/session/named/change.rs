@@ -9,7 +9,7 @@ use crate::plan::{Hook, Plan};
 use crate::session::control::{MOST_PROBES, MOST_TABLES};
 use crate::session::load::{Loading, names_in};
 use crate::session::state::{
-    Arming, Baseline, HookState, ProbeState, SiteState, State, TableState, parameter,
+    Arming, AttachmentState, Baseline, HookState, ProbeState, SiteState, State, TableState, parameter,
 };
 use crate::session::stay::{Change, PinnedSession};
 use crate::session::{LeftOut, metadata, pins, trust};
@@ -432,6 +432,9 @@ impl Loading<'_> {
                 symbol: instance.symbol.clone(),
                 ..SiteState::default()
             };
+            if let AttachmentState::Instruction { address, .. } = hook.attached {
+                site.address = address;
+            }
             let told = links.get(at).filter(|_| links.len() == events.len());
             if let Some(LinkDetail::Kprobe {
                 function,
@@ -487,8 +490,8 @@ fn letter(hook: &HookState) -> char {
     use crate::session::state::AttachmentState as At;
     match (&hook.attached, hook.kind.as_str()) {
         (_, "jprobe") => 'j',
-        (At::Functions { at_return: true }, _) => 'r',
-        (At::Functions { at_return: false }, _) => 'k',
+        (At::Functions { at_return: true } | At::Instruction { at_return: true, .. }, _) => 'r',
+        (At::Functions { .. } | At::Instruction { .. }, _) => 'k',
         (At::Trampoline { .. }, _) => 'f',
         _ => 't',
     }

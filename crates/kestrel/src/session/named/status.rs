@@ -128,7 +128,7 @@ impl PinnedSession {
     /// Whether the kernel says how often it dropped hits of a hook's kprobes.
     fn tells_missed(&self, hook: &HookState) -> bool {
         use crate::session::state::AttachmentState as At;
-        if !matches!(hook.attached, At::Functions { .. }) {
+        if !matches!(hook.attached, At::Functions { .. } | At::Instruction { .. }) {
             return true;
         }
         let link = match self.directory.open(&pins::link(hook.number, 0)) {

@@ -32,26 +32,21 @@ pub fn of(probe: &Probe) -> Result<Vec<String>> {
         if part("post") || part("fault") {
             return Err(format!("{} is more than a kprobe", site.event));
         }
-        let symbol = site.symbol.as_ref().ok_or("it sits at no symbol")?;
-        let module = site
-            .module
-            .as_ref()
-            .map_or_else(String::new, |module| format!("{module}:"));
-        // The kernel moves an entry behind its `endbr64` by itself.
-        let offset = typed_offset(&site.event);
-        let offset = if offset == 0 {
-            String::new()
-        } else {
-            format!("+{offset:#x}")
-        };
+        // As it was typed: the kernel moves an entry behind its `endbr64` by itself.
+        let place: Vec<&str> = site
+            .event
+            .split(':')
+            .skip(1)
+            .filter(|part| !part.contains('='))
+            .collect();
+        let place = place.join(":");
         let name = match probe.sites.len() {
             1 => probe.name.clone(),
             _ => format!("{}_{index}", probe.name),
         };
-        let words: Vec<String> =
-            std::iter::once(format!("{kind}:{} {module}{symbol}{offset}", event_name(&name)))
-                .chain(arguments.iter().cloned())
-                .collect();
+        let words: Vec<String> = std::iter::once(format!("{kind}:{} {place}", event_name(&name)))
+            .chain(arguments.iter().cloned())
+            .collect();
         Ok(words.join(" "))
     };
     probe.sites.iter().enumerate().map(line).collect()
@@ -77,12 +72,6 @@ fn event_name(name: &str) -> String {
         }
     };
     format!("{}/{}", clean(group), clean(event))
-}
-
-/// The offset in an event as typed.
-fn typed_offset(event: &str) -> u64 {
-    let offset = event.split(':').find_map(|part| part.split_once('+'));
-    offset.and_then(|(_, offset)| super::number(offset)).unwrap_or(0)
 }
 
 fn maxactive(event: &str) -> Option<&str> {
