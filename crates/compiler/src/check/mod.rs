@@ -85,6 +85,7 @@ pub fn check(
             *globals = shared;
             Some(CheckedProbe {
                 predicate,
+                guarded: false,
                 selector,
                 body,
                 variables,

@@ -88,7 +88,10 @@ impl Tried {
             });
             let probe = guarded.as_ref().unwrap_or(candidate.probe);
             match check(probe, &way.context, true, globals) {
-                (Some(handler), remarks) => Ok((handler, remarks)),
+                (Some(handler), remarks) => {
+                    let guarded = way.guard.is_some();
+                    Ok((CheckedProbe { guarded, ..handler }, remarks))
+                }
                 (None, diagnostics) => Err(diagnostics),
             }
         };

@@ -225,7 +225,6 @@ impl Sink for Gate {
                 if self.followed {
                     target::emit_admit(b, refused);
                 }
-                named::emit_hit(b, *own, refused);
                 b.jump(first);
                 return;
             }
@@ -266,6 +265,12 @@ impl Sink for Gate {
             target::emit_admit(b, refused);
         }
         b.jump(first);
+    }
+
+    fn entered(&self, b: &mut Builder, refused: BlockId) {
+        if let Choice::Named(own) = &self.choice {
+            named::emit_hit(b, *own, refused);
+        }
     }
 
     fn act(&self, b: &mut Builder, action: &Action) -> Result<(), Refused> {

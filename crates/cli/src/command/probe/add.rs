@@ -33,10 +33,10 @@ pub(crate) struct Options {
 
 const EXAMPLES: &str = "\
 Examples:
-  kestrel probe add reads 'kprobe:vfs_read { record(file, args.count) }'
+  kestrel probe add reads 'kprobe:vfs_read { record(args.file, args.count) }'
   kestrel probe add r1 'kretprobe:vfs_read /retval > 0/ { @bytes = sum(retval) }' w1 kprobe:vfs_write
   kestrel probe add switches 'sched:sched_switch { count() }'
-  kestrel probe add 'p:fs/open do_sys_openat2 dfd=%di name=+0(%si):ustring' 'r:fs/opened do_sys_openat2 $retval'
+  kestrel probe add 'p:fs/open do_sys_openat2 dfd=$arg1 name=+0($arg2):ustring' 'r:fs/opened do_sys_openat2 $retval'
   kestrel probe add --file my.probes
 
 What one command adds is added whole or not at all. Records go to the buffer of the session:

@@ -462,9 +462,13 @@ fn complete(site: &mut SiteState, symbols: Option<&Kallsyms>) {
     let (Some(name), Some(symbols)) = (&site.symbol, symbols) else {
         return;
     };
-    let found = match site.address {
-        0 => symbols.named(name).find(|symbol| symbol.is_text()),
-        address => symbols.at(address).map(|(symbol, _)| symbol),
+    let at = symbols.at(site.address).map(|(symbol, _)| symbol);
+    let mut named = symbols.named(name).filter(|symbol| symbol.is_text());
+    let found = match (site.address, at) {
+        (0, _) => named.next(),
+        // A function may have several names; the one that was asked for is the best.
+        (_, Some(at)) => named.find(|symbol| symbol.address == at.address).or(Some(at)),
+        (_, None) => None,
     };
     let Some(symbol) = found.filter(|symbol| symbol.address != 0) else {
         return;
