@@ -47,6 +47,11 @@ impl Live {
         &self.session
     }
 
+    /// The session, to be detached.
+    pub fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
     /// Gives every record that has come since the last call, oldest first over all CPUs. Gives their number.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! `kestrel trace`: events as lines while they happen.
 
 use super::Format;
-use super::record::{command_line, end, ended, exit, show_maps};
+use super::record::{command_line, detach, end, ended, exit, show_maps};
 use crate::exit::{Exit, Failure};
 use crate::selection::{self, Selection};
 use clap::Args;
@@ -77,6 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         );
     }
     show_maps(live.session(), catalog.host(), options.format == Format::Json)?;
+    detach(live.session_mut());
     Ok(exit(status.filter(|_| !interrupt.requested())))
 }
 

@@ -24,7 +24,6 @@ pub(super) fn decode(address: u64, bytes: &[u8], name: &dyn Fn(u64) -> Option<St
     options.set_space_after_operand_separator(false);
     options.set_gas_show_mnemonic_size_suffix(false);
     options.set_rip_relative_addresses(false);
-    options.set_always_show_scale(true);
     options.set_show_zero_displacements(true);
     let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
     let mut all: Vec<Decoded> = Vec::new();

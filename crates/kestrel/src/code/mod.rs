@@ -18,6 +18,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use flow::After;
 use kestrel_kernel::kcore::Kcore;
+use kestrel_kernel::kprobes::Listed;
 use original::Originals;
 use place::Extent;
 use reserved::Reserved;
@@ -267,7 +268,7 @@ impl<'c> Code<'c> {
         };
         let decoded = decode::decode(extent.address, &bytes, &name);
         if let Some(why) = self.originals.failed()
-            && decoded.iter().any(|d| bytes[d.offset] == original::INT3)
+            && self.is_probed(extent)
         {
             return Err(Error::Unsupported {
                 what: format!("the instructions of {}", extent.symbol),
@@ -281,6 +282,15 @@ impl<'c> Code<'c> {
             size: extent.size,
             instructions: decoded.into_iter().map(instruction).collect(),
         })
+    }
+
+    /// Whether somebody's probe has changed the text of a function.
+    fn is_probed(&self, extent: &Extent) -> bool {
+        let listed = kestrel_kernel::kprobes::list(self.catalog.host()).unwrap_or_default();
+        let inside = |probe: &Listed| probe.address.wrapping_sub(extent.address) < extent.size;
+        listed
+            .iter()
+            .any(|probe| inside(probe) && !probe.ftrace && !probe.disabled)
     }
 
     fn blacklisted(&self, address: u64) -> Option<Why> {

@@ -1,6 +1,6 @@
 //! Places in the kernel's code by name and by address: the symbol, how far it reaches, and what to say where there is none.
 
-use super::{Code, Function, Instruction, LONGEST};
+use super::{Code, Function, Instruction, LONGEST, Why, original};
 use crate::catalog::kind;
 use crate::error::{Error, Result};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
@@ -194,6 +194,13 @@ impl Function {
         ))
     }
 
+    /// Why none of it can be probed.
+    pub fn barred(&self) -> Option<&Why> {
+        let first = self.instructions.first()?.probeable.as_ref().err()?;
+        let all = self.instructions.iter().all(|i| i.probeable.is_err());
+        (all && first.is_whole()).then_some(first)
+    }
+
     /// The name of a place in it.
     pub fn place(&self, offset: u64) -> Place {
         Place {
@@ -206,7 +213,9 @@ impl Function {
     /// Where the kernel really puts a probe that is asked for at an address: behind an `endbr64` at the function's beginning.
     pub fn probed(&self, address: u64) -> u64 {
         match self.instructions.first() {
-            Some(first) if address == self.address && first.bytes == super::original::ENDBR => address + 4,
+            Some(first) if address == self.address && original::is_marked(&first.bytes) => {
+                address + original::MARK
+            }
             _ => address,
         }
     }

@@ -73,6 +73,13 @@ impl FromStr for Wanted {
 }
 
 impl Wanted {
+    fn refused(&self, why: String) -> Error {
+        Error::NoPlace {
+            wanted: self.to_string(),
+            why,
+        }
+    }
+
     /// From the parts of an event's name. `None` for a number that is no address.
     pub fn new(module: Option<&str>, symbol: &str, offset: Option<u64>) -> Option<Self> {
         let digits = symbol.starts_with(|first: char| first.is_ascii_digit());
@@ -94,7 +101,29 @@ impl Code<'_> {
     /// # Errors
     /// As [`Code::function`]; [`Error::NoPlace`] where no instruction begins.
     pub fn locate(&self, wanted: &Wanted) -> Result<(Function, Instruction)> {
-        let (function, offset) = match wanted {
+        let (function, offset) = self.lookup(wanted)?;
+        let instruction = function.at(offset).cloned().map_err(|why| wanted.refused(why))?;
+        Ok((function, instruction))
+    }
+
+    /// The same for a place that is to be probed.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`] also where the kernel lets nobody put a probe.
+    pub fn probeable(&self, wanted: &Wanted) -> Result<(Function, Instruction)> {
+        let (function, offset) = self.lookup(wanted)?;
+        if let Some(why) = function.barred() {
+            return Err(wanted.refused(why.to_string()));
+        }
+        let instruction = function.at(offset).cloned().map_err(|why| wanted.refused(why))?;
+        match &instruction.probeable {
+            Ok(()) => Ok((function, instruction)),
+            Err(why) => Err(wanted.refused(format!("{why}{}", function.others(&instruction)))),
+        }
+    }
+
+    fn lookup(&self, wanted: &Wanted) -> Result<(Function, u64)> {
+        Ok(match wanted {
             Wanted::Address(address) => {
                 let function = self.around(*address)?;
                 let offset = *address - function.address;
@@ -105,27 +134,7 @@ impl Code<'_> {
                 symbol,
                 offset,
             } => (self.function(module.as_deref(), symbol)?, offset.unwrap_or(0)),
-        };
-        let instruction = function.at(offset).cloned().map_err(|why| Error::NoPlace {
-            wanted: wanted.to_string(),
-            why,
-        })?;
-        Ok((function, instruction))
-    }
-
-    /// The same for a place that is to be probed.
-    ///
-    /// # Errors
-    /// [`Error::NoPlace`] also where the kernel lets nobody put a probe.
-    pub fn probeable(&self, wanted: &Wanted) -> Result<(Function, Instruction)> {
-        let (function, instruction) = self.locate(wanted)?;
-        match &instruction.probeable {
-            Ok(()) => Ok((function, instruction)),
-            Err(why) => Err(Error::NoPlace {
-                wanted: wanted.to_string(),
-                why: format!("{why}{}", function.others(&instruction)),
-            }),
-        }
+        })
     }
 }
 

@@ -237,16 +237,22 @@ fn plan_text(
     }
     warnings.extend(diagnostics.into_iter().map(|d| (text.to_owned(), d)));
     complete(&mut probe, request, text);
+    // The same text twice asks for nothing more. Comparing it once is enough: it may name a thousand events.
+    let mut rows = hooks.iter().flat_map(|hook| &hook.rows);
+    let known = rows
+        .find(|row| *row.source == *text)
+        .map(|row| row.source.clone());
+    let source: Arc<str> = known.unwrap_or_else(|| text.into());
     let candidate = Candidate {
         probe: &probe,
-        source: text.into(),
+        source: source.clone(),
         tables: vec![1],
         required: true,
     };
     for spec in probe.events.clone() {
         for resolved in catalog.resolve(&spec, request.via)? {
             if hooks.iter().any(|h: &Hook| {
-                h.rows.iter().any(|r| *r.source == *text) && h.instances == resolved.instances
+                h.rows.iter().any(|r| Arc::ptr_eq(&r.source, &source)) && h.instances == resolved.instances
             }) {
                 continue;
             }

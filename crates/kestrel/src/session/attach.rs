@@ -9,8 +9,11 @@ use kestrel_kernel::bpf::{
 };
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::perf::{self, PerfEvent, Target};
+use kestrel_kernel::process::close_apart;
 use kestrel_kernel::tracefs::TraceableFunction;
 use std::collections::HashMap;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
 
 /// What keeps a program attached.
 #[derive(Debug)]
@@ -22,6 +25,11 @@ pub(super) type Load<'a> = dyn Fn(ProgramKind) -> Result<(Program, Vec<Map>)> + 
 impl Links {
     pub(super) fn raw_tracepoint(program: &Program, tracepoint: &str) -> Result<Self> {
         Ok(Self(vec![Link::raw_tracepoint(program, tracepoint, 0)?]))
+    }
+
+    /// Their descriptors.
+    pub(super) fn into_files(self) -> impl Iterator<Item = OwnedFd> {
+        self.0.into_iter().map(OwnedFd::from)
     }
 
     /// One or many.
@@ -116,15 +124,39 @@ fn functions(
     }
     let (program, maps) = load(ProgramKind::Kprobe)?;
     let mut links = Vec::with_capacity(hook.instances.len());
-    for (index, instance) in hook.instances.iter().enumerate() {
-        let symbol = symbol(instance);
-        let place = perf::Place::Symbol(symbol, 0);
-        let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)
-            .map_err(|error| explain(catalog, symbol, error))?;
-        links.push(Link::perf_event(&program, &event, index as u64)?);
+    for (cookie, instance) in (0..).zip(&hook.instances) {
+        match one(&program, symbol(instance), at_return, cookie, catalog) {
+            Ok(link) => links.push(link),
+            Err(error) => {
+                // None stays if one fails; whoever reads why does not wait for those before it.
+                close_many(links.into_iter().map(OwnedFd::from).collect());
+                return Err(error);
+            }
+        }
     }
     Ok((program, maps, Links(links)))
 }
+
+/// One function's entry or return, by a link of its own.
+fn one(program: &Program, symbol: &str, at_return: bool, cookie: u64, catalog: &Catalog) -> Result<Link> {
+    let place = perf::Place::Symbol(symbol, 0);
+    let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)
+        .map_err(|error| explain(catalog, symbol, error))?;
+    Ok(Link::perf_event(program, &event, cookie)?)
+}
+
+/// Closes links that the kernel takes long to take down: many of them apart. Says for how many.
+pub(super) fn close_many(files: Vec<OwnedFd>) -> usize {
+    let many = files.len();
+    // Where there can be no other process, they are closed here, and that takes its time.
+    if many <= AT_ONCE || close_apart(files).is_err() {
+        return 0;
+    }
+    many
+}
+
+/// So many slow links are closed by whoever has them.
+const AT_ONCE: usize = 4;
 
 /// Why the kernel refuses a function, where its code tells: it says `EINVAL` to much.
 fn explain(catalog: &Catalog, symbol: &str, error: kestrel_kernel::Error) -> crate::Error {
@@ -162,23 +194,68 @@ fn many(
     let (program, maps) = load(ProgramKind::KprobeMulti)?;
     let cookies: Vec<u64> = (0..hook.instances.len() as u64).collect();
     let symbols: Vec<&str> = hook.instances.iter().map(symbol).collect();
-    let known = entries(catalog, &symbols, &cookies).unwrap_or_default();
-    let (addresses, at): (Vec<u64>, Vec<u64>) = known.into_iter().unzip();
-    let (targets, cookies) = if addresses.is_empty() {
-        (KprobeTargets::Symbols(&symbols), &cookies)
-    } else {
-        (KprobeTargets::Addresses(&addresses), &at)
-    };
-    let link = Link::kprobe_multi(
-        &program,
-        &KprobeMulti {
+    let attach = |targets: KprobeTargets<'_>, cookies: &[u64]| {
+        let multi = KprobeMulti {
             targets,
             cookies,
             at_return,
             session: false,
-        },
-    )?;
+        };
+        Link::kprobe_multi(&program, &multi)
+    };
+    // The kernel finds names in one pass over its symbols, which is quicker than reading all of them here.
+    let by_name = |symbols: &[&str], cookies: &[u64]| attach(KprobeTargets::Symbols(symbols), cookies);
+    let link = match by_name(&symbols, &cookies) {
+        Ok(link) => link,
+        // Names that several functions bear it takes by address alone.
+        Err(error) if says_which(&error) => {
+            let known = entries(catalog, &symbols, &cookies).unwrap_or_default();
+            let missing = symbols
+                .iter()
+                .zip(&cookies)
+                .find(|(_, c)| !known.iter().any(|(_, k)| k == *c));
+            if let Some((symbol, _)) = missing {
+                return Err(explain(catalog, symbol, error));
+            }
+            let (addresses, at): (Vec<u64>, Vec<u64>) = known.into_iter().unzip();
+            attach(KprobeTargets::Addresses(&addresses), &at).map_err(|error| {
+                let refused = |range: Range<usize>| {
+                    attach(KprobeTargets::Addresses(&addresses[range.clone()]), &at[range]).is_err()
+                };
+                let place = first_refused(addresses.len(), &refused);
+                let symbol = place.and_then(|place| symbols.get(at[place] as usize));
+                symbol.map_or_else(
+                    || error.clone().into(),
+                    |symbol| explain(catalog, symbol, error.clone()),
+                )
+            })?
+        }
+        Err(error) => return Err(error.into()),
+    };
     Ok((program, maps, Links(vec![link])))
+}
+
+/// Whether the kernel's refusal is about one of the functions rather than about links to many.
+fn says_which(error: &kestrel_kernel::Error) -> bool {
+    let name = error.errno().and_then(|errno| errno.name());
+    matches!(name, Some("ESRCH" | "EADDRNOTAVAIL" | "ENOENT"))
+}
+
+/// The first of so many that is refused, if each part of them can be tried: a refusal of many does not say which one it is about.
+fn first_refused(count: usize, refused: &dyn Fn(Range<usize>) -> bool) -> Option<usize> {
+    let mut range = 0..count;
+    if count == 0 {
+        return None;
+    }
+    while range.len() > 1 {
+        let middle = range.start + range.len() / 2;
+        range = if refused(range.start..middle) {
+            range.start..middle
+        } else {
+            middle..range.end
+        };
+    }
+    refused(range.clone()).then_some(range.start)
 }
 
 /// Addresses and cookies of functions; several for a name that several functions bear. ftrace lists where its call stands, which
@@ -194,4 +271,23 @@ fn entries(catalog: &Catalog, symbols: &[&str], cookies: &[u64]) -> Result<Vec<(
         Some((symbol.address, cookie))
     };
     Ok(places.iter().filter_map(entry).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refused_one_is_found() {
+        for bad in 0..9 {
+            assert_eq!(first_refused(9, &|range| range.contains(&bad)), Some(bad));
+        }
+        assert_eq!(
+            first_refused(9, &|range| range.contains(&3) || range.contains(&7)),
+            Some(3)
+        );
+        assert_eq!(first_refused(1, &|_| true), Some(0));
+        assert_eq!(first_refused(5, &|_| false), None);
+        assert_eq!(first_refused(0, &|_| true), None);
+    }
 }

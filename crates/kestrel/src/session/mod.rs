@@ -45,6 +45,7 @@ use maps::Maps;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use target::Target;
 
 /// Handlers of tables that were loaded later that a hook has room for.
@@ -71,6 +72,8 @@ pub struct Session {
     detours: Vec<Detour>,
     left_out: Vec<LeftOut>,
     info: TraceInfo,
+    /// How long loading and attaching took.
+    attaching: Duration,
 }
 
 /// A loaded program and what it is attached to.
@@ -172,10 +175,17 @@ impl Session {
             detours: Vec::new(),
             left_out: Vec::new(),
             info,
+            attaching: Duration::ZERO,
         };
+        let begun = Instant::now();
         for hook in 0..plan.hooks.len() {
-            session.add(plan, hook, catalog)?;
+            if let Err(error) = session.add(plan, hook, catalog) {
+                // None stays if one fails, and nobody waits for those before it.
+                session.detach_apart();
+                return Err(error);
+            }
         }
+        session.attaching = begun.elapsed();
         session.info.events.clone_from(&session.classes);
         session.metadata = Some(metadata::create(&session.info, 1)?);
         session.follow(catalog, plan.target)?;
@@ -394,6 +404,27 @@ impl Session {
         self.followers.clear();
     }
 
+    /// Detaches everything. Where there is much of what the kernel takes long to detach (perf events and trampolines: some 0.1 s each), a
+    /// process of its own does that, [`kestrel_kernel::process::CLOSER`]; gives for how many events. They are masked meanwhile.
+    pub fn detach_apart(&mut self) -> usize {
+        self.deactivate();
+        let links = |attached: &Attached| match attached.kind {
+            ProgramKind::Tracepoint
+            | ProgramKind::Kprobe
+            | ProgramKind::FunctionEntry(_)
+            | ProgramKind::FunctionExit(_) => attached.links.each().len(),
+            _ => 0,
+        };
+        let hooks = std::mem::take(&mut self.hooks).into_iter();
+        let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(|attached| links(attached) > 0);
+        let files = slowly
+            .into_iter()
+            .flat_map(|attached| attached.links.into_files());
+        let apart = attach::close_many(files.collect());
+        self.followers.clear();
+        apart
+    }
+
     /// What its handlers' maps hold now.
     ///
     /// # Errors
@@ -450,6 +481,11 @@ impl Session {
     /// Programs attached, followers of the command left out.
     pub fn programs(&self) -> usize {
         self.hooks.len()
+    }
+
+    /// How long it took to load and attach them.
+    pub fn attaching(&self) -> Duration {
+        self.attaching
     }
 
     /// What programs did not see because they (or one sharing their guard) were running already on that CPU.

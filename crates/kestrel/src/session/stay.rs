@@ -162,6 +162,7 @@ impl PinnedSession {
             detours: Vec::new(),
             left_out: Vec::new(),
             info,
+            attaching: std::time::Duration::ZERO,
         })
     }
 

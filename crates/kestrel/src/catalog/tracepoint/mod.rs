@@ -1,6 +1,8 @@
 //! Tracepoints of tracefs: named `group:event`, read raw where a rule says how and the classic way otherwise.
 
 mod classic;
+mod page_frame;
+mod plain;
 mod raw;
 pub(crate) mod rules;
 mod syscall;
@@ -103,10 +105,13 @@ fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Resolved> {
     let format = catalog.tracefs()?.format(group, name)?;
     let mut ways = Vec::new();
     if via != Via::Classic {
-        ways = match rules::find(full) {
-            Some(rule) => raw::ways(catalog, full, &format, rule),
-            None => syscall::ways(catalog, group, name, &format),
-        };
+        let rules = rules::of(group, name, full);
+        ways = rules
+            .flat_map(|rule| raw::ways(catalog, full, &format, &rule))
+            .collect();
+        if ways.is_empty() {
+            ways = syscall::ways(catalog, group, name, &format);
+        }
     }
     if via == Via::Raw && ways.is_empty() {
         return Err(Error::Unsupported {
