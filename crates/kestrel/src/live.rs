@@ -57,6 +57,7 @@ impl Live {
     /// # Errors
     /// What `show` answers, and the reader's.
     pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
+        self.session.follow_cpus()?;
         let until = procfs::monotonic();
         self.gather(until)?;
         self.emit(until, show)

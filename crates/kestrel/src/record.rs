@@ -101,6 +101,7 @@ impl Recorder {
     /// When the disk is full or the like; what was written before stays a whole trace.
     pub fn poll(&mut self) -> Result<usize> {
         self.session.maps_mut().sweep()?;
+        self.session.follow_cpus()?;
         let mut pages = 0;
         for (number, buffer) in (0..).zip(self.session.buffers_mut()) {
             for cpu in buffer.ring().cpus() {

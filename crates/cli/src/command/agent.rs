@@ -9,7 +9,6 @@ use kestrel::agent::{Answer, Inbox, Message, user};
 use kestrel::kernel::Host;
 use kestrel::kernel::process::Interrupt;
 use kestrel::session::store::Store;
-use kestrel_trace::decode::EventTable;
 use kestrel_trace::print::{self, Json, Printer};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
@@ -128,9 +127,9 @@ impl Agent {
             match self.inboxes.get_mut(&name) {
                 Some((known, at, _)) if *known == uuid && *at == generation => continue,
                 Some((known, at, inbox)) if *known == uuid => {
-                    // Tables were loaded: the same ring, other messages.
-                    if let Ok(info) = session.info() {
-                        inbox.learn(EventTable::new(info.events), session.state().messages());
+                    // Tables were loaded, or the ring is another one.
+                    if let Ok(now) = session.inbox() {
+                        *inbox = inbox.renewed(now);
                         *at = generation;
                     }
                     continue;

@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure};
 use crate::selection::duration;
 use crate::style::{ago, bytes, thousands};
 use clap::Args;
+use kestrel::Error;
 use kestrel::buffer::layout::Mode;
 use kestrel::buffer::status::Status as Buffer;
 use kestrel::kernel::Host;
@@ -60,14 +61,37 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let interval = Some(options.interval).filter(|interval| !interval.is_zero());
     let mut out = std::io::stdout().lock();
+    let all = names.len() > 1;
+    let mut exit = Exit::Done;
     for name in names {
-        let status = store.session(Some(&name))?.status(interval)?;
+        let status = match store
+            .session(Some(&name))
+            .and_then(|session| session.status(interval))
+        {
+            Ok(status) => status,
+            // Stopped since the names were read.
+            Err(Error::NoSession { .. }) if all => continue,
+            // That one cannot be read is no reason to say nothing of the others.
+            Err(error) if all => {
+                if options.format == Format::Json {
+                    let why = error.to_string();
+                    writeln!(out, "{}", json!({ "session": name, "error": why }))?;
+                }
+                eprintln!("error: {error}");
+                exit = Exit::Failed;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         match options.format {
             Format::Json => writeln!(out, "{}", as_json(&status))?,
             Format::Text => out.write_all(text(&status, options.verbose).as_bytes())?,
         }
     }
-    Ok(Exit::Done)
+    if exit == Exit::Failed {
+        eprintln!("hint: `kestrel stop NAME` ends a session whatever it holds");
+    }
+    Ok(exit)
 }
 
 fn as_json(status: &Status) -> Value {

@@ -167,6 +167,33 @@ impl<M: Memory> Ring<M> {
         Ok(())
     }
 
+    /// Begins with another ring's counts instead of with 0, before anybody writes.
+    ///
+    /// When a ring takes the place of one that is written still, that one's counts are not final yet; those of the one before are. So each
+    /// begins with the counts of the last but one, and what a ring and its predecessor count together is everything that ever happened.
+    ///
+    /// # Errors
+    /// When the memory cannot be read (never, in practice).
+    pub fn inherit(&self, from: &Self) -> Result<()> {
+        let numbers = self.geometry.events.min(from.geometry.events);
+        let mut counters = vec![0; (numbers * COUNTER) as usize];
+        for cpu in self.cpus() {
+            let (there, here) = (from.base(cpu), self.base(cpu));
+            from.memory
+                .copy_out(there + offset::COUNTERS as usize, &mut counters)?;
+            self.memory.copy_in(here + offset::COUNTERS as usize, &counters)?;
+            let discarded = from.control(cpu, offset::DISCARDED);
+            self.memory.store(here + offset::DISCARDED as usize, discarded);
+        }
+        Ok(())
+    }
+
+    /// Records that wait for a stream's reader: whether there are any.
+    pub fn is_waiting(&self, cpu: u32) -> bool {
+        let read = self.control(cpu, offset::CONSUMED) + u64::from(HEADER);
+        self.position(cpu) > read.max(self.control(cpu, offset::ACKNOWLEDGED))
+    }
+
     /// Its shape.
     pub fn geometry(&self) -> Geometry {
         self.geometry
@@ -502,8 +529,11 @@ impl<M: Memory> Ring<M> {
         self.control(cpu, offset::DISCARDED)
     }
 
-    /// Counts of an event number on a CPU.
+    /// Counts of an event number on a CPU; none of a number that it has no room for.
     pub fn counts(&self, cpu: u32, event: u16) -> Counts {
+        if u32::from(event) >= self.geometry.events {
+            return Counts::default();
+        }
         let at = self.geometry.counter(event);
         Counts {
             recorded: self.control(cpu, at),

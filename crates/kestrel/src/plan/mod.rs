@@ -87,6 +87,8 @@ pub struct Slot {
     pub hook: usize,
     /// Per row: the places of its events among the hook's instances; empty where it is for all of them.
     pub sets: Vec<Vec<u16>>,
+    /// The one row that it is for, whatever the event; the others are there for the sake of their numbers.
+    pub only: Option<usize>,
 }
 
 /// One handler of an event.
@@ -396,6 +398,7 @@ impl Hook {
             followed: matches!(plan.target, Target::Command(_)),
             choice: match (self.own, &self.slot, self.rows.as_slice()) {
                 (Some(own), ..) => Choice::Named(own),
+                (None, Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
                 (None, Some(slot), _) => Choice::Instances(slot.sets.clone()),
                 (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
                 (None, None, rows) => Choice::Tables {

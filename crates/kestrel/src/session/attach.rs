@@ -1,5 +1,6 @@
 //! Attaching one hook: which program kind each attachment wants, one link or many; what is attached is dropped with its links.
 
+use super::processors::{Counting, OnCpu};
 use crate::catalog::{Attachment, Catalog, Instance};
 use crate::code::{Code, Wanted};
 use crate::error::Result;
@@ -17,30 +18,66 @@ use std::os::fd::OwnedFd;
 
 /// What keeps a program attached.
 #[derive(Debug)]
-pub(super) struct Links(Vec<Link>);
+pub(super) struct Links {
+    links: Vec<Link>,
+    /// Where CPUs have links one by one: what is counted, and the CPU of each link.
+    counting: Option<Counting>,
+    cpus: Vec<OnCpu>,
+}
 
 /// Loads the compiled handler as a program of a kind.
 pub(super) type Load<'a> = dyn Fn(ProgramKind) -> Result<(Program, Vec<Map>)> + 'a;
 
+impl From<Vec<Link>> for Links {
+    fn from(links: Vec<Link>) -> Self {
+        Self {
+            links,
+            counting: None,
+            cpus: Vec::new(),
+        }
+    }
+}
+
 impl Links {
     pub(super) fn raw_tracepoint(program: &Program, tracepoint: &str) -> Result<Self> {
-        Ok(Self(vec![Link::raw_tracepoint(program, tracepoint, 0)?]))
+        Ok(vec![Link::raw_tracepoint(program, tracepoint, 0)?].into())
+    }
+
+    /// What is counted on CPUs one by one.
+    pub(super) fn counting(&self) -> Option<Counting> {
+        self.counting
+    }
+
+    /// Where CPUs have links one by one: the CPU of each.
+    pub(super) fn cpus(&self) -> &[OnCpu] {
+        &self.cpus
+    }
+
+    /// Adds a CPU's link, or puts it in the place of a dead one.
+    pub(super) fn put(&mut self, place: Option<usize>, link: Link, on: OnCpu) {
+        match place {
+            Some(place) => (self.links[place], self.cpus[place]) = (link, on),
+            None => {
+                self.links.push(link);
+                self.cpus.push(on);
+            }
+        }
     }
 
     /// Their descriptors.
     pub(super) fn into_files(self) -> impl Iterator<Item = OwnedFd> {
-        self.0.into_iter().map(OwnedFd::from)
+        self.links.into_iter().map(OwnedFd::from)
     }
 
     /// One or many.
     pub(super) fn each(&self) -> &[Link] {
-        &self.0
+        &self.links
     }
 
     /// Hits that the kernel dropped before they reached the program, where it counts them per link.
     pub(super) fn missed(&self) -> Result<u64> {
         let mut sum = 0;
-        for link in &self.0 {
+        for link in &self.links {
             sum += match link.info()?.detail {
                 LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. } => missed,
                 _ => 0,
@@ -63,7 +100,7 @@ pub(super) fn attach(
             let id = catalog.tracefs()?.event_id(group, name)?;
             let event = PerfEvent::tracepoint(id, &format!("{group}:{name}"), Target::All)?;
             let link = Link::perf_event(&program, &event, 0)?;
-            Ok((program, maps, Links(vec![link])))
+            Ok((program, maps, vec![link].into()))
         }
         Attachment::RawTracepoint { name } => {
             let (program, maps) = load(ProgramKind::RawTracepoint)?;
@@ -97,16 +134,27 @@ pub(super) fn attach(
             };
             let event = PerfEvent::kprobe(catalog.host(), target, *at_return, Target::All)?;
             let link = Link::perf_event(&program, &event, 0)?;
-            Ok((program, maps, Links(vec![link])))
+            Ok((program, maps, vec![link].into()))
         }
         Attachment::Functions { at_return } => functions(hook, *at_return, catalog, load),
+        Attachment::Counter { .. } => counter(&way.attachment, load),
     }
+}
+
+fn counter(attachment: &Attachment, load: &Load<'_>) -> Result<(Program, Vec<Map>, Links)> {
+    let (program, maps) = load(ProgramKind::PerfEvent)?;
+    let mut links = Links::from(Vec::new());
+    links.counting = Counting::of(attachment);
+    if let Some(counting) = links.counting {
+        (links.links, links.cpus) = counting.attach(&program)?;
+    }
+    Ok((program, maps, links))
 }
 
 fn tracing(load: &Load<'_>, kind: ProgramKind, attach: AttachType) -> Result<(Program, Vec<Map>, Links)> {
     let (program, maps) = load(kind)?;
     let link = Link::tracing(&program, attach, 0)?;
-    Ok((program, maps, Links(vec![link])))
+    Ok((program, maps, vec![link].into()))
 }
 
 fn functions(
@@ -134,7 +182,7 @@ fn functions(
             }
         }
     }
-    Ok((program, maps, Links(links)))
+    Ok((program, maps, links.into()))
 }
 
 /// One function's entry or return, by a link of its own.
@@ -232,7 +280,7 @@ fn many(
         }
         Err(error) => return Err(error.into()),
     };
-    Ok((program, maps, Links(vec![link])))
+    Ok((program, maps, vec![link].into()))
 }
 
 /// Whether the kernel's refusal is about one of the functions rather than about links to many.

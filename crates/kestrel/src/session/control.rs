@@ -371,6 +371,9 @@ pub fn emit_probe(b: &mut Builder, place: u32, number: u32, refused: BlockId) {
 pub fn emit_use_table(b: &mut Builder, place: u32) {
     let word = address(b, TABLES + place * 8);
     let table = b.load(Width::B8, word, 0);
+    // It was no command: nobody knows when it was, not even where a handler returns to the table that a command chose.
+    let by_command = address(b, SWITCHED_TO);
+    b.store(Width::B8, by_command, 0, 0);
     let active = address(b, ACTIVE);
     b.store(Width::B8, active, 0, table);
 }

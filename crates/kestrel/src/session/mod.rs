@@ -11,7 +11,9 @@ mod metadata;
 pub mod named;
 mod names;
 mod pins;
+pub mod processors;
 pub mod rejection;
+pub mod resize;
 pub mod start;
 pub mod state;
 pub mod status;
@@ -24,7 +26,7 @@ mod uses;
 use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::buffer::{self, Buffer};
-use crate::catalog::Catalog;
+use crate::catalog::{Attachment, Catalog};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
 use attach::Links;
@@ -49,7 +51,7 @@ use std::time::{Duration, Instant};
 use target::Target;
 
 /// Handlers of tables that were loaded later that a hook has room for.
-pub const SLOTS: u32 = 64;
+pub const SLOTS: u32 = 512;
 
 /// Events on their way into a buffer.
 #[derive(Debug)]
@@ -74,6 +76,8 @@ pub struct Session {
     info: TraceInfo,
     /// How long loading and attaching took.
     attaching: Duration,
+    /// When it was last looked for CPUs that have come.
+    looked: Option<Instant>,
 }
 
 /// A loaded program and what it is attached to.
@@ -176,6 +180,7 @@ impl Session {
             left_out: Vec::new(),
             info,
             attaching: Duration::ZERO,
+            looked: None,
         };
         let begun = Instant::now();
         for hook in 0..plan.hooks.len() {
@@ -438,6 +443,13 @@ impl Session {
         &mut self.maps
     }
 
+    /// Binds programs that are loaded from now on to another buffer in the place of one.
+    fn exchange(&mut self, place: usize, buffer: Buffer) {
+        if let Some(old) = self.buffers.get_mut(place) {
+            *old = buffer;
+        }
+    }
+
     /// Its buffers, at least one, by number.
     pub fn buffers(&self) -> &[Buffer] {
         &self.buffers
@@ -510,8 +522,10 @@ impl Session {
 /// Files that are open while a plan is carried out, at most: each hook's program, link, perf event and maps of its own, a link and an event for
 /// each function where the kernel has no multi links; and what everybody has.
 fn files(plan: &Plan) -> u64 {
+    let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
     let of = |hook: &Hook| match hook.ways.first().map(|way| &way.attachment) {
-        Some(crate::catalog::Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        Some(Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        Some(Attachment::Counter { every_cpu: true, .. }) => 8 + 2 * cpus,
         _ => 8,
     };
     1024 + plan.hooks.iter().map(of).sum::<u64>()

@@ -147,6 +147,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
         attached: AttachmentState::from(&way.attachment),
         multi: attached.kind == ProgramKind::KprobeMulti,
         links: attached.links.each().len() as u32,
+        cpus: attached.links.cpus().to_vec(),
         events: events.collect(),
         programs: vec![ProgramState {
             slot: None,
@@ -171,8 +172,8 @@ impl Session {
         if let Some(map) = &self.targets {
             to.pin(map.as_fd(), pins::TARGETS)?;
         }
-        for buffer in &self.buffers {
-            to.pin(buffer.map().as_fd(), &pins::buffer(buffer.name()))?;
+        for (buffer, state) in self.buffers.iter().zip(&state.buffers) {
+            to.pin(buffer.map().as_fd(), &pins::buffer(state))?;
         }
         if let Some(map) = self.maps.state() {
             to.pin(map.as_fd(), pins::MAPS)?;

@@ -277,7 +277,7 @@ fn counts(buffers: &[Buffer], classes: &[EventClass]) -> Counts {
                 continue;
             }
             for cpu in ring.cpus() {
-                let counts = ring.counts(cpu, class.id.0);
+                let counts = buffer.counts(cpu, class.id.0);
                 sum.0 += counts.recorded;
                 sum.1 += counts.refused;
             }

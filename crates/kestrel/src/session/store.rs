@@ -221,7 +221,18 @@ impl Store {
                 name: name.to_owned(),
             });
         }
-        let passing = self.passing(NEW, name);
+        match self.room(self.passing(NEW, name)) {
+            Ok(directory) => Ok((directory, lock)),
+            Err(error) => {
+                lock.remove();
+                self.tidy();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the directory in which a session comes to be.
+    fn room(&self, passing: PathBuf) -> Result<Directory> {
         loop {
             match Directory::create(self.pins.clone()) {
                 Err(error) if is(&error, ErrorKind::AlreadyExists) => {}
@@ -232,7 +243,7 @@ impl Store {
             match Directory::create(passing.clone()) {
                 // Who ended the last session removed the directory above.
                 Err(error) if is(&error, ErrorKind::NotFound) => {}
-                other => return Ok((other?, lock)),
+                other => return other,
             }
         }
     }

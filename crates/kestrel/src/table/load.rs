@@ -211,6 +211,7 @@ fn into_slot(
     planned.slot = Some(Slot {
         hook: place,
         sets: sets(cells, &kept),
+        only: None,
     });
     Ok(Some(planned))
 }

@@ -97,16 +97,61 @@ fn make_directory(path: &Path) -> Result<()> {
     }
 }
 
-/// Moves a finished trace to its place, from which an old trace is removed first.
+/// Moves a finished trace to its place; an old trace there is removed. Who is killed in here leaves the one or the other there, whole.
 pub fn publish(from: &Path, to: &Path) -> Result<()> {
     if !is_free(to)? {
         return Err(Error::Occupied { path: to.into() });
     }
-    if to.join(METADATA).is_file() {
-        clear(to).map_err(Error::io("remove the old trace in", to))?;
+    if !to.join(METADATA).is_file() {
+        // An empty directory gives way to another.
+        return fs::rename(from, to).map_err(Error::io("write", to));
     }
-    // An empty directory gives way to another.
-    fs::rename(from, to).map_err(Error::io("write", to))
+    // A link to a directory stays one.
+    let to = &fs::canonicalize(to).map_err(Error::io("open", to))?;
+    if let Some(foreign) = foreign(to).map_err(Error::io("read directory", to))? {
+        return Err(Error::InTheWay { path: foreign });
+    }
+    exchange(from, to).map_err(Error::io("write", to))?;
+    // Now the old trace lies where the new one was.
+    discard(from).map_err(Error::io("remove the old trace in", from))
+}
+
+/// Two directories take each other's place, at once where the file system can do that.
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
+        // Some file systems cannot: there is a moment in which nothing lies at the place, and the old trace beside it.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            let aside = other.with_file_name(aside(&other.file_name().unwrap_or_default().to_string_lossy()));
+            fs::rename(other, &aside)?;
+            fs::rename(one, other)?;
+            fs::rename(&aside, one)
+        }
+        done => Ok(done?),
+    }
+}
+
+/// What lies in a trace's directory and is not the trace's.
+fn foreign(path: &Path) -> io::Result<Option<PathBuf>> {
+    let side = [Summary::FILE, Symbols::FILE, Processes::FILE];
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let ours = name == METADATA || name == SIDE || name == beside(METADATA) || is_stream_name(&name);
+        if !ours {
+            return Ok(Some(path.join(name)));
+        }
+    }
+    let entries = match fs::read_dir(path.join(SIDE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if !side.iter().any(|known| name == *known || name == beside(known)) {
+            return Ok(Some(path.join(SIDE).join(name)));
+        }
+    }
+    Ok(None)
 }
 
 /// Removes a trace and its directory.
@@ -200,6 +245,11 @@ fn clear(path: &Path) -> io::Result<()> {
 /// The name of the file that becomes `leaf`.
 fn beside(leaf: &str) -> String {
     format!(".{leaf}.new")
+}
+
+/// Where what is at `leaf` waits while something else comes there.
+fn aside(leaf: &str) -> String {
+    format!(".{leaf}.old")
 }
 
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {

@@ -134,7 +134,7 @@ impl<F: Folder> Writer<F> {
                 let Some(info) = self.info.buffer(buffer) else {
                     return Err(Error::UnknownBuffer(buffer));
                 };
-                let name = format!("{}_{cpu}", info.name);
+                let name = info.stream(cpu);
                 let file = self.folder.create(&name)?;
                 Ok(entry.insert(Stream { name, file, bytes: 0 }))
             }

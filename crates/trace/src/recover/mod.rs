@@ -108,7 +108,8 @@ fn session(mut info: TraceInfo, packets: Vec<index::Found>) -> Session {
         let pages = match info.buffer(buffer) {
             Some(buffer) => buffer.bytes_per_cpu / u64::from(PAGE),
             None => {
-                info.buffers.push(description::buffer_unheard_of(buffer));
+                let unheard_of = description::buffer_unheard_of(buffer, &info);
+                info.buffers.push(unheard_of);
                 0
             }
         };

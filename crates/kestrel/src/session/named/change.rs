@@ -220,9 +220,9 @@ impl Change {
         self.control.set_armed(state.generation);
     }
 
-    /// Takes what was counted for the events of hooks that have gone out of maps that nobody named: their numbers may be another's now.
+    /// Takes what was counted for the events of hooks that have gone out of maps that nobody named: the next of their names begins at 0.
     fn forget(&self, gone: &[HookState]) -> Result<()> {
-        let numbers: Vec<u64> = gone.iter().filter_map(free_number).map(u64::from).collect();
+        let numbers: Vec<u64> = gone.iter().filter_map(bare_number).map(u64::from).collect();
         let uses: BTreeSet<u32> = rows(gone).flat_map(|row| row.maps.iter().copied()).collect();
         if numbers.is_empty() || uses.is_empty() {
             return Ok(());
@@ -272,7 +272,6 @@ fn take_out(next: &mut State, which: impl Fn(&ProbeState) -> bool) -> Vec<HookSt
     let of = |hook: &HookState| hook.probe.is_some_and(|probe| numbers.contains(&probe));
     let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut next.hooks).into_iter().partition(of);
     next.hooks = kept;
-    next.probes.free.extend(gone.iter().filter_map(free_number));
     gone
 }
 
@@ -280,8 +279,8 @@ fn rows(hooks: &[HookState]) -> impl Iterator<Item = &crate::session::state::Row
     hooks.iter().flat_map(|hook| &hook.programs).flat_map(|p| &p.rows)
 }
 
-/// The number of a hook that nothing was ever recorded under, so that it may be another's.
-fn free_number(hook: &HookState) -> Option<u16> {
+/// The number of a hook that only counts under it: a probe of its name will have it again.
+fn bare_number(hook: &HookState) -> Option<u16> {
     let [program] = hook.programs.as_slice() else {
         return None;
     };
@@ -398,14 +397,6 @@ impl Loading<'_> {
             why: format!("a session has room for {MOST_PROBES}"),
         })?;
         Ok(Own { place, number })
-    }
-
-    /// A number of a probe that has gone, for one that records nothing either.
-    pub(in crate::session) fn free_number(&mut self, hook: &Hook) -> Option<u16> {
-        match (hook.own, hook.instances.as_slice()) {
-            (Some(_), [_]) => self.next.probes.free.pop(),
-            _ => None,
-        }
     }
 
     /// Where one of a probe's hooks sits.
