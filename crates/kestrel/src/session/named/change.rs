@@ -1,22 +1,20 @@
 //! Changing the named probes of a session: all that one command asks for becomes part of it by one rename, or nothing does.
 
+use super::site;
 use super::status::counted;
 use super::text::{check_name, file};
 use super::{Own, TABLE};
 use crate::catalog::{Catalog, Via};
 use crate::error::{Error, Result};
-use crate::plan::{Hook, Plan};
+use crate::plan::Hook;
 use crate::session::control::{MOST_PROBES, MOST_TABLES};
 use crate::session::load::{Loading, names_in};
-use crate::session::state::{
-    Arming, AttachmentState, Baseline, HookState, ProbeState, SiteState, State, TableState, parameter,
-};
+use crate::session::state::{Arming, Baseline, HookState, ProbeState, State, TableState, parameter};
 use crate::session::stay::{Change, PinnedSession};
 use crate::session::{LeftOut, metadata, pins, trust};
 use crate::table::plan_named;
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
-use kestrel_kernel::bpf::{LinkDetail, Map, MapKind, MapSpec, ValueCheck};
-use kestrel_kernel::kallsyms::Kallsyms;
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
 use std::collections::BTreeSet;
@@ -325,7 +323,12 @@ impl Loading<'_> {
             let Some(hook) = self.next.hooks.get(there) else {
                 continue;
             };
-            sites.extend(self.sites(hook, &plan, index, &events, catalog));
+            let links = self
+                .session
+                .hooks
+                .last()
+                .map_or(&[][..], |attached| attached.links.each());
+            sites.extend(site::of(hook, &plan.hooks[index], links, &events, catalog));
             let counts = counted(hook, &self.session.buffers);
             for (kept, refused) in &counts {
                 before = (before.0 + kept, before.1 + refused);
@@ -397,98 +400,6 @@ impl Loading<'_> {
             why: format!("a session has room for {MOST_PROBES}"),
         })?;
         Ok(Own { place, number })
-    }
-
-    /// Where one of a probe's hooks sits.
-    fn sites(
-        &self,
-        hook: &HookState,
-        plan: &Plan,
-        index: usize,
-        events: &[String],
-        catalog: &Catalog,
-    ) -> Vec<SiteState> {
-        let planned = &plan.hooks[index];
-        let letter = letter(hook);
-        let links = self
-            .session
-            .hooks
-            .last()
-            .map_or(&[][..], |attached| attached.links.each());
-        let each = planned.instances.iter().zip(events).enumerate();
-        each.map(|(at, (instance, event))| {
-            let mut site = SiteState {
-                event: spelled(planned.kind, event),
-                letter,
-                symbol: instance.symbol.clone(),
-                ..SiteState::default()
-            };
-            if let AttachmentState::Instruction { address, .. } = hook.attached {
-                site.address = address;
-            }
-            let told = links.get(at).filter(|_| links.len() == events.len());
-            if let Some(LinkDetail::Kprobe {
-                function,
-                offset,
-                address,
-                ..
-            }) = told.and_then(|link| link.info().ok()).map(|info| info.detail)
-            {
-                site.address = address;
-                site.offset = offset;
-                if !function.is_empty() {
-                    site.symbol = Some(function);
-                }
-            }
-            let symbols = catalog.symbols();
-            complete(&mut site, symbols.ok());
-            site
-        })
-        .collect()
-    }
-}
-
-/// What the kernel's link does not say: the address of a symbol, its module.
-fn complete(site: &mut SiteState, symbols: Option<&Kallsyms>) {
-    let (Some(name), Some(symbols)) = (&site.symbol, symbols) else {
-        return;
-    };
-    let at = symbols.at(site.address).map(|(symbol, _)| symbol);
-    let mut named = symbols.named(name).filter(|symbol| symbol.is_text());
-    let found = match (site.address, at) {
-        (0, _) => named.next(),
-        // A function may have several names; the one that was asked for is the best.
-        (_, Some(at)) => named.find(|symbol| symbol.address == at.address).or(Some(at)),
-        (_, None) => None,
-    };
-    let Some(symbol) = found.filter(|symbol| symbol.address != 0) else {
-        return;
-    };
-    if site.address == 0 {
-        site.address = symbol.address + u64::from(site.offset);
-    }
-    // The kernel moves an entry behind its `endbr64`.
-    site.offset = (site.address - symbol.address) as u32;
-    site.module = symbol.module.map(str::to_owned);
-}
-
-/// An event with its kind, as it is typed.
-fn spelled(kind: &str, event: &str) -> String {
-    match event.starts_with(&format!("{kind}:")) || kind == "tracepoint" {
-        true => event.to_owned(),
-        false => format!("{kind}:{event}"),
-    }
-}
-
-/// The letter of the kernel's list of probes, where it has one for this.
-fn letter(hook: &HookState) -> char {
-    use crate::session::state::AttachmentState as At;
-    match (&hook.attached, hook.kind.as_str()) {
-        (_, "jprobe") => 'j',
-        (At::Functions { at_return: true } | At::Instruction { at_return: true, .. }, _) => 'r',
-        (At::Functions { .. } | At::Instruction { .. }, _) => 'k',
-        (At::Trampoline { .. }, _) => 'f',
-        _ => 't',
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod change;
 pub mod kernel_line;
+mod site;
 mod start;
 mod status;
 mod text;
