@@ -198,7 +198,7 @@ fn all_or_nothing(entry: &str) {
         (&["add", "--file", "/nowhere"], 1, "/nowhere"),
         (&["remove", "calls", "nope"], 2, "no probe `nope`"),
         (&["disable", "callz"], 2, "calls"),
-        (&["disable"], 2, "--all"),
+        (&["disable"], 2, "NAME"),
         (&["list", "--session", "other"], 1, "other"),
     ] {
         let run = kestrel(&[&["probe"], words].concat());
@@ -319,6 +319,8 @@ fn many_at_one_address_and_in_one_function() {
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .filter(|instruction| instruction["probeable"] == true)
         .map(|instruction| number(&instruction["offset"]))
+        // Behind an `endbr64` it is where the kernel puts a probe on the entry.
+        .filter(|offset| *offset != 4)
         .take(64)
         .collect();
     assert_eq!(offsets.len(), 64, "{shown}");
@@ -416,7 +418,7 @@ fn killed_commands_leave_the_old_or_the_new() {
     let begun = Instant::now();
     kestrel(&["probe", "remove", "one", "two"]).success();
     let removing = begun.elapsed().as_micros() as u64;
-    let rounds = std::env::var("KESTREL_KILLS").map_or(16, |text| text.parse().unwrap());
+    let rounds = std::env::var("KESTREL_KILLS").map_or(6, |text| text.parse().unwrap());
     let (mut added, mut stayed) = (0, 0);
     let names = || -> Vec<String> {
         listed()
