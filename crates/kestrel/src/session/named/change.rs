@@ -186,10 +186,7 @@ impl Change {
             Some(wanted) => Err(Error::NoSuchProbe {
                 wanted: wanted.clone(),
                 session: self.state.name.clone(),
-                near: nearest(wanted, known.into_iter())
-                    .into_iter()
-                    .map(str::to_owned)
-                    .collect(),
+                near: nearest(wanted, known).into_iter().map(str::to_owned).collect(),
             }),
         }
     }
