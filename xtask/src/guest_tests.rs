@@ -34,6 +34,7 @@ const LENGTHS: &[&str] = &[
     "KESTREL_LOADS",
     "KESTREL_KILLS",
     "KESTREL_AGENT_KILLS",
+    "KESTREL_PROBES",
 ];
 const LONG: Duration = Duration::from_secs(3600);
 

@@ -195,6 +195,41 @@ pub enum Error {
         /// Its permissions.
         mode: u32,
     },
+    /// There is no probe of this name.
+    #[error("the session {session} has no probe `{wanted}`{}", near_text(.near))]
+    NoSuchProbe {
+        /// As typed.
+        wanted: String,
+        /// Where it was looked for.
+        session: String,
+        /// Names that come close.
+        near: Vec<String>,
+    },
+    /// There is a probe of this name already.
+    #[error("there is a probe `{name}` in the session {session} already")]
+    ProbeExists {
+        /// Its name.
+        name: String,
+        /// The session.
+        session: String,
+    },
+    /// A named probe could not be made.
+    #[error("cannot add the probe {name}: {error}")]
+    OfProbe {
+        /// Its name.
+        name: String,
+        /// Why not.
+        #[source]
+        error: Box<Error>,
+    },
+    /// A line of the kernel's `kprobe_events` is not understood, or says what has no counterpart.
+    #[error("`{line}`: {why}")]
+    KernelLine {
+        /// As typed.
+        line: String,
+        /// What of it, and why.
+        why: String,
+    },
     /// A table cannot be changed now.
     #[error("cannot {action} the table {table}: {why}")]
     TableInUse {

@@ -15,6 +15,7 @@ use crate::catalog::kind::Companions;
 use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via};
 use crate::error::{Error, Result};
 use crate::session::gate::{Choice, Gate, Steering};
+use crate::session::named::Own;
 use crate::session::target::Target;
 use kestrel_compiler::check::{globals::Globals, tree::CheckedProbe};
 use kestrel_compiler::context::Context;
@@ -78,6 +79,10 @@ pub struct Hook {
     pub optional: bool,
     /// Where it is no hook of its own but a program that a hook of a running session calls.
     pub slot: Option<Slot>,
+    /// Which named probe it is a part of.
+    pub own: Option<Own>,
+    /// Whether it only serves another hook: its hits are not what the user asked for.
+    pub companion: bool,
 }
 
 /// A program for a slot of a hook that a running session has already.
@@ -445,11 +450,12 @@ impl Hook {
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, Target::Command(_)),
-            choice: match (&self.slot, self.rows.as_slice()) {
-                (Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
-                (Some(slot), _) => Choice::Instances(slot.sets.clone()),
-                (None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
-                (None, rows) => Choice::Tables {
+            choice: match (self.own, &self.slot, self.rows.as_slice()) {
+                (Some(own), ..) => Choice::Named(own),
+                (None, Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
+                (None, Some(slot), _) => Choice::Instances(slot.sets.clone()),
+                (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
+                (None, None, rows) => Choice::Tables {
                     tables: rows.iter().map(|row| row.tables.clone()).collect(),
                     slots: plan.slots,
                 },

@@ -8,6 +8,7 @@ mod load;
 mod lock;
 pub mod maps;
 mod metadata;
+pub mod named;
 mod names;
 mod own_event;
 mod pins;
@@ -61,6 +62,8 @@ pub struct Session {
     buffers: Vec<Buffer>,
     targets: Option<Map>,
     names: Map,
+    /// Hits of named probes, where there have been any.
+    hits: Option<Map>,
     maps: Maps,
     /// Names of the events by their numbers.
     numbers: Names,
@@ -195,6 +198,7 @@ impl Session {
             buffers,
             targets,
             names: names::create_map()?,
+            hits: None,
             maps: Maps::create(&plan.globals.maps)?,
             numbers: plan.hooks.iter().flat_map(Hook::numbers).collect(),
             metadata: None,
@@ -286,7 +290,7 @@ impl Session {
             .as_ref()
             .map(|s| numbers_map(hook, &s.map))
             .transpose()?;
-        let slots = plan.slots.then(slots_map).transpose()?;
+        let slots = (plan.slots && hook.own.is_none()).then(slots_map).transpose()?;
         let own: Vec<(&str, &Map)> = numbers
             .iter()
             .map(|(name, map)| (name.as_str(), map))
@@ -361,6 +365,9 @@ impl Session {
             return Ok(buffer.map().as_fd());
         }
         if let Some(map) = self.maps.find(name) {
+            return Ok(map.as_fd());
+        }
+        if let Some(map) = self.hits.as_ref().filter(|_| name == named::HITS) {
             return Ok(map.as_fd());
         }
         match (name.as_str(), &self.targets) {

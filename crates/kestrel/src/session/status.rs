@@ -126,7 +126,10 @@ impl PinnedSession {
         let since = self.control.switched();
         let status = |table: &TableState| TableStatus {
             name: table.name.clone(),
-            active: table.word() == active,
+            active: match self.state.probes.table == Some(table.number) {
+                true => self.control.probes_on(),
+                false => table.word() == active,
+            },
             since: since.filter(|_| table.word() == active),
             events: self.state.events_in(table.number),
             handlers: self.state.handlers_in(table.number),
