@@ -36,7 +36,10 @@ pub fn program(name: &str, calls: &[(u32, [u64; 3])]) -> String {
     elf.extend(0x1000_u64.to_le_bytes());
     elf.extend(code);
     let path = format!("/tmp/{name}");
-    fs::write(&path, elf).expect("the program is written");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it may be run");
+    let made =
+        fs::write(&path, elf).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)));
+    if let Err(error) = made {
+        panic!("write {path}: {error}");
+    }
     path
 }
