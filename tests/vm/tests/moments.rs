@@ -198,7 +198,10 @@ fn faults_are_seen_once_for_each_bad_call() {
         let rewind = (8, [0, 0, 0]);
         let of = |to: u64| {
             let one = [rewind, (*number, arguments(to))];
-            one.into_iter().cycle().take(2 * CALLS).collect::<Vec<_>>()
+            // The page is there before it counts: an instruction whose page has yet to come begins twice and ends once.
+            let first = [(63, [GOOD, 0, 0])];
+            let calls = one.into_iter().cycle().take(2 * CALLS);
+            first.into_iter().chain(calls).collect::<Vec<_>>()
         };
         let bad = program(&format!("bad-{number}"), &of(BAD));
         let good = program(&format!("good-{number}"), &of(GOOD));
