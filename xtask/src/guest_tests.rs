@@ -29,7 +29,12 @@ const SHARE: usize = 8;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Variables of the environment that make tests longer than they are every day, and how long a test may take then.
-const LENGTHS: &[&str] = &["KESTREL_SWITCHES", "KESTREL_LOADS", "KESTREL_KILLS"];
+const LENGTHS: &[&str] = &[
+    "KESTREL_SWITCHES",
+    "KESTREL_LOADS",
+    "KESTREL_KILLS",
+    "KESTREL_AGENT_KILLS",
+];
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Tests of one file on one kernel, run one after the other in one clone.

@@ -99,6 +99,8 @@ impl From<kestrel::Error> for Failure {
                 }
             }
             kestrel::Error::NoSuchTable { .. }
+            | kestrel::Error::NoSuchBuffer { .. }
+            | kestrel::Error::Resize { .. }
             | kestrel::Error::NoSuchParameter { .. }
             | kestrel::Error::WhichHandler { .. }
             | kestrel::Error::Untrusted { .. } => Self::new(Exit::Usage, message),

@@ -205,6 +205,22 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// There is no buffer of this name.
+    #[error("the session has no buffer {wanted}; it has {}", .known.join(", "))]
+    NoSuchBuffer {
+        /// As typed.
+        wanted: String,
+        /// Buffers that are there.
+        known: Vec<String>,
+    },
+    /// A buffer cannot be resized so.
+    #[error("cannot resize the buffer {buffer}: {why}")]
+    Resize {
+        /// Its name.
+        buffer: String,
+        /// Why not.
+        why: String,
+    },
     /// A table file asks for commands to be run, and who wrote it cannot be known.
     #[error("{file} may not ask for commands to be run (exec): {why}")]
     Untrusted {

@@ -101,6 +101,7 @@ impl Recorder {
     /// When the disk is full or the like; what was written before stays a whole trace.
     pub fn poll(&mut self) -> Result<usize> {
         self.session.maps_mut().sweep()?;
+        self.session.follow_cpus()?;
         let mut pages = 0;
         for (number, buffer) in (0..).zip(self.session.buffers_mut()) {
             for cpu in buffer.ring().cpus() {
@@ -205,7 +206,7 @@ impl Recorder {
 }
 
 /// The kernel's answer as the standard library has it.
-fn into_io(error: kestrel_kernel::Error) -> io::Error {
+pub(crate) fn into_io(error: kestrel_kernel::Error) -> io::Error {
     match error.errno() {
         Some(errno) => io::Error::from_raw_os_error(errno.0),
         None => io::Error::other(error),

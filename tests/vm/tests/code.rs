@@ -188,18 +188,16 @@ fn instructions_are_counted_by_name_by_address_and_in_modules() {
     let of_module = symbols
         .functions()
         .filter(|s| s.module.is_some_and(|m| !m.starts_with("__") && m != "bpf"));
+    let code = code(&catalog);
     let place = |s: &kestrel::kernel::kallsyms::Symbol<'_>| Some(format!("{}:{}", s.module?, s.name));
-    let good = |place: &String| {
-        place
-            .parse()
-            .is_ok_and(|wanted| code(&catalog).probeable(&wanted).is_ok())
-    };
+    let good = |place: &String| place.parse().is_ok_and(|wanted| code.probeable(&wanted).is_ok());
     let Some(place) = of_module.filter_map(|s| place(&s)).find(good) else {
         return skip("no module is loaded");
     };
     for kind in ["kprobe", "kretprobe"] {
         let event = format!("{kind}:{place}");
-        record_command(&["-e", &event], &["true"]);
+        let (_, counts) = record_command(&["-e", &event], &["true"]);
+        assert_eq!(counts.lost, 0, "{event}");
     }
 }
 
@@ -208,16 +206,12 @@ fn refusals_say_what_there_is() {
     let catalog = Catalog::new(Host::default());
     let symbols = catalog.symbols().unwrap();
     // A name that several functions of the kernel bear.
-    let several = |name: &&str| {
-        let mut found: Vec<u64> = symbols
-            .named(name)
-            .filter(|s| s.is_text())
-            .map(|s| s.address)
-            .collect();
-        found.dedup();
-        found.len() > 1
+    let mut seen = std::collections::HashMap::new();
+    let twice = |s: &kestrel::kernel::kallsyms::Symbol<'_>| {
+        seen.insert(s.name.to_owned(), s.address)
+            .is_some_and(|a| a != s.address)
     };
-    let ambiguous = symbols.functions().map(|s| s.name).find(several).unwrap();
+    let ambiguous = symbols.functions().find(twice).unwrap().name;
     let address = symbols.named(ambiguous).next().unwrap().address;
     let rows: Vec<(String, Vec<String>)> = vec![
         (
@@ -243,7 +237,7 @@ fn refusals_say_what_there_is() {
             "kprobe:nosuch:vfs_read".into(),
             vec!["no module nosuch is loaded".into(), "vmlinux:vfs_read".into()],
         ),
-        ("kprobe:jiffies+0x1".into(), vec!["data".into()]),
+        ("kprobe:init_task+0x1".into(), vec!["data".into()]),
         ("kretprobe:filldir64+0x9".into(), vec!["return".into()]),
         ("kprobe:0x1000".into(), vec!["no function".into()]),
         ("kprobe:vfs_*+0x4".into(), vec!["without patterns".into()]),
@@ -268,4 +262,59 @@ fn refusals_say_what_there_is() {
         }
     }
     assert!(!shell("ls /tmp/refused").out.contains("metadata"));
+}
+
+/// Waits until no probe is left; says whether it came so far.
+fn all_gone() -> bool {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !kprobes::list(&Host::default()).unwrap().is_empty() {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    true
+}
+
+#[test]
+fn many_functions_are_attached_together_or_not_at_all() {
+    // Named one by one: one program, and one link where the kernel has it.
+    let names = [
+        "vfs_read",
+        "vfs_write",
+        "vfs_open",
+        "vfs_getattr",
+        "vfs_fsync",
+        "vfs_statx",
+    ];
+    let list: Vec<String> = names.iter().map(|name| format!("k:{name}")).collect();
+    let good = format!("{} {{ @n = count() }}", list.join(","));
+    let run = kestrel(&[
+        "record",
+        "-v",
+        "-o",
+        "/tmp/many",
+        "-e",
+        &good,
+        "--",
+        "calls",
+        "read",
+        "50",
+    ]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let head = run.err.lines().find(|line| line.starts_with("attached")).unwrap();
+    assert!(head.starts_with("attached 1 programs"), "{head}");
+    let line = run.out.lines().find(|line| line.starts_with("@n")).unwrap();
+    let count: u64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(count >= 50 || run.err.contains("skipped"), "{line}");
+    // Where each is taken off by itself, that goes on behind the command's back, and is said.
+    let links = kprobes::list(&Host::default()).unwrap().len();
+    assert!(links == 0 || run.err.contains("in the background"), "{}", run.err);
+    assert!(all_gone());
+    // One that nobody may probe: none stays, and it is named.
+    let bad = format!("{},k:__get_user_4 {{ @n = count() }}", list.join(","));
+    let run = kestrel(&["record", "-o", "/tmp/bad", "-e", &bad, "--", "true"]);
+    assert_ne!(run.code, Some(0));
+    assert!(run.err.contains("__get_user_4"), "{}", run.err);
+    assert!(all_gone());
 }

@@ -38,6 +38,7 @@ Examples:
   kestrel record -e 'sched:*,irq:*' -a --duration 5       everybody, for five seconds
   kestrel record -e 'syscalls:sys_enter_openat { record(str(args.filename)) }' -p 1234
   kestrel record -e 'kprobe:vfs_read /arg2 > 4096/' -g    large reads, with call stacks
+  kestrel record -e 'profile:hz:99 { record(kstack, ustack) }' -a --duration 5   what runs on every CPU
   kestrel record --table flight --duration 10             the tables of a file, or one that comes with Kestrel
   kestrel record -e 'sched:*' --overwrite -o last.trace   keep the newest until Ctrl-C
 
@@ -81,8 +82,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if selection.verbose {
         let programs = session.programs();
         eprintln!(
-            "attached {programs} programs {:.1} ms after the start",
-            attached.as_secs_f64() * 1e3
+            "attached {programs} programs {:.1} ms after the start; loading and attaching took {:.1} ms",
+            attached.as_secs_f64() * 1e3,
+            session.attaching().as_secs_f64() * 1e3
         );
         for detour in session.detours() {
             eprintln!("  {} by {}: {}", detour.event, detour.way, detour.why);
@@ -107,7 +109,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut recorded = recorder.finish(&catalog, progress::bar("counting and naming"))?;
     tell(&recorded);
     show_maps(&recorded.session, catalog.host(), false)?;
+    let ending = Instant::now();
     detach(&mut recorded.session);
+    if selection.verbose {
+        eprintln!("detached in {:.1} ms", ending.elapsed().as_secs_f64() * 1e3);
+    }
     Ok(exit(status.filter(|_| !interrupt.requested())))
 }
 

@@ -29,7 +29,8 @@ impl Dominators {
         while std::mem::take(&mut changed) {
             for at in 1..order.len() {
                 let known = before[at].iter().copied().filter(|p| found[*p].is_some());
-                let parent = known.reduce(|a, b| meet(&found, a, b));
+                let up = |at: usize| found[at].unwrap_or(0);
+                let parent = known.reduce(|a, b| meet(&up, a, b));
                 if parent != found[at] {
                     found[at] = parent;
                     changed = true;
@@ -45,22 +46,30 @@ impl Dominators {
 
     /// Whether every path to `b` passes `a`; both reachable.
     pub(crate) fn dominates(&self, a: BlockId, b: BlockId) -> bool {
-        self.common([a, b]) == Some(a)
+        let (Some(&a), Some(&b)) = (self.places.get(&a), self.places.get(&b)) else {
+            return false;
+        };
+        // Asked for each pair of blocks of long programs: nothing but the way up.
+        let mut at = b;
+        while at > a {
+            at = self.parents[at];
+        }
+        at == a
     }
 
     /// The last block that every path to any of these (reachable) blocks passes.
     pub(crate) fn common(&self, blocks: impl IntoIterator<Item = BlockId>) -> Option<BlockId> {
-        let found: Vec<Option<usize>> = self.parents.iter().map(|p| Some(*p)).collect();
         let places = blocks.into_iter().filter_map(|id| self.places.get(&id).copied());
-        places.reduce(|a, b| meet(&found, a, b)).map(|at| self.order[at])
+        let parent = |at: usize| self.parents[at];
+        places.reduce(|a, b| meet(&parent, a, b)).map(|at| self.order[at])
     }
 }
 
 /// The closest common ancestor; parents come before their children in reverse postorder.
-fn meet(parents: &[Option<usize>], mut a: usize, mut b: usize) -> usize {
+fn meet(parent: &impl Fn(usize) -> usize, mut a: usize, mut b: usize) -> usize {
     while a != b {
         let deeper = if a > b { &mut a } else { &mut b };
-        *deeper = parents[*deeper].unwrap_or(0);
+        *deeper = parent(*deeper);
     }
     a
 }

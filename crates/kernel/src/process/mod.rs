@@ -12,4 +12,4 @@ pub use files::allow_open_files;
 pub use held::Held;
 pub use signal::{Interrupt, Signal, send, send_to_group};
 pub use thread::{pin_to_cpu, set_niceness, thread_id};
-pub use user::user;
+pub use user::{FileRights, user};

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_kernel::perf::Software;
 use kestrel_trace::layout::Layout;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,9 @@ pub const KINDS: &[&dyn EventKind] = &[
     &super::trampoline::FENTRY,
     &super::trampoline::FEXIT,
     &super::class::ClassKind,
+    &super::counter::Interval,
+    &super::counter::Profile,
+    &super::counter::SoftwareKind,
 ];
 
 /// Kinds of the language that Kestrel does not have yet, with their short forms. A kind that comes goes out of here.
@@ -69,12 +73,9 @@ pub(crate) const LATER: &[(&str, &[&str])] = &[
     ("BEGIN", &["begin"]),
     ("END", &["end"]),
     ("self", &[]),
-    ("interval", &["i"]),
-    ("profile", &["p"]),
     ("uprobe", &["u"]),
     ("uretprobe", &["ur"]),
     ("usdt", &["U"]),
-    ("software", &["s"]),
     ("hardware", &["h"]),
     ("watchpoint", &["w"]),
     ("asyncwatchpoint", &["aw"]),
@@ -163,6 +164,12 @@ pub enum Attachment {
         function: String,
         id: TypeId,
         at_return: bool,
+    },
+    /// A counter or clock of the kernel, one event per `period` of what it counts (clocks: ns), on the first CPU or on every one.
+    Counter {
+        counter: Software,
+        period: u64,
+        every_cpu: bool,
     },
 }
 

@@ -2,6 +2,7 @@
 
 pub mod arch;
 pub mod class;
+mod counter;
 mod function;
 mod glob;
 mod instruction;

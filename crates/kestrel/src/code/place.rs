@@ -68,7 +68,10 @@ impl Code<'_> {
             Some(KERNEL) => symbol.module.is_none(),
             module => symbol.module == module,
         };
-        let mut found: Vec<Symbol<'_>> = symbols.named(name).filter(|s| s.is_text() && there(s)).collect();
+        let mut found: Vec<Symbol<'_>> = symbols
+            .named(name)
+            .filter(|s| is_code(symbols, s) && there(s))
+            .collect();
         found.dedup_by_key(|symbol| symbol.address);
         match found.as_slice() {
             [] => Err(self.no_such(symbols, module, name)),
@@ -82,7 +85,7 @@ impl Code<'_> {
 
     pub(super) fn at(&self, address: u64) -> Result<Extent> {
         let symbols = self.catalog.symbols()?;
-        let found = symbols.at(address).filter(|(symbol, _)| symbol.is_text());
+        let found = symbols.at(address).filter(|(symbol, _)| is_code(symbols, symbol));
         let extent = found.map(|(symbol, _)| extent(symbols, &symbol));
         extent
             .filter(|extent| address - extent.address < extent.size)
@@ -116,7 +119,7 @@ impl Code<'_> {
         if let Some(data) = symbols.named(name).next() {
             return Error::NoPlace {
                 wanted: name.to_owned(),
-                why: format!("it is data (kallsyms calls it `{}`), not a function", data.letter),
+                why: format!("it is data at {:#x}, not a function", data.address),
             };
         }
         let of_module = |s: &Symbol<'_>| module.is_none_or(|m| s.module.unwrap_or(KERNEL) == m);
@@ -125,6 +128,21 @@ impl Code<'_> {
         let near = near.into_iter().take(NEAR).map(str::to_owned).collect();
         kind::nothing_matches("function", name, near)
     }
+}
+
+/// Whether a symbol stands in code. Some kernels' kallsyms call all symbols text: of the kernel's own only those between `_stext` and `_etext` are.
+fn is_code(symbols: &Kallsyms, symbol: &Symbol<'_>) -> bool {
+    let bound = |name: &str| {
+        symbols
+            .named(name)
+            .find(|s| s.module.is_none())
+            .map(|s| s.address)
+    };
+    let inside = match (bound("_stext"), bound("_etext")) {
+        (Some(begin), Some(end)) if begin < end => (begin..end).contains(&symbol.address),
+        _ => true,
+    };
+    symbol.is_text() && (symbol.module.is_some() || inside)
 }
 
 fn there_is(elsewhere: &[String]) -> String {

@@ -116,6 +116,19 @@ impl fmt::Display for PlannedWay {
                 at_return: true,
                 ..
             } => write!(f, "fexit {function}, {reads}"),
+            Attachment::Counter {
+                counter,
+                period,
+                every_cpu,
+            } => {
+                let unit = if counter.counts_time() { " ns" } else { "" };
+                let place = if *every_cpu { "every CPU" } else { "one CPU" };
+                write!(
+                    f,
+                    "perf event {} on {place}, one in {period}{unit}",
+                    counter.name()
+                )
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Attaching one hook: which program kind each attachment wants, one link or many; what is attached is dropped with its links.
 
 use super::own_event::{self, OwnEvent};
+use super::processors::{Counting, OnCpu};
 use crate::catalog::kind::Spot;
 use crate::catalog::{Attachment, Catalog, Instance};
 use crate::code::{Code, Wanted};
@@ -11,8 +12,10 @@ use kestrel_kernel::bpf::{
 };
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::perf::{self, PerfEvent, Target};
+use kestrel_kernel::process::close_apart;
 use kestrel_kernel::tracefs::TraceableFunction;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 
 /// What keeps a program attached. Links go first, so that their events can go.
@@ -20,6 +23,9 @@ use std::os::fd::OwnedFd;
 pub(super) struct Links {
     links: Vec<Link>,
     events: Vec<OwnEvent>,
+    /// Where CPUs have links one by one: what is counted, and the CPU of each link.
+    counting: Option<Counting>,
+    cpus: Vec<OnCpu>,
 }
 
 /// One kprobe, or kretprobe.
@@ -33,15 +39,38 @@ struct Kprobe<'a> {
 /// Loads the compiled handler as a program of a kind.
 pub(super) type Load<'a> = dyn Fn(ProgramKind) -> Result<(Program, Vec<Map>)> + 'a;
 
+impl From<Vec<Link>> for Links {
+    fn from(links: Vec<Link>) -> Self {
+        Self {
+            links,
+            ..Self::default()
+        }
+    }
+}
+
 impl Links {
     pub(super) fn raw_tracepoint(program: &Program, tracepoint: &str) -> Result<Self> {
-        Ok(Self::one(Link::raw_tracepoint(program, tracepoint, 0)?))
+        Ok(vec![Link::raw_tracepoint(program, tracepoint, 0)?].into())
     }
 
-    fn one(link: Link) -> Self {
-        Self {
-            links: vec![link],
-            events: Vec::new(),
+    /// What is counted on CPUs one by one.
+    pub(super) fn counting(&self) -> Option<Counting> {
+        self.counting
+    }
+
+    /// Where CPUs have links one by one: the CPU of each.
+    pub(super) fn cpus(&self) -> &[OnCpu] {
+        &self.cpus
+    }
+
+    /// Adds a CPU's link, or puts it in the place of a dead one.
+    pub(super) fn put(&mut self, place: Option<usize>, link: Link, on: OnCpu) {
+        match place {
+            Some(place) => (self.links[place], self.cpus[place]) = (link, on),
+            None => {
+                self.links.push(link);
+                self.cpus.push(on);
+            }
         }
     }
 
@@ -120,7 +149,7 @@ pub(super) fn attach(
             let id = catalog.tracefs()?.event_id(group, name)?;
             let event = PerfEvent::tracepoint(id, &format!("{group}:{name}"), Target::All)?;
             let link = Link::perf_event(&program, &event, 0)?;
-            Ok((program, maps, Links::one(link)))
+            Ok((program, maps, vec![link].into()))
         }
         Attachment::RawTracepoint { name } => {
             let (program, maps) = load(ProgramKind::RawTracepoint)?;
@@ -161,13 +190,24 @@ pub(super) fn attach(
             alone,
             maxactive,
         } => functions(hook, (*at_return, *alone, *maxactive), catalog, load),
+        Attachment::Counter { .. } => counter(&way.attachment, load),
     }
+}
+
+fn counter(attachment: &Attachment, load: &Load<'_>) -> Result<(Program, Vec<Map>, Links)> {
+    let (program, maps) = load(ProgramKind::PerfEvent)?;
+    let mut links = Links::from(Vec::new());
+    links.counting = Counting::of(attachment);
+    if let Some(counting) = links.counting {
+        (links.links, links.cpus) = counting.attach(&program)?;
+    }
+    Ok((program, maps, links))
 }
 
 fn tracing(load: &Load<'_>, kind: ProgramKind, attach: AttachType) -> Result<(Program, Vec<Map>, Links)> {
     let (program, maps) = load(kind)?;
     let link = Link::tracing(&program, attach, 0)?;
-    Ok((program, maps, Links::one(link)))
+    Ok((program, maps, vec![link].into()))
 }
 
 fn instructions(
@@ -223,12 +263,29 @@ fn functions(
             maxactive,
             cookie,
         };
-        links
-            .kprobe(&program, &kprobe, catalog)
-            .map_err(|error| explain(catalog, symbol, error))?;
+        if let Err(error) = links.kprobe(&program, &kprobe, catalog) {
+            // None stays if one fails; whoever reads why does not wait for those before it.
+            if links.events.is_empty() {
+                close_many(links.into_files().collect());
+            }
+            return Err(explain(catalog, symbol, error));
+        }
     }
     Ok((program, maps, links))
 }
+
+/// Closes links that the kernel takes long to take down: many of them apart. Says for how many.
+pub(super) fn close_many(files: Vec<OwnedFd>) -> usize {
+    let many = files.len();
+    // Where there can be no other process, they are closed here, and that takes its time.
+    if many <= AT_ONCE || close_apart(files).is_err() {
+        return 0;
+    }
+    many
+}
+
+/// So many slow links are closed by whoever has them.
+const AT_ONCE: usize = 4;
 
 /// Why the kernel refuses a function, where its code tells: it says `EINVAL` to much.
 fn explain(catalog: &Catalog, symbol: &str, error: crate::Error) -> crate::Error {
@@ -266,23 +323,68 @@ fn many(
     let (program, maps) = load(ProgramKind::KprobeMulti)?;
     let cookies: Vec<u64> = (0..hook.instances.len() as u64).collect();
     let symbols: Vec<&str> = hook.instances.iter().map(symbol).collect();
-    let known = entries(catalog, &symbols, &cookies).unwrap_or_default();
-    let (addresses, at): (Vec<u64>, Vec<u64>) = known.into_iter().unzip();
-    let (targets, cookies) = if addresses.is_empty() {
-        (KprobeTargets::Symbols(&symbols), &cookies)
-    } else {
-        (KprobeTargets::Addresses(&addresses), &at)
-    };
-    let link = Link::kprobe_multi(
-        &program,
-        &KprobeMulti {
+    let attach = |targets: KprobeTargets<'_>, cookies: &[u64]| {
+        let multi = KprobeMulti {
             targets,
             cookies,
             at_return,
             session: false,
-        },
-    )?;
-    Ok((program, maps, Links::one(link)))
+        };
+        Link::kprobe_multi(&program, &multi)
+    };
+    // The kernel finds names in one pass over its symbols, which is quicker than reading all of them here.
+    let by_name = |symbols: &[&str], cookies: &[u64]| attach(KprobeTargets::Symbols(symbols), cookies);
+    let link = match by_name(&symbols, &cookies) {
+        Ok(link) => link,
+        // Names that several functions bear it takes by address alone.
+        Err(error) if says_which(&error) => {
+            let known = entries(catalog, &symbols, &cookies).unwrap_or_default();
+            let missing = symbols
+                .iter()
+                .zip(&cookies)
+                .find(|(_, c)| !known.iter().any(|(_, k)| k == *c));
+            if let Some((symbol, _)) = missing {
+                return Err(explain(catalog, symbol, error.into()));
+            }
+            let (addresses, at): (Vec<u64>, Vec<u64>) = known.into_iter().unzip();
+            attach(KprobeTargets::Addresses(&addresses), &at).map_err(|error| {
+                let refused = |range: Range<usize>| {
+                    attach(KprobeTargets::Addresses(&addresses[range.clone()]), &at[range]).is_err()
+                };
+                let place = first_refused(addresses.len(), &refused);
+                let symbol = place.and_then(|place| symbols.get(at[place] as usize));
+                symbol.map_or_else(
+                    || error.clone().into(),
+                    |symbol| explain(catalog, symbol, error.clone().into()),
+                )
+            })?
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok((program, maps, vec![link].into()))
+}
+
+/// Whether the kernel's refusal is about one of the functions rather than about links to many.
+fn says_which(error: &kestrel_kernel::Error) -> bool {
+    let name = error.errno().and_then(|errno| errno.name());
+    matches!(name, Some("ESRCH" | "EADDRNOTAVAIL" | "ENOENT"))
+}
+
+/// The first of so many that is refused, if each part of them can be tried: a refusal of many does not say which one it is about.
+fn first_refused(count: usize, refused: &dyn Fn(Range<usize>) -> bool) -> Option<usize> {
+    let mut range = 0..count;
+    if count == 0 {
+        return None;
+    }
+    while range.len() > 1 {
+        let middle = range.start + range.len() / 2;
+        range = if refused(range.start..middle) {
+            range.start..middle
+        } else {
+            middle..range.end
+        };
+    }
+    refused(range.clone()).then_some(range.start)
 }
 
 /// Addresses and cookies of functions; several for a name that several functions bear. ftrace lists where its call stands, which
@@ -298,4 +400,23 @@ fn entries(catalog: &Catalog, symbols: &[&str], cookies: &[u64]) -> Result<Vec<(
         Some((symbol.address, cookie))
     };
     Ok(places.iter().filter_map(entry).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refused_one_is_found() {
+        for bad in 0..9 {
+            assert_eq!(first_refused(9, &|range| range.contains(&bad)), Some(bad));
+        }
+        assert_eq!(
+            first_refused(9, &|range| range.contains(&3) || range.contains(&7)),
+            Some(3)
+        );
+        assert_eq!(first_refused(1, &|_| true), Some(0));
+        assert_eq!(first_refused(5, &|_| false), None);
+        assert_eq!(first_refused(0, &|_| true), None);
+    }
 }

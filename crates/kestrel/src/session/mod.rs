@@ -11,7 +11,9 @@ mod metadata;
 mod names;
 mod own_event;
 mod pins;
+pub mod processors;
 pub mod rejection;
+pub mod resize;
 pub mod start;
 pub mod state;
 pub mod status;
@@ -34,7 +36,7 @@ use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
 use kestrel_kernel::feature::{Feature, Features, Support};
-use kestrel_kernel::process::{allow_open_files, close_apart};
+use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
@@ -45,13 +47,11 @@ use maps::Maps;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use target::Target;
 
 /// Handlers of tables that were loaded later that a hook has room for.
-pub const SLOTS: u32 = 64;
-
-/// So many slow links are detached by whoever ends the session.
-const DETACHED_AT_ONCE: usize = 4;
+pub const SLOTS: u32 = 512;
 
 /// Events on their way into a buffer.
 #[derive(Debug)]
@@ -72,6 +72,10 @@ pub struct Session {
     detours: Vec<Detour>,
     left_out: Vec<LeftOut>,
     info: TraceInfo,
+    /// When it was last looked for CPUs that have come.
+    looked: Option<Instant>,
+    /// How long loading and attaching took.
+    attaching: Duration,
 }
 
 /// A loaded program and what it is attached to.
@@ -151,10 +155,11 @@ impl Session {
     /// # Errors
     /// The first thing that could not be made; nothing stays attached.
     pub fn start(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
-        Self::make(plan, catalog, command).map_err(|error| name_what_is_missing(error, catalog.host()))
+        Self::make(plan, catalog, command, "").map_err(|error| name_what_is_missing(error, catalog.host()))
     }
 
-    fn make(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
+    /// `name` is that of a session that stays.
+    fn make(plan: &Plan, catalog: &Catalog, command: &str, name: &str) -> Result<Self> {
         allow_open_files(files(plan));
         own_event::sweep(catalog.host());
         let now = procfs::monotonic();
@@ -183,7 +188,8 @@ impl Session {
         let targets = matches!(plan.target, Target::Command(_))
             .then(target::create_map)
             .transpose()?;
-        let info = trace_info(catalog.host(), &buffers, uuid, command);
+        let mut info = trace_info(catalog.host(), &buffers, uuid, command);
+        name.clone_into(&mut info.session);
         let mut session = Self {
             control,
             buffers,
@@ -198,12 +204,22 @@ impl Session {
             detours: Vec::new(),
             left_out: Vec::new(),
             info,
+            looked: None,
+            attaching: Duration::ZERO,
         };
+        let begun = Instant::now();
         for hook in 0..plan.hooks.len() {
-            session.add(plan, hook, catalog)?;
+            if let Err(error) = session.add(plan, hook, catalog) {
+                // None stays if one fails, and nobody waits for those before it.
+                session.detach_apart();
+                return Err(error);
+            }
         }
+        session.attaching = begun.elapsed();
         session.info.events.clone_from(&session.classes);
-        session.metadata = Some(metadata::create(&session.info, 1)?);
+        let metadata = metadata::create(&session.info, 1)?;
+        metadata::bind(&metadata, session.hooks.iter().map(|hook| &hook.program))?;
+        session.metadata = Some(metadata);
         session.follow(catalog, plan.target)?;
         Ok(session)
     }
@@ -436,20 +452,14 @@ impl Session {
             | ProgramKind::FunctionExit(_) => attached.links.each().len(),
             _ => 0,
         };
-        let slow: usize = self.hooks.iter().map(links).sum();
-        if slow <= DETACHED_AT_ONCE {
-            self.detach();
-            return 0;
-        }
         let hooks = std::mem::take(&mut self.hooks).into_iter();
         let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(|attached| links(attached) > 0);
         let files = slowly
             .into_iter()
             .flat_map(|attached| attached.links.into_files());
-        let apart = close_apart(files.collect());
+        let apart = attach::close_many(files.collect());
         self.followers.clear();
-        // Where there could be no such process, they are detached by now.
-        apart.map_or(0, |()| slow)
+        apart
     }
 
     /// What its handlers' maps hold now.
@@ -463,6 +473,13 @@ impl Session {
     /// Its handlers' maps, to be emptied.
     pub fn maps_mut(&mut self) -> &mut Maps {
         &mut self.maps
+    }
+
+    /// Binds programs that are loaded from now on to another buffer in the place of one.
+    fn exchange(&mut self, place: usize, buffer: Buffer) {
+        if let Some(old) = self.buffers.get_mut(place) {
+            *old = buffer;
+        }
     }
 
     /// Its buffers, at least one, by number.
@@ -510,6 +527,11 @@ impl Session {
         self.hooks.len()
     }
 
+    /// How long it took to load and attach them.
+    pub fn attaching(&self) -> Duration {
+        self.attaching
+    }
+
     /// What programs did not see because they (or one sharing their guard) were running already on that CPU.
     ///
     /// # Errors
@@ -539,8 +561,10 @@ impl Session {
 /// Files that are open while a plan is carried out, at most: each hook's program, link, perf event and maps of its own, a link and an event for
 /// each function where the kernel has no multi links; and what everybody has.
 fn files(plan: &Plan) -> u64 {
+    let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
     let of = |hook: &Hook| match hook.ways.first().map(|way| &way.attachment) {
         Some(Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        Some(Attachment::Counter { every_cpu: true, .. }) => 8 + 2 * cpus,
         _ => 8,
     };
     1024 + plan.hooks.iter().map(of).sum::<u64>()
@@ -657,6 +681,7 @@ fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &str) -> Tra
         machine: std::env::consts::ARCH.to_owned(),
         tracer_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
+        session: String::new(),
         buffers: buffers.iter().enumerate().map(info).collect(),
         events: Vec::new(),
     }

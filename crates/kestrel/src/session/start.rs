@@ -61,7 +61,7 @@ impl Store {
         }
         plan.give_messages_a_buffer();
         let (directory, lock) = self.begin(name)?;
-        let made = Session::make(&plan, catalog, origin.command)
+        let made = Session::make(&plan, catalog, origin.command, name)
             .map_err(|error| super::name_what_is_missing(error, catalog.host()))
             .and_then(|session| {
                 let state = describe(&session, name, &plan, origin);
@@ -148,6 +148,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
         attached: AttachmentState::from(&way.attachment),
         multi: attached.kind == ProgramKind::KprobeMulti,
         links: attached.links.each().len() as u32,
+        cpus: attached.links.cpus().to_vec(),
         own_events: attached
             .links
             .events()
@@ -177,8 +178,8 @@ impl Session {
         if let Some(map) = &self.targets {
             to.pin(map.as_fd(), pins::TARGETS)?;
         }
-        for buffer in &self.buffers {
-            to.pin(buffer.map().as_fd(), &pins::buffer(buffer.name()))?;
+        for (buffer, state) in self.buffers.iter().zip(&state.buffers) {
+            to.pin(buffer.map().as_fd(), &pins::buffer(state))?;
         }
         if let Some(map) = self.maps.state() {
             to.pin(map.as_fd(), pins::MAPS)?;

@@ -22,6 +22,17 @@ const LOCKS: &str = "/run/kestrel";
 const NEW: &str = "+new+";
 const GONE: &str = "+gone+";
 
+/// The right to keep a session's log; whatever ends the process gives it back.
+#[derive(Debug)]
+pub struct LogLock(Lock);
+
+impl LogLock {
+    /// Gives it back.
+    pub fn release(self) {
+        self.0.remove();
+    }
+}
+
 /// The sessions of this machine.
 ///
 /// A session is a directory of pins in bpffs; it exists from the moment when that directory gets its name to the moment when it loses it, both
@@ -129,6 +140,16 @@ impl Store {
         })
     }
 
+    /// The right to keep the log of a session of this name, which one agent at a time has; `None` while another one has it.
+    ///
+    /// # Errors
+    /// When the lock's file cannot be made.
+    pub fn log_lock(&self, name: &str) -> Result<Option<LogLock>> {
+        // No session can have this name.
+        let taken = Lock::try_take(&self.locks, &format!("{name}{PASSING}log"))?;
+        Ok(taken.map(LogLock))
+    }
+
     /// Ends a session: it is gone when this returns. The kernel goes on detaching its programs, which do nothing any more, for a while.
     ///
     /// # Errors
@@ -204,7 +225,18 @@ impl Store {
                 name: name.to_owned(),
             });
         }
-        let passing = self.passing(NEW, name);
+        match self.room(self.passing(NEW, name)) {
+            Ok(directory) => Ok((directory, lock)),
+            Err(error) => {
+                lock.remove();
+                self.tidy();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the directory in which a session comes to be.
+    fn room(&self, passing: PathBuf) -> Result<Directory> {
         loop {
             match Directory::create(self.pins.clone()) {
                 Err(error) if is(&error, ErrorKind::AlreadyExists) => {}
@@ -215,7 +247,7 @@ impl Store {
             match Directory::create(passing.clone()) {
                 // Who ended the last session removed the directory above.
                 Err(error) if is(&error, ErrorKind::NotFound) => {}
-                other => return Ok((other?, lock)),
+                other => return other,
             }
         }
     }

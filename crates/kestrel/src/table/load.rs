@@ -79,7 +79,11 @@ pub fn plan_load(
         // Only companions: what a table names was given to the hooks that are there before.
         if let Some(place) = place_of(&hook, existing) {
             let sets = vec![Vec::new(); hook.rows.len()];
-            hook.slot = Some(Slot { hook: place, sets });
+            hook.slot = Some(Slot {
+                hook: place,
+                sets,
+                only: None,
+            });
         }
         hooks.push(hook);
     }
@@ -179,6 +183,7 @@ fn into_slot(
     planned.slot = Some(Slot {
         hook: place,
         sets: sets(cells, &kept),
+        only: None,
     });
     let mut hooks = checked.companions;
     for companion in &mut hooks {
@@ -198,7 +203,13 @@ fn beside(companion: &mut Hook, served: &Hook, existing: &Existing) -> Result<()
         row.tables.clone_from(&served.tables);
     }
     match place_of(companion, existing) {
-        Some(hook) => companion.slot = Some(Slot { hook, sets }),
+        Some(hook) => {
+            companion.slot = Some(Slot {
+                hook,
+                sets,
+                only: None,
+            })
+        }
         None if sets.len() > 1 => {
             return Err(Error::Unsupported {
                 what: format!("values of the entry for {}", companion.instances.first().map_or("", |i| &i.name)),

@@ -15,7 +15,7 @@ use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::tracefs::Format;
 
 /// The kind.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Tracepoint;
 
 impl EventKind for Tracepoint {
@@ -78,6 +78,25 @@ impl EventKind for Tracepoint {
             return Err(Error::wrong_shape(spec, "tracepoint:GROUP:EVENT"));
         };
         let names = catalog.expand(self, &[Glob::new(&group.text), Glob::new(&name.text)])?;
+        self.resolve_names(catalog, names, via)
+    }
+
+    fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {
+        syscall::set_of(catalog, names)
+    }
+}
+
+impl Tracepoint {
+    /// Every tracepoint that a pattern matches; none is no error, and nobody looks for near names.
+    pub(super) fn resolve_all(self, catalog: &Catalog, pattern: &str, via: Via) -> Result<Vec<Resolved>> {
+        let (group, name) = split(pattern);
+        let mut names = Vec::new();
+        let patterns = [Glob::new(group), Glob::new(name)];
+        self.names(catalog, &patterns, &mut |name| names.push(name.to_owned()))?;
+        self.resolve_names(catalog, names, via)
+    }
+
+    fn resolve_names(self, catalog: &Catalog, names: Vec<String>, via: Via) -> Result<Vec<Resolved>> {
         let one_by_one = |names: Vec<String>| -> Result<Vec<Resolved>> {
             names.iter().map(|name| resolve_one(catalog, name, via)).collect()
         };
@@ -90,10 +109,6 @@ impl EventKind for Tracepoint {
         all.extend(one_by_one(others)?);
         Ok(all)
     }
-
-    fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {
-        syscall::set_of(catalog, names)
-    }
 }
 
 fn split(name: &str) -> (&str, &str) {
@@ -105,7 +120,7 @@ fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Resolved> {
     let format = catalog.tracefs()?.format(group, name)?;
     let mut ways = Vec::new();
     if via != Via::Classic {
-        let rules = rules::of(group, name, full);
+        let rules = rules::of(full, name);
         ways = rules
             .flat_map(|rule| raw::ways(catalog, full, &format, &rule))
             .collect();

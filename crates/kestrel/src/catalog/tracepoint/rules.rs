@@ -21,8 +21,8 @@ pub(crate) struct Rule<'a> {
 }
 
 /// The rules for `group:name`, best first.
-pub(super) fn of<'a>(group: &str, name: &'a str, full: &'a str) -> impl Iterator<Item = Rule<'a>> {
-    let plain = is_plain(group, name).then_some(Rule {
+pub(super) fn of<'a>(full: &'a str, name: &'a str) -> impl Iterator<Item = Rule<'a>> {
+    let plain = is_plain(full).then_some(Rule {
         event: full,
         raw: name,
         fields: &[],
@@ -122,13 +122,6 @@ const MMAP_LOCK: &[(&str, &str)] = &[(
     "memcg_id",
     "(uint64)mm->owner == 0 ? 1 : mm->owner->cgroups->subsys[memory_cgrp_id]->cgroup->kn->id",
 )];
-
-/// `TIF_NEED_FPU_LOAD` is bit 14.
-const FPU: &[(&str, &str)] = &[
-    ("load_fpu", "((curtask->thread_info.flags >> 14) & 1) != 0"),
-    ("xfeatures", "fpu->fpstate->regs.xsave.header.xfeatures"),
-    ("xcomp_bv", "fpu->fpstate->regs.xsave.header.xcomp_bv"),
-];
 
 const JBD2: &[(&str, &str)] = &[
     ("dev", "journal->j_fs_dev->bd_dev"),
@@ -565,36 +558,6 @@ const RULES: &[Rule<'static>] = &[
         ],
     },
     Rule {
-        event: "x86_fpu:x86_fpu_regs_activated",
-        raw: "x86_fpu_regs_activated",
-        fields: FPU,
-    },
-    Rule {
-        event: "x86_fpu:x86_fpu_regs_deactivated",
-        raw: "x86_fpu_regs_deactivated",
-        fields: FPU,
-    },
-    Rule {
-        event: "x86_fpu:x86_fpu_before_save",
-        raw: "x86_fpu_before_save",
-        fields: FPU,
-    },
-    Rule {
-        event: "x86_fpu:x86_fpu_after_save",
-        raw: "x86_fpu_after_save",
-        fields: FPU,
-    },
-    Rule {
-        event: "x86_fpu:x86_fpu_dropped",
-        raw: "x86_fpu_dropped",
-        fields: FPU,
-    },
-    Rule {
-        event: "x86_fpu:x86_fpu_copy_dst",
-        raw: "x86_fpu_copy_dst",
-        fields: FPU,
-    },
-    Rule {
         event: "ext4:ext4_es_lookup_extent_enter",
         raw: "ext4_es_lookup_extent_enter",
         fields: DEV_INO,
@@ -632,16 +595,6 @@ const RULES: &[Rule<'static>] = &[
     Rule {
         event: "ext4:ext4_drop_inode",
         raw: "ext4_drop_inode",
-        fields: DEV_INO,
-    },
-    Rule {
-        event: "ext4:ext4_es_remove_extent",
-        raw: "ext4_es_remove_extent",
-        fields: DEV_INO,
-    },
-    Rule {
-        event: "ext4:ext4_unlink_exit",
-        raw: "ext4_unlink_exit",
         fields: DEV_INO,
     },
     Rule {
