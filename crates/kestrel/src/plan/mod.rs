@@ -296,7 +296,7 @@ fn together(all: Vec<Resolved>, least: usize, catalog: &Catalog, via: Via) -> Re
         r.instances.len() == 1
             && r.ways
                 .iter()
-                .all(|way| matches!(way.attachment, Attachment::Functions { .. }))
+                .all(|way| matches!(way.attachment, Attachment::Functions { maxactive: None, .. }))
     };
     let (singles, mut rest): (Vec<Resolved>, Vec<Resolved>) = all.into_iter().partition(is_single);
     let mut kinds: Vec<(&'static str, Vec<Resolved>)> = Vec::new();
