@@ -74,6 +74,25 @@ pub fn parent(host: &Host, pid: u32) -> Result<u32> {
         })
 }
 
+/// When a process began, in clock ticks since boot: with its number, a name that never comes again before a reboot.
+///
+/// # Errors
+/// As [`comm`]; [`Error::Format`].
+pub fn start_time(host: &Host, pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/stat");
+    let text = host.read(&path)?;
+    // The command stands in parentheses and may contain any; the 22nd field is the 20th behind it.
+    let field = text
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19));
+    field
+        .and_then(|field| field.parse().ok())
+        .ok_or_else(|| Error::Format {
+            subject: host.path(&path).display().to_string(),
+            why: "it has no start time".to_owned(),
+        })
+}
+
 /// What a process may do with a part of its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
