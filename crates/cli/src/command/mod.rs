@@ -1,6 +1,7 @@
 //! The commands: one file and one row each.
 
 mod agent;
+mod bpf;
 mod buffer;
 mod doctor;
 mod handler;
@@ -18,6 +19,8 @@ mod trace;
 use crate::exit::{Exit, Failure};
 use clap::{Subcommand, ValueEnum};
 use std::path::PathBuf;
+
+pub(crate) use bpf::refused;
 
 /// Where a trace lies when nothing else is said.
 const DEFAULT_TRACE: &str = "kestrel.trace";
@@ -49,6 +52,9 @@ pub(crate) enum Command {
     /// The handlers of a session: what they counted, their maps and parameters; changing parameters
     #[command(subcommand)]
     Handler(handler::Command),
+    /// Compiled BPF objects: run their programs on kernel functions and events, show what is in them
+    #[command(subcommand)]
+    Bpf(bpf::Command),
     /// Take the buffers of sessions out of an image of a machine's memory
     Recover(recover::Options),
     /// Act on what handlers ask for: tell, and run commands
@@ -71,6 +77,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Table(command) => table::run(&command),
         Command::Buffer(options) => buffer::run(&options),
         Command::Handler(command) => handler::run(&command),
+        Command::Bpf(command) => bpf::run(&command),
         Command::Recover(options) => recover::run(&options),
         Command::Agent(options) => agent::run(&options),
         Command::Doctor(options) => doctor::run(&options),

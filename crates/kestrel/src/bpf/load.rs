@@ -22,9 +22,15 @@ pub struct LoadedProgram {
     pub(super) declared: Declared,
     pub(super) program: Program,
     pub(super) bound: Bound,
+    prints: bool,
 }
 
 impl LoadedProgram {
+    /// Whether it calls `bpf_printk`.
+    pub fn prints(&self) -> bool {
+        self.prints
+    }
+
     /// Its name in the object.
     pub fn name(&self) -> &str {
         &self.declared.name
@@ -308,10 +314,15 @@ impl Loaded {
         }
         let program = Program::load(&spec)
             .map_err(|error| Refusal::explain(error, &self.object, &declared, &linked, &code))?;
+        let prints = code
+            .insns
+            .iter()
+            .any(|insn| insn.code == CALL && insn.src == 0 && PRINTERS.contains(&insn.imm));
         Ok(LoadedProgram {
             declared,
             program,
             bound,
+            prints,
         })
     }
 
@@ -441,3 +452,7 @@ impl Loaded {
 const PSEUDO_BTF_ID: u8 = 3;
 /// The number of a helper that no kernel has.
 const MISSING: i32 = 0x0bad_f00d;
+/// `BPF_JMP | BPF_CALL`.
+const CALL: u8 = 0x85;
+/// `bpf_trace_printk` and `bpf_trace_vprintk`.
+const PRINTERS: [i32; 2] = [6, 177];

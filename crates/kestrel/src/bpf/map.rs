@@ -198,10 +198,16 @@ pub(super) fn shape(map: &Declaration) -> Result<Shape> {
     } else {
         map.entries
     };
+    // Rings and perf arrays may name the type of their records as that of their value, for `Outputs`; the kernel wants other sizes.
+    let (key_size, value_size) = match kind {
+        MapKind::RINGBUF | MapKind::USER_RINGBUF => (0, 0),
+        MapKind::PERF_EVENT_ARRAY => (4, 4),
+        _ => (map.key_size, map.value_size),
+    };
     Ok(Shape {
         kind,
-        key_size: map.key_size,
-        value_size: map.value_size,
+        key_size,
+        value_size,
         entries,
         flags: map.flags,
     })

@@ -20,6 +20,8 @@ mod refusal;
 mod running;
 pub mod value;
 
+pub use kestrel_bpf::btf::{Btf, TypeId};
+pub use kestrel_bpf::object::map::Pinning;
 pub use kestrel_bpf::object::{Hook, KINDS, Linked, Map as MapDeclaration, Program as ProgramDeclaration};
 pub use kestrel_bpf::verifier_log::VerifierLog;
 pub use load::{Loaded, LoadedProgram};
