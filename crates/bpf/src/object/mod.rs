@@ -18,7 +18,7 @@ pub use program::Program;
 pub use section::{Hook, KINDS, Kind, SectionName};
 
 use crate::Error;
-use crate::btf::Btf;
+use crate::btf::{Btf, Type, TypeId};
 use elf::Elf;
 use extension::Extension;
 use std::collections::HashMap;
@@ -38,6 +38,19 @@ pub struct Object {
     externs: Externs,
     license: Option<CString>,
     version: Option<u32>,
+}
+
+/// A global variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its map's index.
+    pub map: usize,
+    /// Its place in the map's value.
+    pub offset: u32,
+    /// Its size.
+    pub size: u32,
+    /// Its type.
+    pub ty: TypeId,
 }
 
 /// Counts of what an object carries, for people.
@@ -160,6 +173,63 @@ impl Object {
             lines: self.extension.lines.count(),
             types: self.btf.as_ref().map_or(0, Btf::len),
         }
+    }
+
+    /// Where a global variable lies: its map, its place in the map's value, and its type. Objects without types have no variables by name.
+    pub fn variable(&self, name: &str) -> Option<Variable> {
+        let btf = self.btf.as_ref()?;
+        for (map, declared) in self.maps.iter().enumerate().filter(|(_, map)| map.is_data) {
+            let Some(Type::Datasec { entries, .. }) = declared.value.map(|section| btf.ty(section)) else {
+                continue;
+            };
+            for entry in entries.variables() {
+                if let Type::Var { name: found, ty, .. } = btf.ty(entry.ty)
+                    && found == name
+                {
+                    return Some(Variable {
+                        map,
+                        offset: entry.offset,
+                        size: entry.size,
+                        ty,
+                    });
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives a global variable another value from the start.
+    ///
+    /// # Errors
+    /// [`Error::Object`] if there is no such variable, or it has another size.
+    pub fn set_variable(&mut self, name: &str, value: &[u8]) -> Result<(), Error> {
+        let wrong = |why: String| Error::Object(format!("the variable {name}: {why}"));
+        let variable = self
+            .variable(name)
+            .ok_or_else(|| wrong("there is none of this name among its global data".to_owned()))?;
+        if variable.size as usize != value.len() {
+            return Err(wrong(format!(
+                "it has {} bytes, not {}",
+                variable.size,
+                value.len()
+            )));
+        }
+        let map = self
+            .maps
+            .get_mut(variable.map)
+            .ok_or_else(|| wrong("its map is missing".to_owned()))?;
+        if map.content == map::Content::Empty {
+            map.content = map::Content::Bytes(vec![0; map.value_size as usize]);
+        }
+        let map::Content::Bytes(bytes) = &mut map.content else {
+            return Err(wrong("the kernel gives it its value".to_owned()));
+        };
+        let start = variable.offset as usize;
+        let place = bytes.get_mut(start..start.saturating_add(value.len()));
+        place
+            .ok_or_else(|| wrong("it lies outside of its section".to_owned()))?
+            .copy_from_slice(value);
+        Ok(())
     }
 
     /// A program with all that it calls.

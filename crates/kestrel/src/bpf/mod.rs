@@ -139,6 +139,40 @@ impl Object {
         self.attach_to(&only, target)
     }
 
+    /// Gives a global variable (`const volatile u32 wanted;`) another value from the start, in its own bytes.
+    ///
+    /// # Errors
+    /// [`Error::Object`] if there is no such variable, or it has another size.
+    pub fn set(mut self, variable: &str, value: &[u8]) -> Result<Self> {
+        let set = self.parsed.set_variable(variable, value);
+        set.map_err(|error| wrong(&self.name, &error))?;
+        Ok(self)
+    }
+
+    /// The same with a number, made as wide as the variable is.
+    ///
+    /// # Errors
+    /// As [`Object::set`]; and if the number does not fit.
+    pub fn set_number(self, variable: &str, number: i64) -> Result<Self> {
+        let size = self
+            .parsed
+            .variable(variable)
+            .map_or(0, |variable| variable.size as usize);
+        let bytes = number.to_le_bytes();
+        let (kept, rest) = bytes.split_at(size.min(8));
+        let top = kept.last().copied().unwrap_or(0);
+        let fits =
+            rest.iter().all(|byte| *byte == 0) || rest.iter().all(|byte| *byte == 0xff) && top & 0x80 != 0;
+        if !fits && size > 0 {
+            return Err(self.wrong(format!(
+                "the variable {variable} has {size} bytes, too few for {number}"
+            )));
+        }
+        let mut value = kept.to_vec();
+        value.resize(size, 0);
+        self.set(variable, &value)
+    }
+
     /// Attaches kprobe programs to the return of their functions.
     pub fn at_return(mut self, at_return: bool) -> Self {
         self.settings.at_return = at_return;

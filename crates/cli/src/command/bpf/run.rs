@@ -54,6 +54,9 @@ pub(crate) struct Options {
     /// What to attach to: one target for the one program, or NAME=TARGET for each that goes elsewhere than its section says
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
+    /// Give a global variable of the object this number from the start
+    #[arg(long, value_name = "NAME=NUMBER")]
+    set: Vec<String>,
     /// Attach kprobe programs to the return of the function
     #[arg(long = "return")]
     at_return: bool,
@@ -112,6 +115,18 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             Some((name, target)) => object.attach_to(name, target)?,
             None => object.attach_only_to(target)?,
         };
+    }
+    for setting in &options.set {
+        let parsed = setting
+            .split_once('=')
+            .and_then(|(name, number)| Some((name, number.parse::<i64>().ok()?)));
+        let (name, number) = parsed.ok_or_else(|| {
+            Failure::new(
+                Exit::Usage,
+                format!("--set {setting}: it should read NAME=NUMBER"),
+            )
+        })?;
+        object = object.set_number(name, number)?;
     }
     if options.log.is_some() {
         object = object.with_verifier_log();
