@@ -240,3 +240,6 @@ impl Object {
         link::link(self, program)
     }
 }
+
+#[cfg(test)]
+mod tests;
