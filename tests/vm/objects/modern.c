@@ -16,10 +16,8 @@ const volatile u32 wanted = 0;
 u64 runs[24];
 u32 start = 7;
 extern u32 LINUX_KERNEL_VERSION __kconfig;
-extern _Bool CONFIG_BPF_SYSCALL __kconfig;
-extern int CONFIG_HZ __kconfig;
+extern int CONFIG_HZ __kconfig __weak;
 extern const void init_task __ksym;
-extern const int bpf_prog_active __ksym __weak;
 extern void no_such_function_anywhere(void) __ksym __weak;
 u32 version_seen;
 u32 hz_seen;
@@ -107,6 +105,8 @@ SEC("kprobe/vfs_read") int on_kprobe(struct pt_regs *regs)
 	version_seen = LINUX_KERNEL_VERSION;
 	hz_seen = CONFIG_HZ;
 	init_task_at = (u64)&init_task;
+	if (no_such_function_anywhere)
+		no_such_function_anywhere();
 	map = bpf_map_lookup_elem(&outer, &key);
 	key = 0;
 	if (map && (value = bpf_map_lookup_elem(map, &key)))

@@ -153,6 +153,19 @@ fn the_classic_object_counts_what_was_called_and_leaves_its_pin_alone() {
         assert_eq!(counters().1, expected, "{options:?}");
         assert_eq!(held().3, before.3, "kprobe_events");
     }
+    // Inside of the function an instruction must begin there; the kernel knows where.
+    let place = |offset: u32| {
+        kestrel(&[
+            "bpf",
+            "run",
+            "/object_classic.o",
+            &format!("ksys_read+{offset:#x}"),
+            "--duration",
+            "0",
+        ])
+    };
+    let codes: Vec<_> = (1..10).map(|offset| place(offset).code).collect();
+    assert!(codes.contains(&Some(0)) && codes.contains(&Some(4)), "{codes:?}");
     // A map of another shape is not taken for it.
     let other = bpf::MapSpec::new(bpf::MapKind::HASH, "calls_of_57", 4, 8, 2);
     let other = bpf::Map::create(&other).unwrap();
@@ -283,18 +296,14 @@ fn every_kind_of_section_runs_and_counts() {
     let mut arguments = vec![
         "/object_modern.o",
         "--output",
-        "on_uprobe=/test:getppid_marker",
-        "on_uretprobe=/test:getppid_marker",
-        "on_uprobe_multi=/test:getppid_marke?",
+        "on_uprobe=/test:*getppid_marker*",
+        "on_uretprobe=/test:*getppid_marker*",
+        "on_uprobe_multi=/test:*getppid_marke?*",
     ];
     if session {
         arguments.push("on_session=vfs_read");
     }
-    let out = {
-        let wanted = arguments.clone();
-        getppid_marker();
-        shown(&wanted, count)
-    };
+    let out = shown(&arguments, count);
     let values = last_value(&out, ".bss", 0);
     let runs: Vec<u64> = values["runs"]
         .as_array()
@@ -382,9 +391,7 @@ fn every_kind_of_section_runs_and_counts() {
 }
 
 #[inline(never)]
-#[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "a function that probes find by its name")]
-extern "C" fn getppid_marker() -> u32 {
+fn getppid_marker() -> u32 {
     std::hint::black_box(7)
 }
 
@@ -394,9 +401,9 @@ fn functions_of_programs_are_probed() {
     let before = held();
     let arguments = [
         "/object_modern.o",
-        "on_uprobe=/test:getppid_marker",
-        "on_uretprobe=/test:getppid_marker",
-        "on_uprobe_multi=/test:getppid_marke?",
+        "on_uprobe=/test:*getppid_marker*",
+        "on_uretprobe=/test:*getppid_marker*",
+        "on_uprobe_multi=/test:*getppid_marke?*",
         "--set",
         &wanted,
         "--maps",
@@ -425,9 +432,9 @@ fn functions_of_programs_are_probed() {
 
 #[test]
 fn a_field_that_was_renamed_is_found_by_whatever_name() {
+    let before = held();
     let out = shown(&["/object_core.o"], 5);
     let values = last_value(&out, ".bss", 0);
-    let changed = shell("stat -c %Z /dev/zero 2>/dev/null || busybox stat -c %Z /dev/zero");
     let (name, seen) = (
         values["name"].as_u64().unwrap(),
         values["changed"].as_i64().unwrap(),
@@ -436,8 +443,7 @@ fn a_field_that_was_renamed_is_found_by_whatever_name() {
     assert_eq!(
         seen,
         std::os::unix::fs::MetadataExt::ctime(&metadata),
-        "by name {name}; {}",
-        changed.out
+        "by name {name}"
     );
     let expected = match version() {
         (6, minor) if minor < 6 => 1,
@@ -445,6 +451,7 @@ fn a_field_that_was_renamed_is_found_by_whatever_name() {
         _ => 3,
     };
     assert_eq!(name, expected);
+    gone(&before);
 }
 
 #[test]
@@ -515,7 +522,7 @@ fn refusals_say_why_and_leave_nothing() {
     );
     says(&["/object_older.o", "nothing_at_all"], 2, &["nothing_at_all"]);
     says(&["/test"], 2, &["x86-64"]);
-    says(&["/etc/hostname"], 1, &["/etc/hostname"]);
+    says(&["/nothing.o"], 1, &["/nothing.o"]);
     says(&["/proc/version"], 2, &["not an ELF file"]);
     says(&["/"], 1, &["directory"]);
     let whole = fs::read("/object_modern.o").unwrap();
@@ -579,6 +586,6 @@ fn damaged_objects_leave_nothing_behind() {
     }
     println!("{ran} of {mutants} mutants ran");
     assert!(ran > mutants / 20, "most damage is harmless: {ran}");
-    shell("rm -rf /sys/fs/bpf/tc"); // pins that the command's mutants asked for, which stay as documented
+    let _ = shell("rm -rf /sys/fs/bpf/tc"); // pins that the command's mutants asked for, which stay as documented
     gone(&before);
 }

@@ -278,17 +278,14 @@ impl Loaded {
             .license()
             .cloned()
             .unwrap_or_else(|| c"GPL".to_owned());
-        let version = self
-            .object
-            .parsed
-            .version()
-            .filter(|version| *version != 0 && *version != u32::MAX - 1);
-        // `_Version` in samples is the version that they were compiled for; what loads everywhere is the running kernel's.
-        let running = procfs::version_code(&self.object.host).ok();
+        // Samples declare the version that they were compiled for; what old kernels compare with is their own.
+        let version = procfs::version_code(&self.object.host)
+            .ok()
+            .or(self.object.parsed.version());
         let btf = self.btf.as_ref().filter(|_| !linked.functions.is_empty());
         let spec = ProgramSpec {
             license: &license,
-            kernel_version: running.or(version).unwrap_or(0),
+            kernel_version: version.unwrap_or(0),
             flags: if declared.section.sleepable {
                 bpf::sys::PROGRAM_SLEEPABLE
             } else {

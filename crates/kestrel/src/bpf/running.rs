@@ -59,12 +59,16 @@ impl Running {
                 loaded.pins.pin(map.map.as_fd(), path)?;
             }
         }
-        let mut attached = Vec::new();
+        let (mut attached, mut notes) = (Vec::new(), Vec::new());
         for (index, one) in loaded.programs.iter().enumerate() {
             let ties = attach::attach(&loaded.kernel, &one.declared.name, &one.bound, &one.program)?;
+            if ties.is_empty() {
+                notes.push(format!("the program {} is loaded and attached to nothing: its section `{}` is other loaders' business", one.declared.name, one.declared.section.text));
+            }
             attached.push(Attached { program: index, ties });
         }
         loaded.pins.keep();
+        loaded.notes.extend(notes);
         Ok(Self { attached, loaded })
     }
 

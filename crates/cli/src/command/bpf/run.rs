@@ -143,6 +143,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for note in loaded.notes() {
         eprintln!("note: {note}");
     }
+    let told_before = loaded.notes().len();
     let loaded_after = begun.elapsed();
     let _stats = if options.stats {
         Some(bpf::enable_stats()?)
@@ -151,6 +152,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let mut printk = listen(&loaded, options)?;
     let running = loaded.attach()?;
+    for note in running.loaded().notes().iter().skip(told_before) {
+        eprintln!("note: {note}");
+    }
     let mut outputs = if options.output {
         Some(Outputs::open(&running)?)
     } else {
