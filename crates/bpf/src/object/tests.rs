@@ -9,15 +9,15 @@ use ::object::write::{
 use ::object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 use proptest::prelude::*;
 
-struct Made(Writer<'static>);
+/// An object in the making, and which of its sections hold code.
+struct Made(Writer<'static>, Vec<SectionId>);
 
 impl Made {
     fn new() -> Self {
-        Self(Writer::new(
-            BinaryFormat::Elf,
-            Architecture::Bpf,
-            Endianness::Little,
-        ))
+        Self(
+            Writer::new(BinaryFormat::Elf, Architecture::Bpf, Endianness::Little),
+            Vec::new(),
+        )
     }
 
     fn section(&mut self, name: &str, bytes: &[u8]) -> SectionId {
@@ -29,6 +29,9 @@ impl Made {
         };
         let section = self.0.add_section(Vec::new(), name.as_bytes().to_vec(), kind);
         self.0.append_section_data(section, bytes, 8);
+        if code {
+            self.1.push(section);
+        }
         section
     }
 
@@ -40,7 +43,7 @@ impl Made {
         size: u64,
         scope: SymbolScope,
     ) -> SymbolId {
-        let kind = if self.0.section(section).kind() == SectionKind::Text {
+        let kind = if self.1.contains(&section) {
             SymbolKind::Text
         } else {
             SymbolKind::Data

@@ -84,8 +84,9 @@ pub(super) fn load(object: Object) -> Result<Loaded> {
     let mut bound = Vec::new();
     for program in wanted {
         let target = loaded.target(&program);
+        let held = loaded.is_held(&program);
         bound.push((
-            attach::bind(&loaded.kernel, &program, &target, &loaded.object.settings)?,
+            attach::bind(&loaded.kernel, &program, &target, held, &loaded.object.settings)?,
             program,
         ));
     }
@@ -156,6 +157,14 @@ impl Loaded {
     /// [`Error::Kernel`], [`Error::NoSuchEvent`] with near names; nothing stays behind.
     pub fn attach(self) -> Result<Running> {
         Running::attach(self)
+    }
+
+    /// Whether a program array of the object holds it.
+    fn is_held(&self, program: &Declared) -> bool {
+        let fillings = self.object.parsed.maps().iter().flat_map(|map| &map.filling);
+        fillings
+            .into_iter()
+            .any(|(_, filling)| matches!(filling, Filling::Program(name) if *name == program.name))
     }
 
     fn target(&self, program: &Declared) -> String {

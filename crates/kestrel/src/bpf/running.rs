@@ -62,7 +62,7 @@ impl Running {
         let (mut attached, mut notes) = (Vec::new(), Vec::new());
         for (index, one) in loaded.programs.iter().enumerate() {
             let ties = attach::attach(&loaded.kernel, &one.declared.name, &one.bound, &one.program)?;
-            if ties.is_empty() {
+            if ties.is_empty() && !one.bound.held {
                 notes.push(format!("the program {} is loaded and attached to nothing: its section `{}` is other loaders' business", one.declared.name, one.declared.section.text));
             }
             attached.push(Attached { program: index, ties });

@@ -96,6 +96,8 @@ pub(super) struct Bound {
     pub(super) module: Option<String>,
     pub(super) target: String,
     pub(super) at_return: bool,
+    /// Run by a program array's tail calls alone.
+    pub(super) held: bool,
     section: &'static Kind,
     via: Via,
 }
@@ -182,8 +184,14 @@ fn family(hook: Hook) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.hooks.contains(&hook))
 }
 
-/// Finds what a program is to be loaded as, before anything is made.
-pub(super) fn bind(kernel: &Kernel, program: &Declared, target: &str, settings: &Settings) -> Result<Bound> {
+/// Finds what a program is to be loaded as, before anything is made. One that is `held` by a program array may leave open what it is attached to.
+pub(super) fn bind(
+    kernel: &Kernel,
+    program: &Declared,
+    target: &str,
+    held: bool,
+    settings: &Settings,
+) -> Result<Bound> {
     let wrong = |why: String| Error::Object {
         object: format!("program {}", program.name),
         why,
@@ -223,7 +231,12 @@ pub(super) fn bind(kernel: &Kernel, program: &Declared, target: &str, settings: 
     };
     let family = family(section.hook)
         .ok_or_else(|| wrong(format!("nothing here attaches sections like `{}`", section.shape)))?;
-    let binding = (family.bind)(&request)?;
+    let held = held && target.is_empty() && section.prefix.is_none();
+    let binding = if held {
+        Binding::default()
+    } else {
+        (family.bind)(&request)?
+    };
     let plain = ProgramKind::Other(
         ProgramType(section.program),
         AttachType(section.attach),
@@ -234,6 +247,7 @@ pub(super) fn bind(kernel: &Kernel, program: &Declared, target: &str, settings: 
         module: binding.module,
         target: target.to_owned(),
         at_return: settings.at_return,
+        held,
         section,
         via: settings.via,
     })
@@ -249,7 +263,7 @@ pub(super) fn attach(kernel: &Kernel, name: &str, bound: &Bound, program: &Progr
         at_return: bound.at_return,
         via: bound.via,
     };
-    match family(bound.section.hook) {
+    match family(bound.section.hook).filter(|_| !bound.held) {
         Some(family) => (family.attach)(&request, program, bound.kind),
         None => Ok(Vec::new()),
     }
