@@ -38,6 +38,7 @@ const LENGTHS: &[&str] = &[
     "KESTREL_LOADS",
     "KESTREL_KILLS",
     "KESTREL_MUTANTS",
+    "KESTREL_AGENT_KILLS",
 ];
 const LONG: Duration = Duration::from_secs(3600);
 

@@ -37,13 +37,30 @@ const BURST: u32 = 2000;
 /// A file that nobody else asks for; its number follows.
 const MARK: &str = "/tmp/burst-";
 
-/// The sessions, one started by the other: each lets events in before it starts its command.
-const SESSIONS: [&[&str]; 2] = [
+/// Sessions of recorders, one started by the other: each lets events in before it starts its command.
+const RECORDERS: [&[&str]; 2] = [
     &[
         "syscalls:sys_enter_openat { record(str(args.filename)) }",
         "sched:*",
     ],
     &["syscalls:sys_enter_openat { record(str(args.filename)) }"],
+];
+
+/// Sessions that stay, by their names: started by `kestrel start`, and nobody holds them when the guest panics.
+const STAYING: [(&str, &str); 2] = [
+    (
+        "first",
+        r#"buffer main { size = 2M } buffer other { size = 256k }
+        table t {
+            syscalls:sys_enter_openat { record(str(args.filename)) }
+            sched:* { record(args, to("other")) }
+            interval:ms:50 { record(kstack) }
+        }"#,
+    ),
+    (
+        "second",
+        "buffer main { size = 2M } table t { syscalls:sys_enter_openat { record(str(args.filename), kstack) } }",
+    ),
 ];
 
 /// How the memory is written.
@@ -157,13 +174,19 @@ fn one(base: &Base, series: &str, random: bool, options: &Options) -> Result<Str
     Ok(said.join(", "))
 }
 
-/// Records the burst in both sessions; half a second later the guest is gone.
+/// Records the burst in all sessions; half a second later the guest is gone.
 fn panic_while_recording(guest: &mut Guest) -> Result<()> {
+    let mut start = String::new();
+    for (name, table) in STAYING {
+        let file = format!("/tmp/{name}.kst");
+        guest.put(&file, table.as_bytes())?;
+        start += &format!("kestrel start {name} {file} || exit 1; ");
+    }
     let burst = format!(
-        "i=0; while [ $i -lt {BURST} ]; do true < {MARK}$i; i=$((i+1)); done 2>/dev/null; sleep 0.5; echo c > /proc/sysrq-trigger"
+        "{start}i=0; while [ $i -lt {BURST} ]; do true < {MARK}$i; i=$((i+1)); done 2>/dev/null; sleep 0.5; echo c > /proc/sysrq-trigger"
     );
     let mut argv = ["sh", "-c", &burst].map(str::to_owned).to_vec();
-    for (number, events) in SESSIONS.iter().enumerate() {
+    for (number, events) in RECORDERS.iter().enumerate() {
         let mut words = vec!["kestrel".to_owned(), "record".to_owned()];
         words.extend(["-a", "--overwrite", "-o"].map(str::to_owned));
         words.push(format!("/tmp/session-{number}"));
@@ -188,18 +211,23 @@ fn panic_while_recording(guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// Recovers from an image and looks at both sessions.
+/// Recovers from an image and looks at all sessions.
 fn recover(kestrel: &Path, image: &Path, out: &Path) -> Result<String> {
     let paths = [image, Path::new("-o"), out].map(|path| path.display().to_string());
     let words = ["recover", "--format", "json"].map(str::to_owned);
     let told = output(kestrel, &[words.as_slice(), &paths].concat())?;
     let told: Value = serde_json::from_str(&told).with_context(|| format!("read {told:?}"))?;
     let sessions = told["sessions"].as_array().context("no sessions in the answer")?;
-    ensure!(
-        sessions.len() == SESSIONS.len(),
-        "not {} sessions: {told}",
-        SESSIONS.len()
-    );
+    let expected = RECORDERS.len() + STAYING.len();
+    ensure!(sessions.len() == expected, "not {expected} sessions: {told}");
+    for (name, _) in STAYING {
+        let found = sessions.iter().find(|session| session["session"] == name);
+        let path = found.and_then(|session| session["path"].as_str());
+        ensure!(
+            path.is_some_and(|path| Path::new(path).ends_with(name)),
+            "no trace bears the name {name}: {told}"
+        );
+    }
     let mut said = Vec::new();
     for session in sessions {
         let trace = PathBuf::from(session["path"].as_str().context("no path")?);

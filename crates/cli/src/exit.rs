@@ -99,6 +99,8 @@ impl From<kestrel::Error> for Failure {
                 }
             }
             kestrel::Error::NoSuchTable { .. }
+            | kestrel::Error::NoSuchBuffer { .. }
+            | kestrel::Error::Resize { .. }
             | kestrel::Error::NoSuchParameter { .. }
             | kestrel::Error::WhichHandler { .. }
             | kestrel::Error::Untrusted { .. } => Self::new(Exit::Usage, message),
@@ -118,7 +120,11 @@ impl From<kestrel::Error> for Failure {
                     failure
                 }
             }
-            kestrel::Error::WrongShape { .. }
+            kestrel::Error::NoPlace { .. } => Self::new(Exit::Usage, message).hint(
+                "`kestrel probe show FUNCTION` shows a function's instructions, and which can be probed",
+            ),
+            kestrel::Error::NotFollowed { .. }
+            | kestrel::Error::WrongShape { .. }
             | kestrel::Error::NotYet { .. }
             | kestrel::Error::Name { .. } => Self::new(Exit::Usage, message),
             kestrel::Error::WhichSession { .. } => {

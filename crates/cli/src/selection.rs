@@ -78,8 +78,16 @@ enum ViaOption {
     Classic,
 }
 
+/// The size of a ring.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let bytes = bytes(text)?;
+    let fits = (1..=kestrel::buffer::layout::MAX_BYTES).contains(&bytes);
+    fits.then_some(bytes)
+        .ok_or_else(|| "a ring holds 1 byte to 256M per CPU".to_owned())
+}
+
 /// A size in bytes.
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -91,10 +99,8 @@ fn size(text: &str) -> Result<u64, String> {
     let number: u64 = digits
         .parse()
         .map_err(|_| format!("`{digits}` is not a whole number"))?;
-    let bytes = number
-        .checked_mul(factor)
-        .filter(|b| (1..=kestrel::buffer::layout::MAX_BYTES).contains(b));
-    bytes.ok_or_else(|| "a ring holds 1 byte to 256M per CPU".to_owned())
+    let bytes = number.checked_mul(factor);
+    bytes.ok_or_else(|| format!("{text} is more than can be counted"))
 }
 
 /// A time.

@@ -93,6 +93,41 @@ pub struct EventField {
     pub recorded: bool,
 }
 
+/// A register of the processor as it was when the event happened: `reg("ax")`, a field of `record(regs)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Register {
+    /// The kernel's name for it: `ax`.
+    pub name: &'static str,
+    /// Other names: `rax`.
+    pub aliases: &'static [&'static str],
+    /// Its type.
+    pub ty: ValueType,
+    /// Where it lies.
+    pub source: Source,
+    /// What the kernel has added to it before the handler runs: 1 for the instruction pointer of a kprobe.
+    pub added: u64,
+    /// Bits that are always set and mean nothing: `record(regs)` leaves them out.
+    pub meaningless: u64,
+}
+
+/// Two events of one thread that belong together: a function's entry and its return, an instruction's start and its end.
+///
+/// Both compute the same number (an address in the stack that stays the same between them) by which, with the thread's, the second finds
+/// what the first kept. Calls and interrupts that nest have other numbers.
+#[derive(Clone)]
+pub struct Pair {
+    /// The event that comes first: `entry.EXPRESSION` is read there.
+    pub first: Context,
+    /// The number, as an expression at the first event.
+    pub first_key: String,
+    /// The number, as an expression at the second.
+    pub key: String,
+    /// Whether the second happens only where the first did, even if handlers ask nothing of it.
+    pub always: bool,
+    /// An event after which the second will not come, and the number as an expression there.
+    pub aborted: Option<(Context, String)>,
+}
+
 /// How the number of the event in record headers is found.
 ///
 /// A program that serves many events (*instances*) gives each as many numbers as its handlers have kinds of record: the number of record
@@ -163,6 +198,12 @@ pub struct Context {
     pub arguments: Vec<Source>,
     /// `retval`, where it has one.
     pub return_value: Option<EventField>,
+    /// `reg("ax")` and `regs`, where the event has all registers, in the order in which people read them.
+    pub registers: Vec<Register>,
+    /// What whoever names the event should know.
+    pub remarks: Vec<String>,
+    /// The event that this one ends, where it can be told which it was.
+    pub pair: Option<Arc<Pair>>,
     /// The kernel's types, if it publishes them.
     pub types: Option<Arc<Btf>>,
     /// What generated code may use.

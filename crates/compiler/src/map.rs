@@ -18,7 +18,7 @@ pub fn spec(map: &MapType) -> MapSpec {
         (false, false) => MapKind::Hash,
     };
     MapSpec {
-        name: format!("map_{}", map.name),
+        name: format!("map_{}", map.name.replace(' ', "_")),
         kind,
         key: map.key_size(),
         value: map.value.size(),

@@ -129,6 +129,23 @@ impl Host {
         })
     }
 
+    /// Where debugfs is, mounting it first where that is missing and this process may.
+    ///
+    /// # Errors
+    /// As [`Host::mount_tracefs`].
+    pub fn mount_debugfs(&self) -> Result<PathBuf> {
+        let place = self.path(DEBUGFS_PLACE);
+        let there = || !self.is_live() || has_magic(&place, DEBUGFS_MAGIC);
+        if !there() {
+            let missing = Error::Unavailable {
+                what: "debugfs",
+                why: format!("it is not mounted at {}", place.display()),
+            };
+            self.mount("debugfs", DEBUGFS_PLACE, missing)?;
+        }
+        Ok(place)
+    }
+
     fn mount(&self, kind: &'static str, place: &str, missing: Error) -> Result<()> {
         if !self.is_live() {
             return Err(missing);
@@ -156,6 +173,9 @@ impl Host {
 }
 
 const TRACEFS_PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const DEBUGFS_PLACE: &str = "/sys/kernel/debug";
+/// `DEBUGFS_MAGIC` of `uapi/linux/magic.h`.
+const DEBUGFS_MAGIC: libc::__fsword_t = 0x6462_6720;
 const BPFFS_PLACE: &str = "/sys/fs/bpf";
 /// `BPF_FS_MAGIC` of `uapi/linux/magic.h`.
 const BPF_FS_MAGIC: libc::__fsword_t = 0xcafe_4a11;

@@ -154,6 +154,21 @@ impl Kallsyms {
         (offset < FARTHEST && row.address != 0).then(|| (self.symbol(row), offset))
     }
 
+    /// All symbols that begin at an address.
+    pub fn at_exactly(&self, address: u64) -> impl Iterator<Item = Symbol<'_>> {
+        let first = self.rows.partition_point(|row| row.address < address);
+        let same = self.rows[first..]
+            .iter()
+            .take_while(move |row| row.address == address);
+        same.map(|row| self.symbol(row))
+    }
+
+    /// Where the next symbol behind an address begins, of whatever kind.
+    pub fn next_address(&self, address: u64) -> Option<u64> {
+        let after = self.rows.partition_point(|row| row.address <= address);
+        self.rows.get(after).map(|row| row.address)
+    }
+
     /// All symbols of that name, by address. A suffix of the compiler (`.isra.0`, `.cold`) is part of the name.
     pub fn named<'a>(&'a self, name: &str) -> impl Iterator<Item = Symbol<'a>> + use<'a> {
         let order = self.by_name.get_or_init(|| {
@@ -232,6 +247,14 @@ junk
         assert_eq!(at(0xffff_ffff_8000_0000), None);
         assert_eq!(at(0xffff_ffff_f000_0000), None, "far behind everything");
         assert_eq!(at(0), None);
+        assert_eq!(
+            symbols.next_address(0xffff_ffff_8100_0000),
+            Some(0xffff_ffff_8100_0040)
+        );
+        assert_eq!(symbols.next_address(0xffff_ffff_c000_1000), None);
+        let names = |address| symbols.at_exactly(address).map(|s| s.name).collect::<Vec<_>>();
+        assert_eq!(names(0xffff_ffff_8100_0000), ["_stext", "_text"]);
+        assert!(names(0xffff_ffff_8100_0001).is_empty());
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub mod error;
 pub mod feature;
 pub mod host;
 pub mod kallsyms;
+pub mod kcore;
+pub mod kprobes;
 pub mod mmap;
 pub mod perf;
 pub mod privilege;

@@ -77,6 +77,43 @@ pub enum Software {
     CgroupSwitches = 11,
 }
 
+impl Software {
+    /// All of them, each with its name and another spelling, as perf has them.
+    pub const ALL: &[(Self, &'static str, &'static str)] = &[
+        (Self::CpuClock, "cpu-clock", "cpu"),
+        (Self::TaskClock, "task-clock", ""),
+        (Self::PageFaults, "page-faults", "faults"),
+        (Self::ContextSwitches, "context-switches", "cs"),
+        (Self::CpuMigrations, "cpu-migrations", ""),
+        (Self::MinorFaults, "minor-faults", ""),
+        (Self::MajorFaults, "major-faults", ""),
+        (Self::AlignmentFaults, "alignment-faults", ""),
+        (Self::EmulationFaults, "emulation-faults", ""),
+        (Self::Dummy, "dummy", ""),
+        (Self::BpfOutput, "bpf-output", ""),
+        (Self::CgroupSwitches, "cgroup-switches", ""),
+    ];
+
+    /// As perf calls it.
+    pub fn name(self) -> &'static str {
+        let row = Self::ALL.iter().find(|(counter, ..)| *counter == self);
+        row.map_or("", |(_, name, _)| name)
+    }
+
+    /// Whether it counts nanoseconds.
+    pub fn counts_time(self) -> bool {
+        matches!(self, Self::CpuClock | Self::TaskClock)
+    }
+
+    /// The one with this name.
+    pub fn find(name: &str) -> Option<Self> {
+        let mut named = Self::ALL
+            .iter()
+            .filter(|(_, own, other)| *own == name || !other.is_empty() && *other == name);
+        named.next().map(|(counter, ..)| *counter)
+    }
+}
+
 /// `struct perf_event_attr` up to version 7 (120 bytes; the kernel takes shorter and zero-tailed longer ones).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]

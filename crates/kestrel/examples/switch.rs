@@ -1,9 +1,12 @@
 //! What a switch costs: nanoseconds of a system call without a program, with an empty one, with a masked hook, with a recording one; and
 //! the time from the store that masks until no CPU records any more. `cargo xtask bench switch` runs it; it traces only itself.
 //!
+//! Also what `table load` takes: tables of so many tracepoints, of this process alone, loaded into a session that stays.
+//!
 //! ```text
 //! switch masked ROUNDS    lines of NAME NS, the best of all rounds, which alternate between the names
 //! switch store REPEATS    lines of NAME MEDIAN GREATEST, ns; and how many switches met a load at work
+//! switch load EVENTS      a line of NAME EVENTS HOOKS FIRST AGAIN OUT: how many there were, ms to load, to replace, to take out
 //! ```
 
 use std::error::Error;
@@ -14,14 +17,17 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use kestrel::buffer::layout::Mode;
-use kestrel::catalog::Catalog;
+use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
 use kestrel::kernel::bpf::{AttachType, Link, Program, ProgramKind, ProgramSpec};
 use kestrel::kernel::procfs::monotonic;
 use kestrel::live::Live;
 use kestrel::plan::{self, Plan, Request};
 use kestrel::session::Session;
+use kestrel::session::start::Origin;
+use kestrel::session::store::Store;
 use kestrel::session::target::Target;
+use kestrel::table::{Options, TableFile, resolve};
 use kestrel_bpf::asm::Assembler;
 use kestrel_bpf::btf::Kind;
 use kestrel_bpf::isa::Reg::R0;
@@ -43,7 +49,8 @@ fn main() -> ExitCode {
     let done = match arguments.first().map(String::as_str) {
         Some("masked") => masked(number),
         Some("store") => store(number),
-        _ => Err("usage: switch masked ROUNDS | switch store REPEATS".into()),
+        Some("load") => load(number as usize),
+        _ => Err("usage: switch masked ROUNDS | switch store REPEATS | switch load EVENTS".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -214,4 +221,69 @@ fn middle_and_greatest(values: &mut [u64]) -> String {
     values.sort_unstable();
     let at = |index: usize| values.get(index).copied().unwrap_or_default();
     format!("{} {}", at(values.len() / 2), at(values.len().saturating_sub(1)))
+}
+
+/// The session that tables are loaded into, and its table.
+const SESSION: &str = "bench-load";
+const BASE: &str =
+    "buffer main { size = 1M }  table base { raw_syscalls:sys_enter /pid == PID/ { record() } }";
+
+/// Tracepoints that another kind of hook serves, or that come by the million.
+const NOT_LOADED: [&str; 4] = ["syscalls", "raw_syscalls", "ftrace", "lock"];
+
+fn load(events: usize) -> Result<()> {
+    let catalog = Catalog::new(Host::default());
+    let own = |text: &str| text.replace("PID", &std::process::id().to_string());
+    let all = catalog.tracefs()?.events()?;
+    let usable = all.iter().filter(|e| !NOT_LOADED.contains(&e.group.as_str()));
+    let mut names: Vec<String> = usable.map(|e| format!("{}:{}", e.group, e.name)).collect();
+    names.sort_unstable();
+    // Evenly from the whole list: some groups are fast to attach, others are not.
+    let step = names.len().div_ceil(events.max(1)).max(1);
+    let mut chosen: Vec<&str> = names.iter().step_by(step).map(String::as_str).collect();
+    chosen.extend(
+        names
+            .iter()
+            .enumerate()
+            .filter(|(n, _)| n % step != 0)
+            .map(|(_, name)| name.as_str()),
+    );
+    chosen.truncate(events);
+    let table = format!(
+        "table more {{ {} /pid == PID/ {{ record() }} }}",
+        chosen.join(", ")
+    );
+
+    let store = Store::open(&Host::default())?;
+    let base = TableFile::parse(&own(BASE), "base")?;
+    let stays = Options {
+        stays: true,
+        ..Options::default()
+    };
+    let plan = resolve(&base, &catalog, &stays)?;
+    store.start(SESSION, plan, &catalog, None, Origin::default())?;
+    let measured = load_into(&store, &catalog, &TableFile::parse(&own(&table), "more")?);
+    store.stop(Some(SESSION))?;
+    let (hooks, [first, again, out]) = measured?;
+    println!("load {} {hooks} {first:.1} {again:.1} {out:.1}", chosen.len());
+    Ok(())
+}
+
+/// Hooks of the session with the table in it; ms of loading it, of loading it again, of taking it out.
+fn load_into(store: &Store, catalog: &Catalog, table: &TableFile) -> Result<(usize, [f64; 3])> {
+    let names = ["more".to_owned()];
+    let mut taken = [0.0; 3];
+    let mut hooks = 0;
+    for (step, taken) in taken.iter_mut().enumerate() {
+        let begin = Instant::now();
+        let mut change = store.change(Some(SESSION))?;
+        if step < 2 {
+            change.load(table, &names, catalog, Via::Auto)?;
+        } else {
+            change.unload(&names[0])?;
+        }
+        *taken = begin.elapsed().as_secs_f64() * 1e3;
+        hooks = hooks.max(store.session(Some(SESSION))?.state().hooks.len());
+    }
+    Ok((hooks, taken))
 }

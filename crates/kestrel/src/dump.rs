@@ -14,7 +14,7 @@ use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::write::Written;
 use kestrel_trace::decode::EventTable;
-use kestrel_trace::info::TraceInfo;
+use kestrel_trace::info::{ClockOffset, TraceInfo};
 use kestrel_trace::process::Processes;
 use kestrel_trace::summary::Summary;
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ fn write(
     let chosen = choose(source, &request.buffers)?;
     let mut info = source.info.clone();
     info.buffers
-        .retain(|buffer| chosen.iter().any(|(number, _)| *number == buffer.number));
+        .retain(|buffer| chosen.iter().any(|(number, _)| *number == buffer.place()));
     let classes = info.events.clone();
     let events = EventTable::new(classes.iter().cloned());
     let mut writer = directory::create(path, info, true)?;
@@ -114,7 +114,7 @@ fn write(
     let mut notes = Vec::new();
     let mut overwritten = 0;
     let mut pages = Vec::new();
-    for (number, buffer) in chosen {
+    for (place, number, buffer) in each(&chosen) {
         let mut all = Copied::default();
         let mut cut = false;
         for part in parts.iter().filter(|part| part.number == number) {
@@ -134,10 +134,10 @@ fn write(
             of_this.for_each(|(_, counts)| counts.recorded = 0);
         }
         overwritten += all.overwritten;
-        remark(buffer, number, source.control, all, &mut notes);
+        remark(buffer, place, source.control, all, &mut notes);
     }
     let seen = review(path, &classes, source.threads.clone(), host, progress)?;
-    let (started_ns, duration_ns) = span(&seen, clocks);
+    let (started_ns, duration_ns) = span(&seen, clocks.monotonic, source.info.clock);
     let summary = Summary {
         version: source.info.tracer_version.clone(),
         command: source.info.command.clone(),
@@ -191,12 +191,21 @@ pub fn numbers(buffers: &[Buffer], names: &[String]) -> Result<Vec<u32>> {
     names.iter().map(number).collect()
 }
 
-fn no_buffer(buffers: &[Buffer], wanted: &str) -> Error {
-    let names: Vec<&str> = buffers.iter().map(Buffer::name).collect();
-    Error::Unsupported {
-        what: format!("the session has no buffer {wanted}"),
-        why: format!("its buffers are {}", names.join(", ")),
+pub(crate) fn no_buffer(buffers: &[Buffer], wanted: &str) -> Error {
+    Error::NoSuchBuffer {
+        wanted: wanted.to_owned(),
+        known: buffers.iter().map(|buffer| buffer.name().to_owned()).collect(),
     }
+}
+
+/// These buffers' parts, each with its buffer's place and the number in its packets.
+fn each<'a>(chosen: &[(u32, &'a Buffer)]) -> impl Iterator<Item = (u32, u32, &'a Buffer)> {
+    let parts = |&(place, buffer): &(u32, &'a Buffer)| {
+        buffer
+            .parts(place)
+            .map(move |(number, part)| (place, number, part))
+    };
+    chosen.iter().flat_map(parts).collect::<Vec<_>>().into_iter()
 }
 
 /// All rings of these buffers, with what they hold now.
@@ -208,8 +217,8 @@ fn parts<'a>(
 ) -> Vec<Part<'a>> {
     let since = since.map_or(0, |since| now.saturating_sub(since.as_nanos() as u64));
     let mut parts = Vec::new();
-    for &(number, buffer) in chosen {
-        let since_ns = since.max(source.control.since(number));
+    for (place, number, buffer) in each(chosen) {
+        let since_ns = since.max(source.control.since(place));
         for cpu in buffer.ring().cpus() {
             parts.push(Part {
                 number,
@@ -243,9 +252,10 @@ fn remark(buffer: &Buffer, number: u32, control: &Control, copied: Copied, notes
     }
 }
 
-/// When the oldest record happened (ns since 1970), and how long after it the newest.
-fn span(seen: &Review, clocks: ClockPair) -> (u64, u64) {
-    let (first, last) = seen.span.unwrap_or((clocks.monotonic, clocks.monotonic));
-    let ago = clocks.monotonic.saturating_sub(first);
-    (clocks.realtime.saturating_sub(ago), last - first)
+/// When the oldest record happened (ns since 1970, by the wall clock as it stood when the session was made, like all times of the trace), and
+/// how long after it the newest.
+fn span(seen: &Review, now: u64, clock: ClockOffset) -> (u64, u64) {
+    let (first, last) = seen.span.unwrap_or((now, now));
+    let offset = clock.seconds * 1_000_000_000 + u64::from(clock.nanoseconds);
+    (offset + first, last - first)
 }

@@ -84,6 +84,24 @@ pub enum Error {
         /// Names of those that it may be.
         names: Vec<String>,
     },
+    /// A place in the kernel's code that cannot be probed, or does not exist.
+    #[error("cannot probe `{wanted}`: {why}")]
+    NoPlace {
+        /// As typed.
+        wanted: String,
+        /// Why not, and what there is.
+        why: String,
+    },
+    /// What runs after an instruction cannot be known beforehand.
+    #[error("cannot follow the instruction at {place} ({text}): {why}")]
+    NotFollowed {
+        /// Where it is: `vfs_read+0x12`.
+        place: String,
+        /// The instruction.
+        text: String,
+        /// Why not.
+        why: String,
+    },
     /// This kernel cannot do it.
     #[error("{what}: {why}")]
     Unsupported {
@@ -195,6 +213,22 @@ pub enum Error {
         action: &'static str,
         /// On which table.
         table: String,
+        /// Why not.
+        why: String,
+    },
+    /// There is no buffer of this name.
+    #[error("the session has no buffer {wanted}; it has {}", .known.join(", "))]
+    NoSuchBuffer {
+        /// As typed.
+        wanted: String,
+        /// Buffers that are there.
+        known: Vec<String>,
+    },
+    /// A buffer cannot be resized so.
+    #[error("cannot resize the buffer {buffer}: {why}")]
+    Resize {
+        /// Its name.
+        buffer: String,
         /// Why not.
         why: String,
     },

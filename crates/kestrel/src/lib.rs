@@ -5,6 +5,7 @@ pub mod agent;
 pub mod bpf;
 pub mod buffer;
 pub mod catalog;
+pub mod code;
 pub mod dump;
 mod error;
 pub mod live;

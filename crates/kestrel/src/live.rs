@@ -1,5 +1,8 @@
 //! Watching: records of a session as they come, in the order of their times, without a trace on disk.
 
+use crate::buffer::Buffer;
+use crate::buffer::memory::Memory;
+use crate::buffer::ring::Ring;
 use crate::error::Result;
 use crate::session::Session;
 use kestrel_kernel::procfs;
@@ -47,11 +50,17 @@ impl Live {
         &self.session
     }
 
+    /// The session, to be detached.
+    pub fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
     /// Gives every record that has come since the last call, oldest first over all CPUs. Gives their number.
     ///
     /// # Errors
     /// What `show` answers, and the reader's.
     pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
+        self.session.follow_cpus()?;
         let until = procfs::monotonic();
         self.gather(until)?;
         self.emit(until, show)
@@ -68,25 +77,22 @@ impl Live {
         self.emit(u64::MAX, show)
     }
 
-    /// Records refused since the last call because the ring was full.
+    /// Records refused since the last call because a ring was full.
     pub fn take_lost(&mut self) -> u64 {
-        let ring = self.session.ring();
-        let all: u64 = ring.cpus().map(|cpu| ring.discarded(cpu)).sum();
+        let of = |buffer: &Buffer| -> u64 {
+            let ring = buffer.ring();
+            ring.cpus().map(|cpu| ring.discarded(cpu)).sum()
+        };
+        let all = self.session.buffers().iter().map(of).sum();
         all - std::mem::replace(&mut self.lost, all)
     }
 
+    /// Takes what is in all buffers.
     fn gather(&mut self, now: u64) -> Result<()> {
-        for cpu in self.session.ring().cpus() {
-            let ring = self.session.ring_mut();
-            let mut pages = Vec::new();
-            let first = ring.read_position(cpu);
-            ring.drain(cpu, &mut pages)?;
-            for (index, page) in pages.chunks_exact(PAGE as usize).enumerate() {
-                let from = ring.unpeeked(cpu, first + index as u64 * u64::from(PAGE));
-                keep(&self.table, &mut self.waiting, page, from);
-            }
-            if let Some((page, from)) = ring.peek(cpu, now)? {
-                keep(&self.table, &mut self.waiting, &page, from);
+        for buffer in self.session.buffers_mut() {
+            let ring = buffer.ring_mut();
+            for cpu in ring.cpus() {
+                gather(ring, cpu, now, &self.table, &mut self.waiting)?;
             }
         }
         self.waiting.sort_by_key(|w| w.time_ns);
@@ -102,6 +108,27 @@ impl Live {
         }
         Ok(ready)
     }
+}
+
+/// Takes what came to a CPU's ring, and what is whole of its page in use.
+fn gather<M: Memory>(
+    ring: &mut Ring<M>,
+    cpu: u32,
+    now: u64,
+    table: &EventTable,
+    waiting: &mut Vec<Waiting>,
+) -> Result<()> {
+    let mut pages = Vec::new();
+    ring.drain(cpu, &mut pages)?;
+    for page in pages.chunks_exact(PAGE as usize) {
+        // A ring that overwrites may have gone on by more than what is here.
+        let position = Packet::parse(page).map_or(0, |packet| packet.sequence * u64::from(PAGE));
+        keep(table, waiting, page, ring.unpeeked(cpu, position));
+    }
+    if let Some((page, from)) = ring.peek(cpu, now)? {
+        keep(table, waiting, &page, from);
+    }
+    Ok(())
 }
 
 /// Copies a page's records from offset `from` on.

@@ -101,6 +101,7 @@ impl Recorder {
     /// When the disk is full or the like; what was written before stays a whole trace.
     pub fn poll(&mut self) -> Result<usize> {
         self.session.maps_mut().sweep()?;
+        self.session.follow_cpus()?;
         let mut pages = 0;
         for (number, buffer) in (0..).zip(self.session.buffers_mut()) {
             for cpu in buffer.ring().cpus() {
@@ -186,10 +187,7 @@ impl Recorder {
             notes: Vec::new(),
         };
         for missed in missed {
-            summary.notes.push(format!(
-                "{} hits of {} were skipped by the kernel because a program was running already on that CPU",
-                missed.count, missed.event
-            ));
+            summary.notes.push(missed.to_string());
         }
         if self.unfinished > 0 {
             summary.notes.push(format!(
@@ -208,7 +206,7 @@ impl Recorder {
 }
 
 /// The kernel's answer as the standard library has it.
-fn into_io(error: kestrel_kernel::Error) -> io::Error {
+pub(crate) fn into_io(error: kestrel_kernel::Error) -> io::Error {
     match error.errno() {
         Some(errno) => io::Error::from_raw_os_error(errno.0),
         None => io::Error::other(error),

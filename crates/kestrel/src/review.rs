@@ -118,7 +118,10 @@ pub(crate) fn tally<'b>(
     classes: &[EventClass],
 ) -> Tally {
     let mut all = Tally::new();
-    for (number, buffer) in buffers {
+    for (number, buffer) in buffers
+        .into_iter()
+        .flat_map(|(place, buffer)| buffer.parts(place))
+    {
         let ring = buffer.ring();
         for cpu in ring.cpus() {
             for class in classes {

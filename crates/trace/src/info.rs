@@ -27,7 +27,7 @@ pub enum BufferMode {
 /// A set of per-CPU rings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferInfo {
-    /// Its number in packets.
+    /// Its number in packets: [`BufferInfo::numbered`].
     pub number: u32,
     /// Its name, and that of its streams: letters, digits, `-` and `_`.
     pub name: String,
@@ -54,13 +54,58 @@ pub struct TraceInfo {
     pub tracer_version: String,
     /// The command that recorded it, as typed.
     pub command: String,
+    /// The name of the session that stayed in the kernel; empty where it was none of those.
+    pub session: String,
     /// Its buffers.
     pub buffers: Vec<BufferInfo>,
     /// Its events.
     pub events: Vec<EventClass>,
 }
 
+impl BufferInfo {
+    /// The number that packets of a buffer bear: in the low half its place in the session, in the high half how often it had been resized. Its
+    /// packets from before and after are those of two rings, each with sequence numbers of its own.
+    pub fn numbered(place: u32, resized: u32) -> u32 {
+        place & 0xffff | resized << 16
+    }
+
+    /// Its place in the session.
+    pub fn place(&self) -> u32 {
+        self.number & 0xffff
+    }
+
+    /// How often it had been resized.
+    pub fn resized(&self) -> u32 {
+        self.number >> 16
+    }
+
+    /// What the stream of a CPU is called: `main_0`; after a resize `main+1_0`.
+    pub fn stream(&self, cpu: u32) -> String {
+        match self.resized() {
+            0 => format!("{}_{cpu}", self.name),
+            resized => format!("{}+{resized}_{cpu}", self.name),
+        }
+    }
+
+    /// The name of the buffer that a stream is of.
+    pub fn of_stream(stream: &str) -> Option<&str> {
+        let (buffer, _) = stream.rsplit_once('_')?;
+        Some(buffer.split_once('+').map_or(buffer, |(name, _)| name))
+    }
+}
+
 impl TraceInfo {
+    /// Names of the buffers, each once.
+    pub fn buffer_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for buffer in &self.buffers {
+            if !names.contains(&buffer.name.as_str()) {
+                names.push(&buffer.name);
+            }
+        }
+        names
+    }
+
     /// The buffer of that number.
     pub fn buffer(&self, number: u32) -> Option<&BufferInfo> {
         self.buffers.iter().find(|buffer| buffer.number == number)

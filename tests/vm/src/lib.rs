@@ -135,3 +135,15 @@ pub fn read_calls(count: u64) -> std::io::Result<()> {
     }
     Ok(())
 }
+
+/// Makes exactly `count` lseek system calls, whose offsets count them: 0, 1, 2, …
+///
+/// # Errors
+/// When /dev/zero cannot be opened or its position not be set.
+pub fn seek_calls(count: u64) -> std::io::Result<()> {
+    let zero = fs::File::open("/dev/zero")?;
+    for number in 0..count {
+        rustix::fs::seek(&zero, rustix::fs::SeekFrom::Start(number))?;
+    }
+    Ok(())
+}

@@ -31,13 +31,14 @@ pub struct Record {
 }
 
 impl Record {
-    /// A field that is a number.
+    /// A field that is a number; one beyond the signed ones as its bits.
     ///
     /// # Panics
     /// When it is missing or something else.
     #[must_use]
     pub fn number(&self, name: &str) -> i64 {
-        match self.fields.get(name).and_then(Value::as_i64) {
+        let bits = |value: &Value| value.as_i64().or_else(|| value.as_u64().map(u64::cast_signed));
+        match self.fields.get(name).and_then(bits) {
             Some(number) => number,
             None => panic!("no number {name} in {self:?}"),
         }
@@ -142,7 +143,7 @@ pub fn counts(said: &str) -> Counts {
             (after("CPU"), after("lost"), after("overwritten"))
         {
             counts.each.insert((words[0].to_owned(), cpu), (lost, over));
-        } else if line.contains("were skipped by the kernel") {
+        } else if line.contains("were skipped by the kernel") || line.contains(" were missed") {
             counts.skipped += number(words[0]).unwrap_or_default();
         }
     }

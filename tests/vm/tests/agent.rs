@@ -173,6 +173,47 @@ fn an_agent_learns_of_tables_that_are_loaded() {
 }
 
 #[test]
+fn a_check_says_what_is_missing() {
+    users();
+    let text = TABLE.replace("notify(", "exec(\"/tmp/nothing-here --now\"); notify(");
+    let _session = Session::start(&text);
+    let good = kestrel(&["agent", "--check", "--session", "main"]);
+    assert_eq!(good.code, Some(1), "nobody allowed commands: {}", good.out);
+    assert!(good.out.contains("say with --user"), "{}", good.out);
+    let bad = kestrel(&[
+        "agent",
+        "--check",
+        "--user",
+        "ops",
+        "--log",
+        "/nowhere/log",
+        "--metrics",
+        "0.0.0.0:1",
+    ]);
+    assert_eq!(bad.code, Some(1), "{}", bad.out);
+    for part in [
+        "there is no program /tmp/nothing-here",
+        "yes  session main  ops runs `/bin/sh",
+        "cannot create a directory in /nowhere",
+        "none of its buffers is a stream",
+        "could be read from other machines",
+    ] {
+        assert!(bad.out.contains(part), "{part}: {}", bad.out);
+    }
+    let json = kestrel(&["agent", "--check", "--session", "nobody", "--format", "json"]);
+    assert!(
+        json.out.contains("\"works\":false") && json.out.contains("no session nobody"),
+        "{}",
+        json.out
+    );
+    assert!(!std::path::Path::new("/nowhere").exists());
+    // Nothing was acknowledged.
+    shell("calls getppid 1").success();
+    let said = kestrel(&["agent", "--once"]).success();
+    assert!(said.contains("asked for its parent") || explained(0, 1), "{said}");
+}
+
+#[test]
 fn files_that_others_may_write_ask_for_nothing() {
     std::fs::write("/tmp/agent.kst", TABLE).unwrap();
     shell("chmod 666 /tmp/agent.kst").success();

@@ -1,5 +1,7 @@
-//! Recovery on a kernel that runs: what a recorder that does not answer any more has in its buffers; dead kernels are `cargo xtask recovery`'s.
+//! Recovery on a kernel that runs: what a recorder that does not answer any more has in its buffers, and a session that lost its name; dead kernels are `cargo xtask recovery`'s.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
+use kestrel::kernel::bpf::{Link, Program, link_ids, program_ids};
 use std::fs;
 use vm_tests::{
     kestrel,
@@ -50,4 +52,49 @@ fn where_there_is_nothing_it_says_so() {
     let text = kestrel(&["recover", "/proc/version", "-o", "/tmp/nothing.recovered"]);
     assert_eq!(text.code, Some(1), "{text:?}");
     assert!(!fs::exists("/tmp/nothing.recovered").unwrap_or(true));
+}
+
+/// Somebody removed a session's pins by hand; its programs run on for as long as anybody holds them.
+#[test]
+fn a_session_without_its_pins_is_recovered_live() {
+    let table = r#"
+        buffer main { size = 1M }
+        table t { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid, text = comm) } sched:sched_process_exec { record() } }
+    "#;
+    let out = "/tmp/lost.recovered";
+    let _ = fs::remove_dir_all(out);
+    fs::write("/tmp/lost.kst", table).unwrap();
+    kestrel(&["start", "lost", "/tmp/lost.kst"]).success();
+    shell("calls getppid 500").success();
+    let held: Vec<Link> = link_ids()
+        .unwrap()
+        .into_iter()
+        .map(|id| Link::from_id(id).unwrap())
+        .collect();
+    shell("rm -r /sys/fs/bpf/kestrel/lost").success();
+    shell("calls getppid 700").success();
+    assert_eq!(kestrel(&["status"]).code, Some(1), "it has no name any more");
+    let told = kestrel(&["recover", "--live", "-o", out]).success();
+    assert!(
+        told.contains("session lost (") && told.contains("0 missing between them"),
+        "{told}"
+    );
+    let found = records(out);
+    let calls: Vec<_> = found.iter().filter(|r| r.event.contains("getppid")).collect();
+    assert!(calls.iter().all(|r| r.text("text") == "calls"));
+    // On kernels of 7.x a preempted program makes the kernel skip hits of its CPU.
+    let skipped: u64 = program_ids()
+        .unwrap()
+        .into_iter()
+        .filter_map(|id| Program::from_id(id).ok()?.info().ok())
+        .map(|info| info.recursion_misses)
+        .sum();
+    let kept = calls.len() as u64;
+    assert!(
+        kept <= 1200 && kept + skipped >= 1200,
+        "{kept} and {skipped} skipped"
+    );
+    drop(held);
+    kestrel(&["start", "lost", "/tmp/lost.kst"]).success();
+    kestrel(&["stop"]).success();
 }

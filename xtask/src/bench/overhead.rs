@@ -37,6 +37,9 @@ struct Row {
 /// The row that the others are read against.
 const BARE: &str = "bare";
 
+/// The row of a program that reads the clock and keeps nothing.
+const FLOOR: &str = "kestrel, clock only";
+
 /// Our recorder, of the shell that becomes the load: it ends long after it, and the load begins when it is attached.
 const WORDS: [(&str, &str); 3] = [
     ("RECORDED", "-p $$ --duration 6 2> DIR/told &"),
@@ -74,6 +77,16 @@ const ROWS: &[Row] = &[
                && sh -c 'echo \"common_pid == $$\" > filter && echo 1 > enable && exec LOAD'",
         promises: &[],
     },
+    // A stream is read while it is written: so is this ring, by the reader that trace-cmd has.
+    Row {
+        name: "tracefs, mono, read",
+        line: "ring=/sys/kernel/tracing/instances/kestrel-bench && mkdir $ring \
+               && trap 'echo 0 > $ring/events/enable; kill $!; rmdir $ring' EXIT && echo mono > $ring/trace_clock \
+               && echo 4096 > $ring/buffer_size_kb && cd $ring/events/raw_syscalls/sys_enter \
+               && { cat $ring/per_cpu/cpu1/trace_pipe_raw > DIR/raw & } \
+               && sh -c 'echo \"common_pid == $$\" > filter && echo 1 > enable && exec LOAD'",
+        promises: &[],
+    },
     Row {
         name: "perf record",
         line: "perf record -q -m RING -e raw_syscalls:sys_enter -o DIR/perf.data -- LOAD",
@@ -82,6 +95,12 @@ const ROWS: &[Row] = &[
     Row {
         name: "kestrel refused",
         line: "sh -c 'RECORD --overwrite -e \"raw_syscalls:sys_enter /pid == 1/\" RECORDED ATTACHED; exec LOAD'",
+        promises: &[],
+    },
+    // What no recorder in BPF that gives times can go below: a program that reads the clock.
+    Row {
+        name: FLOOR,
+        line: "sh -c 'RECORD --overwrite -e \"raw_syscalls:sys_enter /nsecs == 1/\" RECORDED ATTACHED; exec LOAD'",
         promises: &[],
     },
     Row {
@@ -94,6 +113,26 @@ const ROWS: &[Row] = &[
         line: "sh -c 'RECORD -e raw_syscalls:sys_enter RECORDED ATTACHED; exec LOAD'",
         promises: &[(0.60, "tracefs ring"), (0.20, "perf record")],
     },
+];
+
+/// What else is worth comparing: a row, a peer, what is told by it.
+const BESIDE: [(&str, &str, &str); 4] = [
+    (
+        FLOOR,
+        "tracefs ring",
+        "below which nothing in BPF comes that gives times",
+    ),
+    (FLOOR, "perf record", "likewise"),
+    (
+        "kestrel overwrite",
+        "tracefs, mono clock",
+        "the same clock on both sides",
+    ),
+    (
+        "kestrel stream",
+        "tracefs, mono, read",
+        "the same clock, and both are read meanwhile",
+    ),
 ];
 
 /// Measure nanoseconds per recorded event, beside tracefs and perf.
@@ -130,6 +169,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     let costs: Vec<(&Row, u64)> = ROWS.iter().zip(best).collect();
     print(&costs, &lost);
+    for (row, peer, remark) in BESIDE {
+        let ratio = added(row, &costs) / added(peer, &costs);
+        println!("{row}: {ratio:.2} of {peer}, {remark}");
+    }
     println!("kestrel: {attached:.1} ms from exec to attached (promised {ATTACH_AT_MOST})");
     Ok(
         if attached <= ATTACH_AT_MOST && ROWS.iter().all(|row| kept(row, &costs)) {

@@ -1,5 +1,6 @@
 //! `cargo xtask bench switch`: what a masked event costs beside an empty program on the same hook, and what a switch costs: the store, and
-//! the time until no CPU does what the table before it said. On this machine, of one process's system calls.
+//! the time until no CPU does what the table before it said; and what loading a table of many events takes. On this machine, of one
+//! process's events.
 
 use std::{
     path::Path,
@@ -23,6 +24,9 @@ pub(crate) struct Options {
     /// Switches.
     #[arg(long, default_value_t = 500)]
     switches: u32,
+    /// Events of the tables that are loaded.
+    #[arg(long, value_delimiter = ',', default_value = "100,1000")]
+    load: Vec<u32>,
 }
 
 /// The rows that the promise is about, as the measuring program names them.
@@ -63,6 +67,20 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     for (name, values) in numbers(&measure(&program, &[], &["store", &switches])?) {
         let values: Vec<String> = values.iter().map(|value| format!("{value:>10.0}")).collect();
         println!("{:<40}{}", explain(&name), values.concat());
+    }
+    println!("\na table of tracepoints in a session that stays, ms: loaded, replaced, taken out");
+    for events in &options.load {
+        for (_, values) in numbers(&measure(&program, &[], &["load", &events.to_string()])?) {
+            let [events, hooks, times @ ..] = values.as_slice() else {
+                continue;
+            };
+            let times: Vec<String> = times.iter().map(|ms| format!("{ms:>10.0}")).collect();
+            println!(
+                "{:<40}{}",
+                format!("{events} events, {hooks} hooks"),
+                times.concat()
+            );
+        }
     }
     Ok(if kept {
         ExitCode::SUCCESS

@@ -18,11 +18,15 @@ pub(crate) struct Options {
 }
 
 /// One finding.
-struct Row {
-    name: String,
-    good: bool,
-    says: String,
-    purpose: &'static str,
+pub(super) struct Row {
+    /// What was examined.
+    pub(super) name: String,
+    /// Whether it is as it should be.
+    pub(super) good: bool,
+    /// What was found.
+    pub(super) says: String,
+    /// What it is good for.
+    pub(super) purpose: &'static str,
 }
 
 /// What Kestrel cannot record without.
@@ -50,23 +54,29 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             purpose: feature.purpose(),
         });
     }
-    let mut out = std::io::stdout().lock();
-    match options.format {
-        Format::Json => {
-            for row in &rows {
-                let line = serde_json::json!({ "name": row.name, "works": row.good, "says": row.says, "for": row.purpose });
-                writeln!(out, "{line}")?;
-            }
-        }
-        Format::Text => text(&rows, &mut out)?,
-    }
+    show(&rows, options.format)?;
     if exit != Exit::Done && options.format == Format::Text {
         writeln!(
-            out,
+            std::io::stdout(),
             "\nThis machine cannot be traced by Kestrel as it is: see the lines marked no above."
         )?;
     }
     Ok(exit)
+}
+
+/// Shows findings.
+pub(super) fn show(rows: &[Row], format: Format) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match format {
+        Format::Json => {
+            for row in rows {
+                let line = serde_json::json!({ "name": row.name, "works": row.good, "says": row.says, "for": row.purpose });
+                writeln!(out, "{line}")?;
+            }
+            Ok(())
+        }
+        Format::Text => text(rows, &mut out),
+    }
 }
 
 fn text(rows: &[Row], out: &mut impl Write) -> Result<(), Failure> {

@@ -32,6 +32,7 @@ Examples:
   kestrel list 'sched:*' 'tracepoint:syscalls:sys_enter_*'
   kestrel list -v sched:sched_switch                      its fields and their types
   kestrel list -v kprobe:vfs_read                         its parameters and their types
+  kestrel list interval profile software                  clocks and counters: COUNT is yours to fill in
   kestrel list --classes                                  process, memory, …: what class:NAME stands for
   kestrel list '*openat*' --format json | jq -r .event";
 

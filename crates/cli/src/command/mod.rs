@@ -7,6 +7,7 @@ mod doctor;
 mod handler;
 mod list;
 mod print;
+mod probe;
 mod record;
 mod recover;
 mod report;
@@ -55,6 +56,9 @@ pub(crate) enum Command {
     /// Compiled BPF objects: run their programs on kernel functions and events, show what is in them
     #[command(subcommand)]
     Bpf(bpf::Command),
+    /// Probes in the kernel's code: a function's instructions, and which can be probed
+    #[command(subcommand)]
+    Probe(probe::Command),
     /// Take the buffers of sessions out of an image of a machine's memory
     Recover(recover::Options),
     /// Act on what handlers ask for: tell, and run commands
@@ -78,6 +82,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Buffer(options) => buffer::run(&options),
         Command::Handler(command) => handler::run(&command),
         Command::Bpf(command) => bpf::run(&command),
+        Command::Probe(command) => probe::run(&command),
         Command::Recover(options) => recover::run(&options),
         Command::Agent(options) => agent::run(&options),
         Command::Doctor(options) => doctor::run(&options),

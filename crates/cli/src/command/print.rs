@@ -47,13 +47,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             .iter()
             .all(|known| known.name != *buffer)
     {
-        let names: Vec<&str> = trace
-            .reader
-            .info()
-            .buffers
-            .iter()
-            .map(|b| b.name.as_str())
-            .collect();
+        let names = trace.reader.info().buffer_names();
         return Err(Failure::new(
             Exit::Failed,
             format!("{} has no buffer {buffer}", options.trace.display()),

@@ -9,7 +9,7 @@ use clap::Args;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::kernel::process::{Interrupt, set_niceness};
+use kestrel::kernel::process::{CLOSER, Interrupt, set_niceness};
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
 use kestrel_trace::aggregate::{json, text};
@@ -38,6 +38,7 @@ Examples:
   kestrel record -e 'sched:*,irq:*' -a --duration 5       everybody, for five seconds
   kestrel record -e 'syscalls:sys_enter_openat { record(str(args.filename)) }' -p 1234
   kestrel record -e 'kprobe:vfs_read /arg2 > 4096/' -g    large reads, with call stacks
+  kestrel record -e 'profile:hz:99 { record(kstack, ustack) }' -a --duration 5   what runs on every CPU
   kestrel record --table flight --duration 10             the tables of a file, or one that comes with Kestrel
   kestrel record -e 'sched:*' --overwrite -o last.trace   keep the newest until Ctrl-C
 
@@ -81,8 +82,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if selection.verbose {
         let programs = session.programs();
         eprintln!(
-            "attached {programs} programs {:.1} ms after the start",
-            attached.as_secs_f64() * 1e3
+            "attached {programs} programs {:.1} ms after the start; loading and attaching took {:.1} ms",
+            attached.as_secs_f64() * 1e3,
+            session.attaching().as_secs_f64() * 1e3
         );
         for detour in session.detours() {
             eprintln!("  {} by {}: {}", detour.event, detour.way, detour.why);
@@ -104,9 +106,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     // A full disk or the like: what was written before stays a whole trace.
     followed?;
     recorder.stop()?;
-    let recorded = recorder.finish(&catalog, progress::bar("counting and naming"))?;
+    let mut recorded = recorder.finish(&catalog, progress::bar("counting and naming"))?;
     tell(&recorded);
     show_maps(&recorded.session, catalog.host(), false)?;
+    let ending = Instant::now();
+    detach(&mut recorded.session);
+    if selection.verbose {
+        eprintln!("detached in {:.1} ms", ending.elapsed().as_secs_f64() * 1e3);
+    }
     Ok(exit(status.filter(|_| !interrupt.requested())))
 }
 
@@ -229,6 +236,18 @@ fn tell(recorded: &Recorded) {
     }
     if recorded.records() == 0 && !recorded.session.classes().is_empty() {
         eprintln!("hint: none of the events came; -a records those of all processes");
+    }
+}
+
+/// Does not hold the user for what the kernel takes long to detach.
+pub(super) fn detach(session: &mut Session) {
+    let apart = session.detach_apart();
+    if apart > 0 {
+        eprintln!(
+            "{} hooks are masked and being detached in the background (process {}): the kernel takes its time for each",
+            thousands(apart as u64),
+            CLOSER.to_string_lossy()
+        );
     }
 }
 

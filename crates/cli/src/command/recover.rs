@@ -107,12 +107,16 @@ fn save<R: ReadAt>(image: &Image<R>, findings: &Findings, output: &Path) -> Resu
     let mut bar = progress::bar("writing");
     let mut before = 0;
     let mut all = Vec::new();
-    for session in &findings.sessions {
+    for (session, folder) in findings
+        .sessions
+        .iter()
+        .zip(recover::folder_names(&findings.sessions))
+    {
         let path = if findings.sessions.len() == 1 {
             output.to_owned()
         } else {
             directory::create_folder(output)?;
-            output.join(recover::folder_name(session.info().uuid))
+            output.join(folder)
         };
         all.push(session.save(image, &path, &mut |done| {
             if let Some(bar) = &mut bar {
@@ -130,7 +134,10 @@ fn tell(all: &[Recovered]) -> std::io::Result<()> {
         if index > 0 {
             writeln!(out)?;
         }
-        writeln!(out, "session {}", one.uuid)?;
+        match one.session.as_str() {
+            "" => writeln!(out, "session {}", one.uuid)?,
+            name => writeln!(out, "session {name} ({})", one.uuid)?,
+        }
         writeln!(out, "  made by  {}", one.command)?;
         writeln!(out, "  on       {}, Linux {}", one.hostname, one.kernel_release)?;
         if one.events > 0 {

@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure};
 use crate::selection::duration;
 use crate::style::{ago, bytes, thousands};
 use clap::Args;
+use kestrel::Error;
 use kestrel::buffer::layout::Mode;
 use kestrel::buffer::status::Status as Buffer;
 use kestrel::kernel::Host;
@@ -60,14 +61,37 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let interval = Some(options.interval).filter(|interval| !interval.is_zero());
     let mut out = std::io::stdout().lock();
+    let all = names.len() > 1;
+    let mut exit = Exit::Done;
     for name in names {
-        let status = store.session(Some(&name))?.status(interval)?;
+        let status = match store
+            .session(Some(&name))
+            .and_then(|session| session.status(interval))
+        {
+            Ok(status) => status,
+            // Stopped since the names were read.
+            Err(Error::NoSession { .. }) if all => continue,
+            // That one cannot be read is no reason to say nothing of the others.
+            Err(error) if all => {
+                if options.format == Format::Json {
+                    let why = error.to_string();
+                    writeln!(out, "{}", json!({ "session": name, "error": why }))?;
+                }
+                eprintln!("error: {error}");
+                exit = Exit::Failed;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         match options.format {
             Format::Json => writeln!(out, "{}", as_json(&status))?,
             Format::Text => out.write_all(text(&status, options.verbose).as_bytes())?,
         }
     }
-    Ok(Exit::Done)
+    if exit == Exit::Failed {
+        eprintln!("hint: `kestrel stop NAME` ends a session whatever it holds");
+    }
+    Ok(exit)
 }
 
 fn as_json(status: &Status) -> Value {
@@ -110,6 +134,7 @@ fn as_json(status: &Status) -> Value {
         "buffers": status.buffers.iter().map(buffer).collect::<Vec<_>>(),
         "events": events.collect::<Vec<_>>(),
         "maps": status.maps.iter().map(map).collect::<Vec<_>>(),
+        "unattended": status.unattended.iter().map(|(event, cpus)| json!({ "event": event, "cpus": cpus })).collect::<Vec<_>>(),
         "programs": status.programs.iter().map(program).collect::<Vec<_>>(),
     })
 }
@@ -129,6 +154,14 @@ fn text(status: &Status, verbose: bool) -> String {
     events(status, verbose, &mut out);
     maps(status, &mut out);
     programs(status, verbose, &mut out);
+    for (event, cpus) in &status.unattended {
+        let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+        let _ = writeln!(
+            out,
+            "  {event} does not come from CPU {}, online since later: the next `kestrel table use` (any change) or an agent attaches it",
+            cpus.join(", ")
+        );
+    }
     out.push('\n');
     out
 }

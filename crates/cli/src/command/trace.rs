@@ -1,7 +1,7 @@
 //! `kestrel trace`: events as lines while they happen.
 
 use super::Format;
-use super::record::{command_line, end, ended, exit, show_maps};
+use super::record::{command_line, detach, end, ended, exit, show_maps};
 use crate::exit::{Exit, Failure};
 use crate::selection::{self, Selection};
 use clap::Args;
@@ -35,6 +35,9 @@ Examples:
   kestrel trace -e 'syscalls:sys_enter_openat { record(comm, str(args.filename)) }'
   kestrel trace -e 'sched:sched_switch /args.next_pid == 1/ { record(args.prev_comm, kstack) }'
   kestrel trace -e sched:sched_process_exec --format json --duration 10
+  kestrel trace -e 'jprobe:do_sys_openat2 { record(args.dfd, str(args.filename)) }'     calls as in C
+  kestrel trace -e 'kprobe:ksys_read+0x12 { record(regs) }' -e 'kprobe:ksys_read+0x12:post { record(regs) }'
+  kestrel trace -e 'kretprobe:vfs_read { record(entry.args.count, retval, took = nsecs - entry.nsecs) }'
 
 Ctrl-C ends. `kestrel list -v EVENT` shows the fields of an event.";
 
@@ -71,12 +74,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     followed?;
     for missed in live.session().missed()? {
-        eprintln!(
-            "{} hits of {} were skipped by the kernel",
-            missed.count, missed.event
-        );
+        eprintln!("{missed}");
     }
     show_maps(live.session(), catalog.host(), options.format == Format::Json)?;
+    detach(live.session_mut());
     Ok(exit(status.filter(|_| !interrupt.requested())))
 }
 

@@ -11,6 +11,9 @@ impl Checker<'_> {
     pub(crate) fn expression(&mut self, expr: &ast::Expr) -> Checked<Expr> {
         use ast::ExprKind as Kind;
         let span = expr.span;
+        if let Some(inner) = super::pair::at_entry(expr) {
+            return self.entry_value(&inner, span);
+        }
         match &expr.kind {
             Kind::Integer { value, unsigned } => {
                 let signed = !unsigned && i64::try_from(*value).is_ok();

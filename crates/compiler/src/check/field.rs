@@ -7,7 +7,7 @@ use super::tree::{Access, BinaryOp, Expr, ExprKind, Pointee, Pointer, Type};
 use super::types::STRING;
 use super::walk::Spot;
 use super::{Checked, Checker};
-use crate::context::{EventField, Source};
+use crate::context::{EventField, Register, Source};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, has_errors};
 use crate::lang::parse_expression;
@@ -92,6 +92,30 @@ impl<'a> Checker<'a> {
             }
             Source::Expression(_) => Err(self.error(span, "a rule cannot be a source here")),
         }
+    }
+
+    /// A register by its name or another of its names.
+    pub(crate) fn register(&mut self, register: &Register, span: Span) -> Checked<Expr> {
+        let field = EventField {
+            name: register.name.to_owned(),
+            ty: register.ty.clone(),
+            source: register.source.clone(),
+            recorded: true,
+        };
+        let value = self.event_field(&field, span)?;
+        if register.added == 0 {
+            return Ok(value);
+        }
+        let ty = value.ty.clone();
+        let added = constant(register.added, Type::U64, span);
+        Ok(operation(BinaryOp::Subtract, ty, value, added, span))
+    }
+
+    /// Says that an event has no registers.
+    pub(crate) fn no_registers(&mut self, span: Span) -> super::Reported {
+        let message = format!("the registers are not known at {}", self.context.name);
+        let hint = "kprobes and kretprobes have them: kprobe:FUNCTION { record(regs) }";
+        self.report(Diagnostic::error(span, message).hint(hint))
     }
 
     fn is_struct(&self, to: Pointee, levels: u8) -> bool {

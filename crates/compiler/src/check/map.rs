@@ -26,7 +26,7 @@ pub(crate) struct Gathered {
 
 /// Whether a use of a map changes what it holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Usage {
+pub(super) enum Usage {
     Reads,
     Writes,
 }
@@ -116,6 +116,17 @@ impl Checker<'_> {
             Some(op) => MapChange::Set(self.binary(op, target, value, span)?),
             None => MapChange::Set(self.expression(value)?),
         };
+        self.stores(name, &keys, change, span)
+    }
+
+    /// `@x[keys] = value` or `@x[keys] += value` with a value that is checked already.
+    pub(super) fn stores(
+        &mut self,
+        name: &str,
+        keys: &[&ast::Expr],
+        change: MapChange,
+        span: Span,
+    ) -> Checked<StatementKind> {
         let (MapChange::Set(stored) | MapChange::Add(stored)) = &change else {
             return Err(Reported);
         };
@@ -127,7 +138,7 @@ impl Checker<'_> {
             }),
             ty => ty.clone(),
         };
-        let place = self.map_place(name, &keys, Some(&kind), &kind, Usage::Writes, span)?;
+        let place = self.map_place(name, keys, Some(&kind), &kind, Usage::Writes, span)?;
         self.globals.held.entry(place.map.number).or_insert(ty);
         Ok(StatementKind::Map(place, change))
     }
@@ -245,7 +256,7 @@ impl Checker<'_> {
     }
 
     /// A place in a map, which is made if this is its first use. `kind` is what this use holds it for, if it cares; `assumed` what a new map holds.
-    fn map_place(
+    pub(super) fn map_place(
         &mut self,
         name: &str,
         keys: &[&ast::Expr],
@@ -317,9 +328,10 @@ impl Checker<'_> {
         if number >= state::MOST_MAPS {
             return Err(self.error(span, format!("there can be at most {} maps", state::MOST_MAPS)));
         }
+        let hidden = MapType::is_hidden_name(&name);
         let entries = match self.globals.max_map_keys {
-            Some(most) => most.max(1),
-            None => MapType::fitting_entries(value.size()),
+            Some(most) if !hidden => most.max(1),
+            _ => MapType::fitting_entries(value.size()),
         };
         let map = MapType {
             name,

@@ -11,6 +11,7 @@
 //! | `record` | `record()`: names, types and the layout |
 //! | `map` | `@x[keys]`: keys, values, and that all uses agree |
 //! | `control` | tables, buffers and messages that handlers name |
+//! | `pair` | `entry.EXPRESSION`: what an event keeps for the one that it belongs to |
 //! | `parameter` | `param NAME = VALUE` |
 //! | `globals` | what the probes of one text share |
 //! | `uses` | which maps and parameters a checked probe uses |
@@ -26,6 +27,7 @@ pub mod globals;
 mod map;
 mod name;
 mod operator;
+mod pair;
 mod parameter;
 mod record;
 mod statement;
@@ -62,6 +64,7 @@ pub fn check(
     globals: &mut Globals,
 ) -> (Option<CheckedProbe>, Vec<Diagnostic>) {
     let mut checker = Checker::new(context, globals.clone());
+    let paired = checker.pair_always(probe.span);
     let selector = context
         .selector
         .as_ref()
@@ -76,11 +79,19 @@ pub fn check(
         mut found,
         variables,
         globals: shared,
+        pair,
         ..
     } = checker;
+    let place = probe.events.first().map_or(probe.span, |event| event.span);
+    let remarks = context
+        .remarks
+        .iter()
+        .map(|r| Diagnostic::warning(place, r.clone()));
+    found.extend(remarks);
     found.sort_by_key(|d| d.span.start);
     found.truncate(FINDINGS);
-    let checked = match (predicate.transpose(), selector.transpose(), has_errors(&found)) {
+    let wrong = has_errors(&found) || paired.is_err();
+    let checked = match (predicate.transpose(), selector.transpose(), wrong) {
         (Ok(predicate), Ok(selector), false) => {
             *globals = shared;
             Some(CheckedProbe {
@@ -88,6 +99,7 @@ pub fn check(
                 selector,
                 body,
                 variables,
+                pair,
             })
         }
         _ => None,
@@ -119,6 +131,8 @@ pub(crate) struct Checker<'a> {
     repeats: u64,
     /// Functions of the aggregations that name no map, in source order.
     pub(crate) bare: Vec<(&'static str, Span)>,
+    /// What it has to do with the event before, so far.
+    pair: Option<tree::CheckedPair>,
 }
 
 impl<'a> Checker<'a> {
@@ -134,6 +148,7 @@ impl<'a> Checker<'a> {
             names: HashMap::new(),
             repeats: 1,
             bare: Vec::new(),
+            pair: None,
         }
     }
 

@@ -1,6 +1,8 @@
 //! `record()`: what is written, under which names, and where each value lies in the record.
 
-use super::tree::{Destination, Expr, ExprKind, Record, Statement, Type};
+use super::expression::constant;
+use super::operator::operation;
+use super::tree::{BinaryOp, Destination, Expr, ExprKind, Record, Statement, Type};
 use super::types::STRING;
 use super::{Checked, Checker};
 use crate::context::{EventField, Source};
@@ -126,6 +128,13 @@ impl Checker<'_> {
                 fields.extend(self.everything(arg.value.span));
                 continue;
             }
+            if is_registers(arg) {
+                match self.all_registers(&arg.value, args, &fields) {
+                    Ok(all) => fields.extend(all),
+                    Err(reported) => failed = Some(reported),
+                }
+                continue;
+            }
             if let Some(name) = &arg.name
                 && fields.iter().any(|(taken, ..)| *taken == name.node)
             {
@@ -147,6 +156,31 @@ impl Checker<'_> {
             Some(reported) => Err(reported),
             None => Ok(fields),
         }
+    }
+
+    /// All registers, as fields of their names.
+    fn all_registers(
+        &mut self,
+        value: &ast::Expr,
+        args: &[Arg],
+        fields: &[Recorded],
+    ) -> Checked<Vec<Recorded>> {
+        let context = self.context;
+        if context.registers.is_empty() {
+            return Err(self.no_registers(value.span));
+        }
+        let mut all = Vec::new();
+        for register in &context.registers {
+            let mut value = self.register(register, value.span)?;
+            if register.meaningless != 0 {
+                let (ty, span) = (value.ty.clone(), value.span);
+                let kept = constant(!register.meaningless, Type::U64, span);
+                value = operation(BinaryOp::And, ty, value, kept, span);
+            }
+            let name = unique(register.name, args, fields);
+            all.push(self.recorded(name, value)?);
+        }
+        Ok(all)
     }
 
     fn unrecordable(&mut self, value: &Expr) -> super::Reported {
@@ -175,6 +209,11 @@ fn left_out(diagnostic: Diagnostic, field: &str) -> Diagnostic {
 /// Whether an argument is `args`, which stands for all fields of the event.
 fn is_everything(arg: &Arg) -> bool {
     arg.name.is_none() && matches!(&arg.value.kind, ast::ExprKind::Identifier(word) if word == "args")
+}
+
+/// Whether an argument is `regs`, which stands for all registers.
+fn is_registers(arg: &Arg) -> bool {
+    arg.name.is_none() && matches!(&arg.value.kind, ast::ExprKind::Identifier(word) if word == "regs")
 }
 
 /// Fields with their places.
@@ -218,10 +257,15 @@ fn derived(expr: &ast::Expr) -> String {
     if name.is_empty() { "value".to_owned() } else { name }
 }
 
-fn words(expr: &ast::Expr) -> Vec<String> {
+pub(super) fn words(expr: &ast::Expr) -> Vec<String> {
     use ast::ExprKind as Kind;
     match &expr.kind {
         Kind::Identifier(name) if name == "args" => Vec::new(),
+        Kind::Member { base, name, .. }
+            if name.node == "args" && matches!(&base.kind, Kind::Identifier(word) if word == "entry") =>
+        {
+            vec!["entry".to_owned()]
+        }
         Kind::Identifier(name) | Kind::Variable(name) => vec![name.clone()],
         Kind::Member { base, name, .. } => {
             let mut all = words(base);
@@ -236,6 +280,14 @@ fn words(expr: &ast::Expr) -> Vec<String> {
             all
         }
         Kind::Cast { value, .. } | Kind::Unary { value, .. } => words(value),
+        // reg("ax") is ax.
+        Kind::Call { name, args } if name.node.ends_with("reg") => {
+            match args.first().map(|a| &a.value.kind) {
+                Some(Kind::String(register)) if name.node == "reg" => vec![register.clone()],
+                Some(Kind::String(register)) => vec!["entry".to_owned(), register.clone()],
+                _ => vec!["reg".to_owned()],
+            }
+        }
         Kind::Call { name, args } => match args.first() {
             Some(first) if !matches!(first.value.kind, Kind::Integer { .. }) => words(&first.value),
             _ => vec![name.node.clone()],

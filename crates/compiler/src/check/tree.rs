@@ -22,6 +22,21 @@ pub struct CheckedProbe {
     pub selector: Option<Expr>,
     /// Scratch variables by [`VariableId`]; each holds one 64-bit register, zero at the start.
     pub variables: Vec<Variable>,
+    /// What it has to do with an event that came before; asked before the predicate.
+    pub pair: Option<CheckedPair>,
+}
+
+/// How a handler finds the event that came first, and what must happen there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckedPair {
+    /// Holds something where the first event came; the handler runs only then.
+    pub mark: MapPlace,
+    /// What else was kept. When the handler ends, however it ends, all of it is deleted.
+    pub kept: Vec<MapPlace>,
+    /// The body of the handler at the first event.
+    pub first: Vec<Statement>,
+    /// The body of the handler at the event after which the second will not come.
+    pub aborted: Vec<Statement>,
 }
 
 impl CheckedProbe {

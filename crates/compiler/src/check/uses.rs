@@ -20,6 +20,10 @@ impl CheckedProbe {
             uses.expression(expr);
         }
         uses.block(&self.body);
+        if let Some(pair) = &self.pair {
+            uses.place(&pair.mark);
+            pair.kept.iter().for_each(|place| uses.place(place));
+        }
         uses
     }
 }
@@ -58,7 +62,9 @@ impl Uses {
     }
 
     fn place(&mut self, place: &MapPlace) {
-        self.maps.insert(place.map.number);
+        if !place.map.is_hidden() {
+            self.maps.insert(place.map.number);
+        }
         self.expressions(&place.keys);
     }
 

@@ -173,6 +173,9 @@ fn context(name: &str, program: ProgramKind, types: &Types) -> Context {
         fields: vec![],
         arguments: vec![],
         return_value: None,
+        registers: vec![],
+        remarks: vec![],
+        pair: None,
         types: Some(types.btf.clone()),
         features: Features {
             current_task_btf: true,

@@ -157,6 +157,7 @@ pub fn probe(predicate: Option<Expr>, body: Vec<Statement>) -> CheckedProbe {
         predicate,
         body,
         variables: Vec::new(),
+        pair: None,
     }
 }
 
@@ -171,6 +172,9 @@ pub fn context() -> Context {
         fields: Vec::new(),
         arguments: Vec::new(),
         return_value: None,
+        registers: Vec::new(),
+        remarks: Vec::new(),
+        pair: None,
         types: None,
         features: Features {
             preempt_disable: true,

@@ -88,6 +88,12 @@ fn same_length(targets: usize, cookies: usize) -> Result<()> {
     })
 }
 
+impl From<Link> for OwnedFd {
+    fn from(link: Link) -> Self {
+        link.fd
+    }
+}
+
 impl Link {
     /// Attaches a [`super::ProgramKind::RawTracepoint`] program to the raw tracepoint `tracepoint` (without its group). A cookie that is not zero
     /// needs Linux 6.12. Linux 6.1 refuses the same program twice on one tracepoint.

@@ -1,5 +1,6 @@
 //! BPF programs: binding code to maps and kernel functions, loading, asking about, test runs; attaching is [`super::Link`]'s.
 
+use super::Map;
 use super::memlock;
 use super::pin::{self, Kind};
 use super::sys::{self, AttachType, Command, ProgramType};
@@ -255,6 +256,22 @@ impl Program {
     /// What the verifier wrote, if it was asked to ([`ProgramSpec::log_level`]).
     pub fn log(&self) -> Option<&str> {
         self.log.as_deref()
+    }
+
+    /// Lets a map that the program does not use live as long as the program does (`BPF_PROG_BIND_MAP`).
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn bind_map(&self, map: &Map) -> Result<()> {
+        let mut argument = sys::BindMap {
+            prog_fd: self.as_fd().as_raw_fd() as u32,
+            map_fd: map.as_fd().as_raw_fd() as u32,
+            flags: 0,
+        };
+        // SAFETY: the command reads no addresses.
+        unsafe { sys::call(Command::ProgBindMap, &mut argument) }
+            .map(drop)
+            .map_err(|errno| Error::system("bind a map to", "a program", errno))
     }
 
     /// What the kernel says about it now.

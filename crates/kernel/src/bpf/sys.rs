@@ -187,6 +187,7 @@ pub(crate) enum Command {
     EnableStats = 32,
     IterCreate = 33,
     LinkDetach = 34,
+    ProgBindMap = 35,
 }
 
 /// A structure of the kernel's: all bytes accounted for, all zeroes a value.
@@ -265,6 +266,10 @@ kernel_struct! {
 kernel_struct! {
     /// `BPF_LINK_UPDATE`, and with only the first field `BPF_LINK_DETACH` and `BPF_ENABLE_STATS`.
     LinkUpdate (16) { link_fd: u32, new_prog_fd: u32, flags: u32, old_prog_fd: u32, }
+}
+kernel_struct! {
+    /// `BPF_PROG_BIND_MAP`.
+    BindMap (12) { prog_fd: u32, map_fd: u32, flags: u32, }
 }
 kernel_struct! {
     /// `struct bpf_map_info`, as far as it is read here.

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::host::Host;
+use std::os::unix::fs::MetadataExt;
 
 /// A set of CPU numbers, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,6 +76,13 @@ pub fn possible_cpus() -> Result<CpuList> {
 /// [`Error::System`] or [`Error::Format`].
 pub fn online_cpus(host: &Host) -> Result<CpuList> {
     CpuList::parse(&host.read("/sys/devices/system/cpu/online")?)
+}
+
+/// A number that tells one stay online of a CPU from the next: that of a directory which the kernel makes anew each time (`topology_add_dev` in
+/// drivers/base/topology.c); 0 where it makes none.
+pub fn cpu_stay(host: &Host, cpu: u32) -> u64 {
+    let directory = host.path(format!("/sys/devices/system/cpu/cpu{cpu}/topology"));
+    std::fs::metadata(directory).map_or(0, |found| found.ino())
 }
 
 #[cfg(test)]

@@ -119,6 +119,36 @@ fn line(host: &Host, path: &str) -> Result<String> {
     host.read(path).map(|text| text.trim().to_owned())
 }
 
+/// One more than the number of the last page frame that the kernel keeps a `struct page` for.
+///
+/// # Errors
+/// [`Error::System`] or [`Error::Format`].
+pub fn page_frames(host: &Host) -> Result<u64> {
+    let file = "/proc/zoneinfo";
+    let text = host.read(file)?;
+    last_frame(&text).ok_or_else(|| Error::Format {
+        subject: host.path(file).display().to_string(),
+        why: "no zone has a start and a length".to_owned(),
+    })
+}
+
+fn last_frame(zones: &str) -> Option<u64> {
+    let mut spanned = 0;
+    let mut last = None;
+    for line in zones.lines() {
+        let mut words = line.split_whitespace();
+        let number = |word: Option<&str>| word.and_then(|word| word.parse::<u64>().ok());
+        match words.next() {
+            Some("Node") => spanned = 0,
+            Some("spanned") => spanned = number(words.next())?,
+            // Stands last in a zone's lines; an empty zone spans nothing.
+            Some("start_pfn:") => last = last.max(Some(number(words.next())? + spanned)),
+            _ => {}
+        }
+    }
+    last
+}
+
 /// How far the kernel is locked down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lockdown {

@@ -74,22 +74,21 @@ pub fn parent(host: &Host, pid: u32) -> Result<u32> {
         })
 }
 
-/// When a process began, in clock ticks since boot: with its number, a name that never comes again before a reboot.
+/// When a process began, in clock ticks since boot: with its number it names the process for good.
 ///
 /// # Errors
 /// As [`comm`]; [`Error::Format`].
 pub fn start_time(host: &Host, pid: u32) -> Result<u64> {
     let path = format!("/proc/{pid}/stat");
     let text = host.read(&path)?;
-    // The command stands in parentheses and may contain any; the 22nd field is the 20th behind it.
-    let field = text
-        .rsplit_once(") ")
-        .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19));
+    // The name may hold anything, parentheses and blanks too; it is the only field in parentheses.
+    let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let field = rest.split_ascii_whitespace().nth(19);
     field
-        .and_then(|field| field.parse().ok())
+        .and_then(|ticks| ticks.parse().ok())
         .ok_or_else(|| Error::Format {
             subject: host.path(&path).display().to_string(),
-            why: "it has no start time".to_owned(),
+            why: "there is no start time in it".to_owned(),
         })
 }
 

@@ -4,6 +4,8 @@
 //! ring itself: an agent that dies leaves the rest to the next one. What it was acting on at that moment may be done again.
 
 pub mod limit;
+pub mod log;
+pub mod metrics;
 pub mod run;
 pub mod user;
 
@@ -54,10 +56,13 @@ impl Inbox {
         }
     }
 
-    /// Other events and meanings, after a table was loaded.
-    pub fn learn(&mut self, events: EventTable, meanings: HashMap<u16, Message>) {
-        self.events = events;
-        self.meanings = meanings;
+    /// The same inbox as it is after the session was changed: other events and meanings, perhaps another ring.
+    #[must_use]
+    pub fn renewed(&self, now: Self) -> Self {
+        Self {
+            lost: self.lost,
+            ..now
+        }
     }
 
     /// Shows every message that waits, oldest first on each CPU, and acknowledges those that were acted on. Gives their number.
@@ -73,16 +78,19 @@ impl Inbox {
                 Some(message) => act(message, record),
                 None => Ok(Answer::Done),
             };
-            let ring = self.buffer.ring_mut();
-            acted += attend(ring, cpu, procfs::monotonic(), &self.events, &mut act)?;
+            for ring in self.buffer.rings_mut() {
+                acted += attend(ring, cpu, procfs::monotonic(), &self.events, &mut act)?;
+                if ring.is_waiting(cpu) {
+                    break; // what came later has its turn later
+                }
+            }
         }
         Ok(acted)
     }
 
     /// Messages refused since the last call, because the ring was full: nobody listened for long, or there are too many.
     pub fn take_lost(&mut self) -> u64 {
-        let ring = self.buffer.ring();
-        let all: u64 = ring.cpus().map(|cpu| ring.discarded(cpu)).sum();
+        let all = self.buffer.discarded();
         all.saturating_sub(std::mem::replace(&mut self.lost, all))
     }
 }

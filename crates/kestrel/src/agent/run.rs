@@ -14,7 +14,9 @@ use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use std::collections::HashMap;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -186,6 +188,41 @@ fn kill(child: &mut Child) {
     let _status = child.wait();
 }
 
+/// Where commands are looked for.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The program that a command would run as a user, or why it could not.
+///
+/// # Errors
+/// In words: what is wrong with the command or its program.
+pub fn program(command: &str, user: &User) -> Result<PathBuf, String> {
+    let words = shell_words::split(command).map_err(|error| error.to_string())?;
+    let name = words.first().ok_or("there is no command in it")?;
+    let places: Vec<PathBuf> = match name.contains('/') {
+        true => vec![Path::new("/").join(name)],
+        false => PATH
+            .split(':')
+            .map(|folder| Path::new(folder).join(name))
+            .collect(),
+    };
+    let Some((path, found)) = places
+        .into_iter()
+        .find_map(|path| path.metadata().ok().map(|found| (path, found)))
+    else {
+        return Err(format!("there is no program {name}"));
+    };
+    let bits = match (found.uid() == user.uid, found.gid() == user.gid) {
+        (true, _) => 0o100,
+        (_, true) => 0o010,
+        _ => 0o001,
+    };
+    let allowed = if user.uid == 0 { 0o111 } else { bits };
+    if found.is_dir() || found.mode() & allowed == 0 {
+        return Err(format!("{} may not run {}", user.name, path.display()));
+    }
+    Ok(path)
+}
+
 fn spawn(session: &str, command: &str, record: &Record<'_>, user: &User) -> std::io::Result<Child> {
     let invalid = |why: String| std::io::Error::new(std::io::ErrorKind::InvalidInput, why);
     let words = shell_words::split(command).map_err(|error| invalid(error.to_string()))?;
@@ -198,10 +235,7 @@ fn spawn(session: &str, command: &str, record: &Record<'_>, user: &User) -> std:
     child
         .args(args)
         .env_clear()
-        .env(
-            "PATH",
-            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        )
+        .env("PATH", PATH)
         .env("HOME", &user.home)
         .env("USER", &user.name)
         .envs(environment(session, record))

@@ -1,7 +1,8 @@
-//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their reader and their copier, one file each.
+//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their reader, their lender and their copier, one file each.
 
 pub mod emit;
 pub mod layout;
+pub mod lend;
 pub mod memory;
 pub mod ring;
 pub mod snapshot;
@@ -12,16 +13,21 @@ use emit::map_name;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_kernel::{Host, procfs};
+use kestrel_trace::info::BufferInfo;
 use layout::Geometry;
-use ring::{Ring, RingSpec};
+use ring::{Counts, Ring, RingSpec};
 use std::os::fd::AsFd;
 
 /// A buffer in kernel memory: its map, and its rings as the mapped map shows them.
 #[derive(Debug)]
 pub struct Buffer {
     name: String,
+    /// How often it has been resized.
+    resized: u32,
     map: Map,
     ring: Ring<Mapping>,
+    /// What it was before it was last resized: nobody writes there any more.
+    before: Option<Box<Buffer>>,
 }
 
 /// Whether there is memory for buffers of these shapes on this machine.
@@ -62,8 +68,10 @@ impl Buffer {
         let mapping = Mapping::new(map.as_fd(), 0, len, Access::ReadWrite)?;
         Ok(Self {
             name: name.to_owned(),
+            resized: spec.number >> 16,
             map,
             ring: Ring::format(mapping, spec)?,
+            before: None,
         })
     }
 
@@ -80,9 +88,58 @@ impl Buffer {
         let mapping = Mapping::new(map.as_fd(), 0, len, Access::ReadWrite)?;
         Ok(Self {
             name: name.to_owned(),
+            resized: 0,
             map,
             ring: Ring::open(mapping, geometry, cpus),
+            before: None,
         })
+    }
+
+    /// The same, resized so many times; `before` is what it was then, one time less.
+    #[must_use]
+    pub fn resized(self, times: u32, before: Option<Self>) -> Self {
+        Self {
+            resized: times,
+            before: before.map(Box::new),
+            ..self
+        }
+    }
+
+    /// What it was before it was last resized; there from that moment to its next.
+    pub fn before(&self) -> Option<&Self> {
+        self.before.as_deref()
+    }
+
+    /// What it was before and what it is, in this order, each with the number in its packets; `place` is the buffer's in its session.
+    pub fn parts(&self, place: u32) -> impl Iterator<Item = (u32, &Self)> {
+        let parts = self.before().into_iter().chain(std::iter::once(self));
+        parts.map(move |part| (BufferInfo::numbered(place, part.resized), part))
+    }
+
+    /// The rings of what it was before and of what it is, to be read.
+    pub fn rings_mut(&mut self) -> impl Iterator<Item = &mut Ring<Mapping>> {
+        let before = self.before.as_deref_mut().map(|before| &mut before.ring);
+        before.into_iter().chain(std::iter::once(&mut self.ring))
+    }
+
+    /// Counts of an event number on a CPU, from the beginning.
+    pub fn counts(&self, cpu: u32, event: u16) -> Counts {
+        // A ring that takes another's place begins with what had been counted before that one (`Ring::inherit`).
+        let of = |ring: &Ring| ring.counts(cpu, event);
+        let now = of(&self.ring);
+        self.before().map_or(now, |before| {
+            let earlier = of(&before.ring);
+            Counts {
+                recorded: now.recorded + earlier.recorded,
+                refused: now.refused + earlier.refused,
+            }
+        })
+    }
+
+    /// Records refused, from the beginning.
+    pub fn discarded(&self) -> u64 {
+        let of = |part: &Self| part.ring.cpus().map(|cpu| part.ring.discarded(cpu)).sum::<u64>();
+        of(self) + self.before().map_or(0, of)
     }
 
     /// Its name.

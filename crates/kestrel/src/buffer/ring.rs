@@ -12,30 +12,29 @@ use kestrel_trace::ctf::packet::{self as ctf, Page, Sealed};
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::Uuid;
 use kestrel_trace::packet::{self, CAPACITY, HEADER, MAGIC, PAGE, SEALED};
-use std::ops::Range;
 
 pub(super) const PAGE64: u64 = PAGE as u64;
 
 /// The rings of a buffer, one per CPU, in memory shared with their writers.
 #[derive(Debug)]
 pub struct Ring<M = Mapping> {
-    memory: M,
+    pub(super) memory: M,
     geometry: Geometry,
     /// Per CPU number.
-    cpus: Vec<CpuRing>,
+    pub(super) cpus: Vec<CpuRing>,
 }
 
 /// How far one CPU's ring has been read.
 #[derive(Clone, Copy, Debug, Default)]
-struct CpuRing {
+pub(super) struct CpuRing {
     /// Whether this CPU can exist.
     possible: bool,
     /// Position up to which whole pages have been handed out.
-    read: u64,
+    pub(super) read: u64,
     /// Position up to which records have been looked at ([`Ring::peek`]).
     peeked: u64,
     /// Records refused up to the end of the last page handed out, as it says.
-    discarded: u64,
+    pub(super) discarded: u64,
 }
 
 /// A page with records that wait to be acknowledged.
@@ -167,6 +166,33 @@ impl<M: Memory> Ring<M> {
         Ok(())
     }
 
+    /// Begins with another ring's counts instead of with 0, before anybody writes.
+    ///
+    /// When a ring takes the place of one that is written still, that one's counts are not final yet; those of the one before are. So each
+    /// begins with the counts of the last but one, and what a ring and its predecessor count together is everything that ever happened.
+    ///
+    /// # Errors
+    /// When the memory cannot be read (never, in practice).
+    pub fn inherit(&self, from: &Self) -> Result<()> {
+        let numbers = self.geometry.events.min(from.geometry.events);
+        let mut counters = vec![0; (numbers * COUNTER) as usize];
+        for cpu in self.cpus() {
+            let (there, here) = (from.base(cpu), self.base(cpu));
+            from.memory
+                .copy_out(there + offset::COUNTERS as usize, &mut counters)?;
+            self.memory.copy_in(here + offset::COUNTERS as usize, &counters)?;
+            let discarded = from.control(cpu, offset::DISCARDED);
+            self.memory.store(here + offset::DISCARDED as usize, discarded);
+        }
+        Ok(())
+    }
+
+    /// Records that wait for a stream's reader: whether there are any.
+    pub fn is_waiting(&self, cpu: u32) -> bool {
+        let read = self.control(cpu, offset::CONSUMED) + u64::from(HEADER);
+        self.position(cpu) > read.max(self.control(cpu, offset::ACKNOWLEDGED))
+    }
+
     /// Its shape.
     pub fn geometry(&self) -> Geometry {
         self.geometry
@@ -182,7 +208,7 @@ impl<M: Memory> Ring<M> {
         possible.into_iter()
     }
 
-    fn base(&self, cpu: u32) -> usize {
+    pub(super) fn base(&self, cpu: u32) -> usize {
         cpu as usize * self.geometry.region() as usize
     }
 
@@ -201,7 +227,7 @@ impl<M: Memory> Ring<M> {
         (self.position(cpu) - 1) / PAGE64 * PAGE64
     }
 
-    fn page_at(&self, cpu: u32, position: u64) -> usize {
+    pub(super) fn page_at(&self, cpu: u32, position: u64) -> usize {
         self.base(cpu) + self.geometry.page(position) as usize
     }
 
@@ -253,41 +279,6 @@ impl<M: Memory> Ring<M> {
             }
         }
         Ok((out.len() - start) / PAGE as usize)
-    }
-
-    /// Shows `take` the whole pages of a stream ring's CPU not handed out before, where they lie, and frees each run of them for writers
-    /// once it was taken. Pages that become whole meanwhile are left for the next time. Returns their number; none in overwrite
-    /// mode, where writers do not wait for readers.
-    ///
-    /// # Errors
-    /// Those of `take`; what it did not take stays.
-    pub fn lend(&mut self, cpu: u32, take: &mut dyn FnMut(&M, Range<usize>) -> Result<()>) -> Result<usize> {
-        if self.geometry.mode == Mode::Overwrite {
-            return Ok(0);
-        }
-        let (start, current) = (self.cpus[cpu as usize].read, self.current(cpu));
-        let mut from = start;
-        while let Some(last) = self.run(cpu, from, current) {
-            let place = self.page_at(cpu, from);
-            let end = last + PAGE64;
-            take(&self.memory, place..place + (end - from) as usize)?;
-            let discarded = self.header(cpu, last, packet::offset::DISCARDED);
-            let ring = &mut self.cpus[cpu as usize];
-            (ring.read, ring.discarded) = (end, discarded);
-            self.memory.store(self.base(cpu) + offset::CONSUMED as usize, end);
-            from = end;
-        }
-        Ok(((from - start) / PAGE64) as usize)
-    }
-
-    /// The last of the whole pages that begin with the one at `from`, lie before `end` and side by side in memory; not more of them than
-    /// an eighth of the ring, so that writers get room again soon.
-    fn run(&self, cpu: u32, from: u64, end: u64) -> Option<u64> {
-        let data = u64::from(self.geometry.data());
-        let lap = (from / data + 1) * data;
-        let most = from + (data / 8).max(PAGE64);
-        let pages = (from..end.min(lap).min(most)).step_by(PAGE as usize);
-        pages.take_while(|page| self.is_whole(cpu, *page)).last()
     }
 
     /// Notes that a page has been handed out, or was skipped if there are no bytes of it.
@@ -502,8 +493,11 @@ impl<M: Memory> Ring<M> {
         self.control(cpu, offset::DISCARDED)
     }
 
-    /// Counts of an event number on a CPU.
+    /// Counts of an event number on a CPU; none of a number that it has no room for.
     pub fn counts(&self, cpu: u32, event: u16) -> Counts {
+        if u32::from(event) >= self.geometry.events {
+            return Counts::default();
+        }
         let at = self.geometry.counter(event);
         Counts {
             recorded: self.control(cpu, at),

@@ -33,8 +33,23 @@ pub struct Status {
     pub geometry: Geometry,
     /// Whether it takes nothing.
     pub frozen: bool,
-    /// By CPU.
+    /// By CPU; counts are those from the beginning.
     pub rings: Vec<RingStatus>,
+    /// What it was before it was last resized, and holds still.
+    pub before: Option<Before>,
+}
+
+/// What a buffer was before it was last resized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Before {
+    /// Its shape.
+    pub geometry: Geometry,
+    /// Bytes held in the fullest ring.
+    pub held: u64,
+    /// Time of the oldest record held, ns of CLOCK_MONOTONIC; `None` if it holds none that counts.
+    pub oldest: Option<u64>,
+    /// Time of the newest one.
+    pub newest: Option<u64>,
 }
 
 impl Status {
@@ -44,7 +59,7 @@ impl Status {
         most as f64 / f64::from(self.geometry.data())
     }
 
-    /// Time of the oldest record in any ring, ns of CLOCK_MONOTONIC.
+    /// Time of the oldest record in any ring, ns of CLOCK_MONOTONIC, what it was before its last resize left out.
     pub fn oldest(&self) -> Option<u64> {
         self.rings.iter().filter_map(|ring| ring.oldest).min()
     }
@@ -106,12 +121,31 @@ impl<M: Memory> Ring<M> {
 impl super::Buffer {
     /// What it holds; `since` (ns of CLOCK_MONOTONIC) is its last reset, `frozen` whether it takes nothing.
     pub fn status(&self, since: u64, frozen: bool) -> Status {
-        let ring = self.ring();
+        let rings = |buffer: &Self| -> Vec<RingStatus> {
+            let ring = buffer.ring();
+            ring.cpus().map(|cpu| ring.status(cpu, since)).collect()
+        };
+        let mut now = rings(self);
+        let before = self.before().map(|before| {
+            let earlier = rings(before);
+            for (now, earlier) in now.iter_mut().zip(&earlier) {
+                now.recorded += earlier.recorded;
+                now.overwritten += earlier.overwritten;
+                now.refused += earlier.refused;
+            }
+            Before {
+                geometry: before.ring().geometry(),
+                held: earlier.iter().map(|ring| ring.held).max().unwrap_or(0),
+                oldest: earlier.iter().filter_map(|ring| ring.oldest).min(),
+                newest: earlier.iter().filter_map(|ring| ring.newest).max(),
+            }
+        });
         Status {
             name: self.name().to_owned(),
-            geometry: ring.geometry(),
+            geometry: self.ring().geometry(),
             frozen,
-            rings: ring.cpus().map(|cpu| ring.status(cpu, since)).collect(),
+            rings: now,
+            before,
         }
     }
 }

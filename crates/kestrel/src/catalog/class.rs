@@ -6,7 +6,7 @@
 use super::kind::{self, DescribedField, Description, EventKind, Resolved, Via};
 use super::{Catalog, Glob};
 use crate::error::{Error, Result};
-use kestrel_compiler::lang::ast::{EventPart, EventSpec};
+use kestrel_compiler::lang::ast::EventSpec;
 use std::collections::HashSet;
 
 /// One class.
@@ -299,37 +299,18 @@ impl EventKind for ClassKind {
         let mut seen = HashSet::new();
         for name in catalog.expand(self, &[Glob::new(&part.text)])? {
             for pattern in find(&name).map_or(&[][..], |class| class.events) {
-                match super::tracepoint::Tracepoint.resolve(catalog, &tracepoints(pattern, part), via) {
-                    Ok(found) => all.extend(found.into_iter().filter(|r| {
-                        let names: Vec<String> = r.instances.iter().map(|i| i.name.clone()).collect();
-                        seen.insert(names)
-                    })),
-                    // Few kernels have all of them.
-                    Err(Error::NoSuchEvent { .. }) => {}
-                    Err(error) => return Err(error),
-                }
+                // Few kernels have something for each of them.
+                let found = super::tracepoint::Tracepoint.resolve_all(catalog, pattern, via)?;
+                all.extend(found.into_iter().filter(|r| {
+                    let names: Vec<String> = r.instances.iter().map(|i| i.name.clone()).collect();
+                    seen.insert(names)
+                }));
             }
         }
         match all.is_empty() {
             true => Err(kind::nothing_matches("event of class", &part.text, Vec::new())),
             false => Ok(all),
         }
-    }
-}
-
-/// `tracepoint:GROUP:NAME` at the place of the class.
-fn tracepoints(pattern: &str, part: &EventPart) -> EventSpec {
-    let word = |text: &str| EventPart {
-        text: text.to_owned(),
-        offset: None,
-        span: part.span,
-    };
-    EventSpec {
-        parts: std::iter::once("tracepoint")
-            .chain(pattern.split(':'))
-            .map(word)
-            .collect(),
-        span: part.span,
     }
 }
 

@@ -1,18 +1,24 @@
 //! Kernel functions by kprobe: their entries (`kprobe`) and their returns (`kretprobe`), typed by BTF where it knows them.
 
-use super::kind::{self, Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
-use super::{Catalog, Glob, arch};
+use super::kind::{
+    self, Attachment, Companion, Companions, DescribedField, Description, EventKind, Instance, Resolved, Via,
+    Way,
+};
+use super::moment::Moment;
+use super::{Catalog, Glob, arch, instruction, text_of};
+use crate::code::Wanted;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
-use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
+use kestrel_compiler::context::{Context, EventField, EventNumber, Pair, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
+use std::sync::Arc;
 
 /// `kprobe` or `kretprobe`.
 #[derive(Debug)]
 pub(super) struct FunctionProbe {
-    name: &'static str,
+    pub(super) name: &'static str,
     aliases: &'static [&'static str],
-    at_return: bool,
+    pub(super) at_return: bool,
 }
 
 /// A function's entry.
@@ -80,27 +86,85 @@ pub(super) fn describe(catalog: &Catalog, name: &str, at_return: bool) -> Result
 
 impl FunctionProbe {
     /// Functions as one set, or the single one.
-    fn resolved(&self, catalog: &Catalog, names: Vec<String>, single: Option<&str>) -> Resolved {
-        let instances = names
+    fn resolved(
+        &self,
+        catalog: &Catalog,
+        names: Vec<String>,
+        single: Option<&str>,
+        maxactive: Option<u32>,
+    ) -> Resolved {
+        let instances: Vec<Instance> = names
             .into_iter()
             .map(|symbol| Instance::function(self.name, symbol))
             .collect();
-        let way = Way {
-            attachment: Attachment::Functions {
+        let alone = self.way(catalog, single, maxactive);
+        let mut ways = Vec::new();
+        if single.is_none() && maxactive.is_none() {
+            // What one link for all of them cannot give, a link for each can.
+            let mut together = alone.clone();
+            together.attachment = Attachment::Functions {
                 at_return: self.at_return,
-            },
-            context: self.context(catalog, single),
-            guard: None,
-        };
+                alone: false,
+                maxactive: None,
+            };
+            together.context.registers.clear();
+            together.context.pair = None;
+            together.companions = None;
+            ways.push(together);
+        }
+        ways.push(alone);
         Resolved {
             kind: self.name,
             instances,
-            ways: vec![way],
+            ways,
             apart: Vec::new(),
         }
     }
 
-    fn context(&self, catalog: &Catalog, symbol: Option<&str>) -> Context {
+    /// A link for each function.
+    fn way(&self, catalog: &Catalog, single: Option<&str>, maxactive: Option<u32>) -> Way {
+        let mut context = self.context(catalog, single);
+        let entry = Attachment::Functions {
+            at_return: false,
+            alone: true,
+            maxactive: None,
+        };
+        let companions = self.entry(&mut context, KPROBE.context(catalog, single), entry);
+        Way {
+            attachment: Attachment::Functions {
+                at_return: self.at_return,
+                alone: true,
+                maxactive,
+            },
+            context,
+            guard: None,
+            companions,
+        }
+    }
+
+    /// Pairs a return with the entry of the same call: by the place of the return address in the stack.
+    pub(super) fn entry(&self, context: &mut Context, first: Context, at: Attachment) -> Option<Companions> {
+        if !self.at_return {
+            return None;
+        }
+        context.pair = Some(Arc::new(Pair {
+            first,
+            first_key: "reg(\"sp\")".to_owned(),
+            key: format!("reg(\"sp\") - {}", arch::current().return_slot),
+            always: false,
+            aborted: None,
+        }));
+        Some(Companions {
+            first: Companion {
+                attachment: at,
+                label: "entry",
+                symbol: None,
+            },
+            aborted: None,
+        })
+    }
+
+    pub(super) fn context(&self, catalog: &Catalog, symbol: Option<&str>) -> Context {
         let arch = arch::current();
         let types = catalog.types().ok();
         let program = if self.at_return {
@@ -140,6 +204,10 @@ impl FunctionProbe {
                 },
                 recorded: true,
             }),
+            // At a return, the instruction pointer is in the kernel's trampoline.
+            registers: arch::registers(if self.at_return { 0 } else { arch.breakpoint }),
+            remarks: Vec::new(),
+            pair: None,
             features: catalog.features(program),
             types,
             direct_loads: false,
@@ -176,7 +244,7 @@ fn entry_fields(types: &Btf, function: &Function<'_>) -> Vec<EventField> {
         .collect()
 }
 
-fn no_kprobes(what: &str) -> Error {
+pub(super) fn no_kprobes(what: &str) -> Error {
     Error::Unsupported {
         what: what.to_owned(),
         why: "this kernel has no kprobes (CONFIG_KPROBES, CONFIG_KPROBE_EVENTS)".to_owned(),
@@ -206,9 +274,7 @@ impl EventKind for FunctionProbe {
         }
         let functions = catalog.functions()?;
         if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
-            let listed = functions
-                .binary_search_by(|f| f.as_str().cmp(plain.text()))
-                .is_ok();
+            let listed = catalog.is_listed(plain.text())?;
             // Of several names for one address ftrace lists one; kprobes take all of them.
             if listed || catalog.is_function(plain.text()) {
                 found(plain.text());
@@ -227,27 +293,50 @@ impl EventKind for FunctionProbe {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let [part] = &spec.parts[1..] else {
-            return Err(Error::wrong_shape(spec, &format!("{}:FUNCTION", self.name)));
-        };
-        if part.offset.is_some() {
-            return Err(Error::Unsupported {
-                what: format!("{}:{}+offset", self.name, part.text),
-                why: "probes inside a function are not available in this version; name the function alone"
-                    .to_owned(),
-            });
-        }
+        let (moment, spec) = Moment::of(self.at_return, spec)?;
+        let spec = &spec;
+        let wanted = instruction::wanted(self.name, spec)?;
         if !catalog.has_kprobes() {
-            return Err(no_kprobes(&format!("{}:{}", self.name, part.text)));
+            return Err(no_kprobes(&text_of(spec)));
+        }
+        let part = &spec.parts[1];
+        if matches!(moment, Moment::Post | Moment::Fault) {
+            let plain = || Wanted::new(None, &part.text, None).filter(|_| Glob::new(&part.text).is_plain());
+            let Some(wanted) = wanted.or_else(plain) else {
+                return Err(Error::wrong_shape(
+                    spec,
+                    "kprobe:FUNCTION+OFFSET:post, without patterns: it is about one instruction",
+                ));
+            };
+            return Ok(vec![match moment {
+                Moment::Post => self.post(catalog, &wanted)?,
+                _ => self.fault(catalog, &wanted)?,
+            }]);
+        }
+        if let Some(wanted) = wanted {
+            return Ok(vec![self.instruction(catalog, &wanted, moment.maxactive())?]);
         }
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
         let single = (names.len() == 1).then(|| names[0].clone());
-        Ok(vec![self.resolved(catalog, names, single.as_deref())])
+        if Glob::new(&part.text).is_plain() && !catalog.is_listed(&part.text)? {
+            self.check(catalog, &part.text)?;
+        }
+        Ok(vec![self.resolved(
+            catalog,
+            names,
+            single.as_deref(),
+            moment.maxactive(),
+        )])
     }
 
     fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {
-        let symbol = |name: &String| Some(name.strip_prefix(self.name)?.strip_prefix(':')?.to_owned());
+        // A single instruction is no member of a set.
+        let whole = |name: &&str| !name.contains([':', '+']) && !name.starts_with("0x");
+        let symbol = |name: &String| {
+            let name = name.strip_prefix(self.name)?.strip_prefix(':')?;
+            Some(name).filter(whole).map(str::to_owned)
+        };
         let symbols: Option<Vec<String>> = names.iter().map(symbol).collect();
-        Ok(symbols.map(|symbols| self.resolved(catalog, symbols, None)))
+        Ok(symbols.map(|symbols| self.resolved(catalog, symbols, None, None)))
     }
 }

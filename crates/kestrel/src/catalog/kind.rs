@@ -1,11 +1,14 @@
 //! What every kind of event answers; one file per kind beside this, one row each in [`KINDS`].
 
 use super::{Catalog, Glob};
+use crate::code::Place;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_kernel::perf::Software;
 use kestrel_trace::layout::Layout;
+use serde::{Deserialize, Serialize};
 
 /// A kind of event: where its names come from and how one is turned into something to attach to.
 pub trait EventKind: Sync {
@@ -56,9 +59,13 @@ pub const KINDS: &[&dyn EventKind] = &[
     &super::raw_tracepoint::RawTracepoint,
     &super::function::KPROBE,
     &super::function::KRETPROBE,
+    &super::jprobe::Jprobe,
     &super::trampoline::FENTRY,
     &super::trampoline::FEXIT,
     &super::class::ClassKind,
+    &super::counter::Interval,
+    &super::counter::Profile,
+    &super::counter::SoftwareKind,
 ];
 
 /// Kinds of the language that Kestrel does not have yet, with their short forms. A kind that comes goes out of here.
@@ -66,12 +73,9 @@ pub(crate) const LATER: &[(&str, &[&str])] = &[
     ("BEGIN", &["begin"]),
     ("END", &["end"]),
     ("self", &[]),
-    ("interval", &["i"]),
-    ("profile", &["p"]),
     ("uprobe", &["u"]),
     ("uretprobe", &["ur"]),
     ("usdt", &["U"]),
-    ("software", &["s"]),
     ("hardware", &["h"]),
     ("watchpoint", &["w"]),
     ("asyncwatchpoint", &["aw"]),
@@ -137,14 +141,47 @@ pub enum Attachment {
     RawTracepoint { name: String },
     /// A raw tracepoint with typed arguments; the id is that of `btf_trace_<name>`.
     TypedTracepoint { name: String, id: TypeId },
-    /// Functions by kprobe: one perf link each, or one multi link for all.
-    Functions { at_return: bool },
+    /// Functions by kprobe: one perf link each, or, unless each is to stand `alone`, one multi link for all. Of a multi link handlers see fewer
+    /// registers. `maxactive` calls of a function can be on their way when its return is probed; the kernel's own number if that is not said.
+    Functions {
+        at_return: bool,
+        alone: bool,
+        maxactive: Option<u32>,
+    },
+    /// One instruction by kprobe, or one function's return by kretprobe, wherever in the kernel or its modules; by name where that is exact,
+    /// else by address.
+    Instruction {
+        place: Place,
+        address: u64,
+        by_name: bool,
+        at_return: bool,
+        maxactive: Option<u32>,
+    },
+    /// Several instructions by kprobe, for which one program serves: those that can run after another.
+    Instructions { spots: Vec<Spot> },
     /// A function's trampoline (`fentry`, `fexit`); the id is that of the function.
     Trampoline {
         function: String,
         id: TypeId,
         at_return: bool,
     },
+    /// A counter or clock of the kernel, one event per `period` of what it counts (clocks: ns), on the first CPU or on every one.
+    Counter {
+        counter: Software,
+        period: u64,
+        every_cpu: bool,
+    },
+}
+
+/// An instruction to be probed: by name where that is exact, else by address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spot {
+    /// Where it is.
+    pub place: Place,
+    /// The same as an address.
+    pub address: u64,
+    /// Whether the kernel finds it by its name.
+    pub by_name: bool,
 }
 
 /// One event among those that share a program.
@@ -169,6 +206,41 @@ pub struct Way {
     pub context: Context,
     /// An expression that must hold before the user's predicate (the system call's number).
     pub guard: Option<String>,
+    /// The hooks that the pair of the context needs beside this one.
+    pub companions: Option<Companions>,
+}
+
+/// Hooks at the other events of a pair: attached where a handler asks for the pair, with handlers that the checker makes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Companions {
+    /// At the event that comes first.
+    pub first: Companion,
+    /// At the event after which the second will not come.
+    pub aborted: Option<Companion>,
+}
+
+/// A hook that serves another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Companion {
+    /// What to attach to.
+    pub attachment: Attachment,
+    /// What stands behind the name of the event that it serves, in its own.
+    pub label: &'static str,
+    /// The function, where it is another than that of the event.
+    pub symbol: Option<String>,
+}
+
+impl Companion {
+    /// The events of the hook, given those of the one that it serves.
+    pub(crate) fn instances(&self, served: &[Instance]) -> Vec<Instance> {
+        let of = |instance: &Instance| Instance {
+            name: format!("{} {}", instance.name, self.label),
+            symbol: self.symbol.clone().or_else(|| instance.symbol.clone()),
+            code: None,
+            layout: None,
+        };
+        served.iter().map(of).collect()
+    }
 }
 
 /// One event, or a set of functions that one program serves.

@@ -2,10 +2,15 @@
 
 pub mod arch;
 pub mod class;
+mod counter;
 mod function;
 mod glob;
+mod instruction;
+pub(crate) mod jprobe;
 pub mod kind;
+mod moment;
 mod raw_tracepoint;
+mod traced;
 mod tracepoint;
 mod trampoline;
 
@@ -17,18 +22,22 @@ use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{Features, ProgramKind};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 use kestrel_kernel::Host;
-use kestrel_kernel::kallsyms::Kallsyms;
+use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::OnceCell;
+use std::ops::Range;
 use std::sync::Arc;
+use traced::Traced;
 
 /// One kernel's events; what is costly to know is found when first asked for.
 #[derive(Debug)]
 pub struct Catalog {
     host: Host,
     types: OnceCell<std::result::Result<Arc<Btf>, String>>,
-    symbols: OnceCell<Option<Kallsyms>>,
+    symbols: OnceCell<std::result::Result<Kallsyms, kestrel_kernel::Error>>,
     functions: OnceCell<std::result::Result<Vec<String>, kestrel_kernel::Error>>,
+    traced: OnceCell<std::result::Result<Traced, kestrel_kernel::Error>>,
+    blacklist: OnceCell<Vec<(Range<u64>, String)>>,
 }
 
 /// Names close to a mistyped one are looked for among at most so many.
@@ -42,6 +51,8 @@ impl Catalog {
             types: OnceCell::new(),
             symbols: OnceCell::new(),
             functions: OnceCell::new(),
+            traced: OnceCell::new(),
+            blacklist: OnceCell::new(),
         }
     }
 
@@ -98,12 +109,64 @@ impl Catalog {
         }
     }
 
+    /// Whether the kernel lists a function of this name among those that probes can be put on.
+    pub(crate) fn is_listed(&self, name: &str) -> Result<bool> {
+        let functions = self.functions()?;
+        Ok(functions.binary_search_by(|f| f.as_str().cmp(name)).is_ok())
+    }
+
     /// Whether the kernel has a function of this name, traceable or not.
     pub(crate) fn is_function(&self, name: &str) -> bool {
-        let symbols = self.symbols.get_or_init(|| Kallsyms::read(&self.host).ok());
-        symbols
-            .as_ref()
-            .is_some_and(|s| s.named(name).any(|symbol| symbol.is_text()))
+        self.symbols()
+            .is_ok_and(|s| s.named(name).any(|symbol| symbol.is_text()))
+    }
+
+    /// The kernel's symbols, as they were when first asked for.
+    ///
+    /// # Errors
+    /// When /proc/kallsyms cannot be read.
+    pub fn symbols(&self) -> Result<&Kallsyms> {
+        match self.symbols.get_or_init(|| Kallsyms::read(&self.host)) {
+            Ok(symbols) => Ok(symbols),
+            Err(error) => Err(error.clone().into()),
+        }
+    }
+
+    /// Address ranges that the kernel bars from kprobes, with a symbol each; empty where it does not tell (debugfs).
+    pub(crate) fn blacklist(&self) -> &[(Range<u64>, String)] {
+        self.blacklist.get_or_init(|| {
+            // What cannot be known beforehand the kernel says when it refuses.
+            let _ = self.host.mount_debugfs();
+            kestrel_kernel::tracefs::kprobe_blacklist(&self.host).unwrap_or_default()
+        })
+    }
+
+    /// Whether a function has a place for ftrace, so that perf and tracefs let it be probed; of a part that the compiler split off
+    /// (`f.cold`, `f.isra.0`), whether the whole has.
+    ///
+    /// # Errors
+    /// When the kernel does not list them.
+    pub(crate) fn is_traced(
+        &self,
+        module: Option<&str>,
+        symbol: &str,
+        address: u64,
+        size: u64,
+    ) -> Result<bool> {
+        let traced = match self.traced.get_or_init(|| Traced::read(&self.host)) {
+            Ok(traced) => traced,
+            Err(error) => return Err(error.clone().into()),
+        };
+        let symbols = self.symbols()?;
+        if traced.holds(symbols, module, address, size) {
+            return Ok(true);
+        }
+        let Some((whole, _)) = symbol.split_once('.') else {
+            return Ok(false);
+        };
+        let whole = symbols.named(whole).find(|s| s.is_text() && s.module == module);
+        let end = |s: &Symbol<'_>| symbols.next_address(s.address).unwrap_or(s.address + 1);
+        Ok(whole.is_some_and(|s| traced.holds(symbols, module, s.address, end(&s) - s.address)))
     }
 
     /// Whether perf can put kprobes.
@@ -226,9 +289,13 @@ impl Catalog {
     }
 }
 
-fn text_of(spec: &EventSpec) -> String {
-    let parts: Vec<&str> = spec.parts.iter().map(|p| p.text.as_str()).collect();
-    parts.join(":")
+/// A specification as typed.
+pub(crate) fn text_of(spec: &EventSpec) -> String {
+    let part = |part: &EventPart| match part.offset {
+        Some(offset) => format!("{}+{offset:#x}", part.text),
+        None => part.text.clone(),
+    };
+    spec.parts.iter().map(part).collect::<Vec<_>>().join(":")
 }
 
 fn with_kind(spec: &EventSpec, kind: &str) -> EventSpec {

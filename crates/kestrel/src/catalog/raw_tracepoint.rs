@@ -129,12 +129,16 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
                 .collect(),
             return_value: None,
             types: Some(target.types.clone()),
+            registers: Vec::new(),
+            remarks: Vec::new(),
+            pair: None,
             features: catalog.features(program),
             direct_loads: direct,
             // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
             preemptible: true,
         },
         guard: None,
+        companions: None,
     };
     let typed = || Attachment::TypedTracepoint {
         name: name.to_owned(),

@@ -82,7 +82,7 @@ impl EventKind for Trampoline {
 }
 
 impl Trampoline {
-    fn resolve_one(&self, catalog: &Catalog, name: &str) -> Result<Resolved> {
+    pub(super) fn resolve_one(&self, catalog: &Catalog, name: &str) -> Result<Resolved> {
         let types = catalog.types()?;
         let function = types.function(name).ok_or_else(|| Error::Unsupported {
             what: format!("{}:{name}", self.name),
@@ -135,11 +135,15 @@ impl Trampoline {
                     recorded: true,
                 }),
                 types: Some(types.clone()),
+                registers: Vec::new(),
+                remarks: Vec::new(),
+                pair: None,
                 features: catalog.features(program),
                 direct_loads: direct,
                 preemptible: true,
             },
             guard: None,
+            companions: None,
         });
         Ok(Resolved {
             kind: self.name,

@@ -1,5 +1,6 @@
 //! What a session will do, before it does anything: events resolved, handlers checked, numbers given out; pure but for asking the catalog.
 
+mod pair;
 mod rows;
 mod show;
 
@@ -9,7 +10,9 @@ pub use show::show;
 use crate::agent;
 use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
-use crate::catalog::{Attachment, Catalog, Instance, Via};
+use crate::catalog::jprobe;
+use crate::catalog::kind::Companions;
+use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via};
 use crate::error::{Error, Result};
 use crate::session::gate::{Choice, Gate, Steering};
 use crate::session::target::Target;
@@ -84,6 +87,8 @@ pub struct Slot {
     pub hook: usize,
     /// Per row: the places of its events among the hook's instances; empty where it is for all of them.
     pub sets: Vec<Vec<u16>>,
+    /// The one row that it is for, whatever the event; the others are there for the sake of their numbers.
+    pub only: Option<usize>,
 }
 
 /// One handler of an event.
@@ -118,6 +123,8 @@ pub struct PlannedWay {
     pub context: Context,
     /// One per row of the hook.
     pub handlers: Vec<CheckedProbe>,
+    /// The hooks that the context's pair needs beside this one.
+    pub(crate) companions: Option<Companions>,
 }
 
 /// One buffer.
@@ -164,7 +171,8 @@ pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
         ..Globals::default()
     };
     let mut unwritten: Vec<(u32, &str)> = Vec::new();
-    for text in &request.events {
+    for (number, text) in (0..).zip(&request.events) {
+        globals.text = number;
         plan_text(request, catalog, text, &mut globals, &mut hooks, &mut warnings)?;
         let new = globals.unwritten.iter().map(|(number, _)| *number);
         let known = |number: &u32| unwritten.iter().any(|(n, _)| n == number);
@@ -233,31 +241,83 @@ fn plan_text(
         return Err(wrong(diagnostics));
     }
     warnings.extend(diagnostics.into_iter().map(|d| (text.to_owned(), d)));
+    let least = if probe.block.is_some() { 2 } else { MANY };
     complete(&mut probe, request, text);
+    // The same text twice asks for nothing more. Comparing it once is enough: it may name a thousand events.
+    let mut rows = hooks.iter().flat_map(|hook| &hook.rows);
+    let known = rows
+        .find(|row| *row.source == *text)
+        .map(|row| row.source.clone());
+    let source: Arc<str> = known.unwrap_or_else(|| text.into());
     let candidate = Candidate {
         probe: &probe,
-        source: text.into(),
+        source: source.clone(),
         tables: vec![1],
         required: true,
     };
-    for spec in probe.events.clone() {
-        for resolved in catalog.resolve(&spec, request.via)? {
-            if hooks.iter().any(|h: &Hook| {
-                h.rows.iter().any(|r| *r.source == *text) && h.instances == resolved.instances
-            }) {
-                continue;
-            }
-            let candidates = std::slice::from_ref(&candidate);
-            let checked = check_set(resolved, candidates, globals).map_err(|refused| wrong(refused.why))?;
-            for (_, remark) in checked.iter().flat_map(|checked| checked.remarks.iter()) {
-                if !warnings.iter().any(|(t, d)| t == text && d == remark) {
-                    warnings.push((text.to_owned(), remark.clone()));
-                }
-            }
-            hooks.extend(checked.into_iter().filter_map(|checked| checked.hook));
+    let specs = probe.events.clone().into_iter();
+    let all: Vec<Vec<Resolved>> = specs
+        .map(|spec| catalog.resolve(&spec, request.via))
+        .collect::<Result<_>>()?;
+    for resolved in together(all.into_iter().flatten().collect(), least, catalog, request.via)? {
+        let known = |h: &Hook| h.kind == resolved.kind && h.instances == resolved.instances;
+        if let Some(error) = jprobe::second(&resolved).filter(|_| hooks.iter().any(known)) {
+            return Err(error);
         }
+        if hooks.iter().any(|h: &Hook| {
+            h.rows.iter().any(|r| Arc::ptr_eq(&r.source, &source)) && h.instances == resolved.instances
+        }) {
+            continue;
+        }
+        let candidates = std::slice::from_ref(&candidate);
+        let checked = check_set(resolved, candidates, globals).map_err(|refused| wrong(refused.why))?;
+        for (_, remark) in checked.iter().flat_map(|checked| checked.remarks.iter()) {
+            if !warnings.iter().any(|(t, d)| t == text && d == remark) {
+                warnings.push((text.to_owned(), remark.clone()));
+            }
+        }
+        hooks.extend(checked.into_iter().flat_map(rows::Checked::into_hooks));
     }
     Ok(())
+}
+
+/// Functions named one by one are a set like those of a pattern: attached in one operation where the kernel can. So many named functions at
+/// least whose default records have their parameters apart.
+const MANY: usize = 17;
+
+/// Puts single functions of one kind together, where there are so many at least.
+fn together(all: Vec<Resolved>, least: usize, catalog: &Catalog, via: Via) -> Result<Vec<Resolved>> {
+    let is_single = |r: &Resolved| {
+        r.instances.len() == 1
+            && r.ways
+                .iter()
+                .all(|way| matches!(way.attachment, Attachment::Functions { .. }))
+    };
+    let (singles, mut rest): (Vec<Resolved>, Vec<Resolved>) = all.into_iter().partition(is_single);
+    let mut kinds: Vec<(&'static str, Vec<Resolved>)> = Vec::new();
+    for single in singles {
+        match kinds.iter_mut().find(|(kind, _)| *kind == single.kind) {
+            Some((_, same)) if same.iter().any(|s| s.instances == single.instances) => {}
+            Some((_, same)) => same.push(single),
+            None => kinds.push((single.kind, vec![single])),
+        }
+    }
+    for (kind, singles) in kinds {
+        let names: Vec<String> = singles.iter().map(|s| s.instances[0].name.clone()).collect();
+        let set = if singles.len() < least {
+            None
+        } else {
+            catalog.set(kind, &names, via)?
+        };
+        match set {
+            Some(set) => rest.push(Resolved {
+                apart: singles,
+                ..set
+            }),
+            None => rest.extend(singles),
+        }
+    }
+    Ok(rest)
 }
 
 /// Adds what options ask for to what was written: stacks to the default record, the process to the predicate.
@@ -386,6 +446,7 @@ impl Hook {
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, Target::Command(_)),
             choice: match (&self.slot, self.rows.as_slice()) {
+                (Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
                 (Some(slot), _) => Choice::Instances(slot.sets.clone()),
                 (None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
                 (None, rows) => Choice::Tables {

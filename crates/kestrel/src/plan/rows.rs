@@ -1,6 +1,6 @@
 //! Handlers checked for the ways to see their event: which of them hold, on which ways; what the event is, the catalog has said before.
 
-use super::{Hook, PlannedWay, Row, guard, layouts};
+use super::{Hook, PlannedWay, Row, guard, layouts, pair};
 use crate::catalog::{Resolved, Way};
 use kestrel_compiler::check::{check, globals::Globals, tree::CheckedProbe};
 use kestrel_compiler::lang::ast::Probe;
@@ -34,12 +34,21 @@ pub(crate) struct Refused {
 pub(crate) struct Checked {
     /// Absent where none holds.
     pub(crate) hook: Option<Hook>,
+    /// Hooks that it needs beside it: they are attached before it.
+    pub(crate) companions: Vec<Hook>,
     /// Names of its events.
     pub(crate) names: Vec<String>,
     /// Remarks about those that hold, each with its candidate.
     pub(crate) remarks: Vec<(usize, Diagnostic)>,
     /// Those that do not hold, none of them required.
     pub(crate) refused: Vec<Refused>,
+}
+
+impl Checked {
+    /// All hooks, in the order in which they are attached.
+    pub(crate) fn into_hooks(self) -> impl Iterator<Item = Hook> {
+        self.companions.into_iter().chain(self.hook)
+    }
 }
 
 /// One hook for a set of events, or one for each of them where a handler asks for what differs.
@@ -172,7 +181,7 @@ fn check_rows(
         }
     });
     let rows: Vec<Row> = rows.collect();
-    let hook = (!rows.is_empty()).then(|| Hook {
+    let mut hook = (!rows.is_empty()).then(|| Hook {
         kind: resolved.kind,
         instances: resolved.instances,
         first: 0,
@@ -182,8 +191,10 @@ fn check_rows(
         optional: kept.iter().all(|&c| !candidates[c].required),
         slot: None,
     });
+    let companions = hook.as_mut().map_or_else(Vec::new, pair::companions);
     Ok(Checked {
         hook,
+        companions,
         names,
         remarks,
         refused,
@@ -192,7 +203,10 @@ fn check_rows(
 
 fn planned(tried: Tried, kept: &[usize]) -> PlannedWay {
     let Way {
-        attachment, context, ..
+        attachment,
+        context,
+        companions,
+        ..
     } = tried.way;
     let handlers = tried.outcomes.into_iter().enumerate();
     let handlers = handlers.filter(|(candidate, _)| kept.contains(candidate));
@@ -202,5 +216,6 @@ fn planned(tried: Tried, kept: &[usize]) -> PlannedWay {
         handlers: handlers
             .filter_map(|(_, outcome)| Some(outcome.ok()?.0))
             .collect(),
+        companions,
     }
 }

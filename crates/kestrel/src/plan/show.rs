@@ -85,8 +85,27 @@ impl fmt::Display for PlannedWay {
             }
             Attachment::RawTracepoint { name } => write!(f, "raw tracepoint {name}"),
             Attachment::TypedTracepoint { name, .. } => write!(f, "raw tracepoint {name}, typed, {reads}"),
-            Attachment::Functions { at_return: false } => f.write_str("kprobe"),
-            Attachment::Functions { at_return: true } => f.write_str("kretprobe"),
+            Attachment::Functions { at_return: false, .. } => f.write_str("kprobe"),
+            Attachment::Functions {
+                maxactive: Some(number),
+                ..
+            } => write!(f, "kretprobe, {number} calls at once"),
+            Attachment::Functions { .. } => f.write_str("kretprobe"),
+            Attachment::Instruction { place, at_return, .. } => {
+                write!(
+                    f,
+                    "{} at {place}",
+                    if *at_return { "kretprobe" } else { "kprobe" }
+                )
+            }
+            Attachment::Instructions { spots } => {
+                f.write_str("kprobe at ")?;
+                for (index, spot) in spots.iter().enumerate() {
+                    let and = if index > 0 { " and " } else { "" };
+                    write!(f, "{and}{}", spot.place)?;
+                }
+                Ok(())
+            }
             Attachment::Trampoline {
                 function,
                 at_return: false,
@@ -97,6 +116,19 @@ impl fmt::Display for PlannedWay {
                 at_return: true,
                 ..
             } => write!(f, "fexit {function}, {reads}"),
+            Attachment::Counter {
+                counter,
+                period,
+                every_cpu,
+            } => {
+                let unit = if counter.counts_time() { " ns" } else { "" };
+                let place = if *every_cpu { "every CPU" } else { "one CPU" };
+                write!(
+                    f,
+                    "perf event {} on {place}, one in {period}{unit}",
+                    counter.name()
+                )
+            }
         }
     }
 }

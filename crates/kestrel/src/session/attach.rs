@@ -1,37 +1,132 @@
 //! Attaching one hook: which program kind each attachment wants, one link or many; what is attached is dropped with its links.
 
+use super::own_event::{self, OwnEvent};
+use super::processors::{Counting, OnCpu};
+use crate::catalog::kind::Spot;
 use crate::catalog::{Attachment, Catalog, Instance};
+use crate::code::{Code, Wanted};
 use crate::error::Result;
 use crate::plan::{Hook, PlannedWay};
 use kestrel_kernel::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, Map, Program, ProgramKind,
 };
 use kestrel_kernel::kallsyms::Kallsyms;
-use kestrel_kernel::perf::{PerfEvent, Place, Target};
+use kestrel_kernel::perf::{self, PerfEvent, Target};
+use kestrel_kernel::process::close_apart;
 use kestrel_kernel::tracefs::TraceableFunction;
 use std::collections::HashMap;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
 
-/// What keeps a program attached.
-#[derive(Debug)]
-pub(super) struct Links(Vec<Link>);
+/// What keeps a program attached. Links go first, so that their events can go.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    links: Vec<Link>,
+    events: Vec<OwnEvent>,
+    /// Where CPUs have links one by one: what is counted, and the CPU of each link.
+    counting: Option<Counting>,
+    cpus: Vec<OnCpu>,
+}
+
+/// One kprobe, or kretprobe.
+struct Kprobe<'a> {
+    place: perf::Place<'a>,
+    at_return: bool,
+    maxactive: Option<u32>,
+    cookie: u64,
+}
 
 /// Loads the compiled handler as a program of a kind.
 pub(super) type Load<'a> = dyn Fn(ProgramKind) -> Result<(Program, Vec<Map>)> + 'a;
 
+impl From<Vec<Link>> for Links {
+    fn from(links: Vec<Link>) -> Self {
+        Self {
+            links,
+            ..Self::default()
+        }
+    }
+}
+
 impl Links {
     pub(super) fn raw_tracepoint(program: &Program, tracepoint: &str) -> Result<Self> {
-        Ok(Self(vec![Link::raw_tracepoint(program, tracepoint, 0)?]))
+        Ok(vec![Link::raw_tracepoint(program, tracepoint, 0)?].into())
+    }
+
+    /// What is counted on CPUs one by one.
+    pub(super) fn counting(&self) -> Option<Counting> {
+        self.counting
+    }
+
+    /// Where CPUs have links one by one: the CPU of each.
+    pub(super) fn cpus(&self) -> &[OnCpu] {
+        &self.cpus
+    }
+
+    /// Adds a CPU's link, or puts it in the place of a dead one.
+    pub(super) fn put(&mut self, place: Option<usize>, link: Link, on: OnCpu) {
+        match place {
+            Some(place) => (self.links[place], self.cpus[place]) = (link, on),
+            None => {
+                self.links.push(link);
+                self.cpus.push(on);
+            }
+        }
+    }
+
+    /// Attaches a program to a kprobe.
+    fn kprobe(&mut self, program: &Program, kprobe: &Kprobe<'_>, catalog: &Catalog) -> Result<()> {
+        let &Kprobe {
+            place,
+            at_return,
+            maxactive,
+            cookie,
+        } = kprobe;
+        // Only tracefs takes a number of calls; and only it says how many returns were missed where links do not.
+        if maxactive.is_none() && (!at_return || self.events.is_empty()) {
+            let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)?;
+            let link = Link::perf_event(program, &event, cookie)?;
+            if !at_return || matches!(link.info()?.detail, LinkDetail::Kprobe { .. }) {
+                self.links.push(link);
+                return Ok(());
+            }
+        }
+        let tracefs = catalog.tracefs()?;
+        let own = OwnEvent::kretprobe(tracefs.clone(), place, maxactive)?;
+        let id = tracefs.event_id(own_event::GROUP, own.name())?;
+        let event = PerfEvent::tracepoint(id, &place.to_string(), Target::All)?;
+        self.links.push(Link::perf_event(program, &event, cookie)?);
+        self.events.push(own);
+        Ok(())
+    }
+
+    /// Events of tracefs that were made for them.
+    pub(super) fn events(&self) -> &[OwnEvent] {
+        &self.events
+    }
+
+    /// Whoever has the pins takes the events away.
+    pub(super) fn leave(&mut self) {
+        self.events.iter_mut().for_each(OwnEvent::leave);
+    }
+
+    /// Their descriptors.
+    pub(super) fn into_files(self) -> impl Iterator<Item = OwnedFd> {
+        self.links.into_iter().map(OwnedFd::from)
     }
 
     /// One or many.
     pub(super) fn each(&self) -> &[Link] {
-        &self.0
+        &self.links
     }
 
     /// Hits that the kernel dropped before they reached the program, where it counts them per link.
     pub(super) fn missed(&self) -> Result<u64> {
+        if !self.events.is_empty() {
+            return own_event::missed(self.events.iter().map(OwnEvent::name));
+        }
         let mut sum = 0;
-        for link in &self.0 {
+        for link in &self.links {
             sum += match link.info()?.detail {
                 LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. } => missed,
                 _ => 0,
@@ -54,7 +149,7 @@ pub(super) fn attach(
             let id = catalog.tracefs()?.event_id(group, name)?;
             let event = PerfEvent::tracepoint(id, &format!("{group}:{name}"), Target::All)?;
             let link = Link::perf_event(&program, &event, 0)?;
-            Ok((program, maps, Links(vec![link])))
+            Ok((program, maps, vec![link].into()))
         }
         Attachment::RawTracepoint { name } => {
             let (program, maps) = load(ProgramKind::RawTracepoint)?;
@@ -70,23 +165,87 @@ pub(super) fn attach(
         Attachment::Trampoline {
             id, at_return: true, ..
         } => tracing(load, ProgramKind::FunctionExit(*id), AttachType::TRACE_FEXIT),
-        Attachment::Functions { at_return } => functions(hook, *at_return, catalog, load),
+        Attachment::Instruction {
+            place,
+            address,
+            by_name,
+            at_return,
+            maxactive,
+        } => {
+            let spot = Spot {
+                place: place.clone(),
+                address: *address,
+                by_name: *by_name,
+            };
+            instructions(
+                std::slice::from_ref(&spot),
+                (*at_return, *maxactive),
+                catalog,
+                load,
+            )
+        }
+        Attachment::Instructions { spots } => instructions(spots, (false, None), catalog, load),
+        Attachment::Functions {
+            at_return,
+            alone,
+            maxactive,
+        } => functions(hook, (*at_return, *alone, *maxactive), catalog, load),
+        Attachment::Counter { .. } => counter(&way.attachment, load),
     }
+}
+
+fn counter(attachment: &Attachment, load: &Load<'_>) -> Result<(Program, Vec<Map>, Links)> {
+    let (program, maps) = load(ProgramKind::PerfEvent)?;
+    let mut links = Links::from(Vec::new());
+    links.counting = Counting::of(attachment);
+    if let Some(counting) = links.counting {
+        (links.links, links.cpus) = counting.attach(&program)?;
+    }
+    Ok((program, maps, links))
 }
 
 fn tracing(load: &Load<'_>, kind: ProgramKind, attach: AttachType) -> Result<(Program, Vec<Map>, Links)> {
     let (program, maps) = load(kind)?;
     let link = Link::tracing(&program, attach, 0)?;
-    Ok((program, maps, Links(vec![link])))
+    Ok((program, maps, vec![link].into()))
+}
+
+fn instructions(
+    spots: &[Spot],
+    (at_return, maxactive): (bool, Option<u32>),
+    catalog: &Catalog,
+    load: &Load<'_>,
+) -> Result<(Program, Vec<Map>, Links)> {
+    let (program, maps) = load(ProgramKind::Kprobe)?;
+    let mut links = Links::default();
+    for spot in spots {
+        let symbol = match &spot.place.module {
+            Some(module) => format!("{module}:{}", spot.place.symbol),
+            None => spot.place.symbol.clone(),
+        };
+        let place = if spot.by_name {
+            perf::Place::Symbol(&symbol, spot.place.offset)
+        } else {
+            perf::Place::Address(spot.address)
+        };
+        let kprobe = Kprobe {
+            place,
+            at_return,
+            maxactive,
+            cookie: 0,
+        };
+        links.kprobe(&program, &kprobe, catalog)?;
+    }
+    Ok((program, maps, links))
 }
 
 fn functions(
     hook: &Hook,
-    at_return: bool,
+    (at_return, alone, maxactive): (bool, bool, Option<u32>),
     catalog: &Catalog,
     load: &Load<'_>,
 ) -> Result<(Program, Vec<Map>, Links)> {
-    if hook.instances.len() > 1 {
+    if hook.instances.len() > 1 && !alone {
         match many(hook, at_return, catalog, load) {
             Ok(attached) => return Ok(attached),
             Err(error) if !lacks_multi(&error) => return Err(error),
@@ -94,13 +253,51 @@ fn functions(
         }
     }
     let (program, maps) = load(ProgramKind::Kprobe)?;
-    let mut links = Vec::with_capacity(hook.instances.len());
-    for (index, instance) in hook.instances.iter().enumerate() {
-        let place = Place::Symbol(symbol(instance), 0);
-        let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)?;
-        links.push(Link::perf_event(&program, &event, index as u64)?);
+    let mut links = Links::default();
+    for (cookie, instance) in (0..).zip(&hook.instances) {
+        let symbol = symbol(instance);
+        let place = perf::Place::Symbol(symbol, 0);
+        let kprobe = Kprobe {
+            place,
+            at_return,
+            maxactive,
+            cookie,
+        };
+        if let Err(error) = links.kprobe(&program, &kprobe, catalog) {
+            // None stays if one fails; whoever reads why does not wait for those before it.
+            if links.events.is_empty() {
+                close_many(links.into_files().collect());
+            }
+            return Err(explain(catalog, symbol, error));
+        }
     }
-    Ok((program, maps, Links(links)))
+    Ok((program, maps, links))
+}
+
+/// Closes links that the kernel takes long to take down: many of them apart. Says for how many.
+pub(super) fn close_many(files: Vec<OwnedFd>) -> usize {
+    let many = files.len();
+    // Where there can be no other process, they are closed here, and that takes its time.
+    if many <= AT_ONCE || close_apart(files).is_err() {
+        return 0;
+    }
+    many
+}
+
+/// So many slow links are closed by whoever has them.
+const AT_ONCE: usize = 4;
+
+/// Why the kernel refuses a function, where its code tells: it says `EINVAL` to much.
+fn explain(catalog: &Catalog, symbol: &str, error: crate::Error) -> crate::Error {
+    let wanted = Wanted::Symbol {
+        module: None,
+        symbol: symbol.to_owned(),
+        offset: None,
+    };
+    match Code::new(catalog).and_then(|code| code.probeable(&wanted)) {
+        Err(why @ crate::Error::NoPlace { .. }) => why,
+        _ => error,
+    }
 }
 
 fn symbol(instance: &Instance) -> &str {
@@ -126,23 +323,68 @@ fn many(
     let (program, maps) = load(ProgramKind::KprobeMulti)?;
     let cookies: Vec<u64> = (0..hook.instances.len() as u64).collect();
     let symbols: Vec<&str> = hook.instances.iter().map(symbol).collect();
-    let known = entries(catalog, &symbols, &cookies).unwrap_or_default();
-    let (addresses, at): (Vec<u64>, Vec<u64>) = known.into_iter().unzip();
-    let (targets, cookies) = if addresses.is_empty() {
-        (KprobeTargets::Symbols(&symbols), &cookies)
-    } else {
-        (KprobeTargets::Addresses(&addresses), &at)
-    };
-    let link = Link::kprobe_multi(
-        &program,
-        &KprobeMulti {
+    let attach = |targets: KprobeTargets<'_>, cookies: &[u64]| {
+        let multi = KprobeMulti {
             targets,
             cookies,
             at_return,
             session: false,
-        },
-    )?;
-    Ok((program, maps, Links(vec![link])))
+        };
+        Link::kprobe_multi(&program, &multi)
+    };
+    // The kernel finds names in one pass over its symbols, which is quicker than reading all of them here.
+    let by_name = |symbols: &[&str], cookies: &[u64]| attach(KprobeTargets::Symbols(symbols), cookies);
+    let link = match by_name(&symbols, &cookies) {
+        Ok(link) => link,
+        // Names that several functions bear it takes by address alone.
+        Err(error) if says_which(&error) => {
+            let known = entries(catalog, &symbols, &cookies).unwrap_or_default();
+            let missing = symbols
+                .iter()
+                .zip(&cookies)
+                .find(|(_, c)| !known.iter().any(|(_, k)| k == *c));
+            if let Some((symbol, _)) = missing {
+                return Err(explain(catalog, symbol, error.into()));
+            }
+            let (addresses, at): (Vec<u64>, Vec<u64>) = known.into_iter().unzip();
+            attach(KprobeTargets::Addresses(&addresses), &at).map_err(|error| {
+                let refused = |range: Range<usize>| {
+                    attach(KprobeTargets::Addresses(&addresses[range.clone()]), &at[range]).is_err()
+                };
+                let place = first_refused(addresses.len(), &refused);
+                let symbol = place.and_then(|place| symbols.get(at[place] as usize));
+                symbol.map_or_else(
+                    || error.clone().into(),
+                    |symbol| explain(catalog, symbol, error.clone().into()),
+                )
+            })?
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok((program, maps, vec![link].into()))
+}
+
+/// Whether the kernel's refusal is about one of the functions rather than about links to many.
+fn says_which(error: &kestrel_kernel::Error) -> bool {
+    let name = error.errno().and_then(|errno| errno.name());
+    matches!(name, Some("ESRCH" | "EADDRNOTAVAIL" | "ENOENT"))
+}
+
+/// The first of so many that is refused, if each part of them can be tried: a refusal of many does not say which one it is about.
+fn first_refused(count: usize, refused: &dyn Fn(Range<usize>) -> bool) -> Option<usize> {
+    let mut range = 0..count;
+    if count == 0 {
+        return None;
+    }
+    while range.len() > 1 {
+        let middle = range.start + range.len() / 2;
+        range = if refused(range.start..middle) {
+            range.start..middle
+        } else {
+            middle..range.end
+        };
+    }
+    refused(range.clone()).then_some(range.start)
 }
 
 /// Addresses and cookies of functions; several for a name that several functions bear. ftrace lists where its call stands, which
@@ -158,4 +400,23 @@ fn entries(catalog: &Catalog, symbols: &[&str], cookies: &[u64]) -> Result<Vec<(
         Some((symbol.address, cookie))
     };
     Ok(places.iter().filter_map(entry).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refused_one_is_found() {
+        for bad in 0..9 {
+            assert_eq!(first_refused(9, &|range| range.contains(&bad)), Some(bad));
+        }
+        assert_eq!(
+            first_refused(9, &|range| range.contains(&3) || range.contains(&7)),
+            Some(3)
+        );
+        assert_eq!(first_refused(1, &|_| true), Some(0));
+        assert_eq!(first_refused(5, &|_| false), None);
+        assert_eq!(first_refused(0, &|_| true), None);
+    }
 }

@@ -147,6 +147,11 @@ impl Control {
         (self.get(SWITCHED_TO) == self.get(ACTIVE)).then_some(at)
     }
 
+    /// When the session was made: ns of `CLOCK_MONOTONIC`.
+    pub fn start(&self) -> u64 {
+        self.get(START)
+    }
+
     /// Puts a table in the place of an older one of its name, if that is active; whether it was.
     pub fn succeed(&self, from: Table, to: Table) -> bool {
         let was = self.exchange(from, to);
@@ -314,6 +319,9 @@ pub fn emit_any_active(b: &mut Builder, refused: BlockId) -> Vreg {
 pub fn emit_use_table(b: &mut Builder, place: u32) {
     let word = address(b, TABLES + place * 8);
     let table = b.load(Width::B8, word, 0);
+    // It was no command: nobody knows when it was, not even where a handler returns to the table that a command chose.
+    let by_command = address(b, SWITCHED_TO);
+    b.store(Width::B8, by_command, 0, 0);
     let active = address(b, ACTIVE);
     b.store(Width::B8, active, 0, table);
 }

@@ -35,6 +35,8 @@ pub enum Choice {
     /// The program is called from a slot, so the table was chosen before: for each handler the places of its events among those that the hook
     /// serves; empty where it is for all of them.
     Instances(Vec<Vec<u16>>),
+    /// The same, for this handler alone.
+    Row(usize),
 }
 
 /// The name of the ring that an agent reads.
@@ -238,6 +240,13 @@ impl Sink for Gate {
                     }
                     b.jump(*handler);
                 }
+                return;
+            }
+            Choice::Row(row) => {
+                if self.followed {
+                    target::emit_admit(b, refused);
+                }
+                b.jump(handlers.get(*row).copied().unwrap_or(refused));
                 return;
             }
             Choice::Instances(sets) => {

@@ -428,10 +428,10 @@ impl<'s> Now<'s> {
             let Ok(number) = u16::try_from(number) else {
                 continue;
             };
-            let rings = self.buffers.iter().map(Buffer::ring);
-            for ring in rings.filter(|ring| u32::from(number) < ring.geometry().events) {
-                for cpu in ring.cpus() {
-                    let counts = ring.counts(cpu, number);
+            let has_room = |buffer: &&Buffer| u32::from(number) < buffer.ring().geometry().events;
+            for buffer in self.buffers.iter().filter(has_room) {
+                for cpu in buffer.ring().cpus() {
+                    let counts = buffer.counts(cpu, number);
                     sum.0 += counts.recorded;
                     sum.1 += counts.refused;
                 }

@@ -7,12 +7,13 @@
 use super::pins;
 use super::start::hook_state;
 use super::state::{
-    HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter, uses,
+    BufferState, HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter,
+    uses,
 };
 use super::stay::{Change, PinnedSession};
 use super::trust;
 use super::{LeftOut, Session, event_of, metadata, rejection};
-use crate::catalog::{Attachment, Catalog, Via};
+use crate::catalog::{Attachment, Catalog, Instance, Via};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, Slot};
 use crate::session::target::Target;
@@ -24,6 +25,7 @@ use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::layout::Layout;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 
@@ -57,19 +59,24 @@ impl Change {
             session,
             next,
             loaded,
+            programs,
             ..
         } = loading;
         if let Err(error) = made {
             self.sweep()?;
             return Err(error);
         }
-        if let Err(error) = trust::check(&next, Some(&file.name)) {
+        let mut info = session.info.clone();
+        info.events = session.classes.clone();
+        let new = session.hooks.iter().map(|hook| &hook.program).chain(&programs);
+        let described = trust::check(&next, Some(&file.name))
+            .and_then(|()| metadata::create(&info, next.generation + 1))
+            .and_then(|meta| metadata::bind(&meta, new).map(|()| meta))
+            .and_then(|meta| self.session.directory.replace(meta.as_fd(), pins::META));
+        if let Err(error) = described {
             self.sweep()?;
             return Err(error);
         }
-        let mut info = session.info.clone();
-        info.events = session.classes.clone();
-        let meta = metadata::create(&info, next.generation + 1)?;
         for (place, value) in next
             .parameters
             .iter()
@@ -78,8 +85,10 @@ impl Change {
         {
             self.control.set_parameter(place, value.start);
         }
-        self.session.directory.replace(meta.as_fd(), pins::META)?;
-        self.write(next)?;
+        if let Err(error) = self.write(next) {
+            self.sweep()?;
+            return Err(error);
+        }
         self.session.directory.remove(pins::FILLING)?;
         self.settle()?;
         Ok(loaded)
@@ -117,7 +126,7 @@ impl Change {
     }
 }
 
-fn retire(table: &TableState) -> Retiring {
+pub(super) fn retire(table: &TableState) -> Retiring {
     Retiring {
         number: table.number,
         place: table.place,
@@ -133,6 +142,8 @@ struct Loading<'a> {
     session: Session,
     next: State,
     loaded: Loaded,
+    /// Programs that were put into slots.
+    programs: Vec<Program>,
     now: u64,
 }
 
@@ -150,6 +161,7 @@ impl<'a> Loading<'a> {
             session,
             next,
             loaded: Loaded::default(),
+            programs: Vec::new(),
             now: ClockPair::now().realtime,
         })
     }
@@ -178,7 +190,7 @@ impl<'a> Loading<'a> {
         let one = [name.to_owned()];
         let slot = self.next.free_slot(&[]);
         let slot =
-            slot.ok_or_else(|| full(&one, "a session has room for 64 tables that are loaded into it"))?;
+            slot.ok_or_else(|| full(&one, "a session has room for 512 tables that are loaded into it"))?;
         let mut plan = plan_load(
             &self.existing(names_in(&self.next))?,
             self.file,
@@ -247,22 +259,10 @@ impl<'a> Loading<'a> {
                 attachment,
             })
         });
-        let buffers = self.next.buffers.iter().map(|buffer| BufferPlan {
-            name: buffer.name.clone(),
-            geometry: buffer.geometry(),
-        });
-        let globals = Globals {
-            tables: tables.clone(),
-            buffers: self.next.buffers.iter().map(|b| b.name.clone()).collect(),
-            parameters: self.next.parameters.iter().map(|p| p.parameter()).collect(),
-            messages: true,
-            maps: self.next.maps.clone(),
-            ..Globals::default()
-        };
         Ok(Existing {
+            globals: globals(&self.next, tables.clone()),
             tables,
-            buffers: buffers.collect(),
-            globals,
+            buffers: buffers(&self.next),
             target: Target::All,
             hooks: hooks.collect::<Result<_>>()?,
             next_number: self.next.next_record,
@@ -290,44 +290,13 @@ impl<'a> Loading<'a> {
         }
         let hook = &plan.hooks[index];
         let there = &self.next.hooks[into.hook];
-        let program = self.compile(plan, hook, there, catalog)?;
+        let program = compile(&self.session, plan, hook, there, catalog)?;
         let slots = self.pinned.directory.map(&pins::slots(there.number))?;
         slots.set_slot(slot, program.as_fd())?;
         let state = program_state(hook, into, slot);
         self.next.hooks[into.hook].programs.push(state);
+        self.programs.push(program);
         Ok(())
-    }
-
-    fn compile(&self, plan: &Plan, hook: &Hook, there: &HookState, catalog: &Catalog) -> Result<Program> {
-        let event = event_of(hook);
-        let mut last = None;
-        for way in &hook.ways {
-            let compiled = hook.compile(way, plan)?;
-            let numbers = way.context.selector.as_ref();
-            let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
-            let given: Vec<_> = numbers.iter().map(|(name, map)| (name.as_str(), map)).collect();
-            let types = catalog.types().ok();
-            let kind = kind(&way.attachment, there.multi);
-            let loaded = self.session.load(
-                &event,
-                kind,
-                &compiled.code,
-                &compiled.maps,
-                types.as_ref(),
-                &given,
-            );
-            match loaded {
-                Ok((program, _)) => return Ok(program),
-                Err(error) => {
-                    let source = hook.rows.first().map_or("", |row| &row.source);
-                    last = Some(rejection::explain(error, &event, source, &compiled.code));
-                }
-            }
-        }
-        Err(last.unwrap_or(Error::Compile {
-            event,
-            why: "no way to see it was found".to_owned(),
-        }))
     }
 
     /// A hook for events that the session does not see yet; it does nothing until its table is active.
@@ -339,9 +308,11 @@ impl<'a> Loading<'a> {
         // They were given their numbers above.
         self.session.classes = known;
         self.loaded.left_out.append(&mut self.session.left_out);
-        if let Some(attached) = self.session.hooks.get(before) {
+        if let Some(attached) = self.session.hooks.get_mut(before) {
             let number = self.next.next_hook;
             attached.pin(number, &self.pinned.directory)?;
+            // If the load fails, the links go and the next run sweeps the events.
+            attached.links.leave();
             self.next
                 .hooks
                 .push(hook_state(number, &plan.hooks[index], attached));
@@ -350,10 +321,17 @@ impl<'a> Loading<'a> {
         Ok(())
     }
 
-    /// Whether the records from this number on ask the same of an agent.
-    fn asks(&self, first: u16, messages: &[MessageState]) -> bool {
-        let mut programs = self.next.hooks.iter().flat_map(|hook| &hook.programs);
-        programs.any(|known| known.first == first && known.messages == messages)
+    /// Whether the records of a hook ask the same of an agent that those from this number on ask, or asked last.
+    fn asks(&self, first: u16, hook: &Hook, messages: Vec<MessageState>) -> bool {
+        let program = ProgramState {
+            first,
+            records: hook.records.max(1),
+            messages,
+            ..ProgramState::default()
+        };
+        let known = self.next.messages();
+        let same = |(number, message): (u16, &MessageState)| known.get(&number) == Some(&message.message());
+        program.asks(hook.instances.len()).all(same)
     }
 
     /// Gives a hook its numbers; ways in which its records would have other shapes are left out.
@@ -376,21 +354,35 @@ impl<'a> Loading<'a> {
                 .zip(wanted)
                 .all(|(id, class)| by_id.get(&id).is_some_and(|known| same(known, class)))
         };
+        // Without records a number is only what counts are kept under.
+        let bare = |instance: &Instance| EventClass {
+            id: EventId(0),
+            name: instance.name.clone(),
+            kind: hook.kind.to_owned(),
+            layout: Layout::new(Vec::new()),
+        };
+        let bare: Vec<EventClass> = hook.instances.iter().map(bare).collect();
+        let (wanted, records) = match wanted {
+            [] => (bare.as_slice(), false),
+            some => (some, true),
+        };
         let Some(one) = wanted.first() else {
-            let first = self.next.next_record;
-            self.next.next_record += hook.instances.len() as u32;
-            return u16::try_from(first)
-                .map_err(|_| full(&[event_of(hook)], "its 65,535 numbers are used up"));
+            return Err(full(&[event_of(hook)], "a handler has no event"));
         };
         let starts = self.session.classes.iter().filter(|known| same(known, one));
         let mut starts = starts.map(|known| known.id.0).filter(|first| fits(*first));
         // An agent knows by the number what it is asked for.
         let messages = messages(hook);
-        if let Some(known) = starts.find(|first| messages.is_empty() || self.asks(*first, &messages)) {
+        if let Some(known) =
+            starts.find(|first| messages.is_empty() || self.asks(*first, hook, messages.clone()))
+        {
             return Ok(known);
         }
         let first = self.next.next_record;
-        let room = self.next.buffers.iter().map(|b| b.events).min().unwrap_or(0);
+        let room = match records {
+            true => self.next.buffers.iter().map(|b| b.events).min().unwrap_or(0),
+            false => u32::from(u16::MAX),
+        };
         if first as usize + wanted.len() > room as usize {
             return Err(Error::Unsupported {
                 what: format!("{} more kinds of record for {}", wanted.len(), event_of(hook)),
@@ -407,6 +399,66 @@ impl<'a> Loading<'a> {
         self.next.next_record += wanted.len() as u32;
         Ok(first as u16)
     }
+}
+
+/// What the handlers of a session share.
+pub(super) fn globals(state: &State, tables: Vec<String>) -> Globals {
+    Globals {
+        tables,
+        buffers: state.buffers.iter().map(|b| b.name.clone()).collect(),
+        parameters: state.parameters.iter().map(|p| p.parameter()).collect(),
+        messages: true,
+        maps: state.maps.clone(),
+        ..Globals::default()
+    }
+}
+
+/// The buffers of a session.
+pub(super) fn buffers(state: &State) -> Vec<BufferPlan> {
+    let of = |buffer: &BufferState| BufferPlan {
+        name: buffer.name.clone(),
+        geometry: buffer.geometry(),
+    };
+    state.buffers.iter().map(of).collect()
+}
+
+/// The program for a slot of a hook that is there, bound to the session's maps.
+pub(super) fn compile(
+    session: &Session,
+    plan: &Plan,
+    hook: &Hook,
+    there: &HookState,
+    catalog: &Catalog,
+) -> Result<Program> {
+    let event = event_of(hook);
+    let mut last = None;
+    for way in &hook.ways {
+        let compiled = hook.compile(way, plan)?;
+        let numbers = way.context.selector.as_ref();
+        let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
+        let given: Vec<_> = numbers.iter().map(|(name, map)| (name.as_str(), map)).collect();
+        let types = catalog.types().ok();
+        let kind = kind(&way.attachment, there.multi);
+        let loaded = session.load(
+            &event,
+            kind,
+            &compiled.code,
+            &compiled.maps,
+            types.as_ref(),
+            &given,
+        );
+        match loaded {
+            Ok((program, _)) => return Ok(program),
+            Err(error) => {
+                let source = hook.rows.first().map_or("", |row| &row.source);
+                last = Some(rejection::explain(error, &event, source, &compiled.code));
+            }
+        }
+    }
+    Err(last.unwrap_or(Error::Compile {
+        event,
+        why: "no way to see it was found".to_owned(),
+    }))
 }
 
 /// What a hook's records ask of an agent.
@@ -450,12 +502,15 @@ fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
         Attachment::RawTracepoint { .. } => ProgramKind::RawTracepoint,
         Attachment::TypedTracepoint { id, .. } => ProgramKind::TypedTracepoint(*id),
         Attachment::Functions { .. } if multi => ProgramKind::KprobeMulti,
-        Attachment::Functions { .. } => ProgramKind::Kprobe,
+        Attachment::Functions { .. } | Attachment::Instruction { .. } | Attachment::Instructions { .. } => {
+            ProgramKind::Kprobe
+        }
         Attachment::Trampoline {
             id, at_return: false, ..
         } => ProgramKind::FunctionEntry(*id),
         Attachment::Trampoline {
             id, at_return: true, ..
         } => ProgramKind::FunctionExit(*id),
+        Attachment::Counter { .. } => ProgramKind::PerfEvent,
     }
 }

@@ -93,10 +93,26 @@ impl Maps {
     /// # Errors
     /// The kernel's.
     pub fn read(&self, events: &Names) -> Result<Vec<Snapshot>> {
-        self.maps
-            .iter()
-            .map(|(ty, map)| self.read_one(ty, map, events))
-            .collect()
+        let shown = self.maps.iter().filter(|(ty, _)| !ty.is_hidden());
+        shown.map(|(ty, map)| self.read_one(ty, map, events)).collect()
+    }
+
+    /// What hidden maps had no room for: for each the event that was not seen for that reason, and how often.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn unkept(&self) -> Result<Vec<(String, u64)>> {
+        let Some(state) = &self.state else {
+            return Ok(Vec::new());
+        };
+        let mut all = Vec::new();
+        for (ty, _) in self.maps.iter().filter(|(ty, _)| ty.is_hidden()) {
+            let lost = state.word(state::lost(ty.number))?.load(Ordering::Relaxed);
+            if lost > 0 {
+                all.push((ty.first.clone(), lost));
+            }
+        }
+        Ok(all)
     }
 
     fn read_one(&self, ty: &MapType, map: &Map, events: &Names) -> Result<Snapshot> {

@@ -1,7 +1,7 @@
 //! The session's own description in kernel memory: metadata pages of the same kind as the ring's, so that a memory image explains itself.
 
 use crate::error::{Error, Result};
-use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_trace::ctf::{metadata, pages};
 use kestrel_trace::info::TraceInfo;
@@ -24,6 +24,18 @@ pub(super) fn create(info: &TraceInfo, generation: u64) -> Result<Map> {
         mapping.copy_in(index * PAGE as usize, page)?;
     }
     Ok(map)
+}
+
+/// Lets a description live as long as any of these programs does: whoever holds only one of them, the session's pins lost, has what says how to
+/// read its records.
+///
+/// # Errors
+/// The kernel's.
+pub(super) fn bind<'p>(description: &Map, programs: impl IntoIterator<Item = &'p Program>) -> Result<()> {
+    let bound = programs
+        .into_iter()
+        .try_for_each(|program| program.bind_map(description));
+    Ok(bound?)
 }
 
 /// Reads what [`create`] wrote.

@@ -9,8 +9,11 @@ mod lock;
 pub mod maps;
 mod metadata;
 mod names;
+mod own_event;
 mod pins;
+pub mod processors;
 pub mod rejection;
+pub mod resize;
 pub mod start;
 pub mod state;
 pub mod status;
@@ -23,7 +26,7 @@ mod uses;
 use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::buffer::{self, Buffer};
-use crate::catalog::Catalog;
+use crate::catalog::{Attachment, Catalog};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
 use attach::Links;
@@ -44,10 +47,11 @@ use maps::Maps;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use target::Target;
 
 /// Handlers of tables that were loaded later that a hook has room for.
-pub const SLOTS: u32 = 64;
+pub const SLOTS: u32 = 512;
 
 /// Events on their way into a buffer.
 #[derive(Debug)]
@@ -68,6 +72,10 @@ pub struct Session {
     detours: Vec<Detour>,
     left_out: Vec<LeftOut>,
     info: TraceInfo,
+    /// When it was last looked for CPUs that have come.
+    looked: Option<Instant>,
+    /// How long loading and attaching took.
+    attaching: Duration,
 }
 
 /// A loaded program and what it is attached to.
@@ -82,6 +90,8 @@ struct Attached {
     slots: Option<Map>,
     /// Type of the program.
     kind: ProgramKind,
+    /// Whether it is at returns, which the kernel follows so many of.
+    returns: bool,
     /// Which of the plan's hooks it is, and which of the hook's ways.
     hook: usize,
     way: usize,
@@ -107,13 +117,36 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// Events that a program did not see because it was running already on that CPU.
+/// Events that a program did not see because it was running already on that CPU; returns also because too many calls were on their way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missed {
     /// The program's event.
     pub event: String,
-    /// How many.
+    /// How many. Of returns it is told even if there are none.
     pub count: u64,
+    /// Whether they are returns of functions.
+    pub returns: bool,
+}
+
+impl std::fmt::Display for Missed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            event,
+            count,
+            returns,
+        } = self;
+        match (returns, count) {
+            (false, _) => write!(
+                f,
+                "{count} hits of {event} were skipped by the kernel because a program was running already on that CPU"
+            ),
+            (true, 0) => write!(f, "0 returns of {event} were missed"),
+            (true, _) => write!(
+                f,
+                "{count} returns of {event} were missed: more calls at once than the kernel follows; {event}:maxactive=N follows more, fexit follows all"
+            ),
+        }
+    }
 }
 
 impl Session {
@@ -122,11 +155,13 @@ impl Session {
     /// # Errors
     /// The first thing that could not be made; nothing stays attached.
     pub fn start(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
-        Self::make(plan, catalog, command).map_err(|error| name_what_is_missing(error, catalog.host()))
+        Self::make(plan, catalog, command, "").map_err(|error| name_what_is_missing(error, catalog.host()))
     }
 
-    fn make(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
+    /// `name` is that of a session that stays.
+    fn make(plan: &Plan, catalog: &Catalog, command: &str, name: &str) -> Result<Self> {
         allow_open_files(files(plan));
+        own_event::sweep(catalog.host());
         let now = procfs::monotonic();
         let uuid = new_uuid()?;
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
@@ -153,7 +188,8 @@ impl Session {
         let targets = matches!(plan.target, Target::Command(_))
             .then(target::create_map)
             .transpose()?;
-        let info = trace_info(catalog.host(), &buffers, uuid, command);
+        let mut info = trace_info(catalog.host(), &buffers, uuid, command);
+        name.clone_into(&mut info.session);
         let mut session = Self {
             control,
             buffers,
@@ -168,12 +204,22 @@ impl Session {
             detours: Vec::new(),
             left_out: Vec::new(),
             info,
+            looked: None,
+            attaching: Duration::ZERO,
         };
+        let begun = Instant::now();
         for hook in 0..plan.hooks.len() {
-            session.add(plan, hook, catalog)?;
+            if let Err(error) = session.add(plan, hook, catalog) {
+                // None stays if one fails, and nobody waits for those before it.
+                session.detach_apart();
+                return Err(error);
+            }
         }
+        session.attaching = begun.elapsed();
         session.info.events.clone_from(&session.classes);
-        session.metadata = Some(metadata::create(&session.info, 1)?);
+        let metadata = metadata::create(&session.info, 1)?;
+        metadata::bind(&metadata, session.hooks.iter().map(|hook| &hook.program))?;
+        session.metadata = Some(metadata);
         session.follow(catalog, plan.target)?;
         Ok(session)
     }
@@ -265,6 +311,11 @@ impl Session {
             links,
             slots,
             kind: loaded.get(),
+            returns: matches!(
+                way.attachment,
+                Attachment::Functions { at_return: true, .. }
+                    | Attachment::Instruction { at_return: true, .. }
+            ),
             hook: 0,
             way: 0,
         })
@@ -354,6 +405,7 @@ impl Session {
                 links,
                 slots: None,
                 kind: ProgramKind::RawTracepoint,
+                returns: false,
                 hook: 0,
                 way: 0,
             });
@@ -387,6 +439,29 @@ impl Session {
         self.followers.clear();
     }
 
+    /// Detaches everything. Where there is much of what the kernel takes long to detach (perf events and trampolines: some 0.1 s each), a
+    /// process of its own does that, [`kestrel_kernel::process::CLOSER`]; gives for how many events. They are masked meanwhile.
+    pub fn detach_apart(&mut self) -> usize {
+        self.deactivate();
+        let links = |attached: &Attached| match attached.kind {
+            // What tracefs was given for them can go only after them.
+            _ if !attached.links.events().is_empty() => 0,
+            ProgramKind::Tracepoint
+            | ProgramKind::Kprobe
+            | ProgramKind::FunctionEntry(_)
+            | ProgramKind::FunctionExit(_) => attached.links.each().len(),
+            _ => 0,
+        };
+        let hooks = std::mem::take(&mut self.hooks).into_iter();
+        let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(|attached| links(attached) > 0);
+        let files = slowly
+            .into_iter()
+            .flat_map(|attached| attached.links.into_files());
+        let apart = attach::close_many(files.collect());
+        self.followers.clear();
+        apart
+    }
+
     /// What its handlers' maps hold now.
     ///
     /// # Errors
@@ -398,6 +473,13 @@ impl Session {
     /// Its handlers' maps, to be emptied.
     pub fn maps_mut(&mut self) -> &mut Maps {
         &mut self.maps
+    }
+
+    /// Binds programs that are loaded from now on to another buffer in the place of one.
+    fn exchange(&mut self, place: usize, buffer: Buffer) {
+        if let Some(old) = self.buffers.get_mut(place) {
+            *old = buffer;
+        }
     }
 
     /// Its buffers, at least one, by number.
@@ -445,6 +527,11 @@ impl Session {
         self.hooks.len()
     }
 
+    /// How long it took to load and attach them.
+    pub fn attaching(&self) -> Duration {
+        self.attaching
+    }
+
     /// What programs did not see because they (or one sharing their guard) were running already on that CPU.
     ///
     /// # Errors
@@ -453,13 +540,20 @@ impl Session {
         let mut all = Vec::new();
         for hook in self.hooks.iter().chain(&self.followers) {
             let count = hook.program.info()?.recursion_misses + hook.links.missed()?;
-            if count > 0 {
+            if count > 0 || hook.returns {
                 all.push(Missed {
                     event: hook.event.clone(),
                     count,
+                    returns: hook.returns,
                 });
             }
         }
+        let unkept = self.maps.unkept()?.into_iter();
+        all.extend(unkept.map(|(event, count)| Missed {
+            event,
+            count,
+            returns: false,
+        }));
         Ok(all)
     }
 }
@@ -467,8 +561,10 @@ impl Session {
 /// Files that are open while a plan is carried out, at most: each hook's program, link, perf event and maps of its own, a link and an event for
 /// each function where the kernel has no multi links; and what everybody has.
 fn files(plan: &Plan) -> u64 {
+    let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
     let of = |hook: &Hook| match hook.ways.first().map(|way| &way.attachment) {
-        Some(crate::catalog::Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        Some(Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        Some(Attachment::Counter { every_cpu: true, .. }) => 8 + 2 * cpus,
         _ => 8,
     };
     1024 + plan.hooks.iter().map(of).sum::<u64>()
@@ -585,6 +681,7 @@ fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &str) -> Tra
         machine: std::env::consts::ARCH.to_owned(),
         tracer_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
+        session: String::new(),
         buffers: buffers.iter().enumerate().map(info).collect(),
         events: Vec::new(),
     }

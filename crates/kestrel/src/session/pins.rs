@@ -4,7 +4,7 @@
 //! /sys/fs/bpf/kestrel/            mode 0700
 //!   SESSION/                      made under the name +new+SESSION, renamed when all is there
 //!     control state meta names    maps
-//!     buffer_NAME map_NAME        maps
+//!     buffer_NAME map_NAME        maps; a buffer that was resized N times: buffer_NAME-N, and the one before
 //!     maps                        the state of all map_NAME together
 //!     hook0_link0 …               what is attached; a link keeps its program, a program its maps
 //!     hook0_slots                 handlers that were loaded later (a program array is emptied when nobody pins or opens it)
@@ -16,7 +16,7 @@
 //! bpffs reserves names with dots (`bpf_lookup` in kernel/bpf/inode.c), so what is not there yet begins with `+`, which names of sessions cannot
 //! contain.
 
-use super::state::State;
+use super::state::{BufferState, State};
 use crate::error::{Error, Result};
 use kestrel_kernel::bpf::{Map, Pinned, pin, pinned};
 use std::collections::BTreeSet;
@@ -37,8 +37,11 @@ pub(super) const FILLING: &str = "+filling";
 /// What begins like this is not there yet, or not any more.
 pub(super) const PASSING: char = '+';
 
-pub(super) fn buffer(name: &str) -> String {
-    format!("buffer_{name}")
+pub(super) fn buffer(buffer: &BufferState) -> String {
+    match buffer.resized {
+        0 => format!("buffer_{}", buffer.name),
+        times => format!("buffer_{}-{times}", buffer.name),
+    }
 }
 
 pub(super) fn map(name: &str) -> String {
@@ -60,7 +63,8 @@ pub(super) fn follower(number: u32) -> String {
 /// All names that a state accounts for.
 pub(super) fn of(state: &State) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = [CONTROL, STATE, META, NAMES, TARGETS].map(str::to_owned).into();
-    names.extend(state.buffers.iter().map(|b| buffer(&b.name)));
+    names.extend(state.buffers.iter().map(buffer));
+    names.extend(state.buffers.iter().filter_map(|b| Some(buffer(&b.earlier()?))));
     names.extend(state.maps.iter().map(|m| map(&m.name)));
     if !state.maps.is_empty() {
         names.insert(MAPS.to_owned());

@@ -61,7 +61,7 @@ impl Store {
         }
         plan.give_messages_a_buffer();
         let (directory, lock) = self.begin(name)?;
-        let made = Session::make(&plan, catalog, origin.command)
+        let made = Session::make(&plan, catalog, origin.command, name)
             .map_err(|error| super::name_what_is_missing(error, catalog.host()))
             .and_then(|session| {
                 let state = describe(&session, name, &plan, origin);
@@ -70,7 +70,7 @@ impl Store {
                 session.control.switch(Table::known(active));
                 Ok(session)
             });
-        let session = match made {
+        let mut session = match made {
             Ok(session) => session,
             Err(error) => {
                 directory.destroy()?;
@@ -79,6 +79,7 @@ impl Store {
             }
         };
         let place = self.finish(directory, name)?;
+        session.hooks.iter_mut().for_each(|hook| hook.links.leave());
         Ok(Started {
             session: PinnedSession::open(place, name)?,
             programs: session.programs(),
@@ -147,6 +148,13 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
         attached: AttachmentState::from(&way.attachment),
         multi: attached.kind == ProgramKind::KprobeMulti,
         links: attached.links.each().len() as u32,
+        cpus: attached.links.cpus().to_vec(),
+        own_events: attached
+            .links
+            .events()
+            .iter()
+            .map(|e| e.name().to_owned())
+            .collect(),
         events: events.collect(),
         programs: vec![ProgramState {
             slot: None,
@@ -170,8 +178,8 @@ impl Session {
         if let Some(map) = &self.targets {
             to.pin(map.as_fd(), pins::TARGETS)?;
         }
-        for buffer in &self.buffers {
-            to.pin(buffer.map().as_fd(), &pins::buffer(buffer.name()))?;
+        for (buffer, state) in self.buffers.iter().zip(&state.buffers) {
+            to.pin(buffer.map().as_fd(), &pins::buffer(state))?;
         }
         if let Some(map) = self.maps.state() {
             to.pin(map.as_fd(), pins::MAPS)?;

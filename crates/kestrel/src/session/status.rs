@@ -7,7 +7,7 @@ use crate::buffer::Buffer;
 use crate::buffer::status::Status as BufferStatus;
 use crate::error::Result;
 use kestrel_kernel::bpf::{Pinned, Program, enable_stats};
-use kestrel_kernel::procfs;
+use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
 use std::collections::BTreeMap;
@@ -62,6 +62,23 @@ pub struct ProgramStatus {
     pub cost: Option<f64>,
 }
 
+/// What the kernel has counted of a hook, all in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HookCost {
+    /// Its event, or the first of its set.
+    pub event: String,
+    /// Events that it serves.
+    pub events: usize,
+    /// How it sees them.
+    pub way: String,
+    /// Events that it did not see because it (or one sharing its guard) was running already on that CPU.
+    pub skipped: u64,
+    /// Runs while the kernel timed programs.
+    pub runs: u64,
+    /// ns of these.
+    pub time: u64,
+}
+
 /// A map of its handlers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MapStatus {
@@ -96,6 +113,8 @@ pub struct Status {
     pub maps: Vec<MapStatus>,
     /// Its programs; empty if they were not asked.
     pub programs: Vec<ProgramStatus>,
+    /// Events that do not come from some CPUs, because those came after they were attached, with the CPUs.
+    pub unattended: Vec<(String, Vec<u32>)>,
     /// How long it was looked at for rates and costs.
     pub interval: Duration,
 }
@@ -135,7 +154,7 @@ impl PinnedSession {
             std::thread::sleep(interval);
             for (hook, before) in hooks.iter().zip(runs) {
                 let after = Runs::of(&hook.program);
-                programs.push(hook.status(before, after, begun.elapsed()));
+                programs.push(hook.status(before, after, self.missed(hook.hook), begun.elapsed()));
             }
             drop(stats);
         }
@@ -148,14 +167,22 @@ impl PinnedSession {
             name: self.state.name.clone(),
             uuid: self.state.uuid.clone(),
             command: info.command,
-            started: self.state.started,
+            started: self.started(),
             tables: self.tables(),
             buffers: (0..).zip(&buffers).map(held).collect(),
             events: events(&before, &now, interval.map(|_| elapsed)),
             maps: self.map_snapshots()?.iter().map(map_status).collect(),
             programs,
+            unattended: self.unattended_cpus()?,
             interval: interval.map_or(Duration::ZERO, |_| elapsed),
         })
+    }
+
+    /// When it was made, by the wall clock of now: that one may have been set since.
+    fn started(&self) -> u64 {
+        let now = ClockPair::now();
+        now.realtime
+            .saturating_sub(now.monotonic.saturating_sub(self.control.start()))
     }
 
     /// The programs of its hooks, as far as they can be found: who stops it meanwhile takes them away.
@@ -170,6 +197,22 @@ impl PinnedSession {
         };
         let program = Program::from_id(link.info().ok()?.program).ok()?;
         Some(Hooked { hook, program })
+    }
+
+    /// What the kernel has counted of its hooks, as far as they can be found.
+    pub fn hook_costs(&self) -> Vec<HookCost> {
+        let of = |hooked: &Hooked<'_>| {
+            let runs = Runs::of(&hooked.program);
+            HookCost {
+                event: hooked.event(),
+                events: hooked.hook.events.len(),
+                way: hooked.hook.way.clone(),
+                skipped: runs.skipped + self.missed(hooked.hook),
+                runs: runs.count,
+                time: runs.time,
+            }
+        };
+        self.programs().iter().map(of).collect()
     }
 
     /// Events that programs did not see because they were running already on that CPU, all together.
@@ -195,6 +238,10 @@ impl PinnedSession {
     /// Hits that the kernel counts per link.
     fn missed(&self, hook: &HookState) -> u64 {
         use kestrel_kernel::bpf::LinkDetail;
+        if !hook.own_events.is_empty() {
+            let names = hook.own_events.iter().map(String::as_str);
+            return super::own_event::missed(names).unwrap_or(0);
+        }
         let of = |number| match self.directory.open(&pins::link(hook.number, number)) {
             Ok(Pinned::Link(link)) => match link.info().map(|info| info.detail) {
                 Ok(LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. }) => missed,
@@ -222,18 +269,19 @@ struct Hooked<'a> {
 }
 
 impl Hooked<'_> {
-    fn status(&self, before: Runs, after: Runs, elapsed: Duration) -> ProgramStatus {
+    fn event(&self) -> String {
+        let first = self.hook.events.first();
+        first.map_or_else(String::new, |e| e.name.clone())
+    }
+
+    fn status(&self, before: Runs, after: Runs, missed: u64, elapsed: Duration) -> ProgramStatus {
         let runs = after.count.saturating_sub(before.count);
         let time = after.time.saturating_sub(before.time);
         ProgramStatus {
-            event: self
-                .hook
-                .events
-                .first()
-                .map_or_else(String::new, |e| e.name.clone()),
+            event: self.event(),
             events: self.hook.events.len(),
             way: self.hook.way.clone(),
-            skipped: after.skipped,
+            skipped: after.skipped + missed,
             rate: runs as f64 / elapsed.as_secs_f64(),
             cost: (runs > 0).then(|| time as f64 / runs as f64),
         }
@@ -274,7 +322,7 @@ fn counts(buffers: &[Buffer], classes: &[EventClass]) -> Counts {
                 continue;
             }
             for cpu in ring.cpus() {
-                let counts = ring.counts(cpu, class.id.0);
+                let counts = buffer.counts(cpu, class.id.0);
                 sum.0 += counts.recorded;
                 sum.1 += counts.refused;
             }

@@ -5,8 +5,9 @@ use super::control::{Control, Table};
 use super::lock::Lock;
 use super::maps::Maps;
 use super::metadata;
+use super::names;
 use super::pins::{self, Directory};
-use super::state::{State, TableState};
+use super::state::{BufferState, State, TableState};
 use crate::agent::{self, Inbox};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -17,8 +18,12 @@ use kestrel_trace::aggregate::MapType;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{TraceInfo, Uuid};
+use kestrel_trace::process::Processes;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+
+/// How often a session is looked at again that is changed at the same time.
+const LOOKS: u32 = 5;
 
 /// A session that is there.
 #[derive(Debug)]
@@ -84,17 +89,52 @@ impl PinnedSession {
         metadata::read(&self.directory.map(pins::META)?, self.uuid()?)
     }
 
+    /// What tells one description of its trace from the next, without reading it; `None` when the session has ended.
+    pub fn description(&self) -> Option<u64> {
+        use std::os::unix::fs::MetadataExt;
+        let found = std::fs::metadata(self.directory.path().join(pins::META));
+        found.ok().map(|found| found.ino())
+    }
+
+    /// The names of threads that it keeps, which can be read as long as this is held.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn thread_names(&self) -> Result<ThreadNames> {
+        Ok(ThreadNames(self.directory.map(pins::NAMES)?))
+    }
+
     /// Its buffers by number.
     ///
     /// # Errors
     /// The kernel's.
     pub fn buffers(&self) -> Result<Vec<Buffer>> {
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
-        let open = |buffer: &super::state::BufferState| {
-            let map = self.directory.map(&pins::buffer(&buffer.name))?;
-            Buffer::open(&buffer.name, map, buffer.geometry(), &cpus)
+        let mut opened = self.open_buffers(&self.state, &cpus);
+        for _ in 0..LOOKS {
+            if opened.is_ok() {
+                break;
+            }
+            // One was resized since the state was read, perhaps, and is pinned under another name now.
+            match self.directory.map(pins::STATE) {
+                Ok(map) => opened = self.open_buffers(&State::from_map(&map, self.name())?, &cpus),
+                Err(_) => break,
+            }
+        }
+        opened
+    }
+
+    fn open_buffers(&self, state: &State, cpus: &[u32]) -> Result<Vec<Buffer>> {
+        let open = |state: &BufferState| {
+            let map = self.directory.map(&pins::buffer(state))?;
+            Buffer::open(&state.name, map, state.geometry(), cpus)
         };
-        self.state.buffers.iter().map(open).collect()
+        let both = |state: &BufferState| {
+            let before = state.earlier().map(|earlier| open(&earlier)).transpose()?;
+            let before = before.map(|before| before.resized(state.resized - 1, None));
+            Ok(open(state)?.resized(state.resized, before))
+        };
+        state.buffers.iter().map(both).collect()
     }
 
     /// Its handlers' maps.
@@ -161,6 +201,8 @@ impl PinnedSession {
             detours: Vec::new(),
             left_out: Vec::new(),
             info,
+            looked: None,
+            attaching: std::time::Duration::ZERO,
         })
     }
 
@@ -170,6 +212,22 @@ impl PinnedSession {
             place: format!("the session {}", self.state.name),
             known: self.state.tables.iter().map(|t| t.name.clone()).collect(),
         }
+    }
+}
+
+/// Names of threads that appeared, or changed their name, since a session began.
+#[derive(Debug)]
+pub struct ThreadNames(Map);
+
+impl ThreadNames {
+    /// The names so far.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read(&self) -> Result<Processes> {
+        let mut all = Processes::default();
+        names::collect(&self.0, &mut all)?;
+        Ok(all)
     }
 }
 
@@ -189,11 +247,12 @@ impl Deref for Change {
 }
 
 impl Change {
-    /// Finishes what a killed command began.
+    /// Finishes what a killed command began, and attaches what CPUs that have come since must have.
     pub(super) fn begin(session: PinnedSession, lock: Lock) -> Result<Self> {
         let mut change = Self { session, _lock: lock };
         change.settle()?;
         change.sweep()?;
+        change.follow_cpus()?;
         Ok(change)
     }
 
@@ -277,6 +336,11 @@ impl Change {
             // The program that is attached stays whatever it says.
             hook.programs
                 .retain(|p| p.slot.is_none() || p.rows.iter().any(|row| !row.tables.is_empty()));
+        }
+        for hook in &self.state.hooks {
+            for program in &hook.programs {
+                next.remember(program, hook.events.len());
+            }
         }
         let needed = |hook: &super::state::HookState| next.tables.iter().any(|t| hook.serves(t.number));
         let (kept, gone): (Vec<_>, Vec<_>) = next.hooks.iter().cloned().partition(needed);

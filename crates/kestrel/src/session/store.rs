@@ -1,10 +1,13 @@
 //! Where sessions that stay are: finding them, making them, locking them, and sweeping up what killed commands left; not what one can do with them.
 
 use super::lock::Lock;
+use super::own_event;
 use super::pins::{self, Directory, PASSING};
+use super::state::State;
 use super::stay::{Change, PinnedSession};
 use crate::error::{Error, Result};
 use kestrel_kernel::Host;
+use kestrel_kernel::tracefs::Tracefs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -18,6 +21,17 @@ const PINS: &str = "kestrel";
 const LOCKS: &str = "/run/kestrel";
 const NEW: &str = "+new+";
 const GONE: &str = "+gone+";
+
+/// The right to keep a session's log; whatever ends the process gives it back.
+#[derive(Debug)]
+pub struct LogLock(Lock);
+
+impl LogLock {
+    /// Gives it back.
+    pub fn release(self) {
+        self.0.remove();
+    }
+}
 
 /// The sessions of this machine.
 ///
@@ -126,6 +140,16 @@ impl Store {
         })
     }
 
+    /// The right to keep the log of a session of this name, which one agent at a time has; `None` while another one has it.
+    ///
+    /// # Errors
+    /// When the lock's file cannot be made.
+    pub fn log_lock(&self, name: &str) -> Result<Option<LogLock>> {
+        // No session can have this name.
+        let taken = Lock::try_take(&self.locks, &format!("{name}{PASSING}log"))?;
+        Ok(taken.map(LogLock))
+    }
+
     /// Ends a session: it is gone when this returns. The kernel goes on detaching its programs, which do nothing any more, for a while.
     ///
     /// # Errors
@@ -201,7 +225,18 @@ impl Store {
                 name: name.to_owned(),
             });
         }
-        let passing = self.passing(NEW, name);
+        match self.room(self.passing(NEW, name)) {
+            Ok(directory) => Ok((directory, lock)),
+            Err(error) => {
+                lock.remove();
+                self.tidy();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the directory in which a session comes to be.
+    fn room(&self, passing: PathBuf) -> Result<Directory> {
         loop {
             match Directory::create(self.pins.clone()) {
                 Err(error) if is(&error, ErrorKind::AlreadyExists) => {}
@@ -212,7 +247,7 @@ impl Store {
             match Directory::create(passing.clone()) {
                 // Who ended the last session removed the directory above.
                 Err(error) if is(&error, ErrorKind::NotFound) => {}
-                other => return Ok((other?, lock)),
+                other => return other,
             }
         }
     }
@@ -249,7 +284,15 @@ fn remove(directory: Directory) -> Result<()> {
     {
         control.activate(super::control::Table::NONE);
     }
-    directory.destroy()
+    let state = directory
+        .map(pins::STATE)
+        .and_then(|map| State::from_map(&map, ""));
+    directory.destroy()?;
+    let events = state.map_or_else(|_| Vec::new(), |state| state.own_events());
+    if let (false, Ok(tracefs)) = (events.is_empty(), Tracefs::open(&Host::default())) {
+        own_event::remove(&tracefs, &events);
+    }
+    Ok(())
 }
 
 /// Whether a text can be a session's name.

@@ -1,6 +1,6 @@
 //! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it.
 
-use crate::catalog::{Catalog, Glob, Instance, Resolved, Via, Way};
+use crate::catalog::{Catalog, Glob, Instance, Resolved, Via, Way, text_of};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use std::collections::HashMap;
@@ -56,7 +56,7 @@ impl<'a> Events<'a> {
 
     /// The events of a specification; asked for once per spelling.
     pub(super) fn find(&mut self, spec: &EventSpec) -> Result<Rc<[Matched]>> {
-        let key = text(spec);
+        let key = text_of(spec);
         if let Some(known) = self.specs.get(&key) {
             return Ok(known.clone());
         }
@@ -172,15 +172,6 @@ impl<'a> Events<'a> {
     }
 }
 
-/// A specification as typed.
-pub(super) fn text(spec: &EventSpec) -> String {
-    let part = |part: &kestrel_compiler::lang::ast::EventPart| match part.offset {
-        Some(offset) => format!("{}+{offset}", part.text),
-        None => part.text.clone(),
-    };
-    spec.parts.iter().map(part).collect::<Vec<_>>().join(":")
-}
-
 /// Whether a specification names one event, so that it must be there and must be seen; patterns and classes take what there is.
 pub(super) fn is_name(spec: &EventSpec) -> bool {
     let class = spec.parts.first().is_some_and(|p| p.text == "class");
@@ -202,6 +193,7 @@ pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
             format!("\"{wanted}\" does not name an event"),
             Some(format!("it should read {shape}")),
         )),
+        error @ (Error::NoPlace { .. } | Error::NotFollowed { .. }) => Ok((error.to_string(), None)),
         other => Err(other),
     }
 }

@@ -70,10 +70,23 @@ pub fn plan_load(
     let mut hooks = Vec::new();
     for (place, hook) in existing.hooks.iter().enumerate() {
         let mine = take(&mut cells[0], hook, &work);
-        hooks.extend(into_slot(&mut work, catalog, via, place, hook, &mine, number)?);
+        hooks.extend(into_slot(
+            &mut work, catalog, via, place, existing, &mine, number,
+        )?);
     }
     let groups = work.groups(&cells);
-    hooks.extend(work.hooks(groups, &[number]));
+    for mut hook in work.hooks(groups, &[number]) {
+        // Only companions: what a table names was given to the hooks that are there before.
+        if let Some(place) = place_of(&hook, existing) {
+            let sets = vec![Vec::new(); hook.rows.len()];
+            hook.slot = Some(Slot {
+                hook: place,
+                sets,
+                only: None,
+            });
+        }
+        hooks.push(hook);
+    }
     let Done { globals, warnings } = work.finish()?;
     plan::number(&mut hooks, existing.next_number)?;
     Ok(Plan {
@@ -118,12 +131,13 @@ fn into_slot(
     catalog: &Catalog,
     via: Via,
     place: usize,
-    hook: &ExistingHook,
+    existing: &Existing,
     cells: &[Option<Cell>],
     number: u32,
-) -> Result<Option<Hook>> {
+) -> Result<Vec<Hook>> {
+    let hook = &existing.hooks[place];
     if cells.iter().all(Option::is_none) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let numbers = vec![number; cells.len()];
     let resolved = match hook.instances.as_slice() {
@@ -147,7 +161,7 @@ fn into_slot(
         Err(refused) => {
             drop(candidates);
             work.refused(own[refused.candidate], cells, refused.why);
-            return Ok(None);
+            return Ok(Vec::new());
         }
     };
     drop(candidates);
@@ -157,7 +171,7 @@ fn into_slot(
         work.left_out(own[refused.candidate], refused.why, &checked.names);
     }
     let Some(mut planned) = checked.hook else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     let kept: Vec<usize> = (0..own.len())
         .filter(|c| !out.contains(c))
@@ -169,8 +183,52 @@ fn into_slot(
     planned.slot = Some(Slot {
         hook: place,
         sets: sets(cells, &kept),
+        only: None,
     });
-    Ok(Some(planned))
+    let mut hooks = checked.companions;
+    for companion in &mut hooks {
+        beside(companion, &planned, existing)?;
+    }
+    hooks.push(planned);
+    Ok(hooks)
+}
+
+/// A companion goes into the slot of the hook that its like has already, or is a hook of its own.
+fn beside(companion: &mut Hook, served: &Hook, existing: &Existing) -> Result<()> {
+    let sets = served
+        .slot
+        .as_ref()
+        .map_or_else(Vec::new, |slot| slot.sets.clone());
+    for (row, served) in companion.rows.iter_mut().zip(&served.rows) {
+        row.tables.clone_from(&served.tables);
+    }
+    match place_of(companion, existing) {
+        Some(hook) => {
+            companion.slot = Some(Slot {
+                hook,
+                sets,
+                only: None,
+            })
+        }
+        None if sets.len() > 1 => {
+            return Err(Error::Unsupported {
+                what: format!("values of the entry for {}", companion.instances.first().map_or("", |i| &i.name)),
+                why: "the running session has no hook at these entries, and the table has several handlers for them; start the session anew with this table in its file".to_owned(),
+            });
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+/// The hook of the running session that serves the same events.
+fn place_of(hook: &Hook, existing: &Existing) -> Option<usize> {
+    let same = |known: &ExistingHook| {
+        known.kind == hook.kind
+            && known.attachment == hook.ways[0].attachment
+            && known.instances.iter().eq(hook.instances.iter().map(|i| &i.name))
+    };
+    existing.hooks.iter().position(same)
 }
 
 /// Per handler the places of its events; empty where there is one handler for all of them.

@@ -155,7 +155,10 @@ impl<'a> Work<'a> {
                 let matched = match self.events.find(spec) {
                     Ok(matched) => matched,
                     Err(error) => {
-                        self.unmatched(spec.span, is_name(spec) && !masks, error)?;
+                        // A pattern that masks asks for nothing where there is nothing.
+                        if !masks || is_name(spec) {
+                            self.unmatched(spec.span, !masks && is_name(spec), error)?;
+                        }
                         continue;
                     }
                 };
@@ -260,6 +263,7 @@ impl<'a> Work<'a> {
                             let required = candidates[candidate].required;
                             note(&mut self.remarks, &mut self.places, remark, names, required);
                         }
+                        hooks.extend(checked.companions);
                         hooks.extend(checked.hook);
                     }
                 }

@@ -3,6 +3,7 @@
 
 mod attend;
 mod gate;
+mod lend;
 mod nesting;
 mod reader;
 mod snapshot;

@@ -131,5 +131,5 @@ pub fn handlers(plan: &Plan, event: &str) -> Vec<(u32, String)> {
 pub fn is_functions(hook: &Hook) -> bool {
     hook.ways
         .iter()
-        .all(|w| w.attachment == Attachment::Functions { at_return: false })
+        .all(|w| matches!(w.attachment, Attachment::Functions { at_return: false, .. }))
 }

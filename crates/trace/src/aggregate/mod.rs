@@ -117,6 +117,16 @@ pub fn rank(value: u64, signed: bool) -> u64 {
 }
 
 impl MapType {
+    /// Whether a map of this name is one of those that handlers keep for themselves: no text can name it, because there is a blank in it.
+    pub fn is_hidden_name(name: &str) -> bool {
+        name.contains(' ')
+    }
+
+    /// Whether nobody is shown it.
+    pub fn is_hidden(&self) -> bool {
+        Self::is_hidden_name(&self.name)
+    }
+
     /// Bytes that a key of this type takes.
     pub fn key_room(ty: &FieldType) -> u32 {
         match ty {

@@ -1,7 +1,8 @@
 //! A trace's directory on disk: the one place of this crate that touches files.
 
+use super::packet::Packet;
 use super::read::Reader;
-use super::write::{Folder, StreamFile, Writer};
+use super::write::{Folder, StreamFile, Writer, side_files};
 use super::{METADATA, SIDE, metadata};
 use crate::error::{Error, Result};
 use crate::info::TraceInfo;
@@ -12,7 +13,7 @@ use crate::summary::Summary;
 use crate::symbol::Symbols;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where a trace is written.
@@ -97,16 +98,61 @@ fn make_directory(path: &Path) -> Result<()> {
     }
 }
 
-/// Moves a finished trace to its place, from which an old trace is removed first.
+/// Moves a finished trace to its place; an old trace there is removed. Who is killed in here leaves the one or the other there, whole.
 pub fn publish(from: &Path, to: &Path) -> Result<()> {
     if !is_free(to)? {
         return Err(Error::Occupied { path: to.into() });
     }
-    if to.join(METADATA).is_file() {
-        clear(to).map_err(Error::io("remove the old trace in", to))?;
+    if !to.join(METADATA).is_file() {
+        // An empty directory gives way to another.
+        return fs::rename(from, to).map_err(Error::io("write", to));
     }
-    // An empty directory gives way to another.
-    fs::rename(from, to).map_err(Error::io("write", to))
+    // A link to a directory stays one.
+    let to = &fs::canonicalize(to).map_err(Error::io("open", to))?;
+    if let Some(foreign) = foreign(to).map_err(Error::io("read directory", to))? {
+        return Err(Error::InTheWay { path: foreign });
+    }
+    exchange(from, to).map_err(Error::io("write", to))?;
+    // Now the old trace lies where the new one was.
+    discard(from).map_err(Error::io("remove the old trace in", from))
+}
+
+/// Two directories take each other's place, at once where the file system can do that.
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
+        // Some file systems cannot: there is a moment in which nothing lies at the place, and the old trace beside it.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            let aside = other.with_file_name(aside(&other.file_name().unwrap_or_default().to_string_lossy()));
+            fs::rename(other, &aside)?;
+            fs::rename(one, other)?;
+            fs::rename(&aside, one)
+        }
+        done => Ok(done?),
+    }
+}
+
+/// What lies in a trace's directory and is not the trace's.
+fn foreign(path: &Path) -> io::Result<Option<PathBuf>> {
+    let side = [Summary::FILE, Symbols::FILE, Processes::FILE];
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let ours = name == METADATA || name == SIDE || name == beside(METADATA) || is_stream_name(&name);
+        if !ours {
+            return Ok(Some(path.join(name)));
+        }
+    }
+    let entries = match fs::read_dir(path.join(SIDE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if !side.iter().any(|known| name == *known || name == beside(known)) {
+            return Ok(Some(path.join(SIDE).join(name)));
+        }
+    }
+    Ok(None)
 }
 
 /// Removes a trace and its directory.
@@ -202,6 +248,11 @@ fn beside(leaf: &str) -> String {
     format!(".{leaf}.new")
 }
 
+/// Where what is at `leaf` waits while something else comes there.
+fn aside(leaf: &str) -> String {
+    format!(".{leaf}.old")
+}
+
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -212,6 +263,76 @@ fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
 fn is_stream_name(name: &str) -> bool {
     let number = name.rsplit_once('_').map(|(_, cpu)| cpu);
     number.is_some_and(|cpu| !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A new, empty file that nobody but its owner reads.
+fn private(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)
+}
+
+/// Writes what CTF cannot hold beside the streams of a trace that is there.
+pub fn complete(path: &Path, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Result<()> {
+    side_files(&mut Directory { path: path.into() }, summary, symbols, processes)
+}
+
+/// Where a stream ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// The number of its buffer.
+    pub buffer: u32,
+    /// Its CPU.
+    pub cpu: u32,
+    /// The sequence number of its last packet.
+    pub sequence: u64,
+    /// Its packets.
+    pub packets: u64,
+}
+
+/// Cuts the streams of a trace whose writer was stopped back to whole packets, and tells where each ends; streams without packets are left out.
+pub fn mend(path: &Path) -> Result<Vec<Tail>> {
+    let mut tails = Vec::new();
+    for name in stream_names(path).map_err(Error::io("read directory", path))? {
+        let file = path.join(name);
+        tails.extend(mend_stream(&file).map_err(Error::io("mend", &file))?);
+    }
+    Ok(tails)
+}
+
+fn mend_stream(path: &Path) -> io::Result<Option<Tail>> {
+    use std::os::unix::fs::FileExt;
+    let file = File::options().read(true).write(true).open(path)?;
+    let bytes = file.metadata()?.len();
+    let page = u64::from(PAGE);
+    let packets = bytes / page;
+    if bytes > packets * page {
+        file.set_len(packets * page)?;
+    }
+    let Some(last) = packets.checked_sub(1) else {
+        return Ok(None);
+    };
+    let mut bytes = [0; PAGE as usize];
+    file.read_exact_at(&mut bytes, last * page)?;
+    let packet = Packet::parse(&bytes).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+    Ok(Some(Tail {
+        buffer: packet.buffer,
+        cpu: packet.cpu,
+        sequence: packet.sequence,
+        packets,
+    }))
+}
+
+/// Lets the disk have all of a trace.
+pub fn sync(path: &Path) -> Result<()> {
+    let mut names = stream_names(path).map_err(Error::io("read directory", path))?;
+    names.push(METADATA.to_owned());
+    for name in names {
+        let file = path.join(name);
+        let synced = File::open(&file).and_then(|file| file.sync_all());
+        synced.map_err(Error::io("write to the disk", &file))?;
+    }
+    Ok(())
 }
 
 impl Directory {
@@ -226,18 +347,18 @@ impl Folder for Directory {
 
     fn create(&mut self, name: &str) -> Result<File> {
         let path = self.path.join(name);
-        File::create(&path).map_err(Error::io("create", path))
+        private(&path).map_err(Error::io("create", path))
     }
 
     /// Writes beside, then renames: readers see the old or the new bytes, never a part.
     fn replace(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.path.join(name);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
+            make_directory(parent)?;
         }
         let leaf = name.rsplit('/').next().unwrap_or(name);
         let beside = path.with_file_name(beside(leaf));
-        let written = File::create(&beside)
+        let written = private(&beside)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&beside, &path));
         written.map_err(|e| {

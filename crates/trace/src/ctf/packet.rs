@@ -275,19 +275,47 @@ pub fn cut_before(page: &mut Page, since_ns: u64, events: &EventTable) -> Result
         .map_while(Result::ok)
         .take_while(|record| record.time_ns < since_ns);
     let (count, bytes) = old.fold((0, 0), |(n, bytes), record| (n + 1, bytes + record.bytes.len()));
+    Ok(cut(page, count, bytes, since_ns))
+}
+
+/// Cuts a whole page's records that lie before the offset `from` off, so that what is left is a packet that begins with the first one left. Gives the
+/// number of records left.
+///
+/// # Errors
+/// When it is no whole packet.
+pub fn cut_front(page: &mut Page, from: u32, events: &EventTable) -> Result<u32, NotAPacket> {
+    let packet = Packet::parse(page)?;
+    let (mut count, mut bytes, mut begin_ns) = (0, 0, packet.end_ns);
+    for record in packet.records(events).map_while(Result::ok) {
+        let end = bytes + record.bytes.len();
+        if HEADER as usize + end > from as usize {
+            begin_ns = record.time_ns;
+            break;
+        }
+        (count, bytes) = (count + 1, end);
+    }
+    if count == 0 {
+        return Ok(packet.events);
+    }
+    Ok(cut(page, count, bytes, begin_ns))
+}
+
+/// Takes the first `count` records, which are `bytes` long, out of a whole page that is one.
+fn cut(page: &mut Page, count: u32, bytes: usize, begin_ns: u64) -> u32 {
+    let Ok(packet) = Packet::parse(page) else { return 0 };
     let left = packet.events.saturating_sub(count);
     let end = HEADER as usize + packet.content().len();
     page.copy_within(HEADER as usize + bytes..end, HEADER as usize);
     page[end - bytes..].fill(0);
     let committed = u64::from(CAPACITY + SEALED) | u64::from(left) << 32;
     for (at, value) in [
-        (offset::TIMESTAMP_BEGIN, since_ns),
+        (offset::TIMESTAMP_BEGIN, begin_ns),
         (offset::CONTENT_SIZE, (end - bytes) as u64 * 8),
         (offset::COMMITTED, committed),
     ] {
         page[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
     }
-    Ok(left)
+    left
 }
 
 /// Whether a page is one of metadata.

@@ -3,7 +3,7 @@
 use super::packet::{Continuity, NotAPacket, Packet, Page, State};
 use crate::decode::{EventTable, Extent};
 use crate::error::{Error, Result};
-use crate::info::TraceInfo;
+use crate::info::{BufferInfo, TraceInfo};
 use crate::packet::{HEADER, PAGE};
 use crate::record::Record;
 use serde::Serialize;
@@ -135,9 +135,8 @@ impl<R: Read> Reader<R> {
 
     /// Leaves out all streams but those of this buffer. Before the first record.
     pub fn only(&mut self, buffer: &str) {
-        let of = |name: &str| name.rsplit_once('_').map(|(buffer, _)| buffer.to_owned());
         self.streams
-            .retain(|stream| of(&stream.name).as_deref() == Some(buffer));
+            .retain(|stream| BufferInfo::of_stream(&stream.name) == Some(buffer));
     }
 
     /// Tells who watches, at the first record of every so-many-th packet of a stream.

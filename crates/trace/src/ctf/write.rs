@@ -92,10 +92,21 @@ impl<F: Folder> Writer<F> {
         &self.folder
     }
 
-    /// Adds event classes; the metadata is written anew.
+    /// Adds event classes; the metadata is written anew. If it cannot be, nothing was added.
     pub fn add_events(&mut self, events: impl IntoIterator<Item = EventClass>) -> Result<()> {
+        let known = self.info.events.len();
         self.info.events.extend(events);
-        self.write_metadata()
+        let written = self.write_metadata();
+        if written.is_err() {
+            self.info.events.truncate(known);
+        }
+        written
+    }
+
+    /// Packets in the stream of that buffer and CPU so far.
+    pub fn packets(&self, buffer: u32, cpu: u32) -> u64 {
+        let stream = self.streams.get(&(buffer, cpu));
+        stream.map_or(0, |stream| stream.bytes / u64::from(PAGE))
     }
 
     /// Appends whole packets, in order, to the stream of that buffer and CPU, with as few writes as the system allows.
@@ -134,7 +145,7 @@ impl<F: Folder> Writer<F> {
                 let Some(info) = self.info.buffer(buffer) else {
                     return Err(Error::UnknownBuffer(buffer));
                 };
-                let name = format!("{}_{cpu}", info.name);
+                let name = info.stream(cpu);
                 let file = self.folder.create(&name)?;
                 Ok(entry.insert(Stream { name, file, bytes: 0 }))
             }
@@ -153,15 +164,26 @@ impl<F: Folder> Writer<F> {
 
     /// Writes what CTF cannot hold, beside the streams.
     pub fn finish(mut self, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Result<Written> {
-        for (name, text) in [
-            (Summary::FILE, summary.to_text()),
-            (Symbols::FILE, symbols.to_text()),
-            (Processes::FILE, processes.to_text()),
-        ] {
-            self.folder.replace(&format!("{SIDE}/{name}"), text.as_bytes())?;
-        }
+        side_files(&mut self.folder, summary, symbols, processes)?;
         Ok(self.written())
     }
+}
+
+/// Writes what CTF cannot hold.
+pub(super) fn side_files<F: Folder>(
+    folder: &mut F,
+    summary: &Summary,
+    symbols: &Symbols,
+    processes: &Processes,
+) -> Result<()> {
+    for (name, text) in [
+        (Summary::FILE, summary.to_text()),
+        (Symbols::FILE, symbols.to_text()),
+        (Processes::FILE, processes.to_text()),
+    ] {
+        folder.replace(&format!("{SIDE}/{name}"), text.as_bytes())?;
+    }
+    Ok(())
 }
 
 impl<W: StreamFile> Stream<W> {

@@ -1,6 +1,7 @@
 //! Records as lines: text for people, JSON for programs. Values look alike wherever text is shown; tables are `report`'s matter.
 
 mod json;
+mod registers;
 mod text;
 
 pub use json::Json;
@@ -14,6 +15,9 @@ use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::{Value, flags, name_of};
 use std::io::{Read, Write};
+
+/// The kind of event whose records read like the call in C.
+pub const CALLS: &str = "jprobe";
 
 /// How lines of text look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +105,10 @@ pub fn value(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
         }
         Value::Missing => out.extend_from_slice(b"<missing>"),
     }
+}
+
+fn pad_left(blanks: usize, out: &mut Vec<u8>) {
+    out.resize(out.len() + blanks, b' ');
 }
 
 fn separate(index: usize, separator: &[u8], out: &mut Vec<u8>) {

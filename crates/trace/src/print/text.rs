@@ -1,6 +1,6 @@
 //! One record as one line, like trace_pipe and `perf script`, stacks beneath it.
 
-use super::{Printer, Style, decimal, symbol, value};
+use super::{CALLS, Printer, Style, decimal, pad_left, registers, symbol, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -29,17 +29,44 @@ impl Printer for Text {
         self.learner.learn(record, &mut self.processes);
         self.head(record, out);
         let mut stacks = false;
-        for (field, it) in record.fields() {
+        let call = record.event.kind == CALLS;
+        if call {
+            let function = record.event.name.rsplit(':').next().unwrap_or_default();
+            out.push(b' ');
+            out.extend_from_slice(function.as_bytes());
+            out.push(b'(');
+        }
+        let opened = out.len();
+        let registers = registers::places(record.event.layout.shown());
+        for (place, (field, it)) in record.fields().enumerate() {
+            if registers.contains(&place) {
+                continue;
+            }
             if matches!(it, Value::Stack(_)) {
                 stacks = true;
                 continue;
             }
-            out.push(b' ');
+            match call {
+                true if out.len() > opened => out.extend_from_slice(b", "),
+                true => {}
+                false => out.push(b' '),
+            }
             out.extend_from_slice(field.name.as_bytes());
             out.push(b'=');
-            value(it, &self.symbols, out);
+            match it {
+                Value::Text(text) if call => {
+                    out.push(b'"');
+                    super::text_bytes(text, out);
+                    out.push(b'"');
+                }
+                it => value(it, &self.symbols, out),
+            }
+        }
+        if call {
+            out.push(b')');
         }
         out.push(b'\n');
+        registers::block(record, registers, &self.symbols, out);
         if stacks {
             self.stacks(record, out);
         }
@@ -105,10 +132,6 @@ impl Text {
             }
         }
     }
-}
-
-fn pad_left(blanks: usize, out: &mut Vec<u8>) {
-    out.resize(out.len() + blanks, b' ');
 }
 
 /// A number in at least `width` digits.

@@ -80,11 +80,21 @@ fn join(uuid: Uuid, numbers: &[&Vec<Box<Page>>], mut attempt: usize) -> Result<T
 }
 
 /// For packets of a buffer that the metadata does not name.
-pub(super) fn buffer_unheard_of(number: u32) -> BufferInfo {
-    BufferInfo {
+pub(super) fn buffer_unheard_of(number: u32, info: &TraceInfo) -> BufferInfo {
+    let mut unheard_of = BufferInfo {
         number,
         name: format!("buffer-{number}"),
         mode: BufferMode::Overwrite,
         bytes_per_cpu: 0,
+    };
+    let same = info
+        .buffers
+        .iter()
+        .find(|known| known.place() == unheard_of.place());
+    if let Some(same) = same {
+        // What it held before it was resized, more than once ago.
+        unheard_of.name.clone_from(&same.name);
+        unheard_of.mode = same.mode;
     }
+    unheard_of
 }

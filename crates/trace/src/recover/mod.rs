@@ -17,7 +17,7 @@ mod save;
 
 use crate::image::bytes::ReadAt;
 use crate::image::{Format, Image, Scanned, Told, Unreadable};
-use crate::info::{TraceInfo, Uuid};
+use crate::info::TraceInfo;
 use crate::packet::PAGE;
 use index::Index;
 use order::Ring;
@@ -108,7 +108,8 @@ fn session(mut info: TraceInfo, packets: Vec<index::Found>) -> Session {
         let pages = match info.buffer(buffer) {
             Some(buffer) => buffer.bytes_per_cpu / u64::from(PAGE),
             None => {
-                info.buffers.push(description::buffer_unheard_of(buffer));
+                let unheard_of = description::buffer_unheard_of(buffer, &info);
+                info.buffers.push(unheard_of);
                 0
             }
         };
@@ -117,7 +118,19 @@ fn session(mut info: TraceInfo, packets: Vec<index::Found>) -> Session {
     Session { info, rings }
 }
 
-/// The directory of a trace among others.
-pub fn folder_name(uuid: Uuid) -> String {
-    uuid.to_string()
+/// The directories of traces among others: the sessions' names, or what identifies those that have none, or one that another has, too.
+pub fn folder_names(sessions: &[Session]) -> Vec<String> {
+    let name = |session: &Session| session.info.session.clone();
+    let ours = |name: &str| {
+        !name.is_empty()
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+    };
+    let alone = |name: &str| sessions.iter().filter(|other| other.info.session == name).count() == 1;
+    let of = |session: &Session| match name(session) {
+        name if ours(&name) && alone(&name) => name,
+        _ => session.info.uuid.to_string(),
+    };
+    sessions.iter().map(of).collect()
 }

@@ -25,6 +25,8 @@ pub struct Recovered {
     pub path: PathBuf,
     /// The trace's identity.
     pub uuid: String,
+    /// The session's name; empty where it was a recorder's.
+    pub session: String,
     /// The command that made the session.
     pub command: String,
     /// The machine.
@@ -116,6 +118,7 @@ impl Session {
             recovered: Recovered {
                 path: path.to_owned(),
                 uuid: self.info.uuid.to_string(),
+                session: self.info.session.clone(),
                 command: self.info.command.clone(),
                 hostname: self.info.hostname.clone(),
                 kernel_release: self.info.kernel_release.clone(),

@@ -166,7 +166,7 @@ fn any_info() -> impl Strategy<Value = TraceInfo> {
     let event = prop::collection::btree_map(any::<u16>(), any_event(), 0..4);
     let buffer = (("[ -~]{0,9}", any::<bool>()), any::<u64>());
     let buffers = prop::collection::btree_map(any::<u32>(), buffer, 0..3);
-    let words = ["[ -~\n\t\"\\\\é]{0,20}"; 5];
+    let words = ["[ -~\n\t\"\\\\é]{0,20}"; 6];
     (
         any::<[u8; 16]>(),
         any::<u64>(),
@@ -180,7 +180,14 @@ fn any_info() -> impl Strategy<Value = TraceInfo> {
                 uuid,
                 seconds,
                 nanoseconds,
-                [hostname, kernel_release, machine, tracer_version, command],
+                [
+                    hostname,
+                    kernel_release,
+                    machine,
+                    tracer_version,
+                    command,
+                    session,
+                ],
                 buffers,
                 events,
             )| {
@@ -206,6 +213,7 @@ fn any_info() -> impl Strategy<Value = TraceInfo> {
                     machine,
                     tracer_version,
                     command,
+                    session,
                     buffers: buffers.into_iter().map(buffer).collect(),
                     events: events.into_iter().map(event).collect(),
                 }

@@ -203,6 +203,26 @@ fn gaps_are_counted_and_other_peoples_files_left_alone() {
     let path = place.path().join("out");
     assert_eq!(save(image.clone(), &path).missing, 2);
     assert_eq!(save(image.clone(), &path).missing, 2, "an old trace is replaced");
+    let note = path.join("note");
+    std::fs::write(&note, "keep me").unwrap();
+    let (again, findings) = find(image.clone());
+    let refused = findings.sessions[0].save(&again, &path, &mut |_| ());
+    assert!(
+        matches!(&refused, Err(kestrel_trace::Error::InTheWay { path }) if *path == note),
+        "{refused:?}"
+    );
+    assert!(
+        note.exists() && directory::open(&path).is_ok(),
+        "the old trace stays"
+    );
+    std::fs::remove_file(note).unwrap();
+    let link = place.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    assert_eq!(save(image.clone(), &link).missing, 2);
+    assert!(
+        link.is_symlink() && directory::open(&path).is_ok(),
+        "a link stays one"
+    );
     let occupied = place.path().join("mine");
     std::fs::create_dir(&occupied).unwrap();
     std::fs::write(occupied.join("letter"), "dear").unwrap();

@@ -12,8 +12,9 @@ fn main() -> ExitCode {
             Ok(())
         }
         (Some("read"), Some(count)) => vm_tests::read_calls(count),
+        (Some("seek"), Some(count)) => vm_tests::seek_calls(count),
         _ => {
-            eprintln!("usage: calls getppid|read N");
+            eprintln!("usage: calls getppid|read|seek N");
             return ExitCode::from(2);
         }
     };

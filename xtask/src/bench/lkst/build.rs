@@ -48,6 +48,8 @@ pub(crate) struct Taken {
     pub(crate) everybody: f64,
     /// Time from the recorder's start to the build's, and from its end to the recorder's.
     pub(crate) around: f64,
+    /// From then until what it left for the background was done: nothing of it may run beside the next build.
+    pub(crate) after: f64,
     pub(crate) counts: Option<Counts>,
 }
 
@@ -81,8 +83,11 @@ impl Work<'_> {
         let begun = Instant::now();
         self.run(&line, scratch.path())?;
         let total = begun.elapsed().as_secs_f64();
+        wait_for_closers();
+        let after = begun.elapsed().as_secs_f64() - total;
         let mut taken = read(scratch.path())?;
         taken.around = total - taken.wall;
+        taken.after = after;
         taken.counts = (recorder.counts)(scratch.path())?;
         Ok(taken)
     }
@@ -110,6 +115,20 @@ impl Work<'_> {
             last_lines(&made)
         );
         Ok(())
+    }
+}
+
+/// What our recorder is called while it detaches in the background.
+const CLOSER: &str = "kestrel-detach";
+
+fn wait_for_closers() {
+    let is_there = || {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut names = processes.filter_map(|process| fs::read_to_string(process.path().join("comm")).ok());
+        names.any(|name| name.trim() == CLOSER)
+    };
+    while is_there() {
+        std::thread::sleep(std::time::Duration::from_millis(100));
     }
 }
 
@@ -142,6 +161,7 @@ fn read(scratch: &Path) -> Result<Taken> {
         own: children(&text("times")?).context("what sh says about times")?,
         everybody: busy("stat.after")? - busy("stat.before")?,
         around: 0.0,
+        after: 0.0,
         counts: None,
     })
 }

@@ -184,8 +184,8 @@ fn tell(taken: &Taken) {
         .as_ref()
         .map_or_else(String::new, |counts| format!(", {} events", counts.total()));
     eprintln!(
-        "  {:.2} s, {:.2} s of its processes, {:.2} s of everybody; {:.1} s around{events}",
-        taken.wall, taken.own, taken.everybody, taken.around
+        "  {:.2} s, {:.2} s of its processes, {:.2} s of everybody; {:.1} s around, {:.1} s behind{events}",
+        taken.wall, taken.own, taken.everybody, taken.around, taken.after
     );
 }
 
@@ -221,14 +221,15 @@ fn print(work: &Work<'_>, bare: &[Taken], rows: &[Row]) {
     println!("without a recorder: {}", columns.join(", "));
     let names = COLUMNS.map(|(name, _)| format!("{name:>26}"));
     println!(
-        "\n{:<16}{}{:>12}{:>9}{:>9}{:>9}{:>8}",
+        "\n{:<16}{}{:>12}{:>9}{:>9}{:>9}{:>8}{:>8}",
         "added, %",
         names.concat(),
         "events",
         "k/s",
         "ns/event",
         "lost",
-        "around"
+        "around",
+        "behind"
     );
     let mut set = "";
     for row in rows {
@@ -272,10 +273,11 @@ fn print_row(row: &Row, rows: &[Row], bare: &[Taken]) {
         |counts| (counts.lost + counts.skipped).to_string(),
     );
     println!(
-        "  {name:<14}{columns}{:>12}{:>9.1}{each:>9.0}{lost:>9}{:>7.1}s",
+        "  {name:<14}{columns}{:>12}{:>9.1}{each:>9.0}{lost:>9}{:>7.1}s{:>7.1}s",
         format!("{}{events:.0}", if total(row).is_some() { "" } else { "~" }),
         events / build.wall / 1e3,
-        build.around
+        build.around,
+        build.after
     );
     for (event, why) in row.recorder.refuses {
         println!("  {:<14}without {event}: {why}", "");

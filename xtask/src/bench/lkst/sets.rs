@@ -41,10 +41,10 @@ pub(crate) const CLASSES: &[Class] = &[
             "tlb",
             "page_isolation",
             "page_pool",
-            "memcg",
             "swiotlb",
         ],
     ),
+    class("accounting", &["memcg"]),
     class(
         "interrupt",
         &["irq", "irq_vectors", "irq_matrix", "nmi", "csd", "ipi"],
@@ -102,7 +102,7 @@ pub(crate) const SETS: &[Set] = &[
     },
     Set {
         name: "flight",
-        about: "process, memory, interrupt, system call, I/O, network",
+        about: "process, memory, interrupt, system call, I/O, network; locks and the accounting of memory masked",
         has: |class| ["process", "memory", "interrupt", "system call", "I/O", "network"].contains(&class),
     },
 ];

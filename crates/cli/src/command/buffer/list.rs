@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::style::{bytes, thousands};
 use clap::Args;
 use kestrel::buffer::layout::Mode;
-use kestrel::buffer::status::Status;
+use kestrel::buffer::status::{Before, Status};
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::monotonic;
 use kestrel::session::store::Store;
@@ -71,6 +71,14 @@ fn object(row: &Row) -> serde_json::Value {
             "refused": ring.refused,
         })
     };
+    let before = |before: &Before| {
+        json!({
+            "bytes_per_cpu": before.geometry.data(),
+            "held_bytes": before.held,
+            "oldest": before.oldest,
+            "newest": before.newest,
+        })
+    };
     json!({
         "name": status.name,
         "mode": mode(status),
@@ -81,6 +89,7 @@ fn object(row: &Row) -> serde_json::Value {
         "overwritten": status.sum(|ring| ring.overwritten),
         "refused": status.sum(|ring| ring.refused),
         "frozen": status.frozen,
+        "before_resize": status.before.as_ref().map(before),
         "current_on": row.current,
         "cpus": status.rings.iter().map(ring).collect::<Vec<_>>(),
     })
@@ -113,6 +122,21 @@ fn table(rows: &[Row], now: u64) -> String {
             if status.frozen { "frozen" } else { "open" }.to_owned(),
             places(current, status.rings.len()),
         ]);
+        if let Some(before) = &status.before {
+            let fill = before.held as f64 / f64::from(before.geometry.data());
+            cells.push(vec![
+                "  before resize".to_owned(),
+                String::new(),
+                bytes(u64::from(before.geometry.data())),
+                format!("{:.0}%", fill * 100.0),
+                ago(before.oldest, now),
+                ago(before.newest, now),
+                String::new(),
+                String::new(),
+                "kept".to_owned(),
+                String::new(),
+            ]);
+        }
     }
     let width = |column: usize| cells.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();

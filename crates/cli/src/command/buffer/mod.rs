@@ -2,6 +2,7 @@
 
 mod dump;
 mod list;
+mod resize;
 
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -31,6 +32,8 @@ enum Verb {
     Thaw(Which),
     /// Forget what they hold: it is not shown and not dumped any more
     Reset(Which),
+    /// Give a buffer another size, while events come: none is lost
+    Resize(resize::Options),
 }
 
 /// Which buffers of which session.
@@ -56,6 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.verb {
         Verb::List(options) => list::run(options),
         Verb::Dump(options) => dump::run(options),
+        Verb::Resize(options) => resize::run(options),
         Verb::Freeze(which) => steer(which, "frozen", |control, buffer| control.freeze(buffer, true)),
         Verb::Thaw(which) => steer(which, "thawed", |control, buffer| control.freeze(buffer, false)),
         Verb::Reset(which) => steer(which, "reset", |control, buffer| {

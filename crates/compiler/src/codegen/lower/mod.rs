@@ -7,7 +7,7 @@ mod record;
 mod text;
 mod value;
 
-use crate::check::tree::{CheckedProbe, Expr, Record, Statement, StatementKind};
+use crate::check::tree::{CheckedProbe, Expr, MapChange, Record, Statement, StatementKind};
 use crate::context::{Context, EventNumber};
 use crate::error::Error;
 use crate::ir::{BlockId, Builder, Condition, Function, Vreg, Width, helper};
@@ -87,6 +87,27 @@ impl Lower<'_> {
         if self.instance.is_none() {
             self.select(probe.selector.as_ref())?;
         }
+        let Some(pair) = &probe.pair else {
+            return self.guarded(probe);
+        };
+        let mark = self.has_key(&pair.mark)?;
+        self.b.branch_if(Condition::Equal, mark, 0, self.done);
+        let known = self.known.clone();
+        let leave = self.b.block();
+        let done = std::mem::replace(&mut self.done, leave);
+        self.guarded(probe)?;
+        self.done = done;
+        self.b.switch_to(leave);
+        self.known = known;
+        for place in std::iter::once(&pair.mark).chain(&pair.kept) {
+            self.change_map(place, &MapChange::Delete)?;
+        }
+        self.b.jump(self.done);
+        Ok(())
+    }
+
+    /// A handler whose event is known to be wanted.
+    fn guarded(&mut self, probe: &CheckedProbe) -> Result<(), Error> {
         if let Some(predicate) = &probe.predicate {
             let body = self.b.block();
             self.condition(predicate, body, self.done)?;

@@ -171,6 +171,11 @@ impl Parser<'_> {
             let kind = match sign {
                 "." | "->" => {
                     self.take();
+                    if is_entry(&base) && matches!(self.token.kind, Kind::Word(_)) {
+                        let (call, reached) = self.entry_part(base, sign == "->")?;
+                        base = self.build(reached, start, call)?;
+                        continue;
+                    }
                     ExprKind::Member {
                         base: Box::new(base),
                         name: self.member_name()?,
@@ -200,6 +205,22 @@ impl Parser<'_> {
             base = self.build(height, start, kind)?;
         }
         Ok(base)
+    }
+
+    /// What follows `entry.`: a word, or a call, whose name then begins with `entry.`.
+    fn entry_part(&mut self, base: Expr, arrow: bool) -> Parsed<(ExprKind, u32)> {
+        let height = self.height;
+        let name = self.member_name()?;
+        if !self.eat("(") {
+            let base = Box::new(base);
+            return Ok((ExprKind::Member { base, name, arrow }, height));
+        }
+        let args = self.enclosed(Self::arguments)?;
+        let name = Spanned {
+            node: format!("entry.{}", name.node),
+            span: name.span,
+        };
+        Ok((ExprKind::Call { name, args }, height.max(self.height)))
     }
 
     /// The name of a member, or the number of a tuple's element.
@@ -369,4 +390,9 @@ impl Parser<'_> {
         self.expect(")")?;
         Ok(ExprKind::Offsetof { ty, members })
     }
+}
+
+/// Whether it is the word before which stands what was known at the entry.
+fn is_entry(expr: &Expr) -> bool {
+    matches!(&expr.kind, ExprKind::Identifier(word) if word == "entry")
 }

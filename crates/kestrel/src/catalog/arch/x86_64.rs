@@ -1,11 +1,14 @@
 //! x86-64: the System V calling convention and `struct pt_regs` of the kernel's `arch/x86/include/asm/ptrace.h`.
 
-use super::Arch;
+use super::{Arch, Holds, Saved};
 use std::str::FromStr;
 
 pub(super) const ARCH: Arch = Arch {
     name: "x86_64",
     registers: REGISTERS,
+    breakpoint: 1,
+    traps: TRAPS,
+    return_slot: 8,
     arguments: &[112, 104, 96, 88, 72, 64],
     return_value: 80,
     syscall_arguments: ["di", "si", "dx", "r10", "r8", "r9"],
@@ -13,29 +16,104 @@ pub(super) const ARCH: Arch = Arch {
     syscall,
 };
 
-const REGISTERS: &[(&str, u32)] = &[
-    ("r15", 0),
-    ("r14", 8),
-    ("r13", 16),
-    ("r12", 24),
-    ("bp", 32),
-    ("bx", 40),
-    ("r11", 48),
-    ("r10", 56),
-    ("r9", 64),
-    ("r8", 72),
-    ("ax", 80),
-    ("cx", 88),
-    ("dx", 96),
-    ("si", 104),
-    ("di", 112),
-    ("orig_ax", 120),
-    ("ip", 128),
-    ("cs", 136),
-    ("flags", 144),
-    ("sp", 152),
-    ("ss", 160),
+/// Offsets as in the kernel's `struct pt_regs`, order as in its oops messages, more or less.
+const REGISTERS: &[Saved] = &[
+    word("ax", &["rax"], 80),
+    word("bx", &["rbx"], 40),
+    word("cx", &["rcx"], 88),
+    word("dx", &["rdx"], 96),
+    word("si", &["rsi"], 104),
+    word("di", &["rdi"], 112),
+    word("bp", &["rbp"], 32),
+    word("sp", &["rsp"], 152),
+    word("r8", &[], 72),
+    word("r9", &[], 64),
+    word("r10", &[], 56),
+    word("r11", &[], 48),
+    word("r12", &[], 24),
+    word("r13", &[], 16),
+    word("r14", &[], 8),
+    word("r15", &[], 0),
+    Saved {
+        name: "ip",
+        aliases: &["rip", "pc"],
+        offset: 128,
+        holds: Holds::Code,
+    },
+    Saved {
+        name: "flags",
+        aliases: &["eflags", "rflags"],
+        offset: 144,
+        holds: Holds::Flags {
+            names: FLAGS,
+            always: 1 << 1,
+        },
+    },
+    Saved {
+        name: "cs",
+        aliases: &[],
+        offset: 136,
+        holds: Holds::Segment,
+    },
+    Saved {
+        name: "ss",
+        aliases: &[],
+        offset: 160,
+        holds: Holds::Segment,
+    },
+    word("orig_ax", &["orig_rax"], 120),
 ];
+
+/// The bits of the flags register as the processor's manual calls them; the second is always set and has no name.
+const FLAGS: &[(i64, &str)] = &[
+    (1 << 0, "CF"),
+    (1 << 2, "PF"),
+    (1 << 4, "AF"),
+    (1 << 6, "ZF"),
+    (1 << 7, "SF"),
+    (1 << 8, "TF"),
+    (1 << 9, "IF"),
+    (1 << 10, "DF"),
+    (1 << 11, "OF"),
+    (3 << 12, "IOPL3"),
+    (1 << 14, "NT"),
+    (1 << 16, "RF"),
+    (1 << 17, "VM"),
+    (1 << 18, "AC"),
+    (1 << 19, "VIF"),
+    (1 << 20, "VIP"),
+    (1 << 21, "ID"),
+];
+
+/// Exceptions as the processor's manual and the kernel's `asm/trapnr.h` call them.
+const TRAPS: &[(i64, &str)] = &[
+    (0, "DE"),
+    (1, "DB"),
+    (3, "BP"),
+    (4, "OF"),
+    (5, "BR"),
+    (6, "UD"),
+    (7, "NM"),
+    (8, "DF"),
+    (10, "TS"),
+    (11, "NP"),
+    (12, "SS"),
+    (13, "GP"),
+    (14, "PF"),
+    (16, "MF"),
+    (17, "AC"),
+    (18, "MC"),
+    (19, "XF"),
+];
+
+const fn word(name: &'static str, aliases: &'static [&'static str], offset: u32) -> Saved {
+    Saved {
+        name,
+        aliases,
+        offset,
+        holds: Holds::Word,
+    }
+}
 
 /// Tracepoints bear the name of the kernel's function (`sys_newfstat`), the table that of the ABI (`fstat`).
 const RENAMED: &[(&str, &str)] = &[

@@ -1,6 +1,8 @@
 //! Tracepoints of tracefs: named `group:event`, read raw where a rule says how and the classic way otherwise.
 
 mod classic;
+mod page_frame;
+mod plain;
 mod raw;
 pub(crate) mod rules;
 mod syscall;
@@ -13,7 +15,7 @@ use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::tracefs::Format;
 
 /// The kind.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Tracepoint;
 
 impl EventKind for Tracepoint {
@@ -76,6 +78,25 @@ impl EventKind for Tracepoint {
             return Err(Error::wrong_shape(spec, "tracepoint:GROUP:EVENT"));
         };
         let names = catalog.expand(self, &[Glob::new(&group.text), Glob::new(&name.text)])?;
+        self.resolve_names(catalog, names, via)
+    }
+
+    fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {
+        syscall::set_of(catalog, names)
+    }
+}
+
+impl Tracepoint {
+    /// Every tracepoint that a pattern matches; none is no error, and nobody looks for near names.
+    pub(super) fn resolve_all(self, catalog: &Catalog, pattern: &str, via: Via) -> Result<Vec<Resolved>> {
+        let (group, name) = split(pattern);
+        let mut names = Vec::new();
+        let patterns = [Glob::new(group), Glob::new(name)];
+        self.names(catalog, &patterns, &mut |name| names.push(name.to_owned()))?;
+        self.resolve_names(catalog, names, via)
+    }
+
+    fn resolve_names(self, catalog: &Catalog, names: Vec<String>, via: Via) -> Result<Vec<Resolved>> {
         let one_by_one = |names: Vec<String>| -> Result<Vec<Resolved>> {
             names.iter().map(|name| resolve_one(catalog, name, via)).collect()
         };
@@ -88,10 +109,6 @@ impl EventKind for Tracepoint {
         all.extend(one_by_one(others)?);
         Ok(all)
     }
-
-    fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {
-        syscall::set_of(catalog, names)
-    }
 }
 
 fn split(name: &str) -> (&str, &str) {
@@ -103,10 +120,13 @@ fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Resolved> {
     let format = catalog.tracefs()?.format(group, name)?;
     let mut ways = Vec::new();
     if via != Via::Classic {
-        ways = match rules::find(full) {
-            Some(rule) => raw::ways(catalog, full, &format, rule),
-            None => syscall::ways(catalog, group, name, &format),
-        };
+        let rules = rules::of(full, name);
+        ways = rules
+            .flat_map(|rule| raw::ways(catalog, full, &format, &rule))
+            .collect();
+        if ways.is_empty() {
+            ways = syscall::ways(catalog, group, name, &format);
+        }
     }
     if via == Via::Raw && ways.is_empty() {
         return Err(Error::Unsupported {
@@ -141,10 +161,14 @@ fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> W
             arguments: Vec::new(),
             return_value: None,
             types: catalog.types().ok(),
+            registers: Vec::new(),
+            remarks: Vec::new(),
+            pair: None,
             features: catalog.features(ProgramKind::Tracepoint),
             direct_loads: true,
             preemptible: false,
         },
         guard: None,
+        companions: None,
     }
 }

@@ -37,6 +37,7 @@ pub fn parse(text: &str) -> Result<TraceInfo> {
         machine: text("machine")?,
         tracer_version: text("tracer_version")?,
         command: text("command")?,
+        session: text("session").unwrap_or_default(),
         buffers: buffers(env)?,
         events: blocks
             .iter()

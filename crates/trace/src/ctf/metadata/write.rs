@@ -96,6 +96,9 @@ fn write_env(info: &TraceInfo, out: &mut String) {
     ] {
         _ = writeln!(out, "    {key} = {};", quoted(value));
     }
+    if !info.session.is_empty() {
+        _ = writeln!(out, "    session = {};", quoted(&info.session));
+    }
     _ = writeln!(out, "    trace_format = {FORMAT};");
     for buffer in &info.buffers {
         let mode = match buffer.mode {

@@ -1,6 +1,8 @@
 //! Sessions that stay: what is left of them, what switching and loading tables loses (nothing), who can see them.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
+mod kills;
+
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
 use kestrel::kernel::bpf::{link_ids, map_ids, program_ids};
@@ -13,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use vm_tests::{kestrel, run, shell};
+use vm_tests::{kestrel, shell};
 
 const TWO: &str = r#"
 buffer one { size = 256k }
@@ -237,6 +239,38 @@ fn another_user_sees_and_changes_nothing() {
     nothing_in_the_file_systems();
 }
 
+#[test]
+fn all_buffers_of_a_table_file_are_watched_in_the_order_of_time() {
+    let text = "buffer one { } buffer two { }\n\
+        table t { syscalls:sys_enter_getppid { record(in = 1, to(\"one\")); record(in = 2, to(\"two\")) } }";
+    std::fs::write("/tmp/two.kst", text).unwrap();
+    let run = kestrel(&[
+        "trace",
+        "--table",
+        "/tmp/two.kst",
+        "--format",
+        "json",
+        "--",
+        "calls",
+        "getppid",
+        "300",
+    ]);
+    let lines: Vec<&str> = run.out.lines().collect();
+    let of = |mark: &str| lines.iter().filter(|line| line.contains(mark)).count();
+    let (one, two) = (of("\"in\":1"), of("\"in\":2"));
+    assert_eq!(one, two, "{}", run.err);
+    assert!(
+        one == 300 || one < 300 && run.err.contains("skipped"),
+        "{one}: {}",
+        run.err
+    );
+    let time = |line: &&str| {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        value["time"].as_u64().unwrap()
+    };
+    assert!(lines.iter().map(time).is_sorted());
+}
+
 /// 10,000 on request: `KESTREL_SWITCHES`.
 fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable)
@@ -367,123 +401,4 @@ fn a_table_in_use_is_not_unloaded() {
     kestrel(&["table", "unload", "normal"]).success();
     kestrel(&["stop"]).success();
     nothing_in_the_file_systems();
-}
-
-/// Numbers that look random, from a seed that the test tells.
-struct Dice(u64);
-
-impl Dice {
-    fn throw(&mut self, below: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below.max(1)
-    }
-}
-
-/// Runs a command and kills it after a while; true if it ended by itself.
-fn kill_after(words: &[&str], micros: u64) -> bool {
-    let mut child = Command::new("kestrel")
-        .args(words)
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(Duration::from_micros(micros));
-    let done = child.try_wait().unwrap().is_some();
-    let _ = child.kill();
-    child.wait().unwrap();
-    done
-}
-
-/// How long a command takes.
-fn time(words: &[&str]) -> u64 {
-    let begun = Instant::now();
-    run("kestrel", words).success();
-    begun.elapsed().as_micros() as u64
-}
-
-#[test]
-fn killed_starts_and_stops_leave_all_or_nothing() {
-    let before = held();
-    let file = write("killed", TWO);
-    let (start, stop) = (["start", "killed", file.as_str()], ["stop", "killed"]);
-    let (starting, stopping) = (time(&start), time(&stop));
-    let mut dice = Dice(Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id()));
-    println!("start {starting} µs, stop {stopping} µs, seed {}", dice.0);
-    let store = store();
-    let (mut stayed, mut gone) = (0, 0);
-    for round in 0..number("KESTREL_KILLS", 50) {
-        kill_after(&start, dice.throw(starting * 5 / 4));
-        if store.names().unwrap().is_empty() {
-            gone += 1;
-        } else {
-            stayed += 1;
-            let base = recorded(&store, "killed").0[0];
-            shell("calls getppid 50").success();
-            let (each, skipped) = recorded(&store, "killed");
-            explained(&[each[0] - base], skipped, 50);
-            kill_after(&stop, dice.throw(stopping * 5 / 4));
-        }
-        if round % 8 == 0 {
-            let there = !store.names().unwrap().is_empty();
-            assert_eq!(
-                kestrel(&["status", "--interval", "0"]).code,
-                Some(i32::from(!there))
-            );
-        }
-        if !store.names().unwrap().is_empty() {
-            kestrel(&stop).success();
-        }
-        store.sweep().unwrap();
-        nothing_in_the_file_systems();
-    }
-    println!("{stayed} came to be, {gone} did not");
-    wait_until_gone(&before);
-}
-
-#[test]
-fn killed_switches_and_loads_leave_the_old_or_the_new() {
-    let before = held();
-    let file = write("changed", TWO);
-    let third = write(
-        "third",
-        "table c { syscalls:sys_enter_getppid /comm == \"calls\"/ { record(pid, tid, to(\"three\")) } sched:sched_switch { record() } }",
-    );
-    kestrel(&["start", "changed", &file]).success();
-    let commands: [&[&str]; 5] = [
-        &["table", "use", "b"],
-        &["table", "load", &third],
-        &["table", "load", &file, "--table", "a"],
-        &["table", "unload", "c"],
-        &["table", "use", "a"],
-    ];
-    let times: Vec<u64> = commands.iter().map(|words| time(words)).collect();
-    let mut dice = Dice(Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id()));
-    println!("{times:?} µs, seed {}", dice.0);
-    let store = store();
-    for round in 0..number("KESTREL_KILLS", 50) {
-        let which = dice.throw(commands.len() as u64) as usize;
-        kill_after(commands[which], dice.throw(times[which] * 5 / 4));
-        let session = store.session(Some("changed")).unwrap();
-        let names: Vec<&str> = session.state().tables.iter().map(|t| t.name.as_str()).collect();
-        assert!(names == ["a", "b"] || names == ["a", "b", "c"], "{names:?}");
-        let base: u64 = recorded(&store, "changed").0.iter().sum();
-        if round % 4 == 0 {
-            // What was left half done is finished by whoever comes next.
-            let change = store.change(None).unwrap();
-            assert!(change.state().retiring.is_empty());
-            change.use_table("a").unwrap();
-            drop(change);
-            shell("calls getppid 50").success();
-            let (each, skipped) = recorded(&store, "changed");
-            let sum: u64 = each.iter().sum::<u64>() - base;
-            assert!(skipped > 0 || sum >= 50, "{each:?} after {base}");
-        }
-    }
-    kestrel(&["status"]).success();
-    kestrel(&["stop"]).success();
-    nothing_in_the_file_systems();
-    wait_until_gone(&before);
 }

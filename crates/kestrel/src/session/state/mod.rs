@@ -1,23 +1,27 @@
-//! What a session that stays says about itself: JSON text in a frozen map, one value for all; what changes from event to event stands in the control page.
+//! What a session that stays says about itself: its shape, and what can be asked of it; what changes from event to event stands in the control page.
+
+mod keep;
+mod make;
+
+pub(super) use make::{parameter, uses};
 
 use super::control::Table;
+use super::processors::OnCpu;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::Attachment;
-use crate::error::{Error, Result};
-use crate::plan::{Hook, Plan, Row};
+use crate::catalog::kind::Spot;
+use crate::code::Place;
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::check::globals::Parameter;
-use kestrel_compiler::check::tree::{CheckedProbe, Message, Record};
-use kestrel_compiler::check::tree::{Show, Type};
-use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
+use kestrel_compiler::check::tree::{Message, Show, Type};
+use kestrel_kernel::perf::Software;
 use kestrel_trace::aggregate::MapType;
-use kestrel_trace::layout::Base;
-use kestrel_trace::layout::Names;
+use kestrel_trace::layout::{Base, Names};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// The version of the state that this Kestrel writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A session, as its pins hold it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +60,20 @@ pub struct State {
     pub parameters: Vec<ParameterState>,
     /// Its handlers' maps by number.
     pub maps: Vec<MapType>,
+    /// What records asked of an agent whose handlers are gone: they may wait in the ring still, and a table that is loaded again uses the
+    /// same numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<AskedState>,
     /// Pinned links of programs that follow threads and their names.
     pub followers: u32,
+}
+
+impl State {
+    /// Events of tracefs that were made for its hooks.
+    pub(super) fn own_events(&self) -> Vec<String> {
+        let all = self.hooks.iter().flat_map(|hook| &hook.own_events);
+        all.cloned().collect()
+    }
 }
 
 /// A table.
@@ -126,6 +142,12 @@ pub struct HookState {
     pub multi: bool,
     /// Its pinned links.
     pub links: u32,
+    /// Where it is attached to CPUs one by one: the CPU of each link.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<OnCpu>,
+    /// Events of tracefs that were made for it, and go with the session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_events: Vec<String>,
     /// Its events; where there are several, the program tells them apart by their places here.
     pub events: Vec<EventState>,
     /// Programs: the first is the hook itself, the others stand in its slots.
@@ -151,11 +173,33 @@ pub enum AttachmentState {
     },
     Functions {
         at_return: bool,
+        #[serde(default)]
+        alone: bool,
+        #[serde(default)]
+        maxactive: Option<u32>,
+    },
+    Instruction {
+        module: Option<String>,
+        symbol: String,
+        offset: u64,
+        address: u64,
+        by_name: bool,
+        at_return: bool,
+        #[serde(default)]
+        maxactive: Option<u32>,
+    },
+    Instructions {
+        spots: Vec<Spot>,
     },
     Trampoline {
         function: String,
         id: u32,
         at_return: bool,
+    },
+    Counter {
+        counter: String,
+        period: u64,
+        every_cpu: bool,
     },
 }
 
@@ -165,7 +209,31 @@ impl From<&Attachment> for AttachmentState {
             Attachment::Tracepoint { group, name } => Self::Tracepoint { group, name },
             Attachment::RawTracepoint { name } => Self::RawTracepoint { name },
             Attachment::TypedTracepoint { name, id } => Self::TypedTracepoint { name, id: id.0 },
-            Attachment::Functions { at_return } => Self::Functions { at_return },
+            Attachment::Functions {
+                at_return,
+                alone,
+                maxactive,
+            } => Self::Functions {
+                at_return,
+                alone,
+                maxactive,
+            },
+            Attachment::Instruction {
+                place,
+                address,
+                by_name,
+                at_return,
+                maxactive,
+            } => Self::Instruction {
+                module: place.module,
+                symbol: place.symbol,
+                offset: place.offset,
+                address,
+                by_name,
+                at_return,
+                maxactive,
+            },
+            Attachment::Instructions { spots } => Self::Instructions { spots },
             Attachment::Trampoline {
                 function,
                 id,
@@ -174,6 +242,15 @@ impl From<&Attachment> for AttachmentState {
                 function,
                 id: id.0,
                 at_return,
+            },
+            Attachment::Counter {
+                counter,
+                period,
+                every_cpu,
+            } => Self::Counter {
+                counter: counter.name().to_owned(),
+                period,
+                every_cpu,
             },
         }
     }
@@ -187,7 +264,35 @@ impl AttachmentState {
             Self::Tracepoint { group, name } => Attachment::Tracepoint { group, name },
             Self::RawTracepoint { name } => Attachment::RawTracepoint { name },
             Self::TypedTracepoint { name, id } => Attachment::TypedTracepoint { name, id: TypeId(id) },
-            Self::Functions { at_return } => Attachment::Functions { at_return },
+            Self::Functions {
+                at_return,
+                alone,
+                maxactive,
+            } => Attachment::Functions {
+                at_return,
+                alone,
+                maxactive,
+            },
+            Self::Instruction {
+                module,
+                symbol,
+                offset,
+                address,
+                by_name,
+                at_return,
+                maxactive,
+            } => Attachment::Instruction {
+                place: Place {
+                    module,
+                    symbol,
+                    offset,
+                },
+                address,
+                by_name,
+                at_return,
+                maxactive,
+            },
+            Self::Instructions { spots } => Attachment::Instructions { spots },
             Self::Trampoline {
                 function,
                 id,
@@ -196,6 +301,15 @@ impl AttachmentState {
                 function,
                 id: TypeId(id),
                 at_return,
+            },
+            Self::Counter {
+                counter,
+                period,
+                every_cpu,
+            } => Attachment::Counter {
+                counter: Software::find(&counter)?,
+                period,
+                every_cpu,
             },
         })
     }
@@ -226,11 +340,30 @@ pub struct ProgramState {
     pub messages: Vec<MessageState>,
 }
 
+impl ProgramState {
+    /// The numbers of its records that are for an agent, with what they ask, where its hook has so many events.
+    pub(super) fn asks(&self, events: usize) -> impl Iterator<Item = (u16, &MessageState)> {
+        let instances = (0..events as u16).map(|instance| self.first + instance * self.records);
+        instances.flat_map(|first| self.messages.iter().map(move |m| (first + m.record, m)))
+    }
+}
+
 /// A record that is for an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageState {
     /// Its place among the records of the program's handlers.
     pub record: u16,
+    /// What the agent does.
+    pub ask: Ask,
+    /// The text, or the command.
+    pub text: String,
+}
+
+/// What a record with a number asks of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedState {
+    /// The record's number.
+    pub number: u16,
     /// What the agent does.
     pub ask: Ask,
     /// The text, or the command.
@@ -247,27 +380,16 @@ pub enum Ask {
 }
 
 impl MessageState {
-    /// The messages among the records of a program's handlers.
-    pub(super) fn of(handlers: &[CheckedProbe]) -> Vec<Self> {
-        let records = handlers.iter().flat_map(CheckedProbe::records);
-        let message = |(record, kept): (u16, &Record)| {
-            let (ask, text) = match kept.message.as_ref()? {
-                Message::Notify(text) => (Ask::Notify, text),
-                Message::Exec(command) => (Ask::Exec, command),
-            };
-            Some(Self {
-                record,
-                ask,
-                text: text.clone(),
-            })
-        };
-        (0..).zip(records).filter_map(message).collect()
+    pub(super) fn message(&self) -> Message {
+        self.ask.message(&self.text)
     }
+}
 
-    fn message(&self) -> Message {
-        match self.ask {
-            Ask::Notify => Message::Notify(self.text.clone()),
-            Ask::Exec => Message::Exec(self.text.clone()),
+impl Ask {
+    fn message(self, text: &str) -> Message {
+        match self {
+            Self::Notify => Message::Notify(text.to_owned()),
+            Self::Exec => Message::Exec(text.to_owned()),
         }
     }
 }
@@ -305,22 +427,6 @@ pub struct Baseline {
     pub skipped: u64,
 }
 
-impl RowState {
-    /// What the state says about a plan's row, checked as `handler`.
-    pub(super) fn of(row: &Row, handler: Option<&CheckedProbe>, events: Vec<u16>) -> Self {
-        let uses = handler.map(CheckedProbe::uses).unwrap_or_default();
-        Self {
-            source: row.text().to_owned(),
-            tables: row.tables.clone(),
-            records: row.records,
-            events,
-            maps: uses.maps.into_iter().collect(),
-            parameters: uses.parameters.into_iter().collect(),
-            reset: None,
-        }
-    }
-}
-
 /// A buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferState {
@@ -332,9 +438,26 @@ pub struct BufferState {
     pub pages: u32,
     /// One more than the highest record number that it has room for.
     pub events: u32,
+    /// How often it has been resized.
+    #[serde(default)]
+    pub resized: u32,
+    /// Pages per CPU that it had before it was last resized: that ring is kept as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u32>,
 }
 
 impl BufferState {
+    /// What it was before it was last resized.
+    pub fn earlier(&self) -> Option<Self> {
+        let pages = self.before?;
+        Some(Self {
+            pages,
+            resized: self.resized.checked_sub(1)?,
+            before: None,
+            ..self.clone()
+        })
+    }
+
     /// Its shape.
     pub fn geometry(&self) -> Geometry {
         Geometry {
@@ -424,16 +547,28 @@ impl State {
 
     /// What each record that is for an agent asks of it, by the record's number.
     pub fn messages(&self) -> HashMap<u16, Message> {
-        let mut all = HashMap::new();
-        for hook in &self.hooks {
-            for program in &hook.programs {
-                for instance in 0..hook.events.len() as u16 {
-                    let first = program.first + instance * program.records;
-                    all.extend(program.messages.iter().map(|m| (first + m.record, m.message())));
-                }
+        let gone = self.asked.iter();
+        let mut all: HashMap<u16, Message> = gone.map(|a| (a.number, a.ask.message(&a.text))).collect();
+        let programs = self
+            .hooks
+            .iter()
+            .flat_map(|hook| hook.programs.iter().map(move |p| (hook, p)));
+        let there = programs.flat_map(|(hook, program)| program.asks(hook.events.len()));
+        all.extend(there.map(|(number, message)| (number, message.message())));
+        all
+    }
+
+    /// Remembers what the records of a hook's program asked that is going.
+    pub(super) fn remember(&mut self, program: &ProgramState, events: usize) {
+        for (number, message) in program.asks(events) {
+            if self.asked.iter().all(|known| known.number != number) {
+                self.asked.push(AskedState {
+                    number,
+                    ask: message.ask,
+                    text: message.text.clone(),
+                });
             }
         }
-        all
     }
 
     /// Events that have a handler in a table.
@@ -461,68 +596,6 @@ impl State {
         (0..super::SLOTS).find(|slot| !taken.contains(slot))
     }
 
-    /// Writes it into a map of its own that nobody can change.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn to_map(&self) -> Result<Map> {
-        let failed = |error: serde_json::Error| Error::State {
-            session: self.name.clone(),
-            why: error.to_string(),
-        };
-        let mut text = serde_json::to_vec(self).map_err(failed)?;
-        text.resize((text.len() + 1).next_multiple_of(8), 0);
-        let map = Map::create(&MapSpec::new(
-            MapKind::ARRAY,
-            "kestrel_state",
-            4,
-            text.len() as u32,
-            1,
-        ))?;
-        map.update(&0u32.to_ne_bytes(), &text, ValueCheck::Any)?;
-        map.freeze()?;
-        Ok(map)
-    }
-
-    /// Reads it from its map.
-    ///
-    /// # Errors
-    /// When the map holds something else, or what another version of Kestrel wrote.
-    pub fn from_map(map: &Map, session: &str) -> Result<Self> {
-        let wrong = |why: String| Error::State {
-            session: session.to_owned(),
-            why,
-        };
-        let empty = || wrong("its map is empty".to_owned());
-        if map.info().key_size != 4 {
-            return Err(empty());
-        }
-        let bytes = map.lookup(&0u32.to_ne_bytes())?.ok_or_else(empty)?;
-        Self::from_json(&bytes).map_err(wrong)
-    }
-
-    fn from_json(bytes: &[u8]) -> std::result::Result<Self, String> {
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        let value: serde_json::Value =
-            serde_json::from_slice(&bytes[..end]).map_err(|error| error.to_string())?;
-        match value.get("version").and_then(serde_json::Value::as_u64) {
-            Some(version) if version == u64::from(VERSION) => {
-                serde_json::from_value(value).map_err(|error| error.to_string())
-            }
-            Some(other) => {
-                let tracer = value
-                    .get("tracer")
-                    .and_then(serde_json::Value::as_str)
-                    .unwrap_or("?");
-                Err(format!(
-                    "it was made by Kestrel {tracer}, whose sessions are of version {other}; this is {}, of version {VERSION}",
-                    env!("CARGO_PKG_VERSION")
-                ))
-            }
-            None => Err("it has no version".to_owned()),
-        }
-    }
-
     /// The names of its events by their numbers.
     pub(super) fn event_names(&self) -> Names {
         let mut all = Vec::new();
@@ -534,120 +607,5 @@ impl State {
             }
         }
         all.into()
-    }
-
-    /// What a plan makes at the start, before anything is attached.
-    pub(super) fn of_plan(name: &str, plan: &Plan, file: Option<&str>, now: u64) -> Self {
-        let tables = (1u32..).zip(&plan.tables).map(|(number, table)| TableState {
-            name: table.clone(),
-            number,
-            place: number - 1,
-            slot: None,
-            file: file.map(str::to_owned),
-            loaded: now,
-            uses: uses(plan, number),
-        });
-        let numbers = |hook: &Hook| {
-            u32::from(hook.first) + hook.instances.len() as u32 * u32::from(hook.records.max(1))
-        };
-        Self {
-            version: VERSION,
-            name: name.to_owned(),
-            tracer: env!("CARGO_PKG_VERSION").to_owned(),
-            started: now,
-            generation: 1,
-            tables: tables.collect(),
-            places: plan.tables.clone(),
-            next_table: plan.tables.len() as u32 + 1,
-            next_record: plan.hooks.iter().map(numbers).max().unwrap_or(1).max(1),
-            buffers: plan.buffers.iter().map(buffer).collect(),
-            parameters: plan.globals.parameters.iter().map(parameter).collect(),
-            maps: plan.globals.maps.clone(),
-            ..Self::default()
-        }
-    }
-}
-
-fn buffer(plan: &crate::plan::BufferPlan) -> BufferState {
-    BufferState {
-        name: plan.name.clone(),
-        overwrite: plan.geometry.mode == Mode::Overwrite,
-        pages: plan.geometry.pages,
-        events: plan.geometry.events,
-    }
-}
-
-pub(super) fn parameter(parameter: &Parameter) -> ParameterState {
-    let (size, signed) = match &parameter.ty {
-        Type::Bool => (0, false),
-        Type::Integer { size, signed, .. } => (*size, *signed),
-        _ => (8, false),
-    };
-    ParameterState {
-        name: parameter.name.clone(),
-        start: parameter.value,
-        size,
-        signed,
-    }
-}
-
-/// Names of the tables that the handlers of the plan's table `number` may switch to.
-pub(super) fn uses(plan: &Plan, number: u32) -> Vec<String> {
-    let mut names = Vec::new();
-    for hook in &plan.hooks {
-        let Some(way) = hook.ways.first() else { continue };
-        for (row, handler) in hook.rows.iter().zip(&way.handlers) {
-            if row.tables.contains(&number) {
-                super::uses::tables(handler, &mut names);
-            }
-        }
-    }
-    names.sort_unstable();
-    names.dedup();
-    names
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(state: &State) -> Vec<u8> {
-        serde_json::to_vec(state).unwrap()
-    }
-
-    #[test]
-    fn what_is_written_is_read_with_zeros_behind_it() {
-        let state = State {
-            version: VERSION,
-            name: "s".to_owned(),
-            tables: vec![TableState {
-                name: "t".to_owned(),
-                number: 3,
-                slot: Some(2),
-                ..TableState::default()
-            }],
-            ..State::default()
-        };
-        let mut bytes = text(&state);
-        bytes.extend([0; 9]);
-        assert_eq!(State::from_json(&bytes), Ok(state.clone()));
-        assert_eq!(state.active(Table::in_slot(3, 2)), state.table("t"));
-        assert_eq!(state.active(Table::known(3)), None, "an older one of this number");
-        assert_eq!(state.free_slot(&[0, 1]), Some(3));
-    }
-
-    #[test]
-    fn another_version_is_told_apart_from_damage() {
-        let state = State {
-            version: VERSION + 7,
-            tracer: "9.9".to_owned(),
-            ..State::default()
-        };
-        let why = State::from_json(&text(&state)).unwrap_err();
-        assert!(why.contains("Kestrel 9.9") && why.contains("version 8"), "{why}");
-        for damage in [&b""[..], b"{}", b"[1]", b"\xff"] {
-            let why = State::from_json(damage).unwrap_err();
-            assert!(!why.contains("Kestrel"), "{why}");
-        }
     }
 }

@@ -1,15 +1,19 @@
 //! `kestrel agent`: acts on what the handlers of sessions ask for, until it is interrupted.
 
+mod check;
+mod log;
+mod metrics;
+
 use super::Format;
 use crate::exit::{Exit, Failure};
 use crate::style::thousands;
 use clap::Args;
+use kestrel::agent::metrics::Activity;
 use kestrel::agent::run::{End, Policy, Runner, Started};
 use kestrel::agent::{Answer, Inbox, Message, user};
 use kestrel::kernel::Host;
 use kestrel::kernel::process::Interrupt;
 use kestrel::session::store::Store;
-use kestrel_trace::decode::EventTable;
 use kestrel_trace::print::{self, Json, Printer};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
@@ -22,10 +26,10 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Only this session; without it all, and those that are started later
-    #[arg(long, value_name = "NAME")]
-    session: Option<String>,
-    /// Whose rights the commands of exec() have; without it none is run
+    /// Only this session (may be repeated); without it all, and those that are started later
+    #[arg(long = "session", value_name = "NAME")]
+    sessions: Vec<String>,
+    /// Whose rights the commands of exec() have (without it none is run), and whose the files of --log are
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// How many commands run at once
@@ -40,9 +44,16 @@ pub(crate) struct Options {
     /// Starts of one command at once
     #[arg(long, value_name = "N", default_value_t = 5)]
     burst: u32,
+    #[command(flatten)]
+    log: log::LogOptions,
+    #[command(flatten)]
+    metrics: metrics::MetricsOptions,
     /// End when nothing waits and nothing runs
     #[arg(long)]
     once: bool,
+    /// Only say whether an agent with these options would do its work, and if not, why
+    #[arg(long)]
+    check: bool,
     /// How messages are shown
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -53,9 +64,20 @@ Examples:
   kestrel agent                          notify(\"…\") as lines on stdout; exec(\"…\") is only told of
   kestrel agent --user ops --rate 0.1    runs commands as ops, each at most every ten seconds
   kestrel agent --once --format json     what waits now, and no more
+  kestrel agent --log /var/log/kestrel --rotate-size 64M --rotate-time 1h --keep 48
+                                         what stream buffers take, in files for babeltrace2 and `kestrel print`
+  kestrel agent --metrics 127.0.0.1:9464 --run-times
+                                         what sessions count and cost, for Prometheus, at http://127.0.0.1:9464/metrics
+  kestrel agent --check --user ops --log /var/log/kestrel
+                                         whether all of that would work, and if not, why
 
 A command gets the event in its environment (KESTREL_EVENT, KESTREL_PID, KESTREL_FIELD_<name>, …) and as a line of JSON on its standard
-input; no part of the event becomes a part of the command. Without an agent, messages wait in the session, up to 64 KiB per CPU.";
+input; no part of the event becomes a part of the command. Without an agent, messages wait in the session, up to 64 KiB per CPU.
+
+Log files are traces, DIR/SESSION/NUMBER-TIME, of buffers with `mode = stream`; the one being written is hidden (.NUMBER-TIME.new) and can be
+read, too. The agent may be killed at any time: the next one goes on where it stopped, and each record is in one file, once.
+
+Metrics can be read by every user of this machine.";
 
 /// How often it looks.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -65,41 +87,64 @@ const SESSIONS: u32 = 25;
 /// Listens.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
+    if options.check {
+        return check::run(options, &host);
+    }
     let user = options.user.as_deref().map(|name| user::find(&host, name));
+    let user = user.transpose()?;
     let policy = Policy {
-        user: user.transpose()?,
+        user: user.clone(),
         jobs: options.jobs,
         timeout: options.timeout,
         rate: options.rate,
         burst: options.burst,
     };
     let store = Store::open(&host)?;
-    if let Some(name) = &options.session {
+    for name in &options.sessions {
         store.session(Some(name))?;
     }
+    let meant = Meant(options.sessions.clone());
     let interrupt = Interrupt::install()?;
     let mut agent = Agent {
         runner: Runner::new(policy),
         inboxes: BTreeMap::new(),
         limited: BTreeMap::new(),
+        activity: Activity::default(),
         format: options.format,
     };
+    let logs = log::Keeper::begin(&options.log, user, &host, &meant, options.once)?;
+    let metrics = metrics::Metrics::begin(&options.metrics, &host, &meant)?;
     if !options.once {
         eprintln!("listening; Ctrl-C ends it");
     }
     for round in 0u32.. {
         if round.is_multiple_of(SESSIONS) {
-            agent.find(&store, options.session.as_deref())?;
+            agent.find(&store, &meant)?;
         }
         let acted = agent.look()?;
         agent.tell_ended();
+        if let Some(metrics) = &metrics {
+            agent.activity.commands.running = agent.runner.running() as u64;
+            agent.activity.logs = logs.as_ref().map(log::Keeper::progress).unwrap_or_default();
+            metrics.show(&agent.activity);
+        }
         if interrupt.requested() || options.once && acted == 0 && agent.runner.running() == 0 {
             break;
         }
         std::thread::sleep(PAUSE);
     }
     agent.tell_limited();
-    Ok(Exit::Done)
+    logs.map_or(Ok(Exit::Done), log::Keeper::end)
+}
+
+/// Which sessions are meant: those named, or all.
+#[derive(Clone, Debug)]
+struct Meant(Vec<String>);
+
+impl Meant {
+    fn is(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|meant| meant == name)
+    }
 }
 
 struct Agent {
@@ -108,29 +153,34 @@ struct Agent {
     inboxes: BTreeMap<String, (String, u64, Inbox)>,
     /// Commands that were left out, how often.
     limited: BTreeMap<String, u64>,
+    activity: Activity,
     format: Format,
 }
 
 impl Agent {
     /// Opens what came, forgets what went, learns what changed.
-    fn find(&mut self, store: &Store, only: Option<&str>) -> Result<(), Failure> {
+    fn find(&mut self, store: &Store, meant: &Meant) -> Result<(), Failure> {
         let mut names = store.names()?;
-        names.retain(|name| only.is_none_or(|only| only == name));
+        names.retain(|name| meant.is(name));
         self.inboxes.retain(|name, _| names.contains(name));
         for name in names {
             // It may have gone since it was listed.
             let Ok(session) = store.session(Some(&name)) else {
                 continue;
             };
+            // Clocks are attached to CPUs that have come; who changes the session just now does that, too.
+            if session.unattended_cpus().is_ok_and(|missing| !missing.is_empty()) {
+                let _attached = store.change(Some(&name));
+            }
             // Keys that a clear() in a handler hid are given back; it can wait if it fails.
             let _kept = session.maps().and_then(|mut maps| maps.sweep());
             let (uuid, generation) = (session.state().uuid.clone(), session.state().generation);
             match self.inboxes.get_mut(&name) {
                 Some((known, at, _)) if *known == uuid && *at == generation => continue,
                 Some((known, at, inbox)) if *known == uuid => {
-                    // Tables were loaded: the same ring, other messages.
-                    if let Ok(info) = session.info() {
-                        inbox.learn(EventTable::new(info.events), session.state().messages());
+                    // Tables were loaded, or the ring is another one.
+                    if let Ok(now) = session.inbox() {
+                        *inbox = inbox.renewed(now);
                         *at = generation;
                     }
                     continue;
@@ -149,33 +199,38 @@ impl Agent {
             runner,
             inboxes,
             limited,
+            activity,
             format,
         } = self;
         let mut out = std::io::stdout().lock();
         let mut acted = 0;
         for (session, (.., inbox)) in inboxes {
+            let count = activity.messages.entry(session.clone()).or_default();
             let mut act = |message: &Message, record: &Record<'_>| {
-                let answer = match message {
-                    Message::Notify(_) => Answer::Done,
+                match message {
+                    Message::Notify(_) => count.told += 1,
                     Message::Exec(command) => match runner.start(session, command, record) {
                         Started::Busy => return Ok(Answer::Later),
-                        Started::Running | Started::Forbidden => Answer::Done,
+                        Started::Running => count.started += 1,
+                        Started::Forbidden => count.forbidden += 1,
                         Started::Limited => {
+                            count.limited += 1;
                             *limited.entry(command.clone()).or_default() += 1;
                             return Ok(Answer::Done);
                         }
                     },
-                };
+                }
                 let line = match format {
                     Format::Text => text(session, message, record),
                     Format::Json => json(session, message, record),
                 };
                 // Nobody may be reading; the commands are run all the same.
                 let _unread = out.write_all(&line).and_then(|()| out.flush());
-                Ok(answer)
+                Ok(Answer::Done)
             };
             acted += inbox.poll(&mut act)?;
             let lost = inbox.take_lost();
+            count.lost += lost;
             if lost > 0 {
                 eprintln!(
                     "session {session}: {} messages were lost before anybody listened",
@@ -187,12 +242,22 @@ impl Agent {
     }
 
     fn tell_ended(&mut self) {
+        let count = &mut self.activity.commands;
         for ended in self.runner.ended() {
             match ended.how {
-                End::Exited(status) if status.success() => {}
-                End::Exited(status) => eprintln!("`{}`: {status}", ended.command),
-                End::TimedOut => eprintln!("`{}` was killed: it ran for too long", ended.command),
-                End::Failed(error) => eprintln!("`{}` could not be started: {error}", ended.command),
+                End::Exited(status) if status.success() => count.succeeded += 1,
+                End::Exited(status) => {
+                    count.failed += 1;
+                    eprintln!("`{}`: {status}", ended.command);
+                }
+                End::TimedOut => {
+                    count.timed_out += 1;
+                    eprintln!("`{}` was killed: it ran for too long", ended.command);
+                }
+                End::Failed(error) => {
+                    count.not_started += 1;
+                    eprintln!("`{}` could not be started: {error}", ended.command);
+                }
             }
         }
     }

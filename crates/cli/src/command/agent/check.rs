@@ -1,0 +1,156 @@
+//! `kestrel agent --check`: whether an agent with these options would do its work, and if not, why.
+
+use super::{Meant, Message, Options, log, metrics};
+use crate::command::Format;
+use crate::command::doctor::{Row, show};
+use crate::exit::{Exit, Failure};
+use kestrel::agent::user::{self, User};
+use kestrel::agent::{log as logs, run};
+use kestrel::kernel::Host;
+use kestrel::session::stay::PinnedSession;
+use kestrel::session::store::Store;
+use std::collections::BTreeSet;
+
+/// Examines; nothing is run, acknowledged or kept.
+pub(super) fn run(options: &Options, host: &Host) -> Result<Exit, Failure> {
+    let meant = Meant(options.sessions.clone());
+    let mut rows = Vec::new();
+    let sessions = sessions(host, &meant, &mut rows);
+    let user = options.user.as_deref().map(|name| user::find(host, name));
+    let user = match user.transpose() {
+        Ok(user) => user,
+        Err(error) => {
+            rows.push(row("user", Err(error.to_string()), "commands and files"));
+            None
+        }
+    };
+    for session in &sessions {
+        rows.extend(reactions(session, user.as_ref()));
+    }
+    rows.extend(log_rows(&options.log, user.as_ref(), &sessions, host));
+    if let Some(address) = metrics::address(&options.metrics) {
+        let free = address.and_then(|address| {
+            let bound = std::net::TcpListener::bind(address);
+            bound
+                .map(|_| format!("{address} is free"))
+                .map_err(|error| format!("cannot listen at {address}: {error}"))
+        });
+        rows.push(row("metrics", free, "Prometheus"));
+    }
+    show(&rows, options.format)?;
+    let good = rows.iter().all(|row| row.good);
+    if !good && options.format == Format::Text {
+        eprintln!("an agent with these options would not do all of its work: see the lines marked no");
+    }
+    Ok(if good { Exit::Done } else { Exit::Failed })
+}
+
+fn row(name: impl Into<String>, found: Result<String, String>, purpose: &'static str) -> Row {
+    Row {
+        name: name.into(),
+        good: found.is_ok(),
+        says: found.unwrap_or_else(|why| why),
+        purpose,
+    }
+}
+
+/// The sessions that are meant, as far as they can be opened.
+fn sessions(host: &Host, meant: &Meant, rows: &mut Vec<Row>) -> Vec<PinnedSession> {
+    let listed = Store::open(host).and_then(|store| Ok((store.names()?, store)));
+    let (names, store) = match listed {
+        Ok(listed) => listed,
+        Err(error) => {
+            rows.push(row("sessions", Err(error.to_string()), "what an agent serves"));
+            return Vec::new();
+        }
+    };
+    for missing in meant.0.iter().filter(|name| !names.contains(name)) {
+        let why = format!("there is no session {missing}: `kestrel status` lists those there are");
+        rows.push(row("sessions", Err(why), "what an agent serves"));
+    }
+    let mut open = Vec::new();
+    for name in names.iter().filter(|name| meant.is(name)) {
+        match store.session(Some(name)) {
+            Ok(session) => open.push(session),
+            Err(error) => rows.push(row(
+                format!("session {name}"),
+                Err(error.to_string()),
+                "what an agent serves",
+            )),
+        }
+    }
+    let found = match open.len() {
+        0 => "none yet: those that are started later are found".to_owned(),
+        some => format!("{some} to serve"),
+    };
+    rows.push(row("sessions", Ok(found), "what an agent serves"));
+    open
+}
+
+/// What a session's handlers ask for, and whether it can be done.
+fn reactions(session: &PinnedSession, user: Option<&User>) -> Vec<Row> {
+    let name = format!("session {}", session.name());
+    let messages = session.state().messages();
+    let commands: BTreeSet<&str> = messages
+        .values()
+        .filter_map(|message| match message {
+            Message::Exec(command) => Some(command.as_str()),
+            Message::Notify(_) => None,
+        })
+        .collect();
+    let mut rows = Vec::new();
+    let notices = messages
+        .values()
+        .filter(|m| matches!(m, Message::Notify(_)))
+        .count();
+    let found = match session.inbox() {
+        Err(error) => Err(error.to_string()),
+        Ok(_) if messages.is_empty() => Ok("its handlers ask for nothing".to_owned()),
+        Ok(_) => Ok(format!("{notices} kinds of notices, {} commands", commands.len())),
+    };
+    rows.push(row(&name, found, "notify, exec"));
+    for command in commands {
+        let found = match user {
+            None => Err(format!(
+                "`{command}` is not run: say with --user whose rights it has"
+            )),
+            Some(user) => run::program(command, user)
+                .map(|path| format!("{} runs `{command}`: {}", user.name, path.display()))
+                .map_err(|why| format!("`{command}`: {why}")),
+        };
+        rows.push(row(&name, found, "exec"));
+    }
+    rows
+}
+
+fn log_rows(
+    options: &log::LogOptions,
+    user: Option<&User>,
+    sessions: &[PinnedSession],
+    host: &Host,
+) -> Vec<Row> {
+    let Some(settings) = log::settings(options, user.cloned()) else {
+        return Vec::new();
+    };
+    let place = settings.directory.display().to_string();
+    let owner = user.map_or("root", |user| &user.name);
+    let found = logs::try_directory(&settings)
+        .map(|()| format!("{owner} may write to {place}"))
+        .map_err(|error| error.to_string());
+    let mut rows = vec![row("log", found, "log files")];
+    for session in sessions {
+        let found =
+            logs::choose(session, &settings.buffers).map(|names| format!("keeps {}", names.join(", ")));
+        let free = Store::open(host).and_then(|store| store.log_lock(session.name()));
+        let found = match free {
+            Ok(Some(lock)) => {
+                lock.release();
+                found
+            }
+            Ok(None) => Err("another agent keeps its log".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        rows.push(row(format!("session {}", session.name()), found, "log files"));
+    }
+    rows
+}

@@ -1,0 +1,185 @@
+//! The agent's log files: their options, the thread that keeps them, and what is told of them.
+
+use super::Meant;
+use crate::exit::{Exit, Failure};
+use crate::style::{bytes, thousands};
+use clap::Args;
+use kestrel::agent::log::{Finished, Logs, Note, Progress, Rotation, Settings, What};
+use kestrel::agent::user::User;
+use kestrel::kernel::Host;
+use kestrel::kernel::process::set_niceness;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Options of the log.
+#[derive(Args, Debug)]
+pub(super) struct LogOptions {
+    /// Keep what stream buffers take in trace files under this directory
+    #[arg(long, value_name = "DIR")]
+    log: Option<PathBuf>,
+    /// Only this buffer (may be repeated); without it all with `mode = stream`
+    #[arg(long = "log-buffer", value_name = "NAME", requires = "log")]
+    buffers: Vec<String>,
+    /// Begin a new file when one has this many bytes
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = crate::selection::bytes, requires = "log")]
+    rotate_size: u64,
+    /// Begin a new file after this time, with all that has come until then
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = crate::selection::duration, requires = "log")]
+    rotate_time: Duration,
+    /// Keep the newest N files of each session; without it all of them
+    #[arg(long, value_name = "N", requires = "log", value_parser = clap::value_parser!(u64).range(1..))]
+    keep: Option<u64>,
+}
+
+/// How often it looks while little comes.
+const CALM: Duration = Duration::from_millis(10);
+/// How full a buffer may be before there is no pause.
+const FULL_ENOUGH: f64 = 0.25;
+/// How often it looks for sessions that came or went.
+const SESSIONS: Duration = Duration::from_millis(500);
+/// A late reader loses events.
+const NICENESS: i32 = -10;
+
+/// What the options ask for.
+pub(super) fn settings(options: &LogOptions, user: Option<User>) -> Option<Settings> {
+    let directory = options.log.clone()?;
+    Some(Settings {
+        directory,
+        buffers: options.buffers.clone(),
+        rotation: Rotation {
+            size: options.rotate_size,
+            time: options.rotate_time,
+            keep: options.keep.map(|keep| keep as usize),
+        },
+        user,
+    })
+}
+
+/// The thread that keeps logs.
+pub(super) struct Keeper {
+    stop: Arc<AtomicBool>,
+    progress: Arc<Mutex<Vec<Progress>>>,
+    thread: JoinHandle<Result<Exit, Failure>>,
+}
+
+impl Keeper {
+    /// Begins to keep logs, if that was asked for; `once` ends it when there is nothing more.
+    pub(super) fn begin(
+        options: &LogOptions,
+        user: Option<User>,
+        host: &Host,
+        meant: &Meant,
+        once: bool,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(settings) = settings(options, user) else {
+            return Ok(None);
+        };
+        let logs = Logs::open(settings, host)?;
+        let stop = Arc::new(AtomicBool::new(once));
+        let progress = Arc::default();
+        let (flag, shared, meant) = (Arc::clone(&stop), Arc::clone(&progress), meant.clone());
+        let thread = std::thread::spawn(move || keep(logs, &meant, &flag, &shared));
+        Ok(Some(Self {
+            stop,
+            progress,
+            thread,
+        }))
+    }
+
+    /// Ends the logs with what there is.
+    pub(super) fn end(self) -> Result<Exit, Failure> {
+        self.stop.store(true, Ordering::Relaxed);
+        let died = |_| {
+            Err(Failure::new(
+                Exit::Internal,
+                "the thread that keeps the logs failed",
+            ))
+        };
+        self.thread.join().unwrap_or_else(died)
+    }
+
+    /// How the logs are doing.
+    pub(super) fn progress(&self) -> Vec<Progress> {
+        self.progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+fn keep(
+    mut logs: Logs,
+    meant: &Meant,
+    stop: &AtomicBool,
+    progress: &Mutex<Vec<Progress>>,
+) -> Result<Exit, Failure> {
+    // Without the right to, it goes on as it is.
+    let _ = set_niceness(NICENESS);
+    let is_meant = |name: &str| meant.is(name);
+    let mut notes = Vec::new();
+    logs.clear_up(&is_meant, &mut notes)?;
+    let mut looked: Option<Instant> = None;
+    loop {
+        if looked.is_none_or(|at| at.elapsed() >= SESSIONS) {
+            logs.find(&is_meant, &mut notes)?;
+            looked = Some(Instant::now());
+        }
+        let pages = logs.poll(&mut notes);
+        *progress.lock().unwrap_or_else(PoisonError::into_inner) = logs.progress();
+        tell(&mut notes);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        if pages == 0 || logs.fill() < FULL_ENOUGH {
+            std::thread::sleep(CALM);
+        }
+    }
+    logs.close(&mut notes);
+    let failed = notes
+        .iter()
+        .any(|note| matches!(note.what, What::NotEnded(_) | What::Stalled(_)));
+    tell(&mut notes);
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+fn tell(notes: &mut Vec<Note>) {
+    for note in notes.drain(..) {
+        let session = &note.session;
+        match &note.what {
+            What::Begun(buffers) => eprintln!("session {session}: keeping {}", buffers.join(", ")),
+            What::Nothing(why) => eprintln!("session {session}: nothing to keep: {why}"),
+            What::Taken => eprintln!("session {session}: another agent keeps its log"),
+            What::Stalled(error) => eprintln!(
+                "session {session}: {error}; what is in the buffers waits there, what finds no room is counted, and it is tried again"
+            ),
+            What::GoesOn => eprintln!("session {session}: the log goes on"),
+            What::Finished(finished) => tell_finished(session, finished),
+            What::NotEnded(error) => {
+                eprintln!("session {session}: a log file could not be ended: {error}; it is tried again");
+            }
+            What::Ended => eprintln!("session {session}: it has ended, and its log is whole"),
+        }
+    }
+}
+
+fn tell_finished(session: &str, finished: &Finished) {
+    let Some(path) = &finished.path else { return };
+    let lost = match finished.lost {
+        0 => String::new(),
+        lost => format!(", {} lost", thousands(lost)),
+    };
+    let removed = match finished.removed {
+        0 => String::new(),
+        1 => ", an old one removed".to_owned(),
+        more => format!(", {more} old ones removed"),
+    };
+    eprintln!(
+        "session {session}: {} holds {} records, {}{lost}{removed}",
+        path.display(),
+        thousands(finished.records),
+        bytes(finished.bytes)
+    );
+}

@@ -1,0 +1,74 @@
+//! The agent's metrics: their options, and what the page is made from; who may ask.
+
+use super::Meant;
+use crate::exit::{Exit, Failure};
+use clap::Args;
+use kestrel::agent::metrics::serve::Server;
+use kestrel::agent::metrics::text::Format;
+use kestrel::agent::metrics::{Activity, Gatherer};
+use kestrel::kernel::Host;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Options of the metrics.
+#[derive(Args, Debug)]
+pub(super) struct MetricsOptions {
+    /// Serve metrics for Prometheus there, at /metrics: 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+    /// Serve them to other machines, too, if the address is not a loopback one: nothing is encrypted, and nobody is asked who they are
+    #[arg(long, requires = "metrics")]
+    metrics_anywhere: bool,
+    /// Have the kernel time all BPF programs of the machine meanwhile (about 20 ns a run), for the run times of hooks
+    #[arg(long, requires = "metrics")]
+    run_times: bool,
+}
+
+/// Where they shall be served, if that may be.
+pub(super) fn address(options: &MetricsOptions) -> Option<Result<SocketAddr, String>> {
+    let address = options.metrics?;
+    let allowed = address.ip().is_loopback() || options.metrics_anywhere;
+    let why = || format!("metrics at {address} could be read from other machines");
+    Some(allowed.then_some(address).ok_or_else(why))
+}
+
+/// Metrics that are served.
+pub(super) struct Metrics {
+    activity: Arc<Mutex<Activity>>,
+    _server: Server,
+}
+
+impl Metrics {
+    /// Begins to serve, if that was asked for.
+    pub(super) fn begin(
+        options: &MetricsOptions,
+        host: &Host,
+        meant: &Meant,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(address) = address(options) else {
+            return Ok(None);
+        };
+        let address = address.map_err(|why| {
+            let hint = "127.0.0.1 or [::1] is for this machine only; --metrics-anywhere allows it";
+            Failure::new(Exit::Usage, why).hint(hint)
+        })?;
+        let gatherer = Gatherer::new(host, meant.0.clone(), options.run_times)?;
+        let activity: Arc<Mutex<Activity>> = Arc::default();
+        let shared = Arc::clone(&activity);
+        let page = move |format: Format| {
+            let activity = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            gatherer.text(&activity, format)
+        };
+        let server = Server::begin(address, Arc::new(page))?;
+        eprintln!("metrics at http://{}/metrics", server.address());
+        Ok(Some(Self {
+            activity,
+            _server: server,
+        }))
+    }
+
+    /// What the next page says of this agent.
+    pub(super) fn show(&self, activity: &Activity) {
+        activity.clone_into(&mut self.activity.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}

@@ -1,0 +1,93 @@
+//! `kestrel buffer resize`: another size for a buffer, while events come.
+
+use super::OfSession;
+use crate::command::Format;
+use crate::exit::{Exit, Failure};
+use crate::selection::size;
+use crate::style::bytes;
+use clap::Args;
+use kestrel::catalog::Catalog;
+use kestrel::kernel::Host;
+use kestrel::session::resize::Resized;
+use kestrel::session::store::Store;
+use serde_json::json;
+use std::io::Write;
+
+/// Options of `buffer resize`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Options {
+    /// The buffer
+    #[arg(value_name = "BUFFER")]
+    buffer: String,
+    /// Bytes per CPU, or with K, M, G; rounded up to a power of two
+    #[arg(value_name = "SIZE", value_parser = size)]
+    size: u64,
+    /// How to say what came of it
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    #[command(flatten)]
+    session: OfSession,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel buffer resize main 64M                          of the only session
+  kestrel buffer resize main 256K --session web --format json
+
+No event is lost. What the buffer held is dumped with it (`kestrel buffer dump`) until it is resized again.
+Handlers are made anew for the new size; each event then costs a few nanoseconds more, because its handler is called from the hook.
+The memory of the size that a session started with is given back when the session is stopped.";
+
+/// Resizes.
+pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
+    let host = Host::default();
+    let catalog = Catalog::new(host.clone());
+    let mut session = Store::open(&host)?.change(options.session.session.as_deref())?;
+    let resized = session.resize(&options.buffer, options.size, &catalog)?;
+    match options.format {
+        Format::Json => {
+            let object = json!({
+                "buffer": resized.buffer,
+                "from": resized.from,
+                "to": resized.to,
+                "kept_bytes": resized.kept,
+                "dropped_bytes": resized.dropped,
+                "programs": resized.programs,
+            });
+            // A reader that went away is no failure.
+            let _ = writeln!(std::io::stdout().lock(), "{object}");
+        }
+        Format::Text => tell(&resized),
+    }
+    Ok(Exit::Done)
+}
+
+fn tell(resized: &Resized) {
+    let Resized {
+        buffer,
+        from,
+        to,
+        kept,
+        dropped,
+        ..
+    } = resized;
+    if from == to {
+        eprintln!("buffer {buffer} has {} per CPU already", bytes(*to));
+        return;
+    }
+    eprintln!(
+        "buffer {buffer} has {} per CPU now, not {}",
+        bytes(*to),
+        bytes(*from)
+    );
+    if *kept > 0 {
+        eprintln!(
+            "  the {} that it held can be dumped until it is resized again",
+            bytes(*kept)
+        );
+    }
+    if *dropped > 0 {
+        eprintln!("  the {} from before its last resize are gone", bytes(*dropped));
+    }
+}

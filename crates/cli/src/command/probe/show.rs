@@ -1,0 +1,173 @@
+//! `kestrel probe show`: the instructions of a kernel function, which of them can be probed, and where probes sit.
+
+use crate::command::Format;
+use crate::exit::{Exit, Failure};
+use clap::Args;
+use kestrel::catalog::Catalog;
+use kestrel::code::{Code, Function, Instruction, Wanted};
+use kestrel::kernel::Host;
+use kestrel::kernel::kprobes::{self, Listed};
+use std::io::Write;
+
+/// Options of `probe show`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// FUNCTION, FUNCTION+OFFSET, MODULE:FUNCTION or 0xADDRESS
+    #[arg(value_name = "PLACE")]
+    place: String,
+    /// How it looks; JSON is one object per instruction
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel probe show vfs_read                    its instructions, with their offsets
+  kestrel probe show vfs_read+0x12               the one at that offset
+  kestrel probe show xfs:xfs_file_read_iter      of a module
+  kestrel probe show 0xffffffff812345a0          the function around an address
+  kestrel probe show vfs_read --format json | jq -r 'select(.probeable) | .offset'
+
+The first column says whether a probe can be put there: `-` where it cannot (the last column says why), `*` where one sits already.
+`kestrel record -e kprobe:FUNCTION+OFFSET` puts one.";
+
+/// Shows.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let wanted: Wanted = options.place.parse()?;
+    let catalog = Catalog::new(Host::default());
+    let code = Code::new(&catalog)?;
+    let (function, instruction) = code.locate(&wanted)?;
+    // Only who may see addresses can say where probes sit; the rest is worth showing without.
+    let listed = kprobes::list(catalog.host()).unwrap_or_default();
+    let one = match &wanted {
+        Wanted::Symbol { offset, .. } => offset.is_some(),
+        Wanted::Address(_) => false,
+    };
+    let shown: Vec<&Instruction> = if one {
+        vec![&instruction]
+    } else {
+        function.instructions.iter().collect()
+    };
+    let mut out = std::io::stdout().lock();
+    match options.format {
+        Format::Text => text(&mut out, &function, &shown, &listed)?,
+        Format::Json => {
+            for instruction in shown {
+                writeln!(out, "{}", json(&function, instruction, &listed))?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The probes that sit on an instruction.
+fn probes<'l>(instruction: &Instruction, listed: &'l [Listed]) -> impl Iterator<Item = &'l Listed> {
+    let address = instruction.address;
+    listed.iter().filter(move |probe| probe.address == address)
+}
+
+fn text(
+    out: &mut impl Write,
+    function: &Function,
+    shown: &[&Instruction],
+    listed: &[Listed],
+) -> std::io::Result<()> {
+    let good = function
+        .instructions
+        .iter()
+        .filter(|i| i.probeable.is_ok())
+        .count();
+    writeln!(
+        out,
+        "{}{} at {:#x}, {} bytes: {} instructions, {good} of them can be probed",
+        function.symbol,
+        function
+            .module
+            .as_ref()
+            .map_or_else(String::new, |m| format!(" [{m}]")),
+        function.address,
+        function.size,
+        function.instructions.len(),
+    )?;
+    if let Some(why) = function
+        .instructions
+        .first()
+        .and_then(|i| i.probeable.as_ref().err())
+        && good == 0
+    {
+        writeln!(out, "None can be probed: {why}.")?;
+    }
+    let width = shown.iter().map(|i| i.bytes.len()).max().unwrap_or(1) * 3;
+    let longest = shown.iter().map(|i| i.text.len()).max().unwrap_or(1).min(LONG);
+    for instruction in shown {
+        let bytes: Vec<String> = instruction.bytes.iter().map(|b| format!("{b:02x}")).collect();
+        let states: Vec<String> = probes(instruction, listed).map(state).collect();
+        let mark = match (&instruction.probeable, states.is_empty()) {
+            (Err(_), _) => '-',
+            (Ok(()), false) => '*',
+            (Ok(()), true) => ' ',
+        };
+        let why = instruction.probeable.as_ref().err().filter(|_| good > 0);
+        let why = why.map(|why| why.short().to_owned());
+        let remarks: Vec<String> = states.into_iter().chain(why).collect();
+        let offset = format!("+{:#x}", instruction.offset);
+        let line = format!(
+            "{mark} {offset:<7} {:<width$} {:<longest$}  {}",
+            bytes.join(" "),
+            instruction.text,
+            remarks.join(", ")
+        );
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// Texts longer than this do not push the column behind them further.
+const LONG: usize = 56;
+
+/// A probe that sits there: `kprobe [OPTIMIZED]`.
+fn state(probe: &Listed) -> String {
+    let mut text = if probe.letter == 'r' {
+        "kretprobe"
+    } else {
+        "kprobe"
+    }
+    .to_owned();
+    let states = [
+        (probe.gone, " [GONE]"),
+        (probe.disabled, " [DISABLED]"),
+        (probe.optimized, " [OPTIMIZED]"),
+        (probe.ftrace, " [FTRACE]"),
+    ];
+    for (_, word) in states.iter().filter(|(is, _)| *is) {
+        text.push_str(word);
+    }
+    text
+}
+
+fn json(function: &Function, instruction: &Instruction, listed: &[Listed]) -> serde_json::Value {
+    let bytes: Vec<String> = instruction.bytes.iter().map(|b| format!("{b:02x}")).collect();
+    let probes: Vec<serde_json::Value> = probes(instruction, listed)
+        .map(|probe| {
+            serde_json::json!({
+                "kind": if probe.letter == 'r' { "kretprobe" } else { "kprobe" },
+                "gone": probe.gone,
+                "disabled": probe.disabled,
+                "optimized": probe.optimized,
+                "ftrace": probe.ftrace,
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "symbol": function.symbol,
+        "module": function.module,
+        "offset": instruction.offset,
+        "address": format!("{:#x}", instruction.address),
+        "bytes": bytes.concat(),
+        "text": instruction.text,
+        "probeable": instruction.probeable.is_ok(),
+        "why_not": instruction.probeable.as_ref().err().map(ToString::to_string),
+        "probes": probes,
+    })
+}

@@ -1,0 +1,18 @@
+//! `entry`.
+
+use super::super::{Builtin, Meaning};
+use crate::lang::diag::Diagnostic;
+
+pub(crate) static ENTRY: Builtin = Builtin {
+    name: "entry",
+    numbered: false,
+    usage: "entry.VALUE",
+    about: "at a return, a value of the same call at its entry: entry.arg0, entry.args.NAME, entry.nsecs, entry.reg(\"di\")",
+    meaning: Meaning::Value(|checker, usage| {
+        let diagnostic = Diagnostic::error(
+            usage.span,
+            "\"entry\" is the entry of this call: name what was known there",
+        );
+        Err(checker.report(diagnostic.hint("entry.arg0, entry.args.NAME, entry.nsecs, entry.reg(\"di\")")))
+    }),
+};

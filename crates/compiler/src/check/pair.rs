@@ -1,0 +1,214 @@
+//! `entry.EXPRESSION`: the expression is checked at the event that came first, which keeps its value in a map that no text can name.
+
+use super::map::Usage;
+use super::tree::{CheckedPair, Expr, MapChange, MapPlace, Statement, StatementKind, Type};
+use super::{Checked, Checker};
+use crate::context::{Pair, ProgramKind};
+use crate::lang::ast::{self, Span, Spanned};
+use crate::lang::diag::{Diagnostic, has_errors};
+use crate::lang::parse_expression;
+use kestrel_trace::aggregate::ValueKind;
+use kestrel_trace::layout::{Base, FieldType};
+
+/// What `entry.EXPRESSION` asks for at the entry; `None` for any other expression.
+pub(super) fn at_entry(expr: &ast::Expr) -> Option<ast::Expr> {
+    use ast::ExprKind as Kind;
+    let kind = match &expr.kind {
+        Kind::Member { base, name, .. } if is_entry(base) => Kind::Identifier(name.node.clone()),
+        Kind::Member { base, name, arrow } => Kind::Member {
+            base: Box::new(at_entry(base)?),
+            name: name.clone(),
+            arrow: *arrow,
+        },
+        Kind::Index { base, index } => Kind::Index {
+            base: Box::new(at_entry(base)?),
+            index: index.clone(),
+        },
+        Kind::Call { name, args } => Kind::Call {
+            name: Spanned {
+                node: name.node.strip_prefix("entry.")?.to_owned(),
+                span: name.span,
+            },
+            args: args.clone(),
+        },
+        _ => return None,
+    };
+    Some(ast::Expr {
+        kind,
+        span: expr.span,
+    })
+}
+
+fn is_entry(expr: &ast::Expr) -> bool {
+    matches!(&expr.kind, ast::ExprKind::Identifier(word) if word == "entry")
+}
+
+/// An expression as text that is the same wherever it stands: what a map is named after.
+fn spelled(expr: &ast::Expr) -> Option<String> {
+    use ast::ExprKind as Kind;
+    Some(match &expr.kind {
+        Kind::Identifier(name) => name.clone(),
+        Kind::Integer { value, .. } => value.to_string(),
+        Kind::String(text) => format!("{text:?}"),
+        Kind::Member { base, name, .. } => format!("{}.{}", spelled(base)?, name.node),
+        Kind::Index { base, index } => format!("{}[{}]", spelled(base)?, spelled(index)?),
+        Kind::Call { name, args } => {
+            let args: Option<Vec<String>> = args.iter().map(|arg| spelled(&arg.value)).collect();
+            format!("{}({})", name.node, args?.join(", "))
+        }
+        _ => return None,
+    })
+}
+
+impl Checker<'_> {
+    /// Where the event happens only after another, says how that is found.
+    pub(super) fn pair_always(&mut self, span: Span) -> Checked<()> {
+        match self.context.pair.clone() {
+            Some(pair) if pair.always => self.paired(&pair, span),
+            _ => Ok(()),
+        }
+    }
+
+    /// `entry.EXPRESSION`: what the expression was when the call began.
+    pub(super) fn entry_value(&mut self, inner: &ast::Expr, span: Span) -> Checked<Expr> {
+        let Some(pair) = self.context.pair.clone() else {
+            return self.without_pair(inner, span);
+        };
+        let Some(text) = spelled(inner) else {
+            let message = "this is not kept from the entry";
+            let hint = "keep what it is made of: entry.arg0, entry.args.NAME, entry.reg(\"di\")";
+            return Err(self.report(Diagnostic::error(span, message).hint(hint)));
+        };
+        self.paired(&pair, span)?;
+        let name = self.hidden(&text);
+        let known = self
+            .pair
+            .as_ref()
+            .is_some_and(|p| p.kept.iter().any(|k| k.map.name == name));
+        let key = key(&pair.key, span);
+        if !known {
+            let (statement, found) = self.elsewhere(&pair.first, |checker| {
+                let value = checker.expression(inner)?;
+                let key = self::key(&pair.first_key, span);
+                checker.keeps(&name, &key, value, span)
+            });
+            self.found.extend(found);
+            let statement = statement?;
+            let place = self.place(&name, &key, span)?;
+            if let Some(pair) = &mut self.pair {
+                pair.first.insert(0, statement);
+                pair.kept.push(place);
+            }
+        }
+        self.map_value(&name, &key, span)
+    }
+
+    /// The value that needs nothing kept, or why there is none.
+    fn without_pair(&mut self, inner: &ast::Expr, span: Span) -> Checked<Expr> {
+        use ast::ExprKind as Kind;
+        let context = self.context;
+        if context.program == ProgramKind::Fexit {
+            // The trampoline has the arguments as they were at the entry.
+            let argument = match &inner.kind {
+                Kind::Identifier(word) => word.starts_with("arg"),
+                Kind::Member { base, .. } => {
+                    matches!(&base.kind, Kind::Identifier(word) if word == "args")
+                }
+                _ => false,
+            };
+            if argument {
+                return self.expression(inner);
+            }
+        }
+        let message = format!("{} keeps nothing of an entry", context.name);
+        let hint = match (&context.function, context.program) {
+            (Some(function), ProgramKind::Fexit) => {
+                format!("fexit knows the arguments alone; kretprobe:{function} keeps any value of the entry")
+            }
+            (Some(function), _) => format!("a return does: kretprobe:{function} {{ record(entry.arg0) }}"),
+            (None, _) => "returns do: kretprobe:FUNCTION { record(entry.arg0) }".to_owned(),
+        };
+        Err(self.report(Diagnostic::error(span, message).hint(hint)))
+    }
+
+    /// Makes the mark by which the second event knows that the first came.
+    fn paired(&mut self, pair: &Pair, span: Span) -> Checked<()> {
+        if self.pair.is_some() {
+            return Ok(());
+        }
+        let name = self.hidden("");
+        let (mark, found) = self.elsewhere(&pair.first, |checker| {
+            let one = super::expression::constant(1, Type::U64, span);
+            checker.keeps(&name, &key(&pair.first_key, span), one, span)
+        });
+        self.found.extend(found);
+        let mark = mark?;
+        let mut aborted = Vec::new();
+        if let Some((context, text)) = &pair.aborted {
+            let (ended, found) = self.elsewhere(context, |checker| {
+                let place = checker.place(&name, &key(text, span), span)?;
+                let kind = StatementKind::Map(place, MapChange::Delete);
+                Ok(Statement { kind, span })
+            });
+            self.found.extend(found);
+            aborted.push(ended?);
+        }
+        self.pair = Some(CheckedPair {
+            mark: self.place(&name, &key(&pair.key, span), span)?,
+            kept: Vec::new(),
+            first: vec![mark],
+            aborted,
+        });
+        Ok(())
+    }
+
+    /// The name of the map that keeps a value: no text can spell it, because there is a blank in it, and a table that is loaded again finds the
+    /// map of its last time.
+    fn hidden(&self, text: &str) -> String {
+        let whole = format!("{} {} {text}", self.context.name, self.globals.text);
+        // FNV-1a: the same in every process.
+        let hash = whole.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        format!("entry {hash:016x}")
+    }
+
+    /// Checks something at another event. What is wrong there is given back, too.
+    fn elsewhere<T>(
+        &mut self,
+        context: &crate::context::Context,
+        work: impl FnOnce(&mut Checker<'_>) -> Checked<T>,
+    ) -> (Checked<T>, Vec<Diagnostic>) {
+        let mut there = Checker::new(context, std::mem::take(&mut self.globals));
+        let done = work(&mut there);
+        self.globals = there.globals;
+        (done, there.found)
+    }
+
+    /// A place in a hidden map that is filled already.
+    fn place(&mut self, name: &str, key: &[ast::Expr], span: Span) -> Checked<MapPlace> {
+        let keys: Vec<&ast::Expr> = key.iter().collect();
+        let assumed = ValueKind::Scalar(FieldType::Integer {
+            size: 8,
+            signed: false,
+            base: Base::Decimal,
+        });
+        self.map_place(name, &keys, None, &assumed, Usage::Reads, span)
+    }
+
+    /// `map[key] = value`.
+    fn keeps(&mut self, name: &str, key: &[ast::Expr], value: Expr, span: Span) -> Checked<Statement> {
+        let keys: Vec<&ast::Expr> = key.iter().collect();
+        let kind = self.stores(name, &keys, MapChange::Set(value), span)?;
+        Ok(Statement { kind, span })
+    }
+}
+
+/// The thread, and what tells its calls apart.
+fn key(number: &str, span: Span) -> [ast::Expr; 2] {
+    // Parsed where it stands for something, so that findings point there.
+    let (parsed, wrong) = parse_expression(&format!("{:start$}{number}", "", start = span.start as usize));
+    debug_assert!(!has_errors(&wrong), "{number}");
+    let thread = ast::ExprKind::Identifier("tid".to_owned());
+    [ast::Expr { kind: thread, span }, parsed]
+}

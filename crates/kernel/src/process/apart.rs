@@ -1,0 +1,114 @@
+//! Closing descriptors apart: by a process of its own, where the kernel makes whoever closes them wait (perf events wait for RCU, each).
+
+use crate::error::{Errno, Error, Result};
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// What the process is called where processes are listed.
+pub const CLOSER: &CStr = c"kestrel-detach";
+
+/// Closes descriptors without waiting for it: a process of its own ([`CLOSER`]), which nobody has to wait for, does that and ends. It
+/// has nothing else open and stands in a session of its own, so neither a pipe's reader nor a terminal waits for it. If it
+/// is killed, the kernel goes on in its place.
+///
+/// # Errors
+/// [`Error::System`] when there can be no such process; the descriptors were closed nevertheless, and that took its time.
+pub fn close_apart(files: Vec<OwnedFd>) -> Result<()> {
+    let failed = |what: &'static str| Error::system(what, "descriptors", Errno::last());
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for the two descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(failed("make a pipe for closing"));
+    }
+    // SAFETY: the call above has just made both, and nobody else has them.
+    let (read, write) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
+    let mut kept: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
+    kept.push(read.as_raw_fd());
+    kept.sort_unstable();
+    // SAFETY: the child calls nothing but what may be called between fork and exec of a process with threads: no allocation, no lock.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: this is the child, right after its fork.
+        unsafe { close_when_alone(&kept, read.as_raw_fd()) }
+    }
+    if child < 0 {
+        return Err(failed("start a process for closing"));
+    }
+    let mut status = 0;
+    // SAFETY: the status is ours to be written.
+    while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
+        if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            break;
+        }
+    }
+    // Not the last to have them: these are quick. The write end comes last; the other process waits for that.
+    drop(read);
+    drop(files);
+    drop(write);
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(Error::system(
+            "start a process for closing",
+            "descriptors",
+            Errno(libc::EAGAIN),
+        ))
+    }
+}
+
+/// What the process does: it leaves everything behind but what it is to close, waits until it alone has that, and ends.
+///
+/// # Safety
+/// Only in a child right after its fork; it calls only functions that are safe there.
+unsafe fn close_when_alone(kept: &[RawFd], alone: RawFd) -> ! {
+    // SAFETY: plain system calls, on descriptors of this process and on memory that lives as long as it does.
+    unsafe {
+        // The grandchild has no parent that would have to wait for it.
+        libc::setsid();
+        match libc::fork() {
+            0 => {}
+            -1 => libc::_exit(1),
+            _ => libc::_exit(0),
+        }
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        libc::prctl(libc::PR_SET_NAME, CLOSER.as_ptr(), 0, 0, 0);
+        libc::chdir(c"/".as_ptr());
+        let mut next = 0;
+        for &fd in kept {
+            close_from_to(next, fd);
+            next = fd + 1;
+        }
+        close_from_to(next, RawFd::MAX);
+        let mut byte = 0_u8;
+        while libc::read(alone, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
+        libc::_exit(0)
+    }
+}
+
+/// Closes descriptors from `first` to the one before `end`.
+///
+/// # Safety
+/// Nobody uses them any more.
+unsafe fn close_from_to(first: RawFd, end: RawFd) {
+    if first < end {
+        // SAFETY: the caller says so; the call takes no addresses.
+        unsafe { libc::syscall(libc::SYS_close_range, first, end - 1, 0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn closed_by_somebody_else() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        close_apart(vec![writer.into()]).unwrap();
+        // The end comes only when the other process has closed its copy, too.
+        let mut rest = Vec::new();
+        assert_eq!(reader.read_to_end(&mut rest).unwrap(), 0);
+    }
+}

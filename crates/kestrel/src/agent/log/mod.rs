@@ -1,0 +1,432 @@
+//! Logs: what stream buffers of sessions take, kept in files as traces of limited size and time; each record once, also when the agent is killed.
+
+mod segment;
+mod spool;
+
+use super::user::User;
+use crate::buffer::layout::Mode;
+use crate::error::{Error, Result};
+use crate::session::gate::MESSAGES;
+use crate::session::stay::PinnedSession;
+use crate::session::store::{LogLock, Store, check_name};
+use kestrel_kernel::Host;
+use kestrel_kernel::process::FileRights;
+pub use segment::Finished;
+use spool::{Spool, Target};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// When a segment ends, and how many stay.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    /// Bytes of packets; what is written at once may go beyond it.
+    pub size: u64,
+    /// How long one is written.
+    pub time: Duration,
+    /// How many of a session stay; all of them without a number.
+    pub keep: Option<usize>,
+}
+
+impl Default for Rotation {
+    fn default() -> Self {
+        Self {
+            size: 64 << 20,
+            time: Duration::from_secs(3600),
+            keep: None,
+        }
+    }
+}
+
+/// What is kept, where.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where: a folder for each session, in that a trace for each segment.
+    pub directory: PathBuf,
+    /// Names of stream buffers; none: all but that of the agent's messages.
+    pub buffers: Vec<String>,
+    /// How files follow each other.
+    pub rotation: Rotation,
+    /// Whose files they are; without a user those of the process.
+    pub user: Option<User>,
+}
+
+/// Something to be told.
+#[derive(Debug)]
+pub struct Note {
+    /// The session that it is about.
+    pub session: String,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happens to a log.
+#[derive(Debug)]
+pub enum What {
+    /// These buffers are kept from now on.
+    Begun(Vec<String>),
+    /// Nothing of the session can be kept.
+    Nothing(String),
+    /// Another agent keeps its log.
+    Taken,
+    /// Nothing can be written now; what is in the buffers waits there.
+    Stalled(Error),
+    /// It goes on.
+    GoesOn,
+    /// A segment is whole.
+    Finished(Finished),
+    /// A segment could not be ended; it is tried again.
+    NotEnded(Error),
+    /// The session has ended, and its log is whole.
+    Ended,
+}
+
+/// How often what cannot be written is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The logs of all sessions.
+#[derive(Debug)]
+pub struct Logs {
+    settings: Settings,
+    host: Host,
+    store: Store,
+    open: BTreeMap<String, Open>,
+    /// Sessions that are not kept: their identity, and whether somebody was told.
+    passed: BTreeMap<String, String>,
+}
+
+#[derive(Debug)]
+struct Open {
+    spool: Spool,
+    lock: LogLock,
+    stalled: Option<Instant>,
+    told: bool,
+}
+
+/// How a session's log is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The session.
+    pub session: String,
+    /// Bytes of packets written by this agent.
+    pub bytes: u64,
+    /// Whether nothing can be written now.
+    pub stalled: bool,
+}
+
+impl Logs {
+    /// Logs in a directory, which is made if it is not there. What an agent that was killed left unfinished there is ended.
+    ///
+    /// # Errors
+    /// When it cannot be made, or the user may not write to it.
+    pub fn open(settings: Settings, host: &Host) -> Result<Self> {
+        make(&settings.directory, settings.user.as_ref())?;
+        probe(&settings)?;
+        Ok(Self {
+            settings,
+            host: host.clone(),
+            store: Store::open(host)?,
+            open: BTreeMap::new(),
+            passed: BTreeMap::new(),
+        })
+    }
+
+    /// Ends what agents left of sessions that are not there any more.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn clear_up(&mut self, meant: &dyn Fn(&str) -> bool, notes: &mut Vec<Note>) -> Result<()> {
+        let directory = &self.settings.directory;
+        let failed = |error| segment::failed("read the directory", directory, error);
+        let live = self.store.names()?;
+        for entry in fs::read_dir(directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if !is_folder || check_name(&name).is_err() || live.contains(&name) || !meant(&name) {
+                continue;
+            }
+            let Some(lock) = self.store.log_lock(&name)? else {
+                continue; // somebody is at it
+            };
+            let target = self.target(&name);
+            let ended = as_user(target.user.as_ref(), || {
+                spool::recover(&target, None, &Default::default)
+            });
+            match ended {
+                Ok(endings) => {
+                    for ending in endings {
+                        notes.push(note(&name, ended_as(ending.join())));
+                    }
+                }
+                Err(error) => notes.push(note(&name, What::NotEnded(error))),
+            }
+            lock.release();
+        }
+        Ok(())
+    }
+
+    fn target(&self, session: &str) -> Target {
+        Target {
+            folder: self.settings.directory.join(session),
+            rotation: self.settings.rotation,
+            user: self.settings.user.clone(),
+            host: self.host.clone(),
+        }
+    }
+
+    /// Begins the logs of sessions that came, ends those of sessions that went; `meant` says which are meant at all.
+    ///
+    /// # Errors
+    /// When sessions cannot be listed.
+    pub fn find(&mut self, meant: &dyn Fn(&str) -> bool, notes: &mut Vec<Note>) -> Result<()> {
+        let names = self.store.names()?;
+        let mut there = BTreeMap::new();
+        for name in names.into_iter().filter(|name| meant(name)) {
+            // It may have gone since it was listed.
+            if let Ok(session) = self.store.session(Some(&name)) {
+                there.insert(name, session);
+            }
+        }
+        let same = |uuid: &str, name: &str| {
+            there
+                .get(name)
+                .is_some_and(|s: &PinnedSession| s.state().uuid == uuid)
+        };
+        // The log of a buffer that was resized ends with its old ring.
+        let resized = |open: &Open, name: &str| {
+            there
+                .get(name)
+                .is_some_and(|s| open.spool.is_resized(&s.state().buffers))
+        };
+        let gone = self
+            .open
+            .iter()
+            .filter(|(name, open)| !same(open.spool.uuid(), name) || resized(open, name));
+        for name in gone.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            if let Some(mut open) = self.open.remove(&name) {
+                let done = open.spool.close(true);
+                notes.extend(done.into_iter().map(|done| note(&name, ended_as(done))));
+                notes.push(note(&name, What::Ended));
+                open.lock.release();
+            }
+        }
+        self.passed.retain(|name, uuid| same(uuid, name));
+        for (name, session) in there {
+            if !self.open.contains_key(&name) {
+                self.begin(&name, session, notes);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, name: &str, session: PinnedSession, notes: &mut Vec<Note>) {
+        let uuid = session.state().uuid.clone();
+        match self.opened(name, session) {
+            Ok(open) => {
+                if self.passed.remove(name).is_some() {
+                    notes.push(note(name, What::GoesOn));
+                }
+                notes.push(note(name, What::Begun(open.spool.buffers())));
+                self.open.insert(name.to_owned(), open);
+            }
+            Err(what) => {
+                if self.passed.insert(name.to_owned(), uuid).is_none() {
+                    notes.push(note(name, what));
+                }
+            }
+        }
+    }
+
+    fn opened(&self, name: &str, session: PinnedSession) -> std::result::Result<Open, What> {
+        let wanted = wanted(&session, &self.settings.buffers).map_err(What::Nothing)?;
+        let lock = self.store.log_lock(name).map_err(What::Stalled)?;
+        let lock = lock.ok_or(What::Taken)?;
+        let target = self.target(name);
+        let made = as_user(target.user.as_ref(), || make(&target.folder, None));
+        match made.and_then(|()| Spool::open(target, session, &wanted)) {
+            Ok(spool) => Ok(Open {
+                spool,
+                lock,
+                stalled: None,
+                told: false,
+            }),
+            Err(error) => {
+                lock.release();
+                Err(What::Stalled(error))
+            }
+        }
+    }
+
+    /// Writes what has come. Gives the number of pages.
+    pub fn poll(&mut self, notes: &mut Vec<Note>) -> usize {
+        let mut pages = 0;
+        for (name, open) in &mut self.open {
+            let done = open.spool.finished();
+            notes.extend(done.into_iter().map(|done| note(name, ended_as(done))));
+            if open.stalled.is_some_and(|at| at.elapsed() < RETRY) {
+                continue;
+            }
+            match open.spool.poll() {
+                Ok(more) => {
+                    pages += more;
+                    open.stalled = None;
+                    if more > 0 && std::mem::take(&mut open.told) {
+                        notes.push(note(name, What::GoesOn));
+                    }
+                }
+                Err(error) => {
+                    open.stalled = Some(Instant::now());
+                    if !std::mem::replace(&mut open.told, true) {
+                        notes.push(note(name, What::Stalled(error)));
+                    }
+                }
+            }
+        }
+        pages
+    }
+
+    /// How full the fullest buffer is, 0 to 1, of those that can be written.
+    pub fn fill(&self) -> f64 {
+        let open = self.open.values().filter(|open| open.stalled.is_none());
+        open.map(|open| open.spool.fill()).fold(0.0, f64::max)
+    }
+
+    /// How the logs are doing.
+    pub fn progress(&self) -> Vec<Progress> {
+        let of = |(name, open): (&String, &Open)| Progress {
+            session: name.clone(),
+            bytes: open.spool.written(),
+            stalled: open.told,
+        };
+        self.open.iter().map(of).collect()
+    }
+
+    /// Ends all of them, with what there is now; the next agent goes on behind it.
+    pub fn close(mut self, notes: &mut Vec<Note>) {
+        for (name, mut open) in std::mem::take(&mut self.open) {
+            let done = open.spool.close(false);
+            notes.extend(done.into_iter().map(|done| note(&name, ended_as(done))));
+            open.lock.release();
+        }
+    }
+}
+
+/// Whether logs could be kept there, without making anything that stays.
+///
+/// # Errors
+/// When the directory's parent is not there, or the user may not write to it.
+pub fn try_directory(settings: &Settings) -> Result<()> {
+    if settings.directory.exists() {
+        return probe(settings);
+    }
+    let parent = settings
+        .directory
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let found = fs::read_dir(parent);
+    found
+        .map(drop)
+        .map_err(|error| segment::failed("create a directory in", parent, error))
+}
+
+fn probe(settings: &Settings) -> Result<()> {
+    let probe = settings.directory.join(format!(".try{}", std::process::id()));
+    as_user(settings.user.as_ref(), || {
+        let made = fs::DirBuilder::new().mode(0o700).create(&probe);
+        let tried = made.and_then(|()| fs::remove_dir(&probe));
+        tried.map_err(|error| segment::failed("write to", &settings.directory, error))
+    })
+}
+
+/// Names of a session's buffers that would be kept, of these or of all.
+///
+/// # Errors
+/// In words: why there are none.
+pub fn choose(session: &PinnedSession, names: &[String]) -> std::result::Result<Vec<String>, String> {
+    let buffers = &session.state().buffers;
+    let numbers = wanted(session, names)?;
+    let name = |number: &u32| buffers[*number as usize].name.clone();
+    Ok(numbers.iter().map(name).collect())
+}
+
+fn note(session: &str, what: What) -> Note {
+    Note {
+        session: session.to_owned(),
+        what,
+    }
+}
+
+fn ended_as(done: Result<Finished>) -> What {
+    match done {
+        Ok(finished) => What::Finished(finished),
+        Err(error) => What::NotEnded(error),
+    }
+}
+
+/// Numbers of the buffers to be kept, or why there are none.
+fn wanted(session: &PinnedSession, names: &[String]) -> std::result::Result<Vec<u32>, String> {
+    let all = || (0u32..).zip(&session.state().buffers);
+    let is_stream = |number: u32| {
+        let buffer = &session.state().buffers[number as usize];
+        buffer.geometry().mode == Mode::Stream && buffer.name != MESSAGES
+    };
+    let mut numbers = Vec::new();
+    for name in names {
+        match all().find(|(_, buffer)| buffer.name == *name) {
+            Some((number, _)) if is_stream(number) => numbers.push(number),
+            Some(_) => {
+                return Err(format!(
+                    "its buffer {name} overwrites; only what is declared with `mode = stream` can be kept in files"
+                ));
+            }
+            None => {}
+        }
+    }
+    if names.is_empty() {
+        numbers = all()
+            .map(|(number, _)| number)
+            .filter(|n| is_stream(*n))
+            .collect();
+    }
+    match (numbers.is_empty(), names.is_empty()) {
+        (false, _) => match numbers
+            .iter()
+            .map(|n| &session.state().buffers[*n as usize])
+            .find(|b| b.resized > 0)
+        {
+            Some(buffer) => Err(format!(
+                "its buffer {} was resized, and what a resized buffer takes cannot be kept yet; `kestrel buffer dump` copies it",
+                buffer.name
+            )),
+            None => Ok(numbers),
+        },
+        (_, true) => Err("none of its buffers is a stream (`buffer NAME { mode = stream }`)".to_owned()),
+        (_, false) => Err(format!("it has no buffer {}", names.join(", "))),
+    }
+}
+
+/// Does something with the rights of a user to files.
+fn as_user<T>(user: Option<&User>, act: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _rights = user.map(|user| FileRights::of(user.uid, user.gid)).transpose()?;
+    act()
+}
+
+/// Makes a directory for nobody but its owner, where there is none.
+fn make(path: &Path, owner: Option<&User>) -> Result<()> {
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
+        Err(error) => return Err(segment::failed("create the directory", path, error)),
+    }
+    let owner = owner.map_or(Ok(()), |user| {
+        std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid))
+    });
+    owner.map_err(|error| segment::failed("give away the directory", path, error))
+}

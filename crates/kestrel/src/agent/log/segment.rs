@@ -1,0 +1,556 @@
+//! One file of a log: a trace directory that appears under its name when it is whole; how it is begun, ended, and ended by another agent.
+//!
+//! ```text
+//! DIR/SESSION/                        mode 0700, files 0600
+//!   00000007-20261121T223830Z/        a trace, whole
+//!   .00000008-20261121T233830Z.new/   a trace being written: whole packets after a metadata file, to be read at any time
+//!   .00000008.json                    what is needed to end it
+//!   .counts.json                      what the session's buffers had refused when the last one ended
+//! ```
+//!
+//! A packet's number says which page of which ring it is. So an agent that finds what another one left knows from the last packet of each stream
+//! how far the ring was written, whether or not the other one came to say so in the ring. Only what is taken out of a page in use does not say
+//! how far it goes: that is the last packet of its stream, and what is about to be written is noted beforehand ([`Closing`]).
+
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::review::{Review, Tally, counts, review};
+use kestrel_kernel::Host;
+use kestrel_trace::ctf::directory::{self, Directory, Tail};
+use kestrel_trace::ctf::write::Writer;
+use kestrel_trace::event::EventClass;
+use kestrel_trace::info::TraceInfo;
+use kestrel_trace::packet::{HEADER, PAGE};
+use kestrel_trace::process::Processes;
+use kestrel_trace::summary::Summary;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// What buffers have refused so far, by buffer, event number and CPU; zeros are left out.
+pub(super) type Refused = BTreeMap<(u32, u16, u32), u64>;
+
+/// What the session's buffers have refused when a segment ended.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Ledger {
+    uuid: String,
+    refused: Vec<(u32, u16, u32, u64)>,
+}
+
+/// What is needed to end a segment.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Journal {
+    /// The identity of the session's trace.
+    pub(super) uuid: String,
+    /// What the buffers had refused when the segment before it ended.
+    before: Vec<(u32, u16, u32, u64)>,
+    /// There as soon as the segment is being ended.
+    pub(super) closing: Option<Closing>,
+}
+
+/// How a segment ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Closing {
+    /// What the buffers have refused.
+    refused: Vec<(u32, u16, u32, u64)>,
+    /// Records of pages in use that are its last packets.
+    pub(super) parts: Vec<PartEntry>,
+}
+
+/// Records of a page in use that are the last packet of a stream, if they were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PartEntry {
+    pub(super) buffer: u32,
+    pub(super) cpu: u32,
+    /// Packets in the stream before it.
+    pub(super) packets: u64,
+    /// Position in the ring after its last record.
+    pub(super) end: u64,
+}
+
+/// A trace being written.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) writer: Writer<Directory>,
+    pub(super) place: Place,
+    journal: Journal,
+}
+
+/// Where a segment lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    folder: PathBuf,
+    number: u64,
+    name: String,
+}
+
+/// A segment that is whole and has its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Where it lies; `None` if there was nothing in it.
+    pub path: Option<PathBuf>,
+    /// Records in it.
+    pub records: u64,
+    /// Records refused by its buffers since the one before it.
+    pub lost: u64,
+    /// Bytes of packets.
+    pub bytes: u64,
+    /// Older segments that were removed.
+    pub removed: usize,
+}
+
+impl Place {
+    /// The trace until it is whole.
+    pub(super) fn beside(&self) -> PathBuf {
+        directory::beside_of(&self.path())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(&self.name)
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.folder.join(format!(".{:08}.json", self.number))
+    }
+
+    /// The place of the next segment in a folder: its number is higher than all there are, so that names sort by time whatever the clock does.
+    fn next(folder: &Path) -> Result<Self> {
+        let last = names(folder)?.into_iter().map(|(number, ..)| number).max();
+        let number = last.unwrap_or(0) + 1;
+        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let now: String = now.chars().filter(|c| !matches!(c, '-' | ':')).collect();
+        Ok(Self {
+            folder: folder.to_owned(),
+            number,
+            name: format!("{number:08}-{now}"),
+        })
+    }
+}
+
+/// Numbers and names of the segments in a folder, oldest first, and whether each is whole.
+fn names(folder: &Path) -> Result<Vec<(u64, String, bool)>> {
+    let failed = |error| failed("read the directory", folder, error);
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let Ok(name) = entry.map_err(failed)?.file_name().into_string() else {
+            continue;
+        };
+        let passing = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new"));
+        let plain = passing.unwrap_or(&name);
+        let Some((number, _)) = plain.split_once('-') else {
+            continue;
+        };
+        if number.len() >= 8
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+            && let Ok(number) = number.parse()
+        {
+            all.push((number, plain.to_owned(), passing.is_none()));
+        }
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// Segments that nobody ended, oldest first. Journals without one, whose agent was killed just before or after there was one, are removed.
+pub(super) fn unfinished(folder: &Path) -> Result<Vec<Place>> {
+    let all = names(folder)?.into_iter().filter(|(.., whole)| !whole);
+    let place = |(number, name, _)| Place {
+        folder: folder.to_owned(),
+        number,
+        name,
+    };
+    let places: Vec<Place> = all.map(place).collect();
+    let failed = |error| failed("read the directory", folder, error);
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let number = name.strip_suffix(".new").unwrap_or(&name);
+        let number = number.trim_start_matches('.').strip_suffix(".json");
+        let is_journal = number.is_some_and(|n| n.len() >= 8 && n.bytes().all(|byte| byte.is_ascii_digit()));
+        if is_journal && places.iter().all(|place| place.journal() != path) {
+            remove_file(&path)?;
+        }
+    }
+    Ok(places)
+}
+
+/// What the buffers of a session had refused when its last segment ended.
+pub(super) fn counted(folder: &Path, uuid: &str) -> Refused {
+    let ledger: Option<Ledger> = read_json(&folder.join(COUNTS));
+    let known = ledger.filter(|ledger| ledger.uuid == uuid);
+    known.map_or_else(Refused::new, |ledger| unpack(&ledger.refused))
+}
+
+const COUNTS: &str = ".counts.json";
+
+impl Segment {
+    /// Begins one.
+    pub(super) fn begin(folder: &Path, info: TraceInfo, before: &Refused) -> Result<Self> {
+        let place = Place::next(folder)?;
+        let journal = Journal {
+            uuid: info.uuid.to_string(),
+            before: pack(before),
+            closing: None,
+        };
+        write_json(&place.journal(), &journal)?;
+        let writer = directory::create(&place.beside(), info, true);
+        if writer.is_err() {
+            // The disk may be full: leave nothing behind that stands for nothing.
+            let _ = fs::remove_dir(place.beside());
+            let _ = fs::remove_file(place.journal());
+        }
+        Ok(Self {
+            writer: writer?,
+            place,
+            journal,
+        })
+    }
+
+    /// Notes how it is about to end.
+    pub(super) fn close(&mut self, refused: &Refused, parts: Vec<PartEntry>) -> Result<()> {
+        let closing = Closing {
+            refused: pack(refused),
+            parts,
+        };
+        let journal = Journal {
+            closing: Some(closing),
+            ..self.journal.clone()
+        };
+        write_json(&self.place.journal(), &journal)?;
+        let ledger = Ledger {
+            uuid: journal.uuid.clone(),
+            refused: pack(refused),
+        };
+        self.journal = journal;
+        write_json(&self.place.folder.join(COUNTS), &ledger)
+    }
+
+    /// What is left to do, which takes a while and needs no buffers.
+    pub(super) fn ending(self, threads: Processes, host: &Host) -> Ending {
+        Ending {
+            info: self.writer.info().clone(),
+            journal: self.journal,
+            place: self.place,
+            threads,
+            host: host.clone(),
+            again: false,
+        }
+    }
+}
+
+/// A segment to which nothing is written any more.
+#[derive(Debug)]
+pub(super) struct Ending {
+    info: TraceInfo,
+    journal: Journal,
+    place: Place,
+    threads: Processes,
+    host: Host,
+    again: bool,
+}
+
+impl Ending {
+    /// The same once more, after it failed.
+    pub(super) fn again(mut self) -> Self {
+        self.again = true;
+        self
+    }
+
+    /// Whether it has failed before.
+    pub(super) fn is_tried_again(&self) -> bool {
+        self.again
+    }
+
+    /// Takes what another agent left; `live` is the session's buffers if it is still there: their readers go on behind what is on file.
+    /// `None` when nothing can be made of it, and it is removed: no packet was written.
+    pub(super) fn recover(
+        place: Place,
+        live: Option<(&str, &mut [Buffer])>,
+        threads: Processes,
+        host: &Host,
+    ) -> Result<Option<Self>> {
+        let beside = place.beside();
+        let mut journal: Journal = read_json(&place.journal()).unwrap_or_default();
+        let opened = directory::open(&beside).map(|trace| trace.reader.info().clone());
+        let tails = directory::mend(&beside)?;
+        let info = match opened {
+            Ok(info) => info,
+            Err(_) if tails.is_empty() => {
+                remove(&place)?;
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Some((uuid, buffers)) = live
+            && uuid == info.uuid.to_string()
+        {
+            for tail in &tails {
+                catch_up(tail, journal.closing.as_ref(), buffers);
+            }
+            if journal.closing.is_none() {
+                journal.closing = Some(Closing {
+                    refused: pack(&refused(&info, buffers)),
+                    parts: Vec::new(),
+                });
+            }
+        }
+        if let Some(closing) = &journal.closing {
+            let ledger = Ledger {
+                uuid: info.uuid.to_string(),
+                refused: closing.refused.clone(),
+            };
+            write_json(&place.folder.join(COUNTS), &ledger)?;
+        }
+        Ok(Some(Self {
+            info,
+            journal,
+            place,
+            threads,
+            host: host.clone(),
+            again: false,
+        }))
+    }
+
+    /// Counts, names, and gives it its name; keeps no more than `keep` of them.
+    pub(super) fn finish(&mut self, keep: Option<usize>) -> Result<Finished> {
+        let beside = self.place.beside();
+        let seen = review(&beside, &self.info.events, self.threads.clone(), &self.host, None)?;
+        let records: u64 = seen.recorded.values().sum();
+        let before = unpack(&self.journal.before);
+        let closing = self.journal.closing.as_ref();
+        let after = closing.map_or_else(Refused::new, |closing| unpack(&closing.refused));
+        let lost = difference(&before, &after);
+        let mut finished = Finished {
+            path: None,
+            records,
+            lost: lost.values().sum(),
+            bytes: directory::mend(&beside)?
+                .iter()
+                .map(|tail| tail.packets)
+                .sum::<u64>()
+                * u64::from(PAGE),
+            removed: 0,
+        };
+        if records == 0 {
+            remove(&self.place)?;
+            return Ok(finished);
+        }
+        let summary = summary(&self.info, &seen, &lost);
+        directory::complete(&beside, &summary, &seen.symbols, &seen.processes)?;
+        directory::sync(&beside)?;
+        let path = self.place.path();
+        fs::rename(&beside, &path).map_err(|error| failed("give its name to", &path, error))?;
+        remove_file(&self.place.journal())?;
+        finished.path = Some(path);
+        finished.removed = keep.map_or(Ok(0), |keep| prune(&self.place.folder, keep))?;
+        Ok(finished)
+    }
+}
+
+/// Says in the ring what is on file.
+fn catch_up(tail: &Tail, closing: Option<&Closing>, buffers: &mut [Buffer]) {
+    let Some(buffer) = buffers.get_mut(tail.buffer as usize) else {
+        return;
+    };
+    let page = tail.sequence * u64::from(PAGE);
+    let parts = closing.map_or(&[][..], |closing| &closing.parts);
+    let part = parts
+        .iter()
+        .find(|part| (part.buffer, part.cpu) == (tail.buffer, tail.cpu) && part.packets < tail.packets);
+    let end = part.map_or(page + u64::from(PAGE) + u64::from(HEADER), |part| part.end);
+    let ring = buffer.ring_mut();
+    if end > ring.given(tail.cpu) {
+        ring.acknowledge(tail.cpu, end);
+    }
+}
+
+/// What buffers have refused so far, those of a trace alone.
+pub(super) fn refused(info: &TraceInfo, buffers: &[Buffer]) -> Refused {
+    let mut all = Refused::new();
+    for of in &info.buffers {
+        let Some(buffer) = buffers.get(of.number as usize) else {
+            continue;
+        };
+        let ring = buffer.ring();
+        for cpu in ring.cpus().filter(|cpu| ring.discarded(*cpu) > 0) {
+            for class in &info.events {
+                if u32::from(class.id.0) >= ring.geometry().events {
+                    continue;
+                }
+                let refused = ring.counts(cpu, class.id.0).refused;
+                if refused > 0 {
+                    all.insert((of.number, class.id.0, cpu), refused);
+                }
+            }
+        }
+    }
+    all
+}
+
+fn difference(before: &Refused, after: &Refused) -> Refused {
+    let of = |(key, count): (&(u32, u16, u32), &u64)| {
+        let earlier = before.get(key).copied().unwrap_or(0);
+        let more = count.saturating_sub(earlier);
+        (more > 0).then_some((*key, more))
+    };
+    after.iter().filter_map(of).collect()
+}
+
+fn summary(info: &TraceInfo, seen: &Review, lost: &Refused) -> Summary {
+    let mut tally = Tally::new();
+    for key in seen.recorded.keys().chain(lost.keys()) {
+        let counts = tally.entry(*key).or_default();
+        counts.refused = lost.get(key).copied().unwrap_or(0);
+    }
+    let (first, last) = seen.span.unwrap_or_default();
+    let offset = Duration::new(info.clock.seconds, info.clock.nanoseconds);
+    let classes: &[EventClass] = &info.events;
+    Summary {
+        version: info.tracer_version.clone(),
+        command: info.command.clone(),
+        started_ns: offset.as_nanos() as u64 + first,
+        duration_ns: last - first,
+        events: counts(classes, &tally, &seen.recorded),
+        notes: Vec::new(),
+    }
+}
+
+/// Removes all whole segments but the newest.
+fn prune(folder: &Path, keep: usize) -> Result<usize> {
+    let mut whole = names(folder)?;
+    whole.retain(|(.., whole)| *whole);
+    let old = whole.len().saturating_sub(keep.max(1));
+    for (_, name, _) in whole.iter().take(old) {
+        let path = folder.join(name);
+        directory::discard(&path).map_err(|error| failed("remove the old trace", &path, error))?;
+    }
+    Ok(old)
+}
+
+/// Removes a segment without records.
+fn remove(place: &Place) -> Result<()> {
+    let beside = place.beside();
+    let gone = match directory::discard(&beside) {
+        // It has no metadata yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::remove_dir(&beside),
+        other => other,
+    };
+    gone.map_err(|error| failed("remove the empty trace", &beside, error))?;
+    remove_file(&place.journal())
+}
+
+fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path, error)),
+        _ => Ok(()),
+    }
+}
+
+fn pack(refused: &Refused) -> Vec<(u32, u16, u32, u64)> {
+    let row = |(&(buffer, event, cpu), &count): (&(u32, u16, u32), &u64)| (buffer, event, cpu, count);
+    refused.iter().map(row).collect()
+}
+
+fn unpack(rows: &[(u32, u16, u32, u64)]) -> Refused {
+    rows.iter()
+        .map(|&(buffer, event, cpu, count)| ((buffer, event, cpu), count))
+        .collect()
+}
+
+fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Writes beside, then renames.
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
+    let beside = directory::beside_of(path);
+    let text = serde_json::to_vec(value).map_err(io::Error::other);
+    let written = text.and_then(|text| {
+        let mut options = fs::File::options();
+        let mut file = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&beside)?;
+        file.write_all(&text)?;
+        fs::rename(&beside, path)
+    });
+    written.map_err(|error| {
+        // The disk may be full: nothing half written stays.
+        let _ = fs::remove_file(&beside);
+        failed("write", path, error)
+    })
+}
+
+pub(super) fn failed(action: &'static str, path: &Path, error: io::Error) -> Error {
+    Error::Io {
+        action,
+        subject: path.display().to_string(),
+        error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_on_and_what_stands_for_nothing_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path();
+        for name in [
+            "00000007-20260101T000000Z",
+            ".00000009-20260101T000000Z.new",
+            "notes",
+        ] {
+            fs::create_dir(folder.join(name)).unwrap();
+        }
+        for name in [
+            ".00000009.json",
+            ".00000008.json",
+            "..00000010.json.new",
+            ".counts.json",
+            "00000001",
+        ] {
+            fs::write(folder.join(name), "{}").unwrap();
+        }
+        let next = Place::next(folder).unwrap();
+        assert_eq!(next.number, 10, "higher than all, whole or not");
+        assert!(
+            next.name.starts_with("00000010-2") && next.name.ends_with('Z'),
+            "{next:?}"
+        );
+        let places = unfinished(folder).unwrap();
+        assert_eq!(places.iter().map(|place| place.number).collect::<Vec<_>>(), [9]);
+        let mut left: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.contains("json"))
+            .collect();
+        left.sort();
+        assert_eq!(left, [".00000009.json", ".counts.json"]);
+    }
+
+    #[test]
+    fn what_was_refused_belongs_to_the_session_of_that_identity() {
+        let root = tempfile::tempdir().unwrap();
+        let refused: Refused = [((0, 3, 1), 17), ((1, 3, 0), 2)].into();
+        let ledger = Ledger {
+            uuid: "a".to_owned(),
+            refused: pack(&refused),
+        };
+        write_json(&root.path().join(COUNTS), &ledger).unwrap();
+        assert_eq!(counted(root.path(), "a"), refused);
+        assert_eq!(counted(root.path(), "b"), Refused::new());
+        let later: Refused = [((0, 3, 1), 20), ((2, 1, 0), 4)].into();
+        assert_eq!(
+            difference(&refused, &later),
+            [((0, 3, 1), 3), ((2, 1, 0), 4)].into()
+        );
+    }
+}

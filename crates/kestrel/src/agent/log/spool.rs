@@ -1,0 +1,443 @@
+//! One session's log: pages of its stream buffers into segments, each record once, whenever this process is killed.
+//!
+//! Pages are written, then freed in the ring: between the two they are on file and in the ring, and [`Ending::recover`] finds out.
+
+use super::segment::{self, Ending, Finished, PartEntry, Refused, Segment};
+use super::{RETRY, Rotation, as_user};
+use crate::agent::user::User;
+use crate::buffer::Buffer;
+use crate::buffer::lend::Part;
+use crate::error::{Error, Result};
+use crate::record::into_io;
+use crate::session::state::BufferState;
+use crate::session::stay::{PinnedSession, ThreadNames};
+use kestrel_kernel::Host;
+use kestrel_kernel::procfs;
+use kestrel_trace::ctf::packet as ctf;
+use kestrel_trace::decode::EventTable;
+use kestrel_trace::info::TraceInfo;
+use kestrel_trace::packet::{HEADER, PAGE};
+use kestrel_trace::process::Processes;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Segments that are being ended beside the one that is written.
+const MOST_ENDING: usize = 4;
+/// How long programs that were running when a session ended may take for their records.
+const SETTLING: Duration = Duration::from_millis(50);
+
+/// Where a log goes and how.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) folder: PathBuf,
+    pub(super) rotation: Rotation,
+    pub(super) user: Option<User>,
+    pub(super) host: Host,
+}
+
+/// One session's log.
+#[derive(Debug)]
+pub(super) struct Spool {
+    target: Target,
+    session: PinnedSession,
+    threads: ThreadNames,
+    buffers: Vec<Buffer>,
+    /// What segments say about themselves: the buffers logged, all events known.
+    info: TraceInfo,
+    events: EventTable,
+    /// Identity of what `info` was read from.
+    described: Option<u64>,
+    segment: Option<Segment>,
+    /// When the last segment ended.
+    rotated: Instant,
+    counted: Refused,
+    endings: Vec<Ended>,
+    /// What could not be ended, and when that was tried.
+    failed: Vec<(Instant, Ending)>,
+    /// Bytes of packets written.
+    written: u64,
+}
+
+impl Spool {
+    /// Goes on with the log of a session where the last agent stopped, whose unfinished segments are ended now. `wanted` are names of its
+    /// stream buffers; none: all of them.
+    pub(super) fn open(target: Target, session: PinnedSession, wanted: &[u32]) -> Result<Self> {
+        let mut buffers = session.buffers()?;
+        let described = session.description();
+        let mut info = session.info()?;
+        info.buffers.retain(|buffer| wanted.contains(&buffer.number));
+        let uuid = info.uuid.to_string();
+        let threads = session.thread_names()?;
+        let endings = as_user(target.user.as_ref(), || {
+            recover(&target, Some((&uuid, &mut buffers)), &|| {
+                threads.read().unwrap_or_default()
+            })
+        })?;
+        let counted = as_user(target.user.as_ref(), || {
+            Ok(segment::counted(&target.folder, &uuid))
+        })?;
+        Ok(Self {
+            events: EventTable::new(info.events.iter().cloned()),
+            target,
+            session,
+            threads,
+            buffers,
+            info,
+            described,
+            segment: None,
+            rotated: Instant::now(),
+            counted,
+            endings,
+            failed: Vec::new(),
+            written: 0,
+        })
+    }
+
+    /// The identity of the session's trace.
+    pub(super) fn uuid(&self) -> &str {
+        &self.session.state().uuid
+    }
+
+    /// Whether one of its buffers has another ring now.
+    pub(super) fn is_resized(&self, now: &[BufferState]) -> bool {
+        let then = &self.session.state().buffers;
+        let differs = |number: u32| {
+            let resized = |all: &[BufferState]| all.get(number as usize).map(|b| b.resized);
+            resized(then) != resized(now)
+        };
+        self.info.buffers.iter().any(|b| differs(b.number))
+    }
+
+    /// Bytes of packets written so far.
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Names of the buffers that it takes.
+    pub(super) fn buffers(&self) -> Vec<String> {
+        self.info.buffers.iter().map(|b| b.name.clone()).collect()
+    }
+
+    /// How full the fullest of the buffers is, 0 to 1.
+    pub(super) fn fill(&self) -> f64 {
+        let fill = |number: u32| self.buffers.get(number as usize).map_or(0.0, |b| b.ring().fill());
+        let all = self.info.buffers.iter().map(|b| fill(b.number));
+        all.fold(0.0, f64::max)
+    }
+
+    /// Writes all pages that are whole, and begins a new segment when it is time. Gives the number of pages.
+    pub(super) fn poll(&mut self) -> Result<usize> {
+        let ends = self.ends();
+        // What is in the pages before these places was described before it happened.
+        self.learn()?;
+        let user = self.target.user.clone();
+        as_user(user.as_ref(), || {
+            let pages = self.take(&ends)?;
+            if self.rotated.elapsed() >= self.target.rotation.time {
+                self.rotate(true)?;
+            }
+            Ok(pages)
+        })
+    }
+
+    /// Number of a buffer logged, CPU, and position of the page in use.
+    fn ends(&self) -> Vec<(u32, u32, u64)> {
+        let mut all = Vec::new();
+        for of in &self.info.buffers {
+            if let Some(buffer) = self.buffers.get(of.number as usize) {
+                let ring = buffer.ring();
+                all.extend(ring.cpus().map(|cpu| (of.number, cpu, ring.in_use(cpu))));
+            }
+        }
+        all
+    }
+
+    /// Learns of events that came with a table that was loaded.
+    fn learn(&mut self) -> Result<()> {
+        let described = self.session.description();
+        if described.is_none() || described == self.described {
+            return Ok(());
+        }
+        let Ok(info) = self.session.info() else {
+            return Ok(()); // it has just ended
+        };
+        let known = self.info.events.len();
+        let new = || info.events.iter().skip(known).cloned();
+        if let Some(segment) = &mut self.segment {
+            let user = self.target.user.clone();
+            as_user(user.as_ref(), || Ok(segment.writer.add_events(new())?))?;
+        }
+        self.info.events.extend(new());
+        self.events = EventTable::new(self.info.events.iter().cloned());
+        self.described = described;
+        Ok(())
+    }
+
+    fn take(&mut self, ends: &[(u32, u32, u64)]) -> Result<usize> {
+        let mut pages = 0;
+        for &(number, cpu, end) in ends {
+            let Some(buffer) = self.buffers.get(number as usize) else {
+                continue;
+            };
+            if let Some(part) = buffer.ring().rest_of_page(cpu, end, &self.events)? {
+                self.give(number, cpu, &part)?;
+                pages += 1;
+            }
+            while let more @ 1.. = self.take_run(number, cpu, end)? {
+                pages += more;
+                if self.size() >= self.target.rotation.size {
+                    self.rotate(false)?;
+                }
+            }
+        }
+        Ok(pages)
+    }
+
+    fn size(&self) -> u64 {
+        let written = self.segment.as_ref().map(|segment| segment.writer.written());
+        written.map_or(0, |written| written.bytes)
+    }
+
+    /// Writes one run of pages.
+    fn take_run(&mut self, number: u32, cpu: u32, end: u64) -> Result<usize> {
+        let idle = |buffer: &Buffer| buffer.ring().read_position(cpu) >= end;
+        if self.buffers.get(number as usize).is_none_or(idle) {
+            return Ok(0);
+        }
+        self.begin()?;
+        let (Some(segment), Some(buffer)) = (&mut self.segment, self.buffers.get_mut(number as usize)) else {
+            return Ok(0);
+        };
+        let path = segment.place.beside();
+        let writer = &mut segment.writer;
+        let before = writer.packets(number, cpu);
+        let from = buffer.ring().read_position(cpu);
+        let taken = buffer.ring_mut().lend_run(cpu, end, &mut |memory, range| {
+            let mut write = |file: &mut File, done| {
+                let rest = range.start + done..range.end;
+                memory.write_to(rest, file.as_fd()).map_err(into_io)
+            };
+            let appended = writer.append_with(number, cpu, range.len(), &mut write);
+            Ok(appended.map_err(|error| error.within(&path))?)
+        });
+        let pages = writer.packets(number, cpu) - before;
+        self.written += pages * u64::from(PAGE);
+        if taken.is_err() && pages > 0 {
+            // As many as there was room for are on file.
+            let end = from + pages * u64::from(PAGE) + u64::from(HEADER);
+            buffer.ring_mut().acknowledge(cpu, end);
+        }
+        taken
+    }
+
+    /// Writes a packet of its own, then says so in the ring.
+    fn give(&mut self, number: u32, cpu: u32, part: &Part) -> Result<()> {
+        if part.records > 0 {
+            self.begin()?;
+            if let Some(segment) = &mut self.segment {
+                let path = segment.place.beside();
+                let appended = segment.writer.append(number, cpu, part.bytes.as_slice());
+                appended.map_err(|error| Error::from(error.within(&path)))?;
+                self.written += u64::from(PAGE);
+            }
+        }
+        if let Some(buffer) = self.buffers.get_mut(number as usize) {
+            buffer.ring_mut().acknowledge(cpu, part.end);
+        }
+        Ok(())
+    }
+
+    /// Sees to it that there is a segment to write to.
+    fn begin(&mut self) -> Result<()> {
+        if self.segment.is_none() {
+            let segment = Segment::begin(&self.target.folder, self.info.clone(), &self.counted)?;
+            self.segment = Some(segment);
+        }
+        Ok(())
+    }
+
+    /// Ends the segment, with the records of pages in use if `all` are wanted; the next one is begun when there is something for it.
+    fn rotate(&mut self, all: bool) -> Result<()> {
+        let parts = if all { self.parts()? } else { Vec::new() };
+        if parts.iter().any(|(.., part)| part.records > 0) {
+            self.begin()?;
+        }
+        let Some(mut segment) = self.segment.take() else {
+            self.rotated = Instant::now();
+            return Ok(());
+        };
+        let entry = |(buffer, cpu, part): &(u32, u32, Part)| PartEntry {
+            buffer: *buffer,
+            cpu: *cpu,
+            packets: segment.writer.packets(*buffer, *cpu),
+            end: part.end,
+        };
+        let entries = parts.iter().map(entry).collect();
+        let refused = segment::refused(&self.info, &self.buffers);
+        let closed = segment.close(&refused, entries);
+        self.segment = Some(segment);
+        closed?;
+        // From here on this segment is ended, come what may: nothing else may be written to it.
+        self.rotated = Instant::now();
+        self.counted = refused;
+        let given = parts
+            .iter()
+            .try_for_each(|(buffer, cpu, part)| self.give(*buffer, *cpu, part));
+        if let Some(segment) = self.segment.take() {
+            let threads = self.threads.read().unwrap_or_default();
+            let ending = segment.ending(threads, &self.target.host);
+            self.endings.push(Ended::begin(ending, &self.target));
+        }
+        given
+    }
+
+    /// The records of pages in use.
+    fn parts(&self) -> Result<Vec<(u32, u32, Part)>> {
+        let now = procfs::monotonic();
+        let mut all = Vec::new();
+        for (number, cpu, _) in self.ends() {
+            let ring = self.buffers[number as usize].ring();
+            if let Some(part) = ring.part(cpu, now, &self.events)? {
+                all.push((number, cpu, part));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Segments that were ended since the last call.
+    pub(super) fn finished(&mut self) -> Vec<Result<Finished>> {
+        if let Some(at) = self.failed.iter().position(|(at, _)| at.elapsed() >= RETRY) {
+            let (_, ending) = self.failed.swap_remove(at);
+            self.endings.push(Ended::begin(ending, &self.target));
+        }
+        let mut done = Vec::new();
+        let crowd = |endings: &[Ended]| endings.len() > MOST_ENDING;
+        while let Some(at) = self
+            .endings
+            .iter()
+            .position(|ended| ended.thread.is_finished() || crowd(&self.endings))
+        {
+            let ended = self.endings.swap_remove(at);
+            let again = ended.again;
+            match ended.outcome() {
+                Ok(finished) => done.push(Ok(finished)),
+                Err((error, ending)) => {
+                    self.failed
+                        .extend(ending.map(|ending| (Instant::now(), ending.again())));
+                    if !again {
+                        done.push(Err(error));
+                    }
+                }
+            }
+        }
+        done
+    }
+
+    /// Ends the log, with all that there is. A session that has `ended` writes no more: what it left unfinished is taken as far as it goes.
+    pub(super) fn close(&mut self, ended: bool) -> Vec<Result<Finished>> {
+        let last = if ended {
+            self.drain()
+        } else {
+            self.poll().map(drop)
+        };
+        let user = self.target.user.clone();
+        let closed = last.and_then(|()| as_user(user.as_ref(), || self.rotate(true)));
+        let mut done: Vec<_> = self.endings.drain(..).map(Ended::join).collect();
+        done.extend(closed.err().map(Err));
+        done
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        let deadline = Instant::now() + SETTLING;
+        let quiet = |buffer: &Buffer| buffer.ring().cpus().all(|cpu| buffer.ring().is_quiet(cpu));
+        std::thread::sleep(Duration::from_millis(2));
+        while Instant::now() < deadline && !self.buffers.iter().all(quiet) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let user = self.target.user.clone();
+        as_user(user.as_ref(), || {
+            let ends = self.ends();
+            self.take(&ends)?;
+            self.rotate(true)?;
+            // What is left now is where a writer was stopped in the middle of a record.
+            for (number, cpu, _) in ends {
+                let mut pages = Vec::new();
+                let Some(buffer) = self.buffers.get_mut(number as usize) else {
+                    continue;
+                };
+                let ring = buffer.ring_mut();
+                if ring.is_quiet(cpu) {
+                    continue;
+                }
+                let given = (ring.given(cpu) - ring.read_position(cpu)) as u32;
+                ring.rest(cpu, procfs::monotonic(), &self.events, &mut pages)?;
+                if let Some(first) = pages.first_chunk_mut::<{ PAGE as usize }>() {
+                    let _none_left = ctf::cut_front(first, given, &self.events);
+                }
+                if !pages.is_empty() {
+                    self.begin()?;
+                }
+                if let Some(segment) = &mut self.segment {
+                    segment.writer.append(number, cpu, &pages)?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A segment that is being ended, on a thread of its own: buffers are read meanwhile.
+#[derive(Debug)]
+pub(super) struct Ended {
+    thread: JoinHandle<std::result::Result<Finished, (Error, Box<Ending>)>>,
+    /// Whether that has failed before.
+    again: bool,
+}
+
+impl Ended {
+    fn begin(mut ending: Ending, target: &Target) -> Self {
+        let (user, keep) = (target.user.clone(), target.rotation.keep);
+        let again = ending.is_tried_again();
+        let thread = std::thread::spawn(move || {
+            let finished = as_user(user.as_ref(), || ending.finish(keep));
+            finished.map_err(|error| (error, Box::new(ending)))
+        });
+        Self { thread, again }
+    }
+
+    fn outcome(self) -> std::result::Result<Finished, (Error, Option<Box<Ending>>)> {
+        match self.thread.join() {
+            Ok(done) => done.map_err(|(error, ending)| (error, Some(ending))),
+            Err(_) => {
+                let error = Error::Unsupported {
+                    what: "ending a log file".to_owned(),
+                    why: "the thread that did it failed".to_owned(),
+                };
+                Err((error, None))
+            }
+        }
+    }
+
+    /// What came of it, in the end.
+    pub(super) fn join(self) -> Result<Finished> {
+        self.outcome().map_err(|(error, _)| error)
+    }
+}
+
+/// Ends what other agents left.
+pub(super) fn recover(
+    target: &Target,
+    mut live: Option<(&str, &mut [Buffer])>,
+    threads: &dyn Fn() -> Processes,
+) -> Result<Vec<Ended>> {
+    let mut endings = Vec::new();
+    for place in segment::unfinished(&target.folder)? {
+        let live = live.as_mut().map(|(uuid, buffers)| (*uuid, &mut **buffers));
+        let ending = Ending::recover(place, live, threads(), &target.host)?;
+        endings.extend(ending.map(|ending| Ended::begin(ending, target)));
+    }
+    Ok(endings)
+}

@@ -1,0 +1,234 @@
+//! Metrics as text: the Prometheus text format 0.0.4 and OpenMetrics 1.0; what is measured is not known here.
+
+use std::fmt::Write;
+
+/// The text wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus text format 0.0.4.
+    #[default]
+    Prometheus,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// The one that an `Accept` header asks for.
+    pub fn accepted(header: &str) -> Self {
+        let open = header.split(',').filter_map(|part| part.split(';').next());
+        if open
+            .map(str::trim)
+            .any(|name| name == "application/openmetrics-text")
+        {
+            Self::OpenMetrics
+        } else {
+            Self::Prometheus
+        }
+    }
+
+    /// Its `Content-Type`.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// What numbers of a family mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows, from 0; its samples are named with `_total`.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// `_count` and `_sum`.
+    Summary,
+    /// `_bucket` with `le`, and `_count`.
+    Histogram,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Summary => "summary",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// Numbers of one meaning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Family {
+    /// Its name, without `_total`.
+    pub name: &'static str,
+    /// What its numbers mean.
+    pub kind: Kind,
+    /// The same in words.
+    pub help: &'static str,
+    /// The numbers.
+    pub samples: Vec<Sample>,
+}
+
+/// One number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// What is put behind the family's name: `_bucket`.
+    pub suffix: &'static str,
+    /// Names and values.
+    pub labels: Vec<(&'static str, String)>,
+    /// The number.
+    pub value: Number,
+}
+
+/// A number that is written as it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "they speak for themselves")]
+pub enum Number {
+    Whole(i128),
+    Real(f64),
+}
+
+impl From<u64> for Number {
+    fn from(n: u64) -> Self {
+        Self::Whole(n.into())
+    }
+}
+
+impl From<bool> for Number {
+    fn from(n: bool) -> Self {
+        Self::Whole(n.into())
+    }
+}
+
+impl Family {
+    /// One without numbers yet.
+    pub fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            help,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Adds a number.
+    pub fn add(&mut self, labels: &[(&'static str, &str)], value: impl Into<Number>) {
+        let suffix = if self.kind == Kind::Counter { "_total" } else { "" };
+        self.add_part(suffix, labels, value);
+    }
+
+    /// Adds a number of a summary or histogram.
+    pub fn add_part(
+        &mut self,
+        suffix: &'static str,
+        labels: &[(&'static str, &str)],
+        value: impl Into<Number>,
+    ) {
+        self.samples.push(Sample {
+            suffix,
+            labels: labels
+                .iter()
+                .map(|(name, value)| (*name, (*value).to_owned()))
+                .collect(),
+            value: value.into(),
+        });
+    }
+}
+
+/// All families that have numbers.
+pub fn text(families: &[Family], format: Format) -> String {
+    let mut out = String::new();
+    for family in families.iter().filter(|family| !family.samples.is_empty()) {
+        // The older format gives a counter the name of its samples.
+        let name = match (format, family.kind) {
+            (Format::Prometheus, Kind::Counter) => format!("{}_total", family.name),
+            _ => family.name.to_owned(),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "# HELP {name} {}", escaped(family.help, format));
+        let _ = writeln!(out, "# TYPE {name} {}", family.kind.name());
+        for sample in &family.samples {
+            line(family, sample, &mut out);
+        }
+    }
+    if format == Format::OpenMetrics {
+        out += "# EOF\n";
+    }
+    out
+}
+
+fn line(family: &Family, sample: &Sample, out: &mut String) {
+    let _ = write!(out, "{}{}", family.name, sample.suffix);
+    for (index, (name, value)) in sample.labels.iter().enumerate() {
+        let open = if index == 0 { '{' } else { ',' };
+        let _ = write!(out, "{open}{name}=\"{}\"", escaped(value, Format::OpenMetrics));
+    }
+    if !sample.labels.is_empty() {
+        out.push('}');
+    }
+    let _ = match sample.value {
+        Number::Whole(n) => writeln!(out, " {n}"),
+        Number::Real(n) if n.is_nan() => writeln!(out, " NaN"),
+        Number::Real(n) if n.is_infinite() => writeln!(out, " {}Inf", if n > 0.0 { '+' } else { '-' }),
+        Number::Real(n) => writeln!(out, " {n}"),
+    };
+}
+
+/// A label's value, or help; in the help of the older format quotes stand for themselves.
+fn escaped(text: &str, format: Format) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' => out += "\\\\",
+            '\n' => out += "\\n",
+            '"' if format == Format::OpenMetrics => out += "\\\"",
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_formats_say_the_same_in_their_own_way() {
+        let mut events = Family::new("k_events", Kind::Counter, "Say \"how many\".");
+        events.add(&[("event", "a\"b\\c\nd"), ("cpu", "0")], 7u64);
+        let mut fill = Family::new("k_fill", Kind::Gauge, "How full.");
+        fill.add(&[], Number::Real(0.5));
+        let none = Family::new("k_none", Kind::Gauge, "Nothing.");
+        let all = [events, fill, none];
+        assert_eq!(
+            text(&all, Format::Prometheus),
+            "# HELP k_events_total Say \"how many\".\n# TYPE k_events_total counter\n\
+             k_events_total{event=\"a\\\"b\\\\c\\nd\",cpu=\"0\"} 7\n\
+             # HELP k_fill How full.\n# TYPE k_fill gauge\nk_fill 0.5\n"
+        );
+        assert_eq!(
+            text(&all, Format::OpenMetrics),
+            "# HELP k_events Say \\\"how many\\\".\n# TYPE k_events counter\n\
+             k_events_total{event=\"a\\\"b\\\\c\\nd\",cpu=\"0\"} 7\n\
+             # HELP k_fill How full.\n# TYPE k_fill gauge\nk_fill 0.5\n# EOF\n"
+        );
+    }
+
+    #[test]
+    fn the_format_is_what_the_reader_accepts() {
+        let prometheus =
+            "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+        assert_eq!(Format::accepted(prometheus), Format::OpenMetrics);
+        for other in [
+            "",
+            "*/*",
+            "text/plain; version=0.0.4",
+            "application/openmetrics-textual",
+        ] {
+            assert_eq!(Format::accepted(other), Format::Prometheus, "{other}");
+        }
+    }
+}

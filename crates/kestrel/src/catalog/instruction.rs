@@ -1,0 +1,125 @@
+//! Single instructions by kprobe: `kprobe:vfs_read+0x12`, `kprobe:0xffffffff81234560`, `kprobe:xfs:xfs_file_open`; checked against the code.
+
+use super::function::{FunctionProbe, KPROBE};
+use super::kind::{Attachment, Instance, Resolved, Way};
+use super::{Catalog, text_of};
+use crate::code::{Code, KERNEL, Place, Wanted};
+use crate::error::{Error, Result};
+use kestrel_compiler::lang::ast::{EventPart, EventSpec};
+
+/// The place that an event's name asks for: its parts behind the kind, those that ask for something else than a place left out. `None` where
+/// it is a function of the kernel by its name, or a pattern.
+///
+/// # Errors
+/// When it is neither.
+pub(super) fn wanted(kind: &str, spec: &EventSpec) -> Result<Option<Wanted>> {
+    let (module, last) = match spec.parts.get(1..).unwrap_or_default() {
+        [last] => (None, last),
+        [module, last] => (Some(module), last),
+        _ => return Err(wrong(kind, spec)),
+    };
+    let pattern = |part: &EventPart| part.text.contains(['*', '?', '[']);
+    let plain = module.is_none() && last.offset.is_none();
+    if plain && (pattern(last) || !last.text.starts_with(|c: char| c.is_ascii_digit())) {
+        return Ok(None);
+    }
+    if pattern(last) || module.is_some_and(|m| pattern(m) || m.offset.is_some()) {
+        return Err(Error::WrongShape {
+            wanted: text_of(spec),
+            shape: format!("{kind}:FUNCTION+OFFSET or {kind}:MODULE:FUNCTION, without patterns"),
+        });
+    }
+    let module = module.map(|module| module.text.as_str());
+    Wanted::new(module, &last.text, last.offset)
+        .map(Some)
+        .ok_or_else(|| wrong(kind, spec))
+}
+
+fn wrong(kind: &str, spec: &EventSpec) -> Error {
+    Error::WrongShape {
+        wanted: text_of(spec),
+        shape: format!(
+            "{kind}:FUNCTION, {kind}:FUNCTION+OFFSET, {kind}:0xADDRESS, {kind}:MODULE:FUNCTION or {kind}:MODULE:FUNCTION+OFFSET"
+        ),
+    }
+}
+
+impl FunctionProbe {
+    /// The instruction at a place, checked.
+    pub(super) fn instruction(
+        &self,
+        catalog: &Catalog,
+        wanted: &Wanted,
+        maxactive: Option<u32>,
+    ) -> Result<Resolved> {
+        let code = Code::new(catalog)?;
+        let (function, instruction) = code.probeable(wanted)?;
+        let entry = function.probed(function.address) == function.probed(instruction.address);
+        if self.at_return && !entry {
+            return Err(Error::NoPlace {
+                wanted: wanted.to_string(),
+                why: format!(
+                    "a {} sees a function's return, whatever part of it returns: name the function alone",
+                    self.name
+                ),
+            });
+        }
+        let place = function.place(instruction.offset);
+        let name = match wanted {
+            Wanted::Address(address) => format!("{}:{address:#x}", self.name),
+            Wanted::Symbol { .. } => format!("{}:{wanted}", self.name),
+        };
+        let mut context = self.context(catalog, Some(&function.symbol));
+        context.name.clone_from(&name);
+        if !entry {
+            // Inside a function, registers hold what they happen to hold there.
+            context.fields.clear();
+            context.arguments.clear();
+        }
+        let instance = Instance {
+            symbol: Some(function.symbol.clone()),
+            ..Instance::named(name)
+        };
+        let at = |at_return, maxactive| Attachment::Instruction {
+            by_name: names_one(catalog, &place),
+            place: place.clone(),
+            address: instruction.address,
+            at_return,
+            maxactive,
+        };
+        let mut first = KPROBE.context(catalog, Some(&function.symbol));
+        first.name.clone_from(&context.name);
+        let companions = self.entry(&mut context, first, at(false, None));
+        let way = Way {
+            attachment: at(self.at_return, maxactive),
+            context,
+            guard: None,
+            companions,
+        };
+        Ok(Resolved {
+            kind: self.name,
+            instances: vec![instance],
+            ways: vec![way],
+            apart: Vec::new(),
+        })
+    }
+
+    /// What stands in the way of a probe on a function that ftrace does not list, or that several functions are called like.
+    pub(super) fn check(&self, catalog: &Catalog, symbol: &str) -> Result<()> {
+        let wanted = Wanted::Symbol {
+            module: None,
+            symbol: symbol.to_owned(),
+            offset: None,
+        };
+        Code::new(catalog)?.probeable(&wanted).map(drop)
+    }
+}
+
+/// Whether the kernel finds the place by its name: there is no other function of it, and the name is the kernel's or a module's own.
+pub(super) fn names_one(catalog: &Catalog, place: &Place) -> bool {
+    let Ok(symbols) = catalog.symbols() else {
+        return false;
+    };
+    let mut found = symbols.named(&place.symbol);
+    found.next().is_some() && found.next().is_none() && place.module.as_deref() != Some(KERNEL)
+}

@@ -1,0 +1,227 @@
+//! `jprobe`: a function's call with every parameter by name and type, as its own code sees it; by trampoline where that can be, else by kprobe.
+
+use super::function::{KPROBE, describe, no_kprobes, parameters};
+use super::kind::{Attachment, Description, EventKind, Instance, Resolved, Via, Way};
+use super::trampoline::FENTRY;
+use super::{Catalog, Glob, arch};
+use crate::error::{Error, Result};
+use kestrel_bpf::btf::{Btf, Function, Type};
+use kestrel_compiler::context::{Context, EventField, Source, ValueType};
+use kestrel_compiler::lang::ast::EventSpec;
+
+/// The kind.
+#[derive(Debug)]
+pub(super) struct Jprobe;
+
+/// The name of the kind, which printers know, too.
+const NAME: &str = kestrel_trace::print::CALLS;
+
+/// Parameters of these names are directories by number, of which one has a name.
+const DIRECTORIES: &[&str] = &["dfd", "dirfd", "olddfd", "newdfd"];
+/// `AT_FDCWD` of `uapi/linux/fcntl.h`.
+const CURRENT_DIRECTORY: (i64, &str) = (-100, "AT_FDCWD");
+
+/// What the compiler puts behind the name of a copy of a function that takes other parameters.
+const COPIES: &[&str] = &[".isra.", ".constprop."];
+
+impl EventKind for Jprobe {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["j"]
+    }
+
+    fn listed(&self) -> bool {
+        false
+    }
+
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
+        let types = catalog.types()?;
+        let typed = &mut |name: &str| {
+            if types.function(name).is_some() {
+                found(name);
+            }
+        };
+        KPROBE.names(catalog, patterns, typed)
+    }
+
+    fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description> {
+        describe(catalog, name, false)
+    }
+
+    fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
+        let [part] = &spec.parts[1..] else {
+            return Err(Error::wrong_shape(spec, "jprobe:FUNCTION"));
+        };
+        if part.offset.is_some() {
+            return Err(Error::wrong_shape(
+                spec,
+                "jprobe:FUNCTION: a function has its parameters at its entry only",
+            ));
+        }
+        if !catalog.has_kprobes() {
+            return Err(no_kprobes(&super::text_of(spec)));
+        }
+        let pattern = Glob::new(&part.text);
+        if pattern.is_plain() {
+            return self.one(catalog, &part.text).map(|one| vec![one]);
+        }
+        // Of many, those are taken whose parameters can be told.
+        let names = catalog.expand(self, &[pattern])?;
+        let mut all = Vec::new();
+        let mut refused = None;
+        for name in names {
+            match self.one(catalog, &name) {
+                Ok(one) => all.push(one),
+                Err(why) => refused = Some(why),
+            }
+        }
+        match (all.is_empty(), refused) {
+            (true, Some(why)) => Err(why),
+            _ => Ok(all),
+        }
+    }
+}
+
+impl Jprobe {
+    fn one(&self, catalog: &Catalog, name: &str) -> Result<Resolved> {
+        let refused = |why: String| Error::Unsupported {
+            what: format!("{NAME}:{name}"),
+            why,
+        };
+        let copies = copies(catalog, name);
+        if !copies.is_empty() && !catalog.is_function(name) {
+            return Err(refused(format!(
+                "the compiler made it into {}, which takes other parameters than the source says; kprobe:{} sees its registers",
+                copies.join(", "),
+                copies[0]
+            )));
+        }
+        if !catalog.is_function(name) {
+            // Says which names are near.
+            catalog.expand(&KPROBE, &[Glob::new(name)])?;
+        }
+        let types = catalog.types()?;
+        let Some(function) = types.function(name) else {
+            return Err(refused(format!(
+                "the kernel's types (BTF) do not have its prototype: they leave out functions whose parameters the compiler changed, or whose copies differ; kprobe:{name} has its registers"
+            )));
+        };
+        if let Some(hidden) = hidden(&types, &function) {
+            return Err(refused(format!(
+                "its parameter {hidden} is passed by value in more than one register, and those behind it lie where that leaves room; kprobe:{name} has those before it"
+            )));
+        }
+        let remarks: Vec<String> = copies
+            .iter()
+            .map(|copy| format!("calls that the compiler made to {copy}, a copy of {name}, are not seen"))
+            .collect();
+        let mut ways = Vec::new();
+        if parameters(&types, &function).len() <= arch::current().arguments.len()
+            && catalog.functions().is_ok()
+            && let Ok(typed) = FENTRY.resolve_one(catalog, name)
+        {
+            ways.extend(typed.ways);
+        }
+        let mut context = KPROBE.context(catalog, Some(name));
+        context.fields = fields(&types, &function);
+        ways.push(Way {
+            attachment: Attachment::Functions {
+                at_return: false,
+                alone: true,
+                maxactive: None,
+            },
+            context,
+            guard: None,
+            companions: None,
+        });
+        for way in &mut ways {
+            named(&mut way.context, &types, name, &remarks);
+        }
+        Ok(Resolved {
+            kind: NAME,
+            instances: vec![Instance::function(NAME, name)],
+            ways,
+            apart: Vec::new(),
+        })
+    }
+}
+
+fn named(context: &mut Context, types: &Btf, name: &str, remarks: &[String]) {
+    context.name = format!("{NAME}:{name}");
+    context.remarks = remarks.to_vec();
+    for field in &mut context.fields {
+        let ValueType::Btf(id) = field.ty else { continue };
+        let number = matches!(types.resolved(id), Type::Int(_)) && types.size_of(id) == Some(4);
+        if number && DIRECTORIES.contains(&field.name.as_str()) {
+            let (value, text) = CURRENT_DIRECTORY;
+            field.ty = ValueType::Enumeration {
+                size: 4,
+                signed: true,
+                names: [(value, text.to_owned())].into(),
+            };
+        }
+    }
+}
+
+/// Every parameter: those for which there is a register, then those on the stack, behind the return address.
+fn fields(types: &Btf, function: &Function<'_>) -> Vec<EventField> {
+    let arch = arch::current();
+    let place = |index: usize| match arch.arguments.get(index) {
+        Some(&offset) => Source::Register { offset },
+        None => {
+            let behind = arch.return_slot * (index - arch.arguments.len() + 1) as u64;
+            Source::Expression(format!("*(uint64 *)(reg(\"sp\") + {behind})"))
+        }
+    };
+    let all = parameters(types, function).into_iter().enumerate();
+    all.map(|(index, (name, ty))| EventField {
+        name,
+        ty: ValueType::Btf(ty),
+        source: place(index),
+        recorded: true,
+    })
+    .collect()
+}
+
+/// The first parameter that no register holds by itself.
+fn hidden(types: &Btf, function: &Function<'_>) -> Option<String> {
+    let known = parameters(types, function).len();
+    let next = function.proto.parameters().nth(known)?;
+    Some(format!("{} ({})", next.name, types.render(next.ty)))
+}
+
+/// Copies that the compiler made of a function, with other parameters.
+fn copies(catalog: &Catalog, name: &str) -> Vec<String> {
+    let Ok(symbols) = catalog.symbols() else {
+        return Vec::new();
+    };
+    let copy = |symbol: &str| {
+        let rest = symbol.strip_prefix(name)?;
+        let other = COPIES.iter().any(|mark| rest.starts_with(mark));
+        // Of a copy, too, the unlikely part may stand apart.
+        (other && !rest.ends_with(".cold")).then(|| symbol.to_owned())
+    };
+    let mut found: Vec<String> = symbols.functions().filter_map(|s| copy(s.name)).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// What is said of a second jprobe on a function.
+pub(crate) fn second(resolved: &Resolved) -> Option<Error> {
+    let first = resolved.instances.first().filter(|_| resolved.kind == NAME)?;
+    Some(Error::Unsupported {
+        what: format!("a second {}", first.name),
+        why: format!(
+            "a function has one jprobe at a time, which stands for its call; put both handlers into one block, or use kprobe:{}",
+            first.symbol.as_deref().unwrap_or("FUNCTION")
+        ),
+    })
+}

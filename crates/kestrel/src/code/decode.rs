@@ -1,0 +1,74 @@
+//! Bytes to instructions, one after the other, as the GNU tools write them.
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Mnemonic, OpKind};
+
+/// One decoded instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Decoded {
+    pub(super) offset: usize,
+    pub(super) length: usize,
+    pub(super) text: String,
+    /// It traps, whatever the reason.
+    pub(super) trap: bool,
+    /// What kprobes cannot run out of its place, named.
+    pub(super) unmovable: Option<&'static str>,
+}
+
+/// Decodes up to what is no instruction, or the end. Breakpoints at the end are padding and left out. `name` gives names to branch targets.
+pub(super) fn decode(address: u64, bytes: &[u8], name: &dyn Fn(u64) -> Option<String>) -> Vec<Decoded> {
+    let mut formatter = GasFormatter::new();
+    let options = formatter.options_mut();
+    options.set_uppercase_hex(false);
+    options.set_branch_leading_zeros(false);
+    options.set_small_hex_numbers_in_decimal(false);
+    options.set_space_after_operand_separator(false);
+    options.set_gas_show_mnemonic_size_suffix(false);
+    options.set_rip_relative_addresses(false);
+    options.set_show_zero_displacements(true);
+    let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
+    let mut all: Vec<Decoded> = Vec::new();
+    let mut kept = 0;
+    while decoder.can_decode() {
+        let offset = decoder.position();
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            break;
+        }
+        let mut text = String::new();
+        formatter.format(&instruction, &mut text);
+        let near = matches!(instruction.op0_kind(), OpKind::NearBranch64);
+        let target = near.then(|| instruction.near_branch_target());
+        if let Some(named) = target.and_then(name) {
+            text.push_str(&format!(" <{named}>"));
+        }
+        let flow = instruction.flow_control();
+        all.push(Decoded {
+            offset,
+            length: instruction.len(),
+            text,
+            trap: matches!(flow, FlowControl::Interrupt | FlowControl::Exception),
+            unmovable: unmovable(&instruction),
+        });
+        if instruction.mnemonic() != Mnemonic::Int3 {
+            kept = all.len();
+        }
+    }
+    all.truncate(kept);
+    all
+}
+
+/// What the kernel answers EOPNOTSUPP to (`prepare_emulation` of its `arch/x86/kernel/kprobes/core.c`).
+fn unmovable(instruction: &iced_x86::Instruction) -> Option<&'static str> {
+    let memory = instruction.op0_kind() == OpKind::Memory;
+    match instruction.flow_control() {
+        FlowControl::IndirectCall if memory => Some("a call through memory"),
+        FlowControl::IndirectBranch if memory => Some("a jump through memory"),
+        _ => match instruction.mnemonic() {
+            Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq => Some("a return from an interrupt"),
+            Mnemonic::Vmcall | Mnemonic::Vmlaunch | Mnemonic::Vmresume | Mnemonic::Vmxoff => {
+                Some("an instruction of virtual machines")
+            }
+            _ => None,
+        },
+    }
+}

@@ -1,0 +1,301 @@
+//! The running kernel's text as instructions: which there are, which can be probed, what runs after each; nothing is probed here.
+//!
+//! Bytes come from /proc/kcore, where a function begins and ends from /proc/kallsyms. What the kernel writes into its own text is taken for
+//! what it stands for (`original`): a kprobe's breakpoint or jump for the instruction under it, ftrace's call for the no-op it replaces.
+
+mod decode;
+mod flow;
+mod original;
+mod place;
+mod reserved;
+mod wanted;
+
+pub use flow::Follow;
+pub use place::{KERNEL, Place};
+pub use wanted::Wanted;
+
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use flow::After;
+use kestrel_kernel::kcore::Kcore;
+use kestrel_kernel::kprobes::Listed;
+use original::Originals;
+use place::Extent;
+use reserved::Reserved;
+use std::cell::OnceCell;
+use std::fmt;
+
+/// The code of one kernel, as it is while this lives.
+#[derive(Debug)]
+pub struct Code<'c> {
+    catalog: &'c Catalog,
+    memory: Kcore,
+    originals: Originals,
+    reserved: OnceCell<Reserved>,
+}
+
+/// A function and its instructions, padding behind it left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its symbol.
+    pub symbol: String,
+    /// The module it belongs to.
+    pub module: Option<String>,
+    /// Where it begins.
+    pub address: u64,
+    /// Bytes from there to the next symbol.
+    pub size: u64,
+    /// By offset, without a gap.
+    pub instructions: Vec<Instruction>,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// Bytes from the function's beginning.
+    pub offset: u64,
+    /// Where it is.
+    pub address: u64,
+    /// Its bytes; what the kernel put over them is taken away.
+    pub bytes: Vec<u8>,
+    /// As the GNU tools write it, targets with their names.
+    pub text: String,
+    /// Whether a kprobe can be put on it, or why not.
+    pub probeable: std::result::Result<(), Why>,
+    /// What the kernel has put over it now.
+    pub patched: Option<Patch>,
+}
+
+/// Why an instruction cannot be probed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The kernel bars the range from kprobes; the symbol it gives for that.
+    Blacklisted(String),
+    /// The function was built without a place for ftrace: perf and tracefs refuse all of it.
+    NotTraced,
+    /// A jump that the kernel rewrites (a static branch).
+    StaticBranch,
+    /// A call that the kernel rewrites.
+    StaticCall,
+    /// A trap: `BUG`, `WARN`, a breakpoint.
+    Trap,
+    /// The kernel has no way to run it out of its place.
+    NotMovable(&'static str),
+}
+
+impl Why {
+    /// In a word or two.
+    pub fn short(&self) -> &'static str {
+        match self {
+            Self::Blacklisted(_) => "blacklisted",
+            Self::NotTraced => "not traced",
+            Self::StaticBranch => "static branch",
+            Self::StaticCall => "static call",
+            Self::Trap => "trap",
+            Self::NotMovable(what) => what,
+        }
+    }
+
+    /// Whether it is the whole function's rather than the instruction's.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Self::Blacklisted(_) | Self::NotTraced)
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Blacklisted(symbol) => write!(f, "{symbol} is on the kernel's blacklist (what kprobes themselves need)"),
+            Self::NotTraced => f.write_str("the function has no place for ftrace (notrace, or from a file built without tracing), so the kernel refuses probes anywhere in it"),
+            Self::StaticBranch => f.write_str("the kernel rewrites it while it runs (a static branch)"),
+            Self::StaticCall => f.write_str("the kernel rewrites it while it runs (a static call)"),
+            Self::Trap => f.write_str("it traps (BUG, WARN or a breakpoint)"),
+            Self::NotMovable(what) => write!(f, "the kernel cannot run {what} out of its place"),
+        }
+    }
+}
+
+/// What stands in memory in the place of an instruction's own bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patch {
+    /// A kprobe's breakpoint.
+    Breakpoint,
+    /// An optimised kprobe's jump; it may cover the instructions behind it, too.
+    Jump,
+    /// ftrace's call.
+    Ftrace,
+}
+
+impl fmt::Display for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Breakpoint => "breakpoint",
+            Self::Jump => "jump",
+            Self::Ftrace => "ftrace",
+        })
+    }
+}
+
+/// Functions longer than this are not shown: kallsyms does not say where the last one of a range ends.
+const LONGEST: u64 = 1 << 20;
+
+impl<'c> Code<'c> {
+    /// The code of the catalog's host.
+    ///
+    /// # Errors
+    /// When /proc/kcore cannot be opened: the kernel has none, or is locked down.
+    pub fn new(catalog: &'c Catalog) -> Result<Self> {
+        let memory = Kcore::open(catalog.host())?;
+        Ok(Self {
+            catalog,
+            originals: Originals::read(catalog, &memory),
+            memory,
+            reserved: OnceCell::new(),
+        })
+    }
+
+    /// A function by name, of the kernel or of one module.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEvent`] with near names, [`Error::NoPlace`] for one that several functions bear, and when memory cannot be read.
+    pub fn function(&self, module: Option<&str>, symbol: &str) -> Result<Function> {
+        let place = self.find(module, symbol)?;
+        self.read(&place)
+    }
+
+    /// The function that an address lies in.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`] outside of code, and when memory cannot be read.
+    pub fn around(&self, address: u64) -> Result<Function> {
+        let place = self.at(address)?;
+        self.read(&place)
+    }
+
+    /// What can run right after the instruction at an address.
+    ///
+    /// Of a function that begins with `endbr64`, the kernel moves a probe at the very beginning behind that; so does this.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`] where no instruction begins, [`Error::NotFollowed`] where that depends on more than the instruction, or where one
+    /// of the followers cannot be probed.
+    pub fn following(&self, address: u64) -> Result<Vec<Follow>> {
+        let function = self.around(address)?;
+        let address = function.probed(address);
+        let instruction = function
+            .at(address - function.address)
+            .map_err(|why| Error::NoPlace {
+                wanted: format!("{address:#x}"),
+                why,
+            })?;
+        let place = function.place(instruction.offset);
+        let refused = |why: String| Error::NotFollowed {
+            place: place.to_string(),
+            text: instruction.text.clone(),
+            why,
+        };
+        let after = flow::after(instruction.address, &instruction.bytes).map_err(refused)?;
+        let follow = |after: After| {
+            let inside = after.address.wrapping_sub(function.address) < function.size;
+            let other = if inside {
+                None
+            } else {
+                Some(self.around(after.address)?)
+            };
+            let function = other.as_ref().unwrap_or(&function);
+            let next = function.at(after.address - function.address).map_err(refused)?;
+            let place = function.place(next.offset);
+            if let Err(why) = &next.probeable {
+                return Err(refused(format!(
+                    "{place}, which runs next, cannot be probed: {why}"
+                )));
+            }
+            Ok(Follow {
+                address: after.address,
+                place,
+                stack: after.stack.plus,
+                base: after.stack.base,
+            })
+        };
+        after.into_iter().map(follow).collect()
+    }
+
+    fn read(&self, extent: &Extent) -> Result<Function> {
+        let mut bytes = self.memory.bytes(extent.address, extent.size as usize)?;
+        let traced = self.catalog.is_traced(
+            extent.module.as_deref(),
+            &extent.symbol,
+            extent.address,
+            extent.size,
+        )?;
+        let mut patches = self.originals.restore(extent.address, &mut bytes);
+        if traced && let Some(at) = original::restore_ftrace(&mut bytes) {
+            patches.push((at, Patch::Ftrace));
+        }
+        let symbols = self.catalog.symbols()?;
+        let name = |address: u64| {
+            let (symbol, offset) = symbols.at(address)?;
+            let place = Place {
+                module: symbol.module.map(str::to_owned),
+                symbol: symbol.name.to_owned(),
+                offset,
+            };
+            Some(place.to_string())
+        };
+        let reserved = self
+            .reserved
+            .get_or_init(|| Reserved::read(self.catalog, &self.memory));
+        let instruction = |decoded: decode::Decoded| {
+            let offset = decoded.offset as u64;
+            let address = extent.address + offset;
+            let why = self
+                .blacklisted(address)
+                .or_else(|| (!traced).then_some(Why::NotTraced))
+                .or_else(|| reserved.why(address).cloned())
+                .or_else(|| decoded.trap.then_some(Why::Trap))
+                .or_else(|| decoded.unmovable.map(Why::NotMovable));
+            Instruction {
+                offset,
+                address,
+                bytes: bytes[decoded.offset..decoded.offset + decoded.length].to_vec(),
+                text: decoded.text,
+                probeable: why.map_or(Ok(()), Err),
+                patched: patches
+                    .iter()
+                    .find(|(at, _)| *at == offset)
+                    .map(|(_, patch)| *patch),
+            }
+        };
+        let decoded = decode::decode(extent.address, &bytes, &name);
+        if let Some(why) = self.originals.failed()
+            && self.is_probed(extent)
+        {
+            return Err(Error::Unsupported {
+                what: format!("the instructions of {}", extent.symbol),
+                why: format!("a breakpoint hides some of them, and what is under it is not to be had: {why}"),
+            });
+        }
+        Ok(Function {
+            symbol: extent.symbol.clone(),
+            module: extent.module.clone(),
+            address: extent.address,
+            size: extent.size,
+            instructions: decoded.into_iter().map(instruction).collect(),
+        })
+    }
+
+    /// Whether somebody's probe has changed the text of a function.
+    fn is_probed(&self, extent: &Extent) -> bool {
+        let listed = kestrel_kernel::kprobes::list(self.catalog.host()).unwrap_or_default();
+        let inside = |probe: &Listed| probe.address.wrapping_sub(extent.address) < extent.size;
+        listed
+            .iter()
+            .any(|probe| inside(probe) && !probe.ftrace && !probe.disabled)
+    }
+
+    fn blacklisted(&self, address: u64) -> Option<Why> {
+        let barred = self.catalog.blacklist();
+        let range = barred.iter().find(|(range, _)| range.contains(&address));
+        range.map(|(_, symbol)| Why::Blacklisted(symbol.clone()))
+    }
+}

@@ -1,0 +1,242 @@
+//! The bytes under what the kernel has put over its own text: kprobes' breakpoints and jumps, ftrace's calls.
+//!
+//! Where a kprobe sits, its first byte is an `int3`, or all of it a jump; the bytes that were there are kept in the kernel's `struct kprobe`.
+//! They are read from its table of them (`kprobe_table`), by the kernel's own types, so that one probe can be put behind another.
+
+use super::Patch;
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_kernel::kcore::Kcore;
+
+/// What a function begins with where indirect branches are tracked: `endbr64`, or the no-op that the kernel puts over it where nobody calls it
+/// through a pointer (`nopw (%rax)`; from 6.15 on `nopl -0x2a(%rax)`). A probe at the very beginning goes behind it.
+const MARKS: [[u8; 4]; 3] = [
+    [0xf3, 0x0f, 0x1e, 0xfa],
+    [0x66, 0x0f, 0x1f, 0x00],
+    [0x0f, 0x1f, 0x40, 0xd6],
+];
+/// Their length.
+pub(super) const MARK: u64 = 4;
+
+/// Whether code begins with such a mark.
+pub(super) fn is_marked(code: &[u8]) -> bool {
+    MARKS.iter().any(|mark| code.starts_with(mark))
+}
+/// What a call of ftrace replaces: `nopl 0x0(%rax,%rax,1)`.
+pub(super) const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0, 0];
+/// `int3`.
+const INT3: u8 = 0xcc;
+const JUMP: u8 = 0xe9;
+const CALL: u8 = 0xe8;
+
+/// `KPROBE_TABLE_SIZE` of the kernel's `kernel/kprobes.c`.
+const BUCKETS: u64 = 64;
+/// A list longer than this is one that changed while it was read.
+const LONGEST: usize = 100_000;
+/// `KPROBE_FLAG_OPTIMIZED`.
+const OPTIMIZED: u32 = 4;
+
+/// The probed places and what was there before, as they were when read.
+#[derive(Debug)]
+pub(super) struct Originals {
+    probes: Vec<Probe>,
+    /// Why the kernel's table could not be read.
+    failed: Option<String>,
+}
+
+#[derive(Debug)]
+struct Probe {
+    address: u64,
+    first: u8,
+    /// The four bytes behind the first, where a jump covers them.
+    behind: Option<[u8; 4]>,
+}
+
+/// Where the members lie that are needed.
+struct Shape {
+    node: u64,
+    address: u64,
+    opcode: u64,
+    flags: u64,
+    copied: u64,
+}
+
+impl Originals {
+    pub(super) fn read(catalog: &Catalog, memory: &Kcore) -> Self {
+        match probes(catalog, memory) {
+            Ok(probes) => Self { probes, failed: None },
+            Err(error) => Self {
+                probes: Vec::new(),
+                failed: Some(error.to_string()),
+            },
+        }
+    }
+
+    /// Puts the original bytes in the place of kprobes' in the text from `address` on; says where.
+    pub(super) fn restore(&self, address: u64, bytes: &mut [u8]) -> Vec<(u64, Patch)> {
+        let mut patches = Vec::new();
+        for probe in &self.probes {
+            let Some(at) = probe
+                .address
+                .checked_sub(address)
+                .filter(|at| *at < bytes.len() as u64)
+            else {
+                continue;
+            };
+            let text = &mut bytes[at as usize..];
+            match (text[0], probe.behind) {
+                (INT3, _) => {
+                    text[0] = probe.first;
+                    patches.push((at, Patch::Breakpoint));
+                }
+                (JUMP, Some(behind)) if text.len() >= 5 => {
+                    text[0] = probe.first;
+                    text[1..5].copy_from_slice(&behind);
+                    patches.push((at, Patch::Jump));
+                }
+                // ftrace-based, disarmed, or gone: its own bytes are there.
+                _ => {}
+            }
+        }
+        patches
+    }
+
+    /// Why breakpoints are shown as they stand in memory.
+    pub(super) fn failed(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+}
+
+/// Puts the no-op back in the place of ftrace's call, at the beginning of a function that ftrace can hook.
+pub(super) fn restore_ftrace(bytes: &mut [u8]) -> Option<u64> {
+    let at = if is_marked(bytes) { MARK as usize } else { 0 };
+    let site = bytes.get_mut(at..at + NOP.len())?;
+    (site[0] == CALL).then(|| {
+        site.copy_from_slice(&NOP);
+        at as u64
+    })
+}
+
+fn probes(catalog: &Catalog, memory: &Kcore) -> Result<Vec<Probe>> {
+    let symbols = catalog.symbols()?;
+    let table = symbols
+        .named("kprobe_table")
+        .find(|s| s.module.is_none() && s.address != 0);
+    let Some(table) = table else {
+        return Err(Error::Unsupported {
+            what: "the kernel's table of kprobes".to_owned(),
+            why: "kallsyms does not name kprobe_table (CONFIG_KALLSYMS_ALL, kernel.kptr_restrict)".to_owned(),
+        });
+    };
+    let types = catalog.types()?;
+    let shape = shape(&types).ok_or_else(|| Error::Unsupported {
+        what: "the kernel's table of kprobes".to_owned(),
+        why: "the kernel's types do not describe struct kprobe".to_owned(),
+    })?;
+    let mut probes = Vec::new();
+    for bucket in 0..BUCKETS {
+        let mut node = word(memory, table.address + 8 * bucket)?;
+        while node != 0 && probes.len() < LONGEST {
+            // A probe that goes away meanwhile leaves memory that may be anything: what cannot be read ends the list.
+            let Ok(probe) = probe(memory, &shape, node - shape.node) else {
+                break;
+            };
+            probes.push(probe);
+            let Ok(next) = word(memory, node) else { break };
+            node = next;
+        }
+    }
+    Ok(probes)
+}
+
+fn probe(memory: &Kcore, shape: &Shape, at: u64) -> Result<Probe> {
+    let mut flags = [0; 4];
+    memory.read(at + shape.flags, &mut flags)?;
+    let mut first = [0];
+    memory.read(at + shape.opcode, &mut first)?;
+    let optimized = u32::from_le_bytes(flags) & OPTIMIZED != 0;
+    let behind = if optimized {
+        let mut bytes = [0; 4];
+        memory.read(at + shape.copied, &mut bytes)?;
+        Some(bytes)
+    } else {
+        None
+    };
+    Ok(Probe {
+        address: word(memory, at + shape.address)?,
+        first: first[0],
+        behind,
+    })
+}
+
+fn word(memory: &Kcore, address: u64) -> Result<u64> {
+    let mut bytes = [0; 8];
+    memory.read(address, &mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Where the members lie, by the kernel's own types.
+fn shape(types: &Btf) -> Option<Shape> {
+    let probe = types.find(Kind::Struct, "kprobe")?;
+    let optimized = types.find(Kind::Struct, "optimized_kprobe")?;
+    let inner = types.find_member(optimized, "optinsn")?;
+    let copied = types.find_member(inner.ty, "copied_insn")?;
+    let member = |name: &str| {
+        types
+            .find_member(probe, name)
+            .map(|place| u64::from(place.offset()))
+    };
+    Some(Shape {
+        node: member("hlist")?,
+        address: member("addr")?,
+        opcode: member("opcode")?,
+        flags: member("flags")?,
+        // `struct kprobe` is the first member of `struct optimized_kprobe`.
+        copied: u64::from(inner.offset() + copied.offset()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_there_comes_back() {
+        let probes = vec![
+            Probe {
+                address: 0x1000,
+                first: 0x55,
+                behind: None,
+            },
+            Probe {
+                address: 0x1004,
+                first: 0x48,
+                behind: Some([0x89, 0xe5, 0x41, 0x57]),
+            },
+            Probe {
+                address: 0x2000,
+                first: 0x90,
+                behind: None,
+            },
+        ];
+        let originals = Originals { probes, failed: None };
+        let mut text = [0xcc, 1, 2, 3, 0xe9, 9, 9, 9, 9, 4];
+        let patches = originals.restore(0x1000, &mut text);
+        assert_eq!(text, [0x55, 1, 2, 3, 0x48, 0x89, 0xe5, 0x41, 0x57, 4]);
+        assert_eq!(patches, [(0, Patch::Breakpoint), (4, Patch::Jump)]);
+        // Not armed: what is there is its own.
+        let mut text = [0x55, 1, 2, 3, 0x48, 0x89];
+        assert!(originals.restore(0x1000, &mut text).is_empty());
+        assert_eq!(text, [0x55, 1, 2, 3, 0x48, 0x89]);
+    }
+
+    #[test]
+    fn a_call_of_ftrace_is_a_no_op() {
+        let mut text = [0xf3, 0x0f, 0x1e, 0xfa, 0xe8, 1, 2, 3, 4, 0x55];
+        assert_eq!(restore_ftrace(&mut text), Some(4));
+        assert_eq!(text[4..9], NOP);
+        assert_eq!(restore_ftrace(&mut text), None);
+        assert_eq!(restore_ftrace(&mut [0xe8, 0, 0]), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! Places that the kernel keeps for itself: static branches, static calls, BUG and WARN; read from its own tables.
+
+use super::Why;
+use crate::catalog::Catalog;
+use kestrel_bpf::btf::Kind;
+use kestrel_kernel::kcore::Kcore;
+use std::collections::HashMap;
+
+/// A table of places that the linker gathered: the kernel's own by symbols, a module's by its section.
+struct Table {
+    begin: &'static str,
+    end: &'static str,
+    section: &'static str,
+    /// Bytes of an entry; its first four are the distance from itself to the place.
+    entry: u64,
+    why: Why,
+}
+
+/// `struct jump_entry` with relative addresses (`include/linux/jump_label.h`), `struct static_call_site` (`include/linux/static_call_types.h`).
+const JUMP_ENTRY: u64 = 16;
+const CALL_SITE: u64 = 8;
+/// `struct bug_entry` of kernels whose types do not say.
+const BUG_ENTRY: u64 = 12;
+/// A table larger than this is not one.
+const LARGEST: u64 = 16 << 20;
+
+/// Reserved places by address.
+#[derive(Debug, Default)]
+pub(super) struct Reserved(HashMap<u64, Why>);
+
+impl Reserved {
+    /// Reads the tables of the kernel and its modules; what cannot be read is left out: then the kernel's refusal says less, later.
+    pub(super) fn read(catalog: &Catalog, memory: &Kcore) -> Self {
+        let mut places = HashMap::new();
+        let bug = || {
+            let types = catalog.types().ok()?;
+            types.size_of(types.find(Kind::Struct, "bug_entry")?)
+        };
+        let tables = [
+            Table {
+                begin: "__start___jump_table",
+                end: "__stop___jump_table",
+                section: "__jump_table",
+                entry: JUMP_ENTRY,
+                why: Why::StaticBranch,
+            },
+            Table {
+                begin: "__start_static_call_sites",
+                end: "__stop_static_call_sites",
+                section: ".static_call_sites",
+                entry: CALL_SITE,
+                why: Why::StaticCall,
+            },
+            Table {
+                begin: "__start___bug_table",
+                end: "__stop___bug_table",
+                section: "__bug_table",
+                entry: bug().unwrap_or(BUG_ENTRY),
+                why: Why::Trap,
+            },
+        ];
+        for table in &tables {
+            for (begin, end) in ranges(catalog, table) {
+                add(&mut places, memory, table, begin, end);
+            }
+        }
+        Self(places)
+    }
+
+    pub(super) fn why(&self, address: u64) -> Option<&Why> {
+        self.0.get(&address)
+    }
+}
+
+fn add(places: &mut HashMap<u64, Why>, memory: &Kcore, table: &Table, begin: u64, end: u64) {
+    let Some(length) = end.checked_sub(begin).filter(|length| *length <= LARGEST) else {
+        return;
+    };
+    let Ok(bytes) = memory.bytes(begin, length as usize) else {
+        return;
+    };
+    for (at, entry) in (begin..)
+        .step_by(table.entry as usize)
+        .zip(bytes.chunks_exact(table.entry as usize))
+    {
+        let distance = i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+        let place = at.wrapping_add_signed(i64::from(distance));
+        places.entry(place).or_insert_with(|| table.why.clone());
+    }
+}
+
+/// Where the kernel's table and those of modules are.
+fn ranges(catalog: &Catalog, table: &Table) -> Vec<(u64, u64)> {
+    let mut ranges = Vec::new();
+    if let Ok(symbols) = catalog.symbols() {
+        let own = |name: &str| {
+            symbols
+                .named(name)
+                .find(|s| s.module.is_none())
+                .map(|s| s.address)
+        };
+        ranges.extend(own(table.begin).zip(own(table.end)));
+    }
+    let modules = std::fs::read_dir(catalog.host().path("/sys/module"));
+    for module in modules.into_iter().flatten().flatten() {
+        ranges.extend(section(catalog, &module.path().join("sections"), table.section));
+    }
+    ranges
+}
+
+/// A module's section: from its address to the next section's.
+fn section(catalog: &Catalog, sections: &std::path::Path, name: &str) -> Option<(u64, u64)> {
+    let number = |path: &std::path::Path| {
+        let text = catalog
+            .host()
+            .read(path.strip_prefix(catalog.host().path("/")).ok()?)
+            .ok()?;
+        u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
+    };
+    let begin = number(&sections.join(name)).filter(|address| *address != 0)?;
+    let all = std::fs::read_dir(sections).ok()?.flatten();
+    let ends = all
+        .filter_map(|section| number(&section.path()))
+        .filter(|address| *address > begin);
+    ends.min().map(|end| (begin, end))
+}

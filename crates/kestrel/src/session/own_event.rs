@@ -1,0 +1,145 @@
+//! Events of tracefs that sessions define for themselves: kretprobes that say how many calls they follow, and how many they missed.
+//!
+//! Such an event outlives its process. Its name says whose it is, so that the next run can remove what a killed one left; the kernel refuses to
+//! remove one that is in use, so those of sessions that stay are safe until their links go.
+
+use crate::error::Result;
+use kestrel_kernel::Host;
+use kestrel_kernel::perf::Place;
+use kestrel_kernel::procfs;
+use kestrel_kernel::tracefs::{DynamicEvents, Tracefs};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Their group.
+pub(super) const GROUP: &str = "kestrel";
+/// How long one is waited for that its link still uses: the kernel takes links down after the last of their programs' runs.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// An event that goes with its owner.
+#[derive(Debug)]
+pub(super) struct OwnEvent {
+    tracefs: Tracefs,
+    name: String,
+    left: bool,
+}
+
+impl OwnEvent {
+    /// Defines a kretprobe on a function.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn kretprobe(tracefs: Tracefs, place: Place<'_>, maxactive: Option<u32>) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let pid = std::process::id();
+        let born = procfs::start_time(&Host::default(), pid).unwrap_or(0);
+        let name = format!("p{pid}_{born}_{number}");
+        let most = maxactive.map_or_else(String::new, |most| most.to_string());
+        tracefs.define(DynamicEvents::Kprobe, &format!("r{most}:{GROUP}/{name} {place}"))?;
+        Ok(Self {
+            tracefs,
+            name,
+            left: false,
+        })
+    }
+
+    /// Its name within the group.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// It is not removed with this value.
+    pub(super) fn leave(&mut self) {
+        self.left = true;
+    }
+}
+
+impl Drop for OwnEvent {
+    fn drop(&mut self) {
+        if !self.left {
+            remove(&self.tracefs, std::slice::from_ref(&self.name));
+        }
+    }
+}
+
+/// Removes events, waiting a little for those whose links are on their way out; what stays busy, a later run sweeps.
+pub(super) fn remove(tracefs: &Tracefs, names: &[String]) {
+    let deadline = Instant::now() + PATIENCE;
+    for name in names {
+        while let Err(error) = tracefs.define(DynamicEvents::Kprobe, &format!("-:{GROUP}/{name}")) {
+            let busy = error.errno().is_some_and(|errno| errno.name() == Some("EBUSY"));
+            if !busy || Instant::now() > deadline {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Hits that the kernel could not follow, all of these events together.
+///
+/// # Errors
+/// When tracefs does not say.
+pub(super) fn missed<'n>(names: impl Iterator<Item = &'n str>) -> Result<u64> {
+    let names: HashSet<&str> = names.collect();
+    let tracefs = Tracefs::mount(&Host::default())?;
+    let profile = tracefs.profile(DynamicEvents::Kprobe)?;
+    let own = profile.iter().filter(|row| names.contains(row.name.as_str()));
+    Ok(own.map(|row| row.misses).sum())
+}
+
+/// Removes what processes left that are no more; what a session that stays still uses is busy, and stays.
+pub(super) fn sweep(host: &Host) {
+    let Ok(tracefs) = Tracefs::open(host) else { return };
+    let Ok(lines) = tracefs.definitions(DynamicEvents::Kprobe) else {
+        return;
+    };
+    for name in lines.iter().filter_map(|line| own_name(line)) {
+        if !is_alive(host, name) {
+            // Busy: it belongs to a session that stays.
+            let _ = tracefs.define(DynamicEvents::Kprobe, &format!("-:{GROUP}/{name}"));
+        }
+    }
+}
+
+/// The name of a definition (`r64:kestrel/p12_345_0 vfs_read`), if it is one of ours.
+fn own_name(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once(':')?;
+    let (name, _) = rest.split_once(' ')?;
+    let name = name.strip_prefix(GROUP)?.strip_prefix('/')?;
+    owner(name).map(|_| name)
+}
+
+/// The process that an event's name says, and when that began.
+fn owner(name: &str) -> Option<(u32, u64)> {
+    let mut parts = name.strip_prefix('p')?.split('_');
+    let owner = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    parts.next()?.parse::<u32>().ok()?;
+    parts.next().is_none().then_some(owner)
+}
+
+fn is_alive(host: &Host, name: &str) -> bool {
+    owner(name).is_some_and(|(pid, born)| procfs::start_time(host, pid).is_ok_and(|now| now == born))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_are_taken() {
+        assert_eq!(own_name("r64:kestrel/p12_345_0 vfs_read"), Some("p12_345_0"));
+        for other in [
+            "p:kprobes/p_vfs_read_0 vfs_read",
+            "r:kestrel/mine vfs_read",
+            "r:kestrel/p12_345 vfs_read",
+            "r:kestrel/p12_345_0_1 vfs_read",
+            "r:kestrels/p12_345_0 vfs_read",
+            "nonsense",
+        ] {
+            assert_eq!(own_name(other), None, "{other}");
+        }
+    }
+}

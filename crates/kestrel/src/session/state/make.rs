@@ -1,0 +1,115 @@
+//! The state of what a plan makes, before anything is attached.
+
+use super::{Ask, BufferState, MessageState, ParameterState, RowState, State, TableState, VERSION};
+use crate::buffer::layout::Mode;
+use crate::plan::{Hook, Plan, Row};
+use kestrel_compiler::check::globals::Parameter;
+use kestrel_compiler::check::tree::{CheckedProbe, Message, Record, Type};
+
+impl State {
+    /// What a plan makes at the start, before anything is attached.
+    pub(in crate::session) fn of_plan(name: &str, plan: &Plan, file: Option<&str>, now: u64) -> Self {
+        let tables = (1u32..).zip(&plan.tables).map(|(number, table)| TableState {
+            name: table.clone(),
+            number,
+            place: number - 1,
+            slot: None,
+            file: file.map(str::to_owned),
+            loaded: now,
+            uses: uses(plan, number),
+        });
+        let numbers = |hook: &Hook| {
+            u32::from(hook.first) + hook.instances.len() as u32 * u32::from(hook.records.max(1))
+        };
+        Self {
+            version: VERSION,
+            name: name.to_owned(),
+            tracer: env!("CARGO_PKG_VERSION").to_owned(),
+            started: now,
+            generation: 1,
+            tables: tables.collect(),
+            places: plan.tables.clone(),
+            next_table: plan.tables.len() as u32 + 1,
+            next_record: plan.hooks.iter().map(numbers).max().unwrap_or(1).max(1),
+            buffers: plan.buffers.iter().map(buffer).collect(),
+            parameters: plan.globals.parameters.iter().map(parameter).collect(),
+            maps: plan.globals.maps.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+impl RowState {
+    /// What the state says about a plan's row, checked as `handler`.
+    pub(in crate::session) fn of(row: &Row, handler: Option<&CheckedProbe>, events: Vec<u16>) -> Self {
+        let uses = handler.map(CheckedProbe::uses).unwrap_or_default();
+        Self {
+            source: row.text().to_owned(),
+            tables: row.tables.clone(),
+            records: row.records,
+            events,
+            maps: uses.maps.into_iter().collect(),
+            parameters: uses.parameters.into_iter().collect(),
+            reset: None,
+        }
+    }
+}
+
+impl MessageState {
+    /// The messages among the records of a program's handlers.
+    pub(in crate::session) fn of(handlers: &[CheckedProbe]) -> Vec<Self> {
+        let records = handlers.iter().flat_map(CheckedProbe::records);
+        let message = |(record, kept): (u16, &Record)| {
+            let (ask, text) = match kept.message.as_ref()? {
+                Message::Notify(text) => (Ask::Notify, text),
+                Message::Exec(command) => (Ask::Exec, command),
+            };
+            Some(Self {
+                record,
+                ask,
+                text: text.clone(),
+            })
+        };
+        (0..).zip(records).filter_map(message).collect()
+    }
+}
+
+fn buffer(plan: &crate::plan::BufferPlan) -> BufferState {
+    BufferState {
+        name: plan.name.clone(),
+        overwrite: plan.geometry.mode == Mode::Overwrite,
+        pages: plan.geometry.pages,
+        events: plan.geometry.events,
+        ..BufferState::default()
+    }
+}
+
+pub(in crate::session) fn parameter(parameter: &Parameter) -> ParameterState {
+    let (size, signed) = match &parameter.ty {
+        Type::Bool => (0, false),
+        Type::Integer { size, signed, .. } => (*size, *signed),
+        _ => (8, false),
+    };
+    ParameterState {
+        name: parameter.name.clone(),
+        start: parameter.value,
+        size,
+        signed,
+    }
+}
+
+/// Names of the tables that the handlers of the plan's table `number` may switch to.
+pub(in crate::session) fn uses(plan: &Plan, number: u32) -> Vec<String> {
+    let mut names = Vec::new();
+    for hook in &plan.hooks {
+        let Some(way) = hook.ways.first() else { continue };
+        for (row, handler) in hook.rows.iter().zip(&way.handlers) {
+            if row.tables.contains(&number) {
+                super::super::uses::tables(handler, &mut names);
+            }
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}

@@ -1,0 +1,348 @@
+//! Sessions at their limits: no memory, bpffs that takes nothing, hundreds of tables, a state of another version, many reloads, two at once.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use kestrel::agent::Answer;
+use kestrel::catalog::{Catalog, Via};
+use kestrel::kernel::Host;
+use kestrel::kernel::bpf::{pin, unpin};
+use kestrel::session::start::Origin;
+use kestrel::session::store::Store;
+use kestrel::table::{Options, TableFile, resolve};
+use kestrel_trace::record::Record;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::Path;
+use vm_tests::{kestrel, shell, skip};
+
+fn store() -> Store {
+    Store::open(&Host::default()).unwrap()
+}
+
+fn start(name: &str, text: &str, catalog: &Catalog) {
+    let file = TableFile::parse(text, name).unwrap();
+    let how = Options {
+        stays: true,
+        ..Options::default()
+    };
+    let plan = resolve(&file, catalog, &how).unwrap();
+    store()
+        .start(name, plan, catalog, None, Origin::default())
+        .unwrap();
+}
+
+fn write(name: &str, text: &str) -> String {
+    let path = format!("/tmp/{name}.kst");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    let set = std::env::var(variable).ok();
+    set.and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Records kept in each table's own buffer, and what the kernel skipped.
+fn kept(name: &str) -> (Vec<u64>, u64) {
+    let session = store().session(Some(name)).unwrap();
+    let buffers = session.status(None).unwrap().buffers;
+    let each = buffers.iter().map(|b| b.sum(|ring| ring.recorded)).collect();
+    (each, session.skipped().unwrap())
+}
+
+fn nothing_is_left() {
+    assert!(!Path::new("/sys/fs/bpf/kestrel").exists(), "pins are left");
+    assert!(!Path::new("/run/kestrel").exists(), "locks are left");
+}
+
+const CALLS: &str = r#"
+buffer one { size = 64k }
+table a { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid) } }
+table b { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid, tid) } }
+"#;
+
+#[test]
+fn a_session_of_another_version_does_not_hide_the_others() {
+    let catalog = Catalog::new(Host::default());
+    for name in ["old", "right", "young"] {
+        start(name, CALLS, &catalog);
+    }
+    let mut state = store().session(Some("old")).unwrap().state().clone();
+    state.version += 5;
+    state.tracer = "9.9".to_owned();
+    let path = Path::new("/sys/fs/bpf/kestrel/old/state");
+    unpin(path).unwrap();
+    pin(state.to_map().unwrap().as_fd(), path).unwrap();
+    let all = kestrel(&["status", "--interval", "0"]);
+    assert_eq!(all.code, Some(1));
+    assert!(
+        all.out.contains("session right") && all.out.contains("session young"),
+        "{}",
+        all.out
+    );
+    assert!(
+        all.err.contains("cannot read the session old") && all.err.contains("9.9"),
+        "{}",
+        all.err
+    );
+    let json = kestrel(&["status", "--interval", "0", "--format", "json"]);
+    assert_eq!(json.out.lines().count(), 3, "{}", json.out);
+    assert!(
+        json.out.lines().next().unwrap().contains("\"error\""),
+        "{}",
+        json.out
+    );
+    let one = kestrel(&["status", "old"]);
+    assert!(one.code == Some(1) && one.out.is_empty(), "{}", one.err);
+    for name in ["old", "right", "young"] {
+        kestrel(&["stop", name]).success();
+    }
+    nothing_is_left();
+}
+
+/// 2,000 on request: `KESTREL_RELOADS`.
+#[test]
+fn tables_that_come_again_use_no_new_numbers() {
+    let catalog = Catalog::new(Host::default());
+    start("reloaded", CALLS, &catalog);
+    let text = r#"table c {
+        syscalls:sys_enter_getppid /comm == "calls"/ { notify("here"); record(tid) }
+        syscalls:sys_enter_getuid { count() }
+        kprobe:vfs_open, kprobe:vfs_read { exec("true"); count() }
+    }"#;
+    let file = TableFile::parse(text, &write("again", text)).unwrap();
+    let names = ["c".to_owned()];
+    let mut next = 0;
+    let rounds = number("KESTREL_RELOADS", 6);
+    for round in 0..rounds {
+        let mut change = store().change(None).unwrap();
+        change.load(&file, &names, &catalog, Via::Auto).unwrap();
+        if round == 0 {
+            next = change.state().next_record;
+        }
+        assert_eq!(change.state().next_record, next, "round {round}");
+        if round + 1 < rounds {
+            change.unload("c").unwrap();
+        }
+    }
+    // Messages that wait when their table goes are not forgotten.
+    kestrel(&["table", "use", "c"]).success();
+    shell("calls getppid 30").success();
+    kestrel(&["table", "use", "a"]).success();
+    kestrel(&["table", "unload", "c"]).success();
+    let session = store().session(None).unwrap();
+    let mut inbox = session.inbox().unwrap();
+    let mut heard = 0;
+    let mut hear = |message: &kestrel::agent::Message, _: &Record<'_>| {
+        heard += u64::from(*message == kestrel::agent::Message::Notify("here".to_owned()));
+        Ok(Answer::Done)
+    };
+    inbox.poll(&mut hear).unwrap();
+    assert!(
+        heard == 30 || session.skipped().unwrap() > 0 && heard > 0,
+        "{heard}"
+    );
+    store().stop(None).unwrap();
+    nothing_is_left();
+}
+
+#[test]
+fn without_memory_there_is_the_old_or_the_new() {
+    let group = "/sys/fs/cgroup/tight";
+    let _ = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+    fs::create_dir_all(group).unwrap();
+    if !Path::new(&format!("{group}/memory.max")).exists() {
+        return skip("this kernel has no memory control group");
+    }
+    let file = write("tight", CALLS);
+    let third = write(
+        "third",
+        r#"table c { syscalls:sys_enter_getppid { record(comm, kstack) } sched:sched_wakeup { record() } }"#,
+    );
+    let within = |kilobytes: u64, line: &str| {
+        fs::write(format!("{group}/memory.max"), format!("{}", kilobytes << 10)).unwrap();
+        shell(&format!("echo $$ > {group}/cgroup.procs; exec kestrel {line}"))
+    };
+    let mut answers = Vec::new();
+    for kilobytes in [
+        1 << 10,
+        3 << 10,
+        5 << 10,
+        7 << 10,
+        9 << 10,
+        12 << 10,
+        16 << 10,
+        128 << 10,
+    ] {
+        let run = within(kilobytes, &format!("start tight {file}"));
+        let started = run.code == Some(0);
+        answers.push((kilobytes >> 10, run.code));
+        if let Some(code) = run.code.filter(|code| *code != 0) {
+            assert!(run.err.contains("memory"), "{code}: {}", run.err);
+        }
+        // Whether it ended or was ended, the next command finds all of it or nothing.
+        let status = kestrel(&["status", "--interval", "0"]);
+        assert_eq!(
+            status.code,
+            Some(i32::from(!started)),
+            "{} {}",
+            status.out,
+            status.err
+        );
+        if started {
+            kestrel(&["stop", "tight"]).success();
+        }
+        nothing_is_left();
+    }
+    println!("start: {answers:?}");
+    assert_eq!(answers.last().unwrap().1, Some(0), "with memory it works");
+    assert_ne!(answers[0].1, Some(0), "without it does not");
+    kestrel(&["start", "tight", &file]).success();
+    let (mut answers, mut happened) = (Vec::new(), 0);
+    for (kilobytes, line) in [
+        (3 << 10, format!("table load {third}")),
+        (6 << 10, format!("table load {third}")),
+        (4 << 10, "buffer resize one 1M".to_owned()),
+        (8 << 10, "buffer resize one 1M".to_owned()),
+        (2 << 10, "table use b".to_owned()),
+        (128 << 10, "buffer resize one 256K".to_owned()),
+        (128 << 10, format!("table load {third}")),
+    ] {
+        let run = within(kilobytes, &line);
+        answers.push((kilobytes >> 10, line, run.code));
+        shell("calls getppid 20").success();
+        happened += 20;
+        let (each, skipped) = kept("tight");
+        assert!(
+            each[0] + skipped >= happened,
+            "{each:?} of {happened} after {answers:?}"
+        );
+        assert!(
+            skipped > 0 || each[0] == happened,
+            "{each:?} of {happened} after {answers:?}"
+        );
+    }
+    println!("{answers:?}");
+    assert!(
+        answers.iter().rev().take(2).all(|answer| answer.2 == Some(0)),
+        "{answers:?}"
+    );
+    kestrel(&["stop", "tight"]).success();
+    nothing_is_left();
+    fs::remove_dir(group).unwrap();
+}
+
+#[test]
+fn bpffs_that_takes_nothing_changes_nothing() {
+    let file = write("sealed", CALLS);
+    let third = write(
+        "third",
+        r#"table c { syscalls:sys_enter_getppid { record(comm) } sched:sched_wakeup { record() } }"#,
+    );
+    let sealed = |words: &[&str]| {
+        shell("mount -o remount,ro /sys/fs/bpf").success();
+        let run = kestrel(words);
+        shell("mount -o remount,rw /sys/fs/bpf").success();
+        (run.code, run.err)
+    };
+    let (code, err) = sealed(&["start", "sealed", &file]);
+    assert!(code != Some(0) && err.contains("/sys/fs/bpf"), "{err}");
+    nothing_is_left();
+    kestrel(&["start", "sealed", &file]).success();
+    let before = store().session(None).unwrap().state().clone();
+    for words in [
+        &["table", "load", third.as_str()][..],
+        &["table", "unload", "b"],
+        &["buffer", "resize", "one", "1M"],
+        &["stop"],
+    ] {
+        let (code, err) = sealed(words);
+        assert!(code.is_some_and(|code| code > 0), "{words:?}: {code:?} {err}");
+        assert!(err.contains("/sys/fs/bpf"), "{words:?}: {err}");
+        assert_eq!(*store().session(None).unwrap().state(), before, "{words:?}");
+    }
+    shell("calls getppid 50").success();
+    let (each, skipped) = kept("sealed");
+    assert!(skipped > 0 || each[0] == 50, "{each:?}");
+    kestrel(&["table", "load", &third]).success();
+    kestrel(&["stop"]).success();
+    nothing_is_left();
+}
+
+#[test]
+fn two_hundred_tables_and_a_hundred_more() {
+    let catalog = Catalog::new(Host::default());
+    let mut text = "buffer one { size = 64k }\n".to_owned();
+    let mut more = String::new();
+    for table in 0..200 {
+        let row = format!(
+            "syscalls:sys_enter_getppid /comm == \"calls\"/ {{ record(number = {}) }}",
+            table % 8
+        );
+        let _ = writeln!(
+            text,
+            "table t{table} {{ {row} sched:sched_switch {{ @s[{}] = count() }} }}",
+            table % 5
+        );
+    }
+    let loads = number("KESTREL_LOADS", 70);
+    for table in 0..loads {
+        let row = format!("syscalls:sys_enter_getppid /comm == \"calls\"/ {{ record(more = {table}) }}");
+        let _ = writeln!(more, "table m{table} {{ {row} }}");
+    }
+    start("many", &text, &catalog);
+    let (mut happened, mut used) = (0, 0);
+    let mut meet = |name: &str| {
+        store().change(None).unwrap().use_table(name).unwrap();
+        shell("calls getppid 10").success();
+        happened += 10;
+        used += 1;
+        let (each, skipped) = kept("many");
+        assert!(
+            skipped > 0 || each[0] == happened,
+            "{each:?} of {happened} with {name}"
+        );
+    };
+    for table in [0, 1, 63, 64, 100, 199] {
+        meet(&format!("t{table}"));
+    }
+    let file = TableFile::parse(&more, "more").unwrap();
+    let names: Vec<String> = file.table_names().map(str::to_owned).collect();
+    let mut change = store().change(None).unwrap();
+    change.load(&file, &names, &catalog, Via::Auto).unwrap();
+    drop(change);
+    for name in ["m0".to_owned(), format!("m{}", loads - 1), "t7".to_owned()] {
+        meet(&name);
+    }
+    let mut change = store().change(None).unwrap();
+    let asked = change.resize("one", 128 << 10, &catalog);
+    println!("resize: {asked:?}");
+    drop(change);
+    meet("t150");
+    meet(&format!("m{}", loads / 2));
+    assert_eq!(used, 11);
+    store().stop(None).unwrap();
+    nothing_is_left();
+}
+
+#[test]
+fn two_sessions_count_the_same_events() {
+    let catalog = Catalog::new(Host::default());
+    start("left", CALLS, &catalog);
+    start("right", &CALLS.replace("64k", "256k"), &catalog);
+    shell("for i in 1 2 3; do calls getppid 10000 & done; wait").success();
+    for name in ["left", "right"] {
+        let (each, skipped) = kept(name);
+        assert!(
+            each[0] <= 30_000 && each[0] + skipped >= 30_000,
+            "{name}: {each:?}, {skipped}"
+        );
+        assert!(skipped > 0 || each[0] == 30_000, "{name}: {each:?}");
+    }
+    kestrel(&["stop", "left"]).success();
+    shell("calls getppid 100").success();
+    let (each, skipped) = kept("right");
+    assert!(skipped > 0 || each[0] == 30_100, "{each:?}");
+    kestrel(&["stop"]).success();
+    nothing_is_left();
+}

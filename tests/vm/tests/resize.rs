@@ -1,0 +1,280 @@
+//! Buffers that are resized while events come: none is lost, none is in both rings, what was there can be read, and wrong wishes change nothing.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use kestrel::agent::Answer;
+use kestrel::catalog::{Catalog, Via};
+use kestrel::kernel::Host;
+use kestrel::session::start::Origin;
+use kestrel::session::store::Store;
+use kestrel::table::{Options, TableFile, resolve};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use vm_tests::recording::records;
+use vm_tests::{kestrel, shell};
+
+const TABLES: &str = r#"
+buffer one { size = 64k }
+buffer two { size = 64k }
+table a {
+  syscalls:sys_enter_getppid /comm == "calls"/ { record(pid); @a = count() }
+  kprobe:vfs_open { record(to("two")) }
+}
+table b { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid, tid, to("two")); @b = count() } }
+"#;
+
+const THIRD: &str = r#"table c { syscalls:sys_enter_getppid /comm == "calls"/ { record(tid, to("one")) } }"#;
+
+fn store() -> Store {
+    Store::open(&Host::default()).unwrap()
+}
+
+fn start(name: &str, text: &str, catalog: &Catalog) {
+    let file = TableFile::parse(text, name).unwrap();
+    let how = Options {
+        stays: true,
+        ..Options::default()
+    };
+    let plan = resolve(&file, catalog, &how).unwrap();
+    store()
+        .start(name, plan, catalog, None, Origin::default())
+        .unwrap();
+}
+
+/// What became of the calls: kept, refused, and what the kernel skipped.
+fn calls_counted(name: &str) -> (u64, u64, u64) {
+    let session = store().session(Some(name)).unwrap();
+    let status = session.status(None).unwrap();
+    let call = |e: &&kestrel::session::status::EventStatus| e.event == "syscalls:sys_enter_getppid";
+    let counts = status.events.iter().find(call);
+    let (kept, refused) = counts.map_or((0, 0), |e| (e.recorded, e.refused));
+    (kept, refused, session.skipped().unwrap())
+}
+
+fn explained((kept, refused, skipped): (u64, u64, u64), happened: u64) {
+    assert_eq!(refused, 0);
+    assert!(kept <= happened, "{kept}: more than the {happened} that happened");
+    assert!(
+        kept + skipped >= happened,
+        "{kept} and {skipped} skipped of {happened}"
+    );
+    if skipped == 0 {
+        assert_eq!(kept, happened);
+    }
+}
+
+/// A load of system calls on every CPU.
+struct Load(Vec<Child>, u64);
+
+impl Load {
+    fn start(calls: u64) -> Self {
+        let cpus = std::thread::available_parallelism().unwrap().get();
+        let one = |_| {
+            Command::new("calls")
+                .args(["getppid", &calls.to_string()])
+                .spawn()
+                .unwrap()
+        };
+        Self((0..cpus).map(one).collect(), calls)
+    }
+
+    fn finish(mut self) -> u64 {
+        self.0
+            .iter_mut()
+            .for_each(|child| assert!(child.wait().unwrap().success()));
+        self.1 * self.0.len() as u64
+    }
+}
+
+#[test]
+fn twenty_resizes_under_load_lose_and_double_nothing() {
+    let catalog = Catalog::new(Host::default());
+    start("resized", TABLES, &catalog);
+    let third = TableFile::parse(THIRD, "third").unwrap();
+    let (stop, happened) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut slowest = Duration::ZERO;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                happened.fetch_add(Load::start(20_000).finish(), Ordering::Relaxed);
+            }
+        });
+        for round in 0..20u64 {
+            let mut change = store().change(None).unwrap();
+            if round == 7 {
+                let names = ["c".to_owned()];
+                change.load(&third, &names, &catalog, Via::Auto).unwrap();
+            }
+            let tables = if round < 7 { 2 } else { 3 };
+            change
+                .use_table(["a", "b", "c"][round as usize % tables])
+                .unwrap();
+            let (buffer, size) = (["one", "two"][round as usize % 2], 32 << 10 << (round % 3));
+            let begun = Instant::now();
+            let resized = change.resize(buffer, size, &catalog).unwrap();
+            slowest = slowest.max(begun.elapsed());
+            assert_eq!(resized.to, size);
+            assert!(change.state().retiring.is_empty());
+            assert_eq!(
+                change.active().unwrap().name,
+                ["a", "b", "c"][round as usize % tables]
+            );
+            if round == 15 {
+                change.use_table("a").unwrap();
+                change.unload("b").unwrap();
+                let again = TableFile::parse(TABLES, "again").unwrap();
+                change
+                    .load(&again, &["b".to_owned()], &catalog, Via::Auto)
+                    .unwrap();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let happened = happened.into_inner();
+    let counts = calls_counted("resized");
+    println!("{happened} events, {counts:?}; the slowest resize took {slowest:?}");
+    explained(counts, happened);
+    // What handlers count in maps is counted once, too.
+    let session = store().session(None).unwrap();
+    let handlers = session.handlers().unwrap();
+    let kept: u64 = handlers
+        .iter()
+        .filter(|h| h.source.contains("getppid"))
+        .map(kestrel::session::handlers::Handler::kept)
+        .sum();
+    assert!(
+        kept == counts.0,
+        "{kept} by handler, {counts:?} by event: {handlers:?}"
+    );
+    // Pins of rings that were exchanged are gone.
+    let pins = shell("ls /sys/fs/bpf/kestrel/resized").success();
+    let rings: Vec<&str> = pins
+        .split_whitespace()
+        .filter(|pin| pin.starts_with("buffer_"))
+        .collect();
+    assert_eq!(rings.len(), 5, "two each, and the messages': {rings:?}");
+    store().stop(None).unwrap();
+}
+
+#[test]
+fn what_was_held_is_dumped_and_wrong_wishes_change_nothing() {
+    let file = "/tmp/held.kst";
+    std::fs::write(file, TABLES.replace("@a = count()", "notify(\"called\")")).unwrap();
+    kestrel(&["start", "held", file]).success();
+    let calls = |count: u32| shell(&format!("calls getppid {count}")).success();
+    let resize = |words: &[&str]| {
+        let run = kestrel(&[&["buffer", "resize"], words].concat());
+        (run.code, run.out, run.err)
+    };
+    let dumped = || {
+        kestrel(&["buffer", "dump", "-o", "/tmp/held.trace", "--buffer", "one"]).success();
+        let records = records("/tmp/held.trace");
+        assert!(records.is_sorted_by_key(|r| r.time));
+        records.len()
+    };
+    calls(100);
+    for (words, code, said) in [
+        (&["nowhere", "1M"][..], 2, "one, two, messages"),
+        (&["one", "0"], 2, "1 byte to"),
+        (&["one", "1T"], 2, "not a unit"),
+        (&["one", "512M"], 2, "1 byte to"),
+        (&["one", "many"], 2, "not a unit"),
+        (&["one"], 2, "SIZE"),
+        (&["messages", "128K"], 2, "kestrel agent"),
+        (&["one", "256M"], 4, "are available"),
+        (&["one", "1M", "--session", "other"], 1, "no session other"),
+    ] {
+        let (got, _, err) = resize(words);
+        assert_eq!(got, Some(code), "{words:?}: {err}");
+        assert!(err.contains(said), "{words:?}: {err}");
+    }
+    assert_eq!(dumped(), 100);
+    let (code, out, err) = resize(&["one", "100k", "--format", "json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&told["from"], &told["to"]),
+        (&65536.into(), &131_072.into()),
+        "{told}"
+    );
+    assert!(told["kept_bytes"].as_u64().unwrap() >= 2400, "{told}");
+    assert_eq!(dumped(), 100, "all in the old ring");
+    calls(50);
+    assert_eq!(dumped(), 150, "in both");
+    let only = kestrel(&["print", "/tmp/held.trace", "--buffer", "one"]).success();
+    assert_eq!(only.lines().count(), 150);
+    let list = kestrel(&["buffer", "list"]).success();
+    assert!(list.contains("before resize"), "{list}");
+    println!("{list}");
+    let same = resize(&["one", "128K"]);
+    assert!(same.0 == Some(0) && same.2.contains("already"), "{}", same.2);
+    let (_, _, err) = resize(&["one", "16K"]);
+    assert!(err.contains("gone"), "{err}");
+    calls(25);
+    let status = kestrel(&["buffer", "list", "--format", "json"]).success();
+    let status: serde_json::Value = serde_json::from_str(status.lines().next().unwrap()).unwrap();
+    let counts = calls_counted("held");
+    if counts.2 == 0 {
+        assert_eq!(dumped(), 75, "of the first ring nothing is left");
+        assert_eq!(status["overwritten"], 100, "{status}");
+    }
+    kestrel(&["buffer", "reset", "one"]).success();
+    calls(5);
+    assert!(dumped() <= 5);
+    // Messages are all there, whichever ring they are in.
+    let session = store().session(None).unwrap();
+    let mut inbox = session.inbox().unwrap();
+    let mut take = |inbox: &mut kestrel::agent::Inbox| inbox.poll(&mut |_, _| Ok(Answer::Done)).unwrap();
+    let told = take(&mut inbox);
+    assert!(counts.2 > 0 || told == 180, "{told}");
+    assert_eq!(resize(&["messages", "128K"]).0, Some(0));
+    calls(10);
+    let mut inbox = inbox.renewed(store().session(None).unwrap().inbox().unwrap());
+    let told = take(&mut inbox);
+    assert!(counts.2 > 0 || told == 10, "{told}");
+    kestrel(&["stop", "held"]).success();
+    assert!(!std::path::Path::new("/sys/fs/bpf/kestrel").exists());
+}
+
+#[test]
+fn killed_resizes_leave_the_old_or_the_new() {
+    let catalog = Catalog::new(Host::default());
+    start("killed", TABLES, &catalog);
+    let command = |size: &str, wait: Option<Duration>| {
+        let mut child = Command::new("kestrel")
+            .args(["buffer", "resize", "one", size])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        if let Some(wait) = wait {
+            std::thread::sleep(wait);
+            let _ = child.kill();
+        }
+        child.wait().unwrap();
+    };
+    let begun = Instant::now();
+    command("16K", None);
+    let takes = begun.elapsed();
+    let (mut dice, mut happened) = (u64::from(std::process::id()) | 1, 0);
+    let rounds = std::env::var("KESTREL_KILLS").ok().and_then(|n| n.parse().ok());
+    let mut sizes = std::collections::BTreeSet::new();
+    for round in 0..rounds.unwrap_or(12u64) {
+        dice = dice
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        let wait = takes.mul_f64((dice >> 33) as f64 / (1u64 << 31) as f64 * 1.25);
+        command(["32K", "16K"][round as usize % 2], Some(wait));
+        shell("calls getppid 20").success();
+        happened += 20;
+        explained(calls_counted("killed"), happened);
+        let session = store().session(None).unwrap();
+        sizes.insert(session.buffers().unwrap()[0].ring().geometry().pages);
+    }
+    println!("{takes:?} each, {sizes:?}");
+    let change = store().change(None).unwrap();
+    assert!(change.state().retiring.is_empty());
+    drop(change);
+    let left = shell("ls /sys/fs/bpf/kestrel/killed").success();
+    assert!(!left.contains('+'), "{left}");
+    store().stop(None).unwrap();
+}
