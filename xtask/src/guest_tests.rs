@@ -13,11 +13,15 @@ use anyhow::{Context, Result, ensure};
 use crate::{
     artifact::{self, Base, Executable, Profile},
     guest::{Ending, Guest, Program, Stable, Wish, kernel},
+    objects,
     tally::Tally,
 };
 
 /// Files of tests that do not simply run on the matrix, and the kernels that they run on.
 const ELSEWHERE: &[(&str, &[&str])] = &[("boot", kernel::ALL), ("old_kernel", &["5.10"])];
+
+/// The file of tests that load compiled objects.
+const OBJECTS: &str = "objects";
 
 /// Guests at one time.
 const GUESTS: usize = 2;
@@ -33,6 +37,7 @@ const LENGTHS: &[&str] = &[
     "KESTREL_SWITCHES",
     "KESTREL_LOADS",
     "KESTREL_KILLS",
+    "KESTREL_MUTANTS",
     "KESTREL_AGENT_KILLS",
     "KESTREL_PROBES",
 ];
@@ -187,6 +192,16 @@ impl Job {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
         guest.copy(&self.file.path, "/test")?;
+        if self.file.name == OBJECTS {
+            for object in objects::compile()? {
+                let name = object
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned();
+                guest.copy(&object, &format!("{}{name}", objects::PLACE))?;
+            }
+        }
         Ok(guest)
     }
 

@@ -129,6 +129,17 @@ pub enum Error {
     /// The verifier refused a program that was made from a text, on the last way tried.
     #[error(transparent)]
     Rejected(Box<crate::session::rejection::Rejection>),
+    /// A compiled object is damaged, or asks for something that makes no sense.
+    #[error("{object}: {why}")]
+    Object {
+        /// Its name.
+        object: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The verifier refused a program of an object.
+    #[error(transparent)]
+    Refused(Box<crate::bpf::Refusal>),
     /// A generated program could not be made.
     #[error("cannot compile the handler of {event}: {why}")]
     Compile {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod bpf;
 pub mod buffer;
 pub mod catalog;
 pub mod code;
