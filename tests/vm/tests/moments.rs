@@ -193,12 +193,12 @@ const BAD: u64 = 0x1000;
 
 #[test]
 fn faults_are_seen_once_for_each_bad_call() {
-    // getdents64, getdents, uname; the first two read the directory that is the standard input.
+    // getdents64, getdents, gettimeofday; the first two read the directory that is the standard input.
     type Arguments = fn(u64) -> [u64; 3];
     let calls: &[(u32, Arguments)] = &[
         (217, |to| [0, to, 4096]),
         (78, |to| [0, to, 4096]),
-        (63, |to| [to, 0, 0]),
+        (96, |to| [to, 0, 0]),
     ];
     let mut functions = Vec::new();
     for (number, arguments) in calls {
