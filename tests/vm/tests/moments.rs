@@ -81,7 +81,13 @@ fn instructions(code: &Code<'_>) -> Vec<(Function, u64, String)> {
         }
     }
     assert!(all.len() > 50, "functions of the workload are known");
-    shuffled(all)
+    // The first instructions of a function run in every call.
+    let (sure, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|(function, offset, _)| function.symbol == "ksys_read" && *offset < 16);
+    let mut all: Vec<_> = sure.into_iter().take(3).collect();
+    all.extend(shuffled(others));
+    all
 }
 
 #[test]
@@ -187,12 +193,12 @@ const BAD: u64 = 0x1000;
 
 #[test]
 fn faults_are_seen_once_for_each_bad_call() {
-    // getdents64, getdents, uname; the first two read the directory that is the standard input.
+    // getdents64, getdents, gettimeofday; the first two read the directory that is the standard input.
     type Arguments = fn(u64) -> [u64; 3];
     let calls: &[(u32, Arguments)] = &[
         (217, |to| [0, to, 4096]),
         (78, |to| [0, to, 4096]),
-        (63, |to| [to, 0, 0]),
+        (96, |to| [to, 0, 0]),
     ];
     let mut functions = Vec::new();
     for (number, arguments) in calls {
@@ -206,45 +212,41 @@ fn faults_are_seen_once_for_each_bad_call() {
         };
         let bad = program(&format!("bad-{number}"), &of(BAD));
         let good = program(&format!("good-{number}"), &of(GOOD));
-        let run = |path: &str, options: &[&str]| {
-            record_command(options, &["sh", "-c", &format!("exec {path} < /proc/self")])
+        let run = |options: &[&str]| {
+            let both = format!("{good} < /proc/self; {bad} < /proc/self");
+            record_command(options, &["sh", "-c", &both])
         };
         // Where it faults, somebody else says.
         let seen = "kprobe:fixup_exception { record(ip = ((struct pt_regs *)arg0)->ip, address = arg3) }";
-        let (records, _) = run(&bad, &["-e", seen]);
+        let (records, _) = run(&["-e", seen]);
         let ours: Vec<&Record> = records.iter().filter(|r| in_bad(r.number("address"))).collect();
         assert_eq!(ours.len(), CALLS, "system call {number}");
-        let ip = ours[0].number("ip") as u64;
-        let place = named(ip);
+        let place = named(ours[0].number("ip") as u64);
         functions.push(place.clone());
+        let (pre, post) = (format!("kprobe:{place}"), format!("kprobe:{place}:post"));
         let fault = format!("kprobe:{place}:fault {{ record(args, regs) }}");
-        let (records, counts) = run(&bad, &["-e", &fault]);
-        assert!(counts.explain(records.len(), CALLS), "{place}: {counts:?}");
-        for record in &records {
+        let all = ["-e", &fault, "-e", &pre, "-e", &post];
+        let whole = number == &217;
+        // With a probe on the same instruction the fault is still its own, and there is no post for it.
+        let (records, counts) = run(if whole { &all } else { &all[..2] });
+        let of = |what: &str| {
+            records
+                .iter()
+                .filter(|r| r.event.ends_with(what))
+                .collect::<Vec<_>>()
+        };
+        let faults = of(":fault");
+        assert!(counts.explain(faults.len(), CALLS), "{place}: {counts:?}");
+        for record in faults {
             assert!(in_bad(address(record, "address")), "{record:?}");
             assert_eq!(record.text("trap"), "PF");
             assert!(record.text("ip").starts_with(&place), "{place}: {record:?}");
         }
-        let (records, _) = run(&good, &["-e", &fault]);
-        assert_eq!(records.len(), 0, "{place}: good calls fault nowhere");
-        // With a probe on the same instruction the fault is still its own, and there is no post for it.
-        if number == &217 {
+        if whole {
             assert!(place.starts_with("filldir64+"), "{place}");
-            let (pre, post) = (format!("kprobe:{place}"), format!("kprobe:{place}:post"));
-            let all = ["-e", pre.as_str(), "-e", &post, "-e", &fault];
-            let (records, counts) = run(&bad, &all);
-            let count = |what: &str| records.iter().filter(|r| r.event.ends_with(what)).count();
-            assert!(counts.explain(count(":fault"), CALLS), "{counts:?}");
-            assert_eq!(count(":post"), 0);
-            assert_eq!(count(&place), CALLS);
-            let (records, _) = run(&good, &all);
-            let count = |what: &str| records.iter().filter(|r| r.event.ends_with(what)).count();
-            assert_eq!(count(":fault"), 0);
-            assert!(
-                count(":post") > 0 && count(":post") == count(&place),
-                "{}",
-                count(":post")
-            );
+            let (pre, post) = (of(&place).len(), of(":post").len());
+            assert!(post > 0);
+            assert_eq!(pre, post + CALLS, "{place} (skipped: {})", counts.skipped);
         }
     }
     functions.sort();
