@@ -5,8 +5,10 @@
 
 mod decode;
 mod flow;
+pub(crate) mod misses;
 mod original;
 mod place;
+mod registered;
 mod reserved;
 mod wanted;
 
