@@ -34,6 +34,8 @@ const LENGTHS: &[&str] = &[
     "KESTREL_LOADS",
     "KESTREL_KILLS",
     "KESTREL_AGENT_KILLS",
+    "KESTREL_ALL_OFFSETS",
+    "KESTREL_INSTRUCTIONS",
 ];
 const LONG: Duration = Duration::from_secs(3600);
 

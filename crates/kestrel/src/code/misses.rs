@@ -15,11 +15,22 @@ use std::sync::OnceLock;
 /// More probes than this at one place are a list that changed while it was read.
 const LONGEST: usize = 10_000;
 
-/// The kernel's counts, by the number of the program on the probes.
+/// A probe of somebody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// Where it sits.
+    pub address: u64,
+    /// The BPF program that it runs, if it runs one.
+    pub program: Option<u32>,
+    /// Hits while the handler of another probe ran on that CPU.
+    pub missed: u64,
+}
+
+/// All kprobes there are, those of one place in the order in which the kernel lists them.
 ///
 /// # Errors
 /// Where the kernel's memory cannot be read (/proc/kcore, a lockdown), or its symbols and types do not say what is in it.
-pub(crate) fn by_program(host: &Host) -> Result<HashMap<u32, u64>> {
+pub fn registered(host: &Host) -> Result<Vec<Registered>> {
     // The same as long as the kernel runs, and long to find.
     static WHERE: OnceLock<Where> = OnceLock::new();
     let place = match WHERE.get() {
@@ -30,22 +41,36 @@ pub(crate) fn by_program(host: &Host) -> Result<HashMap<u32, u64>> {
         }
     };
     let memory = Kcore::open(host)?;
-    let mut sums = HashMap::new();
+    let shape = &place.shape;
+    let mut all = Vec::new();
     place.table.each(&memory, |at| {
-        for probe in place.shape.at_one_place(&memory, at)? {
-            if !place
-                .handlers
-                .contains(&word(&memory, probe + place.shape.handler)?)
-            {
-                continue;
-            }
+        let address = word(&memory, at + shape.address)?;
+        for probe in shape.at_one_place(&memory, at)? {
+            let is_event = place.handlers.contains(&word(&memory, probe + shape.handler)?);
             // Somebody else's kretprobe has such a handler, too, and is part of nothing: what is read then leads nowhere.
-            if let Ok(Some((program, missed))) = place.shape.program(&memory, probe) {
-                *sums.entry(program).or_default() += missed;
-            }
+            let program = is_event.then(|| shape.program(&memory, probe).ok().flatten());
+            all.push(Registered {
+                address,
+                program: program.flatten(),
+                missed: word(&memory, probe + shape.missed)?,
+            });
         }
         Ok(())
     })?;
+    Ok(all)
+}
+
+/// The kernel's counts, by the number of the program on the probes.
+///
+/// # Errors
+/// As [`registered`].
+pub(crate) fn by_program(host: &Host) -> Result<HashMap<u32, u64>> {
+    let mut sums = HashMap::new();
+    for probe in registered(host)? {
+        if let Some(program) = probe.program {
+            *sums.entry(program).or_default() += probe.missed;
+        }
+    }
     Ok(sums)
 }
 
@@ -79,6 +104,7 @@ impl Where {
 /// Where the members lie that are needed.
 struct Shape {
     /// Of `struct kprobe`.
+    address: u64,
     list: u64,
     handler: u64,
     missed: u64,
@@ -108,8 +134,8 @@ impl Shape {
         Ok(all)
     }
 
-    /// The program that a probe's event runs, with the probe's count.
-    fn program(&self, memory: &Kcore, probe: u64) -> Result<Option<(u32, u64)>> {
+    /// The program that a probe's event runs.
+    fn program(&self, memory: &Kcore, probe: u64) -> Result<Option<u32>> {
         let event = word(memory, probe.wrapping_sub(self.probe).wrapping_add(self.event))?;
         let programs = word(memory, event.wrapping_add(self.programs))?;
         if programs == 0 {
@@ -117,8 +143,7 @@ impl Shape {
         }
         let program = word(memory, programs.wrapping_add(self.first))?;
         let aux = word(memory, program.wrapping_add(self.aux))?;
-        let id = half(memory, aux.wrapping_add(self.id))?;
-        Ok(Some((id, word(memory, probe + self.missed)?)))
+        Ok(Some(half(memory, aux.wrapping_add(self.id))?))
     }
 }
 
@@ -134,6 +159,7 @@ fn shape(types: &Btf) -> Option<Shape> {
         Some(offset)
     };
     Some(Shape {
+        address: of("kprobe", &["addr"])?,
         list: of("kprobe", &["list"])?,
         handler: of("kprobe", &["pre_handler"])?,
         missed: of("kprobe", &["nmissed"])?,

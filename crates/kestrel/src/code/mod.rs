@@ -13,6 +13,7 @@ mod reserved;
 mod wanted;
 
 pub use flow::Follow;
+pub use misses::{Registered, registered};
 pub use place::{KERNEL, Place};
 pub use wanted::Wanted;
 

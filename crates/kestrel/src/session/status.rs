@@ -204,6 +204,12 @@ impl PinnedSession {
         Some(Hooked { hook, program })
     }
 
+    /// The kernel's numbers of its hooks' programs, as far as they can be found.
+    pub fn program_numbers(&self) -> Vec<u32> {
+        let number = |hooked: &Hooked<'_>| Some(hooked.program.info().ok()?.id);
+        self.programs().iter().filter_map(number).collect()
+    }
+
     /// What the kernel has counted of its hooks, as far as they can be found.
     pub fn hook_costs(&self) -> Vec<HookCost> {
         let misses = Misses::default();
