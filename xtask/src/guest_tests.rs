@@ -40,6 +40,8 @@ const LENGTHS: &[&str] = &[
     "KESTREL_MUTANTS",
     "KESTREL_AGENT_KILLS",
     "KESTREL_PROBES",
+    "KESTREL_ALL_OFFSETS",
+    "KESTREL_INSTRUCTIONS",
 ];
 const LONG: Duration = Duration::from_secs(3600);
 
