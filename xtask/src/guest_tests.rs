@@ -22,6 +22,16 @@ const ELSEWHERE: &[(&str, &[&str])] = &[("boot", kernel::ALL), ("old_kernel", &[
 
 /// The file of tests that load compiled objects.
 const OBJECTS: &str = "objects";
+/// Files of tests that run examples of the library, and which.
+const EXAMPLES: &[(&str, &[&str])] = &[(
+    "library",
+    &[
+        "probe_registers",
+        "probe_processes",
+        "probe_open_latency",
+        "probe_fault",
+    ],
+)];
 
 /// Guests at one time.
 const GUESTS: usize = 2;
@@ -50,6 +60,7 @@ struct Job {
     series: String,
     file: Executable,
     tests: Vec<String>,
+    examples: Vec<Executable>,
 }
 
 /// What came of one test on one kernel.
@@ -128,11 +139,16 @@ fn jobs(selection: &Selection<'_>, files: Vec<Executable>) -> Result<Vec<Job>> {
         };
         let wanted = |test: &String| format!("{}::{test}", file.name).contains(selection.name);
         let tests: Vec<String> = list(&file)?.into_iter().filter(wanted).collect();
+        let examples = match EXAMPLES.iter().find(|(name, _)| *name == file.name) {
+            Some((_, names)) if !tests.is_empty() => artifact::examples(names)?,
+            _ => Vec::new(),
+        };
         for tests in tests.chunks(SHARE) {
             jobs.extend(on.iter().map(|series| Job {
                 series: (*series).to_owned(),
                 file: file.clone(),
                 tests: tests.to_vec(),
+                examples: examples.clone(),
             }));
         }
     }
@@ -190,7 +206,7 @@ impl Job {
 
     fn start(&self, stable: &Stable, base: &Base) -> Result<Guest> {
         let mut guest = stable.guest()?;
-        for program in &base.programs {
+        for program in base.programs.iter().chain(&self.examples) {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
         guest.copy(&self.file.path, "/test")?;

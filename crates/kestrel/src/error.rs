@@ -102,6 +102,16 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// A probe cannot be registered, so none of those given with it is.
+    #[error("cannot register {probe}{}: {}", and_others(*.others), reason(.why))]
+    Register {
+        /// Its event.
+        probe: String,
+        /// How many others were to be registered with it.
+        others: usize,
+        /// Why not.
+        why: Box<Error>,
+    },
     /// This kernel cannot do it.
     #[error("{what}: {why}")]
     Unsupported {
@@ -310,6 +320,27 @@ fn near_text(near: &[String]) -> String {
         return String::new();
     }
     format!("; did you mean {}?", near.join(", "))
+}
+
+fn and_others(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => ", and so not the other probe either".to_owned(),
+        others => format!(", and so none of the other {others} probes"),
+    }
+}
+
+/// An error in one piece, what is wrong with a text included.
+fn reason(error: &Error) -> String {
+    let Error::Program { diagnostics, .. } = error else {
+        return error.to_string();
+    };
+    let one = |d: &Diagnostic| match d.hints.as_slice() {
+        [] => d.message.clone(),
+        hints => format!("{} ({})", d.message, hints.join("; ")),
+    };
+    let all: Vec<String> = diagnostics.iter().map(one).collect();
+    format!("{error}: {}", all.join("; "))
 }
 
 fn known_text(known: &[String]) -> String {

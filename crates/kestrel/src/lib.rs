@@ -10,6 +10,7 @@ pub mod dump;
 mod error;
 pub mod live;
 pub mod plan;
+pub mod probe;
 pub mod record;
 pub mod recover;
 mod review;

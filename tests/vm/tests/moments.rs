@@ -6,7 +6,7 @@ use kestrel::code::{Code, Function};
 use kestrel::kernel::Host;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use vm_tests::bare::program;
 use vm_tests::kestrel;
 use vm_tests::recording::{Record, Recorder, record_command};
 
@@ -269,40 +269,6 @@ fn list_of_kprobes() -> String {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     fs::read_to_string(debugfs.join("kprobes/list")).unwrap()
-}
-
-/// A program without a library: system calls one after the other, each with up to three arguments.
-fn program(name: &str, calls: &[(u32, [u64; 3])]) -> String {
-    const BASE: u64 = 0x40_0000;
-    let mut code = Vec::new();
-    for (number, arguments) in calls.iter().chain([&(60, [0; 3])]) {
-        code.push(0xb8); // mov $number,%eax
-        code.extend(number.to_le_bytes());
-        for (opcode, argument) in [[0x48, 0xbf], [0x48, 0xbe], [0x48, 0xba]].iter().zip(arguments) {
-            code.extend(opcode); // movabs $argument,%rdi, %rsi, %rdx
-            code.extend(argument.to_le_bytes());
-        }
-        code.extend([0x0f, 0x05]); // syscall
-    }
-    let mut elf = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    elf.extend([2, 0, 62, 0, 1, 0, 0, 0]);
-    elf.extend((BASE + 120).to_le_bytes());
-    elf.extend(64_u64.to_le_bytes());
-    elf.extend([0; 8]);
-    elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
-    elf.extend([1, 0, 0, 0, 7, 0, 0, 0]);
-    elf.extend(0_u64.to_le_bytes());
-    elf.extend(BASE.to_le_bytes());
-    elf.extend(BASE.to_le_bytes());
-    let size = 120 + code.len() as u64;
-    elf.extend(size.to_le_bytes());
-    elf.extend((size + 0x10_000).to_le_bytes());
-    elf.extend(0x1000_u64.to_le_bytes());
-    elf.extend(code);
-    let path = format!("/tmp/{name}");
-    fs::write(&path, elf).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
 }
 
 /// Room that the program has for answers; what it has not.

@@ -451,6 +451,11 @@ impl Session {
         self.control.activate(Table::NONE);
     }
 
+    /// Gives one of its parameters another value.
+    pub(crate) fn set_parameter(&self, index: usize, value: u64) {
+        self.control.set_parameter(index, value);
+    }
+
     /// Detaches everything. Masked hooks cost next to nothing meanwhile.
     pub fn detach(&mut self) {
         self.hooks.clear();
