@@ -183,8 +183,8 @@ pub(crate) fn plan_with(request: &Request, parameters: Vec<Parameter>, catalog: 
         ..Globals::default()
     };
     let mut unwritten: Vec<(u32, &str)> = Vec::new();
-    for (number, text) in (0..).zip(&request.events) {
-        globals.text = number;
+    for (number, text) in (0_u32..).zip(&request.events) {
+        globals.text = number.to_string();
         plan_text(request, catalog, text, &mut globals, &mut hooks, &mut warnings)?;
         let new = globals.unwritten.iter().map(|(number, _)| *number);
         let known = |number: &u32| unwritten.iter().any(|(n, _)| n == number);
@@ -273,8 +273,9 @@ fn plan_text(
         .collect::<Result<_>>()?;
     for resolved in together(all.into_iter().flatten().collect(), least, catalog, request.via)? {
         let known = |h: &Hook| h.kind == resolved.kind && h.instances == resolved.instances;
-        if let Some(error) = jprobe::second(&resolved).filter(|_| hooks.iter().any(known)) {
-            return Err(error);
+        let jprobe = resolved.instances.first().filter(|_| resolved.kind == jprobe::NAME);
+        if let Some(instance) = jprobe.filter(|_| hooks.iter().any(known)) {
+            return Err(jprobe::second(instance));
         }
         if hooks.iter().any(|h: &Hook| {
             h.rows.iter().any(|r| Arc::ptr_eq(&r.source, &source)) && h.instances == resolved.instances

@@ -94,7 +94,8 @@ pub fn plan_load(
     })
 }
 
-/// Plans a named probe for a session that runs: hooks of its own whose rows stand in the table of this `number`, whatever hooks are there.
+/// Plans a named probe for a session that runs: hooks of its own whose rows stand in the table of this `number`, whatever hooks are there. What
+/// it keeps for itself is its own, too: two probes of the same text do not take each other's.
 ///
 /// # Errors
 /// As [`plan_load`].
@@ -107,6 +108,7 @@ pub fn plan_named(
 ) -> Result<Plan> {
     let mut globals = existing.globals.clone();
     globals.max_map_keys = file.max_map_keys;
+    globals.text = format!("probe {}", file.name);
     let mut work = begin(existing, file, globals, catalog, via);
     let names: Vec<&str> = file.table_names().collect();
     let cells = work.tables(&names)?;

@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options, on: bool) -> Result<Exit, Failure> {
     }
     let mut change = Store::open(&host)?.change(Some(&options.session))?;
     if options.all {
-        change.switch_probes(on);
+        change.switch_probes(on)?;
     } else {
         change.enable_probes(&options.names, on, &Catalog::new(host.clone()))?;
     }

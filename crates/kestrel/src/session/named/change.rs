@@ -4,19 +4,22 @@ use super::site;
 use super::status::counted;
 use super::text::{check_name, file};
 use super::{Own, TABLE};
-use crate::catalog::{Catalog, Via};
+use crate::catalog::{Catalog, Instance, Via, jprobe};
 use crate::error::{Error, Result};
 use crate::plan::Hook;
 use crate::session::control::{MOST_PROBES, MOST_TABLES};
 use crate::session::load::{Loading, names_in};
+use crate::session::maps::Maps;
 use crate::session::state::{Arming, Baseline, HookState, ProbeState, State, TableState, parameter};
 use crate::session::stay::{Change, PinnedSession};
 use crate::session::{LeftOut, metadata, pins, trust};
 use crate::table::plan_named;
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
+use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
+use kestrel_trace::aggregate::MapType;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
@@ -114,6 +117,11 @@ impl Change {
             self.control.set_parameter(place, value.start);
         }
         self.session.directory.replace(meta.as_fd(), pins::META)?;
+        // One of its name may have kept something before it went; of one that goes now, the new one takes it over.
+        let old = |name: &String| self.state.probes.each.iter().any(|probe| probe.name == *name);
+        let fresh = next.probes.each.iter().filter(|probe| numbers.contains(&probe.number));
+        let fresh: Vec<u32> = fresh.filter(|p| !old(&p.name)).map(|p| p.number).collect();
+        forget_calls(&session.maps, of_probes(&next, &fresh))?;
         next.probes.arming = Some(Arming {
             generation: next.generation + 1,
             probes: numbers,
@@ -140,7 +148,8 @@ impl Change {
         self.write(next)?;
         self.forget(&gone)?;
         self.arm();
-        self.unpin(&gone)
+        self.unpin(&gone)?;
+        forget_calls(&self.maps()?, gone.iter())
     }
 
     /// Enables or disables named probes, each from its next event on. One whose module was unloaded and loaded again is attached anew when it is
@@ -167,16 +176,36 @@ impl Change {
                 self.add_probes(&again, true, catalog)?;
             }
         }
-        for probe in self.state.probes.each.iter().filter(meant) {
+        let probes: Vec<&ProbeState> = self.state.probes.each.iter().filter(meant).collect();
+        let still = |probe: &&&ProbeState| self.control.probe(probe.place) != probe.number;
+        let changed: Vec<u32> = match enable {
+            true => probes.iter().filter(still).map(|probe| probe.number).collect(),
+            false => probes.iter().map(|probe| probe.number).collect(),
+        };
+        let forget = || forget_calls(&self.maps()?, of_probes(&self.state, &changed));
+        if enable {
+            forget()?;
+        }
+        for probe in probes {
             let word = if enable { probe.number } else { 0 };
             self.control.set_probe(probe.place, word);
         }
-        Ok(())
+        if enable { Ok(()) } else { forget() }
     }
 
     /// The global switch: off, no named probe does anything; on again, those work that are not disabled themselves.
-    pub fn switch_probes(&self, on: bool) {
+    ///
+    /// # Errors
+    /// The kernel's, where a probe keeps something of calls that are under way and that cannot be forgotten.
+    pub fn switch_probes(&self, on: bool) -> Result<()> {
+        let was = self.control.probes_on();
+        let all: Vec<u32> = self.state.probes.each.iter().map(|probe| probe.number).collect();
+        let forget = || forget_calls(&self.maps()?, of_probes(&self.state, &all));
+        if on && !was {
+            forget()?;
+        }
         self.control.switch_probes(on);
+        if on { Ok(()) } else { forget() }
     }
 
     fn check_probes(&self, names: &[String]) -> Result<()> {
@@ -259,6 +288,26 @@ impl Change {
     }
 }
 
+/// Takes away what hooks that do nothing now keep of instructions and calls that have begun: their end will not be seen, and another that looks the
+/// same would be taken for it.
+fn forget_calls<'h>(maps: &Maps, hooks: impl Iterator<Item = &'h HookState>) -> Result<()> {
+    let rows = hooks.flat_map(|hook| &hook.programs).flat_map(|p| &p.rows);
+    let uses: BTreeSet<u32> = rows.flat_map(|row| row.maps.iter().copied()).collect();
+    let hidden = |(ty, _): &(MapType, Map)| ty.is_hidden() && uses.contains(&ty.number);
+    if !maps.all().iter().any(hidden) {
+        return Ok(());
+    }
+    // One that read its word before it was changed may be keeping something yet.
+    wait_for_running_programs()?;
+    maps.empty_hidden(&uses)
+}
+
+/// The hooks of some probes.
+fn of_probes<'s>(state: &'s State, numbers: &[u32]) -> impl Iterator<Item = &'s HookState> {
+    let of = |hook: &&HookState| hook.probe.is_some_and(|probe| numbers.contains(&probe));
+    state.hooks.iter().filter(of)
+}
+
 /// Takes probes out of a state; gives their hooks.
 fn take_out(next: &mut State, which: impl Fn(&ProbeState) -> bool) -> Vec<HookState> {
     let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut next.probes.each).into_iter().partition(which);
@@ -305,6 +354,7 @@ impl Loading<'_> {
         if plan.hooks.is_empty() {
             return Err(nothing_to_do(request));
         }
+        self.one_jprobe(&plan.hooks)?;
         allow_open_files(crate::session::files(&plan));
         self.loaded.warnings.append(&mut plan.warnings);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
@@ -360,6 +410,21 @@ impl Loading<'_> {
             before,
         });
         Ok(own.number)
+    }
+
+    /// Refuses a jprobe on a function that has one already, a named probe's or a table's.
+    fn one_jprobe(&self, hooks: &[Hook]) -> Result<()> {
+        let there = |instance: &Instance| {
+            let mut sites = self.next.probes.each.iter().flat_map(|probe| &probe.sites);
+            let mut tables = self.next.hooks.iter().filter(|hook| hook.probe.is_none());
+            sites.any(|site| site.event == instance.name)
+                || tables.any(|hook| hook.events.iter().any(|event| event.name == instance.name))
+        };
+        let jprobes = hooks.iter().filter(|hook| hook.kind == jprobe::NAME);
+        match jprobes.flat_map(|hook| &hook.instances).find(|one| there(one)) {
+            Some(instance) => Err(jprobe::second(instance)),
+            None => Ok(()),
+        }
     }
 
     /// The number of the named probes' table, which comes with the first of them.

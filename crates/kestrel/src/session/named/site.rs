@@ -23,8 +23,16 @@ pub(super) fn of(
             symbol: instance.symbol.clone(),
             ..SiteState::default()
         };
-        if let AttachmentState::Instruction { address, .. } = hook.attached {
-            site.address = address;
+        match &hook.attached {
+            AttachmentState::Instruction { address, .. } => site.address = *address,
+            // What follows an instruction; where that is several, the first.
+            AttachmentState::Instructions { spots } => {
+                if let Some(spot) = spots.first() {
+                    site.address = spot.address;
+                    site.symbol = Some(spot.place.symbol.clone());
+                }
+            }
+            _ => {}
         }
         let told = links.get(at).filter(|_| links.len() == events.len());
         let told = told.and_then(|link| link.info().ok()).map(|info| info.detail);

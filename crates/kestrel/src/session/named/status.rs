@@ -128,7 +128,12 @@ impl PinnedSession {
     /// Whether the kernel says how often it dropped hits of a hook's kprobes.
     fn tells_missed(&self, hook: &HookState) -> bool {
         use crate::session::state::AttachmentState as At;
-        if !matches!(hook.attached, At::Functions { .. } | At::Instruction { .. }) {
+        let kprobes = matches!(
+            hook.attached,
+            At::Functions { .. } | At::Instruction { .. } | At::Instructions { .. }
+        );
+        // Events of tracefs have a profile on every kernel.
+        if !kprobes || !hook.own_events.is_empty() {
             return true;
         }
         let link = match self.directory.open(&pins::link(hook.number, 0)) {
