@@ -282,8 +282,20 @@ fn many_functions_are_attached_together_or_not_at_all() {
     let catalog = Catalog::new(Host::default());
     let symbols = catalog.symbols().unwrap();
     let once = |name: &&String| name.starts_with("vfs_") && symbols.named(name).count() == 1;
-    let mut names: Vec<&String> = catalog.functions().unwrap().iter().filter(once).take(48).collect();
-    names.extend(catalog.functions().unwrap().iter().find(|name| *name == "vfs_read"));
+    let mut names: Vec<&String> = catalog
+        .functions()
+        .unwrap()
+        .iter()
+        .filter(once)
+        .take(48)
+        .collect();
+    names.extend(
+        catalog
+            .functions()
+            .unwrap()
+            .iter()
+            .find(|name| *name == "vfs_read"),
+    );
     names.sort();
     names.dedup();
     assert!(names.len() > 20, "{names:?}");
