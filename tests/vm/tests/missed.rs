@@ -167,7 +167,12 @@ fn hits_within_handlers_are_told_as_the_kernel_counts_them() {
     let others = probes
         .iter()
         .filter(|p| p["session"].is_null() && p["program"].is_null());
-    assert_eq!((ours.count(), others.count()), (KINDS.len(), 2), "{shown}");
+    // A jprobe may be an fentry program, which is no kprobe.
+    let (ours, others) = (ours.count(), others.count());
+    assert!(
+        (KINDS.len() - 1..=KINDS.len()).contains(&ours) && others == 2,
+        "{shown}"
+    );
     kestrel(&["stop", "nested"]).success();
     let now = (
         theirs.misses("entry") - before.0,
