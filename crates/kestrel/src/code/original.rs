@@ -118,7 +118,9 @@ fn probes(catalog: &Catalog, memory: &Kcore) -> Result<Vec<Probe>> {
     let types = catalog.types()?;
     let shape = shape(&types).ok_or_else(registered::no_types)?;
     let mut probes = Vec::new();
-    table.each(memory, |at| probe(memory, &shape, at).map(|probe| probes.push(probe)))?;
+    table.each(memory, |at| {
+        probe(memory, &shape, at).map(|probe| probes.push(probe))
+    })?;
     Ok(probes)
 }
 

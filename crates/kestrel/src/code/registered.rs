@@ -30,7 +30,8 @@ impl Table {
         let Some(table) = table else {
             return Err(Error::Unsupported {
                 what: WHAT.to_owned(),
-                why: "kallsyms does not name kprobe_table (CONFIG_KALLSYMS_ALL, kernel.kptr_restrict)".to_owned(),
+                why: "kallsyms does not name kprobe_table (CONFIG_KALLSYMS_ALL, kernel.kptr_restrict)"
+                    .to_owned(),
             });
         };
         let types = catalog.types()?;

@@ -189,7 +189,12 @@ fn sessions(host: &Host) -> HashMap<u32, String> {
         let numbers = session.map_or_else(|_| Vec::new(), |session| session.program_numbers());
         numbers.into_iter().map(move |number| (number, name.clone()))
     };
-    store.names().unwrap_or_default().into_iter().flat_map(of).collect()
+    store
+        .names()
+        .unwrap_or_default()
+        .into_iter()
+        .flat_map(of)
+        .collect()
 }
 
 /// A probe that sits there: `kprobe [OPTIMIZED] of session web`.
