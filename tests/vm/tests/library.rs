@@ -56,7 +56,7 @@ fn the_example_of_fork_and_exec() {
     let said = run("probe_processes", &["sh", "-c", "true; sh -c :; sh -c :; true"]).success();
     let forked = said.lines().filter(|line| line.contains("fork -> ")).count();
     let executed: Vec<&str> = said.lines().filter(|line| line.contains(": exec ")).collect();
-    let shells = executed.iter().filter(|line| line.ends_with("/sh")).count();
+    let shells = executed.iter().filter(|line| !line.ends_with("/true")).count();
     assert!(forked as u64 + missed(&said) >= 3, "{said}");
     assert!((shells as u64 + missed(&said)) >= 3 && shells <= 3, "{said}");
     // Who executes was forked before.
@@ -264,8 +264,17 @@ fn many_probes_are_registered_together_or_not_at_all() {
     );
     for hit in of(1) {
         assert_eq!(hit.moment, Moment::Return);
-        assert_eq!(hit.returned(), hit.get("to").unwrap().as_i64());
+        // /dev/zero has no positions.
+        assert_eq!(hit.returned(), Some(0));
     }
+    let sought = of(1)
+        .into_iter()
+        .map(|hit| hit.get("to").unwrap().as_i64().unwrap());
+    let sought: Vec<i64> = sought.collect();
+    assert!(
+        sought.is_sorted_by(|a, b| a < b) && sought.last() <= Some(&19),
+        "{sought:?}"
+    );
     assert_eq!(of(2).len(), 0, "it was registered disabled");
     probes.enable_one(2).unwrap();
     probes.disable_one(0).unwrap();
@@ -303,7 +312,7 @@ fn many_probes_are_registered_together_or_not_at_all() {
         assert!(said.contains("should read"), "{said}");
     }
     let said = refused(vec![Kprobe::at("vfs_read").pre("record() } kprobe:x {").into()]);
-    assert!(said.contains("must come in pairs"), "{said}");
+    assert!(said.contains("in pairs"), "{said}");
     assert_eq!(listed(), "");
 }
 
