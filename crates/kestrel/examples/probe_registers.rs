@@ -1,4 +1,4 @@
-//! Registers before and after an instruction: `probe_registers FUNCTION [MNEMONIC]`, while this program reads a byte three times.
+//! Registers before and after an instruction: `probe_registers FUNCTION [MNEMONIC]`, while a thread of this program reads a byte three times.
 //!
 //! The instruction is the function's first of that mnemonic that can be probed: a `push`, if nothing else is said, after which the stack
 //! pointer is 8 less. Give it a function that reading calls: `vfs_read`.
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut probe = Kprobe::at(&function)
         .offset(instruction.offset)
-        .filter(&format!("pid == {}", std::process::id()))
+        .filter("comm == \"reader\"")
         .pre("record(regs)")
         .post("record(regs)")
         .on_hit(|hit| {
@@ -42,10 +42,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         })
         .register()?;
-    let mut zero = std::fs::File::open("/dev/zero")?;
-    for _ in 0..3 {
-        zero.read_exact(&mut [0])?;
-    }
+    let read = || -> std::io::Result<()> {
+        let mut zero = std::fs::File::open("/dev/zero")?;
+        (0..3).try_for_each(|_| zero.read_exact(&mut [0]))
+    };
+    let reader = std::thread::Builder::new()
+        .name("reader".to_owned())
+        .spawn(read)?;
+    reader.join().map_err(|_| "the reader panicked")??;
     probe.run_for(Duration::from_millis(20))?;
     let ended = probe.unregister()?;
     println!("{} hits, {} lost", ended.hits, ended.lost);

@@ -4,6 +4,7 @@
 use kestrel::kernel::Host;
 use kestrel::probe::{self, Hit, Jprobe, Kprobe, Kretprobe, Moment, Probe, Registration};
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vm_tests::bare::program;
@@ -55,7 +56,7 @@ fn the_example_of_fork_and_exec() {
     let said = run("probe_processes", &["sh", "-c", "true; sh -c :; sh -c :; true"]).success();
     let forked = said.lines().filter(|line| line.contains("fork -> ")).count();
     let executed: Vec<&str> = said.lines().filter(|line| line.contains(": exec ")).collect();
-    let shells = executed.iter().filter(|line| line.ends_with("/sh")).count();
+    let shells = executed.iter().filter(|line| !line.ends_with("/true")).count();
     assert!(forked as u64 + missed(&said) >= 3, "{said}");
     assert!((shells as u64 + missed(&said)) >= 3 && shells <= 3, "{said}");
     // Who executes was forked before.
@@ -71,7 +72,7 @@ fn the_example_of_open_latency() {
     let files = ["/tmp/opened", "/tmp/not-there", "/proc/uptime"];
     let said = run("probe_open_latency", &files).success();
     assert!(
-        said.contains("0 returns of kretprobe:do_sys_openat2:maxactive=64 were missed"),
+        said.contains("0 returns of kretprobe:do_sys_openat2 were missed"),
         "{said}"
     );
     let line = |file: &str| {
@@ -127,14 +128,19 @@ impl Kept {
     }
 }
 
-/// The condition that it is this process.
+/// The condition that it is the workload: this process itself seeks whenever it reads a file.
 fn mine() -> String {
-    format!("pid == {}", std::process::id())
+    "comm == \"calls\"".to_owned()
 }
 
-/// Seeks of this process, as one probe sees them; what was missed is not many.
+/// So many system calls, in a process called `calls`.
+fn calls(what: &str, count: u64) {
+    run("calls", &[what, &count.to_string()]).success();
+}
+
+/// Seeks, as probes see them.
 fn seek(probe: &mut Registration, count: u64) {
-    vm_tests::seek_calls(count).unwrap();
+    calls("seek", count);
     probe.poll().unwrap();
 }
 
@@ -145,7 +151,7 @@ fn skipped(probe: &Registration) -> u64 {
 /// What the kernel says of its probes; those of links that were closed take a moment.
 fn listed() -> String {
     let list = Host::default().mount_debugfs().unwrap().join("kprobes/list");
-    for _ in 0..100 {
+    for _ in 0..400 {
         if fs::read_to_string(&list).unwrap().is_empty() {
             break;
         }
@@ -169,10 +175,7 @@ fn hits_have_what_a_handler_by_default_records() {
     );
     assert!(hits.is_sorted_by_key(|hit| hit.when));
     for hit in &hits {
-        assert_eq!(
-            (hit.probe, hit.moment, hit.pid),
-            (0, Moment::Pre, std::process::id())
-        );
+        assert_eq!((hit.probe, hit.moment), (0, Moment::Pre));
         assert_eq!(hit.event, "kprobe:ksys_lseek");
         let registers = hit.registers.as_ref().unwrap();
         let names: Vec<&str> = hit.arguments.iter().map(|(name, _)| name.as_str()).collect();
@@ -180,7 +183,7 @@ fn hits_have_what_a_handler_by_default_records() {
         assert_eq!(hit.get("offset").unwrap().as_u64(), registers.get("si"));
         assert_eq!(registers.get("rsi"), registers.get("si"));
         assert!((0..50).contains(&hit.get("offset").unwrap().as_i64().unwrap()));
-        assert!(!hit.comm.is_empty() && hit.fields.is_empty(), "{hit}");
+        assert!(hit.comm == "calls" && hit.fields.is_empty(), "{hit}");
         let symbols: Vec<&str> = hit.stack.iter().filter_map(|f| f.symbol.as_deref()).collect();
         assert!(
             symbols.iter().any(|symbol| symbol.starts_with("do_syscall_64+")),
@@ -218,7 +221,7 @@ fn hits_have_what_a_handler_by_default_records() {
             .contains("1 are registered")
     );
     // What was not read is read at the end.
-    vm_tests::seek_calls(10).unwrap();
+    calls("seek", 10);
     let ended = probe::unregister(probe).unwrap();
     assert_eq!(ended.hits as usize, hits.len() + again + kept.take().len());
     assert_eq!(listed(), "");
@@ -261,8 +264,17 @@ fn many_probes_are_registered_together_or_not_at_all() {
     );
     for hit in of(1) {
         assert_eq!(hit.moment, Moment::Return);
-        assert_eq!(hit.returned(), hit.get("to").unwrap().as_i64());
+        // /dev/zero has no positions.
+        assert_eq!(hit.returned(), Some(0));
     }
+    let sought = of(1)
+        .into_iter()
+        .map(|hit| hit.get("to").unwrap().as_i64().unwrap());
+    let sought: Vec<i64> = sought.collect();
+    assert!(
+        sought.is_sorted_by(|a, b| a < b) && sought.last() <= Some(&19),
+        "{sought:?}"
+    );
     assert_eq!(of(2).len(), 0, "it was registered disabled");
     probes.enable_one(2).unwrap();
     probes.disable_one(0).unwrap();
@@ -300,7 +312,7 @@ fn many_probes_are_registered_together_or_not_at_all() {
         assert!(said.contains("should read"), "{said}");
     }
     let said = refused(vec![Kprobe::at("vfs_read").pre("record() } kprobe:x {").into()]);
-    assert!(said.contains("its braces in pairs"), "{said}");
+    assert!(said.contains("in pairs"), "{said}");
     assert_eq!(listed(), "");
 }
 
@@ -308,7 +320,7 @@ fn many_probes_are_registered_together_or_not_at_all() {
 fn a_panic_leaves_nothing_attached() {
     let probe = Kprobe::at("ksys_lseek").filter(&mine());
     let mut probe = probe.on_hit(|hit| panic!("at {}", hit.event)).register().unwrap();
-    vm_tests::seek_calls(20).unwrap();
+    calls("seek", 20);
     let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| probe.poll()));
     let said = polled.unwrap_err();
     assert_eq!(said.downcast_ref::<String>().unwrap(), "at kprobe:ksys_lseek");
@@ -328,7 +340,7 @@ fn arrays_are_attached_in_one_operation() {
     let probe = |name: &String| Kprobe::at(name).filter(&mine()).on_hit(kept.keeper());
     let mut probes = probe::register_all(names.iter().map(probe)).unwrap();
     assert_eq!(probes.session().programs(), 1, "{:?}", probes.session().detours());
-    vm_tests::read_calls(20).unwrap();
+    calls("read", 20);
     probes.poll().unwrap();
     let hits = kept.take();
     let read = names.iter().position(|name| name == "vfs_read").unwrap();
@@ -348,21 +360,24 @@ fn arrays_are_attached_in_one_operation() {
     // A pattern is one probe.
     let probe = Kprobe::at("vfs_*").filter(&mine()).on_hit(kept.keeper());
     let mut probes = probe.register().unwrap();
-    vm_tests::read_calls(20).unwrap();
+    calls("read", 20);
     probes.poll().unwrap();
     assert!(kept.take().iter().any(|hit| hit.event == "kprobe:vfs_read"));
     probes.disable_one(0).unwrap();
-    vm_tests::read_calls(20).unwrap();
+    calls("read", 20);
     assert_eq!(probes.poll().unwrap(), 0);
     probes.unregister_in_background().unwrap();
     // It may be sent to a thread that reads.
     let probe = Kprobe::at("ksys_lseek").filter(&mine()).on_hit(kept.keeper());
     let mut probe = probe.register().unwrap();
+    let end = Arc::new(AtomicBool::new(false));
+    let ended = end.clone();
     let reader = std::thread::spawn(move || {
-        probe.run_for(Duration::from_millis(50))?;
+        probe.run_while(|| !ended.load(Ordering::Relaxed))?;
         probe.unregister()
     });
-    vm_tests::seek_calls(20).unwrap();
+    calls("seek", 20);
+    end.store(true, Ordering::Relaxed);
     let ended = reader.join().unwrap().unwrap();
     assert_eq!(ended.hits as usize, kept.take().len());
     assert!(ended.hits > 0 && ended.lost == 0, "{ended:?}");

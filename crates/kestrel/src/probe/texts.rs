@@ -163,9 +163,11 @@ fn handler_text(probe: &Probe, moment: Moment, many: bool, guard: Option<&str>) 
     let block = match given {
         Some((_, text)) if balanced(text) => format!("{{ {text} }}"),
         Some((_, text)) => {
-            return Err(Error::WrongShape {
-                wanted: text.clone(),
-                shape: "the inside of a handler's block, as in record(regs), its braces in pairs".to_owned(),
+            return Err(Error::Compile {
+                event: probe.name(),
+                why: format!(
+                    "`{text}` is not the inside of a block, as record(regs) is: its braces and quotes must come in pairs"
+                ),
             });
         }
         None => format!("{{ {} }}", everything(probe, many)),
