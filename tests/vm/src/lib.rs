@@ -12,6 +12,7 @@ use std::{
 };
 
 pub mod bare;
+pub mod named;
 pub mod protocol;
 pub mod recording;
 

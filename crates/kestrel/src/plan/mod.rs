@@ -273,7 +273,10 @@ fn plan_text(
         .collect::<Result<_>>()?;
     for resolved in together(all.into_iter().flatten().collect(), least, catalog, request.via)? {
         let known = |h: &Hook| h.kind == resolved.kind && h.instances == resolved.instances;
-        let jprobe = resolved.instances.first().filter(|_| resolved.kind == jprobe::NAME);
+        let jprobe = resolved
+            .instances
+            .first()
+            .filter(|_| resolved.kind == jprobe::NAME);
         if let Some(instance) = jprobe.filter(|_| hooks.iter().any(known)) {
             return Err(jprobe::second(instance));
         }

@@ -119,7 +119,11 @@ impl Change {
         self.session.directory.replace(meta.as_fd(), pins::META)?;
         // One of its name may have kept something before it went; of one that goes now, the new one takes it over.
         let old = |name: &String| self.state.probes.each.iter().any(|probe| probe.name == *name);
-        let fresh = next.probes.each.iter().filter(|probe| numbers.contains(&probe.number));
+        let fresh = next
+            .probes
+            .each
+            .iter()
+            .filter(|probe| numbers.contains(&probe.number));
         let fresh: Vec<u32> = fresh.filter(|p| !old(&p.name)).map(|p| p.number).collect();
         forget_calls(&session.maps, of_probes(&next, &fresh))?;
         next.probes.arming = Some(Arming {

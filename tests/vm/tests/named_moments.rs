@@ -1,0 +1,237 @@
+//! Named probes at the moments of instructions and at returns: each keeps its own marks, none outlives its switch; jprobes, and a buffer's size.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use kestrel::catalog::Catalog;
+use kestrel::code::Code;
+use kestrel::kernel::Host;
+use kestrel::session::named::SESSION;
+use kestrel::session::store::Store;
+use std::process::Command;
+use std::time::Duration;
+use vm_tests::bare::program;
+use vm_tests::named::{add, hit, listed, number, probe};
+use vm_tests::recording::{record_command, records};
+use vm_tests::{getppid_calls, kestrel, read_calls};
+
+/// A function of the kernel that nobody but these tests has called.
+const CALLED: &str = "__x64_sys_getppid";
+/// One in which threads sleep.
+const SLEEPS: &str = "hrtimer_nanosleep";
+
+/// An instruction of a function that every call runs, with one that always follows.
+fn place() -> String {
+    let catalog = Catalog::new(Host::default());
+    let code = Code::new(&catalog).unwrap();
+    let function = code.function(None, "vfs_read").unwrap();
+    let straight = |offset: u64, address: u64| {
+        let follow = code.following(address).ok()?;
+        matches!(follow.as_slice(), [one] if one.place.offset > offset && one.stack == 0).then_some(offset)
+    };
+    let mut each = function.instructions.iter().filter(|i| i.offset > 5);
+    let found = each.find_map(|i| i.probeable.is_ok().then(|| straight(i.offset, i.address))?);
+    format!("vfs_read+{:#x}", found.unwrap())
+}
+
+/// Keys of a thread in the maps that the session's probes keep for themselves.
+fn kept(thread: u32) -> usize {
+    let session = Store::open(&Host::default())
+        .unwrap()
+        .session(Some(SESSION))
+        .unwrap();
+    let maps = session.maps().unwrap();
+    let hidden = maps.all().iter().filter(|(ty, _)| ty.is_hidden());
+    let keys = hidden.flat_map(|(_, map)| map.entries().unwrap());
+    let of = |key: &[u8]| key.chunks(8).any(|word| word == u64::from(thread).to_ne_bytes());
+    keys.filter(|(key, _)| of(key)).count()
+}
+
+fn end() {
+    kestrel(&["stop", SESSION]).success();
+}
+
+#[test]
+fn each_keeps_its_own() {
+    let place = place();
+    let mine = format!("/pid == {}/", std::process::id());
+    let post = format!("kprobe:{place}:post {mine} {{ record(ax = reg(\"ax\")) }}");
+    let back = format!("kretprobe:{CALLED} {{ record(sp = entry.reg(\"sp\"), retval) }}");
+    // The kernel's lines: registers by name, and how many callers a return probe lets be on their way.
+    let line = format!("p:grp/pre {place} ip=%ip arg=%di");
+    let most = format!("r4:grp/most {CALLED} ret=$retval:s32");
+    add(&[
+        "a", &post, "b", &post, &line, &most, "back", &back, "again", &back,
+    ]);
+    getppid_calls(200);
+    for name in ["back", "again", "grp/most"] {
+        hit(name, 200);
+    }
+    let (first, second) = (probe("back"), probe("again"));
+    assert!(
+        number(&first["hits"]) > 0 && first["kept"] == first["hits"],
+        "{first}"
+    );
+    assert!(second["kept"] == second["hits"], "{second}");
+    read_calls(100).unwrap();
+    for name in ["a", "b"] {
+        let one = probe(name);
+        let (records, missed) = (number(&one["kept"]), number(&one["missed"]));
+        // With what this process reads beside.
+        assert!(records + missed >= 100, "{one}");
+    }
+    let (pre, a) = (probe("grp/pre"), probe("a"));
+    let (before, after) = (number(&pre["hits"]), number(&a["hits"]));
+    assert!(before > 0 && after > 0, "{pre} {a}");
+    // Lists are read at different moments, and reading them calls what is probed.
+    assert!(after + number(&a["missed"]) + 5000 >= before, "{pre} {a}");
+
+    // Switched off while others go on.
+    kestrel(&["probe", "disable", "back"]).success();
+    getppid_calls(100);
+    hit("back", 200);
+    hit("again", 300);
+    kestrel(&["probe", "enable", "back"]).success();
+    getppid_calls(50);
+    hit("back", 250);
+    kestrel(&["probe", "disable", "--all"]).success();
+    getppid_calls(50);
+    kestrel(&["probe", "enable", "--all"]).success();
+    getppid_calls(50);
+    hit("back", 300);
+    hit("again", 400);
+    hit("grp/most", 400);
+
+    // What they recorded.
+    kestrel(&["buffer", "dump", "--session", SESSION, "-o", "/tmp/moments.trace"]).success();
+    let all = records("/tmp/moments.trace");
+    let of = |name: &str| all.iter().filter(|r| r.event == name).collect::<Vec<_>>();
+    assert!(!of("a").is_empty() && !of("grp/pre").is_empty());
+    for record in of("back") {
+        assert_ne!(record.number("sp"), 0, "{record:?}");
+    }
+    let lines = kestrel(&["probe", "list", "--format", "tracefs"]);
+    assert!(
+        lines.out.contains(&line) && lines.out.contains(&most),
+        "{}",
+        lines.out
+    );
+    std::fs::remove_dir_all("/tmp/moments.trace").unwrap();
+    // Half of them go, the others keep theirs.
+    kestrel(&["probe", "remove", "a", "back"]).success();
+    getppid_calls(50);
+    hit("again", 450);
+    kestrel(&["probe", "remove", "--all"]).success();
+    end();
+}
+
+#[test]
+fn what_is_switched_off_forgets() {
+    let back = format!("kretprobe:{SLEEPS} {{ record(begun = entry.nsecs) }}");
+    let other = format!("kretprobe:{SLEEPS} {{ record(at = entry.tid) }}");
+    add(&["sleeps", &back, "other", &other]);
+    let sleeper = || {
+        let child = Command::new("sleep").arg("1000").spawn().unwrap();
+        while kept(child.id()) == 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        child
+    };
+    let mut child = sleeper();
+    // A mark and a value for each probe: they come one after the other.
+    std::thread::sleep(Duration::from_millis(200));
+    let both = kept(child.id());
+    assert!(both > 0 && both % 2 == 0, "{both}");
+    kestrel(&["probe", "disable", "sleeps"]).success();
+    assert_eq!(kept(child.id()), both / 2, "the other's is its own");
+    kestrel(&["probe", "disable", "--all"]).success();
+    assert_eq!(kept(child.id()), 0);
+    kestrel(&["probe", "enable", "--all"]).success();
+    kestrel(&["probe", "enable", "sleeps"]).success();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let first = child.id();
+    // Removed and added again under the same name.
+    let mut child = sleeper();
+    kestrel(&["probe", "remove", "--all"]).success();
+    assert_eq!(kept(child.id()), 0);
+    add(&["sleeps", &back]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    kestrel(&["buffer", "dump", "--session", SESSION, "-o", "/tmp/sleeps.trace"]).success();
+    let threads = [u64::from(first), u64::from(child.id())];
+    let all = records("/tmp/sleeps.trace");
+    let ours = all.iter().find(|record| threads.contains(&record.tid));
+    assert_eq!(ours, None, "their calls began before");
+    std::fs::remove_dir_all("/tmp/sleeps.trace").unwrap();
+    end();
+}
+
+#[test]
+fn a_fault_a_jprobe_and_a_size() {
+    // uname with a pointer to nowhere, and where that faults.
+    let calls = |to: u64| vec![(63, [to, 0, 0]); 5];
+    let (bad, good) = (
+        program("named-bad", &calls(0x1000)),
+        program("named-good", &calls(0x40_8000)),
+    );
+    let seen = "kprobe:fixup_exception { record(ip = ((struct pt_regs *)arg0)->ip, address = arg3) }";
+    let (found, _) = record_command(&["-e", seen], &[&bad]);
+    let fault = found
+        .iter()
+        .find(|r| (0x1000..0x2000).contains(&r.number("address")));
+    let ip = fault.unwrap().number("ip") as u64;
+    let catalog = Catalog::new(Host::default());
+    let function = Code::new(&catalog).unwrap().around(ip).unwrap();
+    let place = format!("{}+{:#x}", function.symbol, ip - function.address);
+    let text = format!("kprobe:{place}:fault {{ record(args) }}");
+    add(&["faults", &text, "too", &text]);
+    let run = |path: &str| assert!(Command::new(path).status().unwrap().success());
+    run(&good);
+    hit("faults", 0);
+    run(&bad);
+    hit("faults", 5);
+    hit("too", 5);
+    kestrel(&["probe", "disable", "too"]).success();
+    run(&bad);
+    hit("faults", 10);
+    hit("too", 5);
+
+    // One jprobe on a function.
+    add(&["j", "jprobe:vfs_read"]);
+    read_calls(20).unwrap();
+    let one = probe("j");
+    assert!(number(&one["kept"]) + number(&one["missed"]) >= 20, "{one}");
+    assert_eq!(one["sites"][0]["type"], "j");
+    for words in [
+        &["add", "k", "jprobe:vfs_read"][..],
+        &["add", "k", "j:vfs_write", "l", "j:vfs_write"],
+    ] {
+        let second = kestrel(&[&["probe"], words].concat());
+        assert_ne!(second.code, Some(0));
+        assert!(second.err.contains("one jprobe at a time"), "{}", second.err);
+    }
+    add(&["--replace", "j", "jprobe:vfs_read { record(args.count) }"]);
+    kestrel(&["probe", "remove", "j"]).success();
+    add(&["k", "jprobe:vfs_read"]);
+    assert_eq!(listed().len(), 3);
+
+    // Their programs cannot be given another buffer.
+    let resize = || kestrel(&["buffer", "resize", "main", "2M", "--session", SESSION]);
+    let refused = resize();
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(
+        refused.err.contains("named probes") && refused.err.contains("probe remove"),
+        "{}",
+        refused.err
+    );
+    read_calls(20).unwrap();
+    assert!(number(&probe("k")["kept"]) > 0, "nothing has changed");
+    kestrel(&["probe", "remove", "--all"]).success();
+    let done = resize();
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    add(&["after", &format!("kprobe:{CALLED} {{ record(pid) }}")]);
+    getppid_calls(30);
+    hit("after", 30);
+    let after = probe("after");
+    assert_eq!(after["kept"], after["hits"], "{after}");
+    end();
+}
