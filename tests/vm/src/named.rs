@@ -11,7 +11,7 @@ use serde_json::Value;
 pub fn listed() -> Vec<Value> {
     let list = kestrel(&["probe", "list", "--format", "json"]).success();
     list.lines()
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect()
 }
 
