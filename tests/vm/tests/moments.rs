@@ -304,10 +304,13 @@ fn list_of_kprobes() -> String {
 const GOOD: u64 = 0x40_8000;
 const BAD: u64 = 0x1000;
 
+/// The arguments of a call that writes to an address.
+type Arguments = fn(u64) -> [u64; 3];
+
 #[test]
 fn faults_are_seen_once_for_each_bad_call() {
     // getdents64, getdents, uname; the first two read the directory that is the standard input.
-    let calls: &[(u32, fn(u64) -> [u64; 3])] = &[
+    let calls: &[(u32, Arguments)] = &[
         (217, |to| [0, to, 4096]),
         (78, |to| [0, to, 4096]),
         (63, |to| [to, 0, 0]),
