@@ -145,7 +145,8 @@ fn seek(probe: &mut Registration, count: u64) {
 }
 
 fn skipped(probe: &Registration) -> u64 {
-    probe.missed().unwrap().iter().map(|missed| missed.count).sum()
+    let missed = probe.missed().unwrap().into_iter();
+    missed.map(|missed| missed.count.unwrap()).sum()
 }
 
 /// What the kernel says of its probes; those of links that were closed take a moment.
