@@ -36,7 +36,7 @@ fn the_example_of_registers() {
         said.matches("before in").count(),
         said.matches("after in").count(),
     );
-    assert!(pairs >= 1 && pairs <= 3 && alone <= 3, "{said}");
+    assert!((1..=3).contains(&pairs) && alone <= 3, "{said}");
     assert!(
         pairs as u64 + missed(&said) >= 3 && alone as u64 + missed(&said) >= 3,
         "{said}"
