@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// What a handler shares with others and with user space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// Numbers of the maps that it reads or writes.
+    /// Numbers of the maps that it reads or writes, those among them that it keeps for itself.
     pub maps: BTreeSet<u32>,
     /// Names of the parameters that it reads.
     pub parameters: BTreeSet<String>,
@@ -62,9 +62,7 @@ impl Uses {
     }
 
     fn place(&mut self, place: &MapPlace) {
-        if !place.map.is_hidden() {
-            self.maps.insert(place.map.number);
-        }
+        self.maps.insert(place.map.number);
         self.expressions(&place.keys);
     }
 

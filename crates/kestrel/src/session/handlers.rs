@@ -198,7 +198,8 @@ impl Change {
         self.write(next)?;
         let types: Vec<MapType> = self.state.maps.clone();
         let mut emptied = Vec::new();
-        for ty in types.iter().filter(|ty| uses.contains(&ty.number)) {
+        let shown = types.iter().filter(|ty| !ty.is_hidden());
+        for ty in shown.filter(|ty| uses.contains(&ty.number)) {
             let mut others = Vec::new();
             if ty.by_event {
                 maps.forget(ty.number, &events)?;

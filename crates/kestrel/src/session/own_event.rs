@@ -3,6 +3,7 @@
 //! Such an event outlives its process. Its name says whose it is, so that the next run can remove what a killed one left; the kernel refuses to
 //! remove one that is in use, so those of sessions that stay are safe until their links go.
 
+use super::state::HookState;
 use crate::error::Result;
 use kestrel_kernel::Host;
 use kestrel_kernel::perf::Place;
@@ -75,6 +76,14 @@ pub(super) fn remove(tracefs: &Tracefs, names: &[String]) {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+/// Removes the events of hooks whose links have gone.
+pub(super) fn remove_of(hooks: &[HookState]) {
+    let names: Vec<String> = hooks.iter().flat_map(|hook| hook.own_events.clone()).collect();
+    if let (false, Ok(tracefs)) = (names.is_empty(), Tracefs::open(&Host::default())) {
+        remove(&tracefs, &names);
     }
 }
 

@@ -356,12 +356,13 @@ impl Change {
         next.hooks = kept;
         next.retiring.clear();
         self.write(next)?;
-        for hook in gone {
+        for hook in &gone {
             for number in 0..hook.links {
                 self.directory.remove(&pins::link(hook.number, number))?;
             }
             self.directory.remove(&pins::slots(hook.number))?;
         }
+        super::own_event::remove_of(&gone);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use crate::session::load::{Loading, names_in};
 use crate::session::maps::Maps;
 use crate::session::state::{Arming, Baseline, HookState, ProbeState, State, TableState, parameter};
 use crate::session::stay::{Change, PinnedSession};
-use crate::session::{LeftOut, metadata, pins, trust};
+use crate::session::{LeftOut, metadata, own_event, pins, trust};
 use crate::table::plan_named;
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
 use kestrel_kernel::barrier::wait_for_running_programs;
@@ -271,6 +271,7 @@ impl Change {
                 self.session.directory.remove(&pins::link(hook.number, number))?;
             }
         }
+        own_event::remove_of(hooks);
         Ok(())
     }
 
