@@ -80,6 +80,12 @@ impl Failure {
 impl From<kestrel::Error> for Failure {
     fn from(error: kestrel::Error) -> Self {
         let message = error.to_string();
+        if let kestrel::Error::OfProbe { error, .. } = error {
+            return Self {
+                message,
+                ..Self::from(*error)
+            };
+        }
         match &error {
             kestrel::Error::Kernel(kernel) => of_kernel(kernel, message),
             kestrel::Error::Trace(trace) => of_trace(trace, message),
@@ -133,6 +139,14 @@ impl From<kestrel::Error> for Failure {
             kestrel::Error::NoSession { names, .. } if names.is_empty() => {
                 Self::new(Exit::Failed, message).hint("`kestrel start FILE` begins one")
             }
+            kestrel::Error::NoSuchProbe { session, .. } => {
+                let hint = format!("`kestrel probe list --session {session}` shows those there are");
+                Self::new(Exit::Usage, message).hint(hint)
+            }
+            kestrel::Error::ProbeExists { name, .. } => Self::new(Exit::Failed, message).hint(format!(
+                "`kestrel probe remove {name}` removes it, `--replace` puts the new one in its place"
+            )),
+            kestrel::Error::KernelLine { .. } => Self::new(Exit::Usage, message),
             kestrel::Error::SessionExists { .. } => Self::new(Exit::Failed, message)
                 .hint("`kestrel stop NAME` ends it; `kestrel start OTHER FILE` begins another one beside it"),
             kestrel::Error::State { .. } => Self::new(Exit::Failed, message)
@@ -140,7 +154,8 @@ impl From<kestrel::Error> for Failure {
             kestrel::Error::Unsupported { .. } | kestrel::Error::Types(_) => {
                 Self::new(Exit::Feature, message).hint("`kestrel doctor` shows what this kernel can do")
             }
-            kestrel::Error::Compile { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::Compile { .. } | kestrel::Error::Object { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::Refused(refusal) => crate::command::refused(refusal),
             kestrel::Error::Rejected(rejection) => {
                 let mut failure = Self::of_text(
                     Exit::Internal,

@@ -69,6 +69,9 @@ pub trait Sink {
         b.jump(handlers.first().copied().unwrap_or(refused));
     }
 
+    /// Appends code that runs for each event that reaches a handler, before the user's predicate.
+    fn entered(&self, _b: &mut Builder, _refused: BlockId) {}
+
     /// Appends code that does something to the session.
     ///
     /// # Errors

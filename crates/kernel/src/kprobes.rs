@@ -1,6 +1,6 @@
-//! All kprobes that the kernel has now, whoever put them, as debugfs lists them (`kprobes/list`).
+//! All kprobes that the kernel has now, whoever put them, as debugfs lists them (`kprobes/list`), and its global switch (`kprobes/enabled`).
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::Host;
 
 /// One row: a probe of somebody's.
@@ -27,6 +27,7 @@ pub struct Listed {
 }
 
 const LIST: &str = "/sys/kernel/debug/kprobes/list";
+const ENABLED: &str = "/sys/kernel/debug/kprobes/enabled";
 
 /// Reads the list; debugfs is mounted if it was not.
 ///
@@ -35,6 +36,26 @@ const LIST: &str = "/sys/kernel/debug/kprobes/list";
 pub fn list(host: &Host) -> Result<Vec<Listed>> {
     host.mount_debugfs()?;
     Ok(host.read(LIST)?.lines().filter_map(row).collect())
+}
+
+/// Whether the kernel's kprobes are armed at all: its global switch; debugfs is mounted if it was not.
+///
+/// # Errors
+/// As [`list`].
+pub fn enabled(host: &Host) -> Result<bool> {
+    host.mount_debugfs()?;
+    Ok(host.read(ENABLED)?.trim() == "1")
+}
+
+/// Sets the kernel's global switch: while it is off, no kprobe of anybody does anything.
+///
+/// # Errors
+/// As [`list`].
+pub fn set_enabled(host: &Host, on: bool) -> Result<()> {
+    host.mount_debugfs()?;
+    let path = host.path(ENABLED);
+    std::fs::write(&path, if on { "1" } else { "0" })
+        .map_err(|error| Error::system("write", path.display().to_string(), error))
 }
 
 /// `ffffffff81000000  k  vfs_read+0x4  [module] [DISABLED][FTRACE]`
@@ -65,6 +86,19 @@ fn row(line: &str) -> Option<Listed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_switch_is_read_and_written() {
+        let tree = tempfile::tempdir().unwrap();
+        let host = Host::new(tree.path());
+        assert!(enabled(&host).is_err(), "there is none");
+        let place = tree.path().join("sys/kernel/debug/kprobes");
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::write(place.join("enabled"), "1\n").unwrap();
+        assert!(enabled(&host).unwrap());
+        set_enabled(&host, false).unwrap();
+        assert!(!enabled(&host).unwrap());
+    }
 
     #[test]
     fn rows_of_the_list() {

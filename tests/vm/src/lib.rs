@@ -11,6 +11,7 @@ use std::{
     process::{Command, Output},
 };
 
+pub mod bare;
 pub mod protocol;
 pub mod recording;
 

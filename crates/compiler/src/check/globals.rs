@@ -24,8 +24,8 @@ pub struct Globals {
     pub max_map_keys: Option<u32>,
     /// Maps that are read but not written so far: by their numbers, with what to say if it stays so.
     pub unwritten: Vec<(u32, Diagnostic)>,
-    /// Which of several texts is checked, where the same event may stand in more than one: what they keep for themselves is kept apart.
-    pub text: u32,
+    /// Whose text is checked, where the same event may stand in more than one: what they keep for themselves is kept apart.
+    pub text: String,
     /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.
     pub held: BTreeMap<u32, Type>,
 }

@@ -96,6 +96,7 @@ pub fn check(
             *globals = shared;
             Some(CheckedProbe {
                 predicate,
+                guarded: false,
                 selector,
                 body,
                 variables,

@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub struct CheckedProbe {
     /// A scalar; absent means true.
     pub predicate: Option<Expr>,
+    /// Whether the first of what the predicate joins says which event it is; only what comes then is the user's.
+    pub guarded: bool,
     /// In source order.
     pub body: Vec<Statement>,
     /// With [`crate::context::EventNumber::Selected`]: the index into the map of numbers, a scalar.

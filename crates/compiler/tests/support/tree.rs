@@ -155,6 +155,7 @@ pub fn probe(predicate: Option<Expr>, body: Vec<Statement>) -> CheckedProbe {
     CheckedProbe {
         selector: None,
         predicate,
+        guarded: false,
         body,
         variables: Vec::new(),
         pair: None,

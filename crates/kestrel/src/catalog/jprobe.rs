@@ -14,7 +14,7 @@ use kestrel_compiler::lang::ast::EventSpec;
 pub(super) struct Jprobe;
 
 /// The name of the kind, which printers know, too.
-const NAME: &str = kestrel_trace::print::CALLS;
+pub(crate) const NAME: &str = kestrel_trace::print::CALLS;
 
 /// Parameters of these names are directories by number, of which one has a name.
 const DIRECTORIES: &[&str] = &["dfd", "dirfd", "olddfd", "newdfd"];
@@ -215,13 +215,12 @@ fn copies(catalog: &Catalog, name: &str) -> Vec<String> {
 }
 
 /// What is said of a second jprobe on a function.
-pub(crate) fn second(resolved: &Resolved) -> Option<Error> {
-    let first = resolved.instances.first().filter(|_| resolved.kind == NAME)?;
-    Some(Error::Unsupported {
+pub(crate) fn second(first: &Instance) -> Error {
+    Error::Unsupported {
         what: format!("a second {}", first.name),
         why: format!(
             "a function has one jprobe at a time, which stands for its call; put both handlers into one block, or use kprobe:{}",
             first.symbol.as_deref().unwrap_or("FUNCTION")
         ),
-    })
+    }
 }

@@ -5,12 +5,15 @@
 
 mod decode;
 mod flow;
+pub(crate) mod misses;
 mod original;
 mod place;
+mod registered;
 mod reserved;
 mod wanted;
 
 pub use flow::Follow;
+pub use misses::{Registered, registered};
 pub use place::{KERNEL, Place};
 pub use wanted::Wanted;
 

@@ -15,8 +15,10 @@ use crate::catalog::kind::Companions;
 use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via};
 use crate::error::{Error, Result};
 use crate::session::gate::{Choice, Gate, Steering};
+use crate::session::named::Own;
 use crate::session::target::Target;
-use kestrel_compiler::check::{globals::Globals, tree::CheckedProbe};
+use kestrel_compiler::check::globals::{Globals, Parameter};
+use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
@@ -78,6 +80,10 @@ pub struct Hook {
     pub optional: bool,
     /// Where it is no hook of its own but a program that a hook of a running session calls.
     pub slot: Option<Slot>,
+    /// Which named probe it is a part of.
+    pub own: Option<Own>,
+    /// Whether it only serves another hook: its hits are not what the user asked for.
+    pub companion: bool,
 }
 
 /// A program for a slot of a hook that a running session has already.
@@ -164,15 +170,21 @@ pub const TABLE: &str = "main";
 /// # Errors
 /// The first text that is wrong, names nothing, or asks for what this kernel cannot do.
 pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
+    plan_with(request, Vec::new(), catalog)
+}
+
+/// The same with parameters that the texts may name.
+pub(crate) fn plan_with(request: &Request, parameters: Vec<Parameter>, catalog: &Catalog) -> Result<Plan> {
     let mut hooks = Vec::new();
     let mut warnings = Vec::new();
     let mut globals = Globals {
         buffers: vec![BUFFER.to_owned()],
+        parameters,
         ..Globals::default()
     };
     let mut unwritten: Vec<(u32, &str)> = Vec::new();
-    for (number, text) in (0..).zip(&request.events) {
-        globals.text = number;
+    for (number, text) in (0_u32..).zip(&request.events) {
+        globals.text = number.to_string();
         plan_text(request, catalog, text, &mut globals, &mut hooks, &mut warnings)?;
         let new = globals.unwritten.iter().map(|(number, _)| *number);
         let known = |number: &u32| unwritten.iter().any(|(n, _)| n == number);
@@ -261,8 +273,9 @@ fn plan_text(
         .collect::<Result<_>>()?;
     for resolved in together(all.into_iter().flatten().collect(), least, catalog, request.via)? {
         let known = |h: &Hook| h.kind == resolved.kind && h.instances == resolved.instances;
-        if let Some(error) = jprobe::second(&resolved).filter(|_| hooks.iter().any(known)) {
-            return Err(error);
+        let jprobe = resolved.instances.first().filter(|_| resolved.kind == jprobe::NAME);
+        if let Some(instance) = jprobe.filter(|_| hooks.iter().any(known)) {
+            return Err(jprobe::second(instance));
         }
         if hooks.iter().any(|h: &Hook| {
             h.rows.iter().any(|r| Arc::ptr_eq(&r.source, &source)) && h.instances == resolved.instances
@@ -291,7 +304,7 @@ fn together(all: Vec<Resolved>, least: usize, catalog: &Catalog, via: Via) -> Re
         r.instances.len() == 1
             && r.ways
                 .iter()
-                .all(|way| matches!(way.attachment, Attachment::Functions { .. }))
+                .all(|way| matches!(way.attachment, Attachment::Functions { maxactive: None, .. }))
     };
     let (singles, mut rest): (Vec<Resolved>, Vec<Resolved>) = all.into_iter().partition(is_single);
     let mut kinds: Vec<(&'static str, Vec<Resolved>)> = Vec::new();
@@ -445,11 +458,12 @@ impl Hook {
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, Target::Command(_)),
-            choice: match (&self.slot, self.rows.as_slice()) {
-                (Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
-                (Some(slot), _) => Choice::Instances(slot.sets.clone()),
-                (None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
-                (None, rows) => Choice::Tables {
+            choice: match (self.own, &self.slot, self.rows.as_slice()) {
+                (Some(own), ..) => Choice::Named(own),
+                (None, Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
+                (None, Some(slot), _) => Choice::Instances(slot.sets.clone()),
+                (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
+                (None, None, rows) => Choice::Tables {
                     tables: rows.iter().map(|row| row.tables.clone()).collect(),
                     slots: plan.slots,
                 },

@@ -40,6 +40,7 @@ fn companion(
         selector: None,
         variables: Vec::new(),
         pair: None,
+        guarded: false,
     };
     Hook {
         kind: served.kind,
@@ -62,5 +63,7 @@ fn companion(
         }],
         optional: served.optional,
         slot: None,
+        own: None,
+        companion: true,
     }
 }

@@ -97,7 +97,10 @@ impl Tried {
             });
             let probe = guarded.as_ref().unwrap_or(candidate.probe);
             match check(probe, &way.context, true, globals) {
-                (Some(handler), remarks) => Ok((handler, remarks)),
+                (Some(handler), remarks) => {
+                    let guarded = way.guard.is_some();
+                    Ok((CheckedProbe { guarded, ..handler }, remarks))
+                }
                 (None, diagnostics) => Err(diagnostics),
             }
         };
@@ -190,6 +193,8 @@ fn check_rows(
         ways,
         optional: kept.iter().all(|&c| !candidates[c].required),
         slot: None,
+        own: None,
+        companion: false,
     });
     let companions = hook.as_mut().map_or_else(Vec::new, pair::companions);
     Ok(Checked {

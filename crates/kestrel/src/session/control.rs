@@ -6,12 +6,15 @@
 //! 16     uuid [u8;16]     the session's trace
 //! 32     switched u64     ns of CLOCK_REALTIME when a command last changed *active*
 //! 40     to u64           what it changed it to
+//! 48     silent u64       not 0: no named probe does anything
+//! 56     armed u64        the generation of the state up to which named probes have their words
 //! 64     per buffer b, 32 bytes each, at most 32 of them:
 //!          0  frozen u64  not 0: it takes nothing
 //!          8  reset u64   ns: what was recorded before counts as forgotten
 //! 2048   parameters       u64 each, at most 256
 //! 4096   tables           u64 each, at most 512: by its place, what *active* is set to when the table is used
 //! 8192   current          u32 per CPU, at most 4096: the number of the buffer that its records go to
+//! 24576  probes           u32 each, at most 4096: a named probe's own number while it is enabled
 //! ```
 //!
 //! A table's *place* stays the same as long as the table bears its name; its *number* is new each time it is loaded, so that a hook that
@@ -30,17 +33,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Name by which programs refer to the control page.
 pub const MAP: &str = "control";
 /// Bytes of it.
-pub const SIZE: u32 = 24576;
+pub const SIZE: u32 = 40960;
 const ACTIVE: u32 = 0;
 const START: u32 = 8;
 const UUID: u32 = 16;
 const SWITCHED: u32 = 32;
 const SWITCHED_TO: u32 = 40;
+const SILENT: u32 = 48;
+const ARMED: u32 = 56;
 const BUFFERS: u32 = 64;
 const PER_BUFFER: u32 = 32;
 const PARAMETERS: u32 = 2048;
 const TABLES: u32 = 4096;
 const CURRENT: u32 = 8192;
+const PROBES: u32 = 24576;
 
 /// Most buffers of a session.
 pub const MOST_BUFFERS: u32 = 32;
@@ -48,6 +54,8 @@ pub const MOST_BUFFERS: u32 = 32;
 pub const MOST_PARAMETERS: u32 = 256;
 /// Most tables of a session.
 pub const MOST_TABLES: u32 = 512;
+/// Most named probes of a session.
+pub const MOST_PROBES: u32 = 4096;
 /// Processors whose current buffer can be told apart; a power of two.
 pub const MOST_CPUS: u32 = 4096;
 
@@ -208,6 +216,45 @@ impl Control {
 }
 
 impl Control {
+    /// Writes a named probe's word: its own number lets it work from the next event on, 0 or another's keep it still.
+    pub fn set_probe(&self, place: u32, number: u32) {
+        let word = (place < MOST_PROBES).then(|| self.mapping.atomic_u32(probe_at(place)));
+        if let Some(word) = word.flatten() {
+            word.store(number, Ordering::SeqCst);
+        }
+    }
+
+    /// A named probe's word.
+    pub fn probe(&self, place: u32) -> u32 {
+        let word = (place < MOST_PROBES).then(|| self.mapping.atomic_u32(probe_at(place)));
+        word.flatten().map_or(0, |word| word.load(Ordering::SeqCst))
+    }
+
+    /// Lets the named probes work that are enabled themselves, or none: one store.
+    pub fn switch_probes(&self, on: bool) {
+        self.set(SILENT, u64::from(!on));
+    }
+
+    /// Whether named probes work that are enabled themselves.
+    pub fn probes_on(&self) -> bool {
+        self.get(SILENT) == 0
+    }
+
+    /// The generation of the state up to which named probes have their words.
+    pub(super) fn armed(&self) -> u64 {
+        self.get(ARMED)
+    }
+
+    pub(super) fn set_armed(&self, generation: u64) {
+        self.set(ARMED, generation);
+    }
+}
+
+const fn probe_at(place: u32) -> usize {
+    (PROBES + place * 4) as usize
+}
+
+impl Control {
     /// Lets a buffer take records again, or no more.
     pub fn freeze(&self, buffer: u32, frozen: bool) {
         if buffer < MOST_BUFFERS {
@@ -313,6 +360,16 @@ pub fn emit_any_active(b: &mut Builder, refused: BlockId) -> Vreg {
     let active = emit_active(b);
     b.branch_if(Condition::Equal, active, 0, refused);
     active
+}
+
+/// Leaves unless a named probe is enabled, and named probes are at all.
+pub fn emit_probe(b: &mut Builder, place: u32, number: u32, refused: BlockId) {
+    let own = address(b, PROBES + place * 4);
+    let own = b.load(Width::B4, own, 0);
+    b.branch_if(Condition::NotEqual, own, i64::from(number), refused);
+    let silent = address(b, SILENT);
+    let silent = b.load(Width::B8, silent, 0);
+    b.branch_if(Condition::NotEqual, silent, 0, refused);
 }
 
 /// Makes the table at a place active.

@@ -9,7 +9,7 @@
 //!                               └─────► frozen? ─► reserve in ring 0 ─┘
 //! ```
 
-use super::{control, target};
+use super::{control, named, target};
 use crate::buffer::emit::RingSink;
 use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, Destination, Statement, StatementKind};
@@ -37,6 +37,8 @@ pub enum Choice {
     Instances(Vec<Vec<u16>>),
     /// The same, for this handler alone.
     Row(usize),
+    /// That of a named probe, whatever table is active.
+    Named(named::Own),
 }
 
 /// The name of the ring that an agent reads.
@@ -220,6 +222,14 @@ impl Sink for Gate {
             Choice::Only => {
                 control::emit_any_active(b, refused);
             }
+            Choice::Named(own) => {
+                control::emit_probe(b, own.place, own.number, refused);
+                if self.followed {
+                    target::emit_admit(b, refused);
+                }
+                b.jump(first);
+                return;
+            }
             Choice::Tables { tables, slots } => {
                 let active = control::emit_active(b);
                 let none = if *slots { b.block() } else { refused };
@@ -264,6 +274,14 @@ impl Sink for Gate {
             target::emit_admit(b, refused);
         }
         b.jump(first);
+    }
+
+    fn entered(&self, b: &mut Builder, refused: BlockId) {
+        if let Choice::Named(own) = &self.choice
+            && own.counted
+        {
+            named::emit_hit(b, *own, refused);
+        }
     }
 
     fn act(&self, b: &mut Builder, action: &Action) -> Result<(), Refused> {

@@ -407,7 +407,8 @@ impl<'s> Now<'s> {
             name: group.name(),
             source: rows().next().map_or_else(String::new, |row| row.source.clone()),
             tables: group.tables.iter().map(|name| (*name).to_owned()).collect(),
-            active: active.is_some_and(|table| group.tables.contains(&table.name.as_str())),
+            active: active.is_some_and(|table| group.tables.contains(&table.name.as_str()))
+                || group.parts.iter().any(|part| self.session.works(part.hook)),
             events,
             records: rows().map(|row| row.records).max().unwrap_or(0),
             uncounted: self.uncounted,

@@ -51,10 +51,10 @@ impl Change {
         catalog: &Catalog,
         via: Via,
     ) -> Result<Loaded> {
-        let mut loading = Loading::begin(&self.session, file)?;
+        let mut loading = Loading::begin(&self.session)?;
         let control = self.session.directory.map(pins::CONTROL)?;
         self.session.directory.pin(control.as_fd(), pins::FILLING)?;
-        let made = loading.tables(names, catalog, via);
+        let made = loading.tables(file, names, catalog, via);
         let Loading {
             session,
             next,
@@ -100,6 +100,7 @@ impl Change {
     /// [`Error::TableInUse`] while it is active, or another one may switch to it.
     pub fn unload(&mut self, name: &str) -> Result<()> {
         let table = self.state.table(name).ok_or_else(|| self.no_table(name))?.clone();
+        self.not_of_probes("unload", name)?;
         let refused = |why: String| Error::TableInUse {
             action: "unload",
             table: name.to_owned(),
@@ -135,20 +136,19 @@ pub(super) fn retire(table: &TableState) -> Retiring {
 }
 
 /// A load on its way: the session's next state, and what is made for it.
-struct Loading<'a> {
+pub(super) struct Loading<'a> {
     pinned: &'a PinnedSession,
-    file: &'a TableFile,
     /// The session's maps, for programs to be bound to; hooks and classes that are added.
-    session: Session,
-    next: State,
-    loaded: Loaded,
+    pub(super) session: Session,
+    pub(super) next: State,
+    pub(super) loaded: Loaded,
     /// Programs that were put into slots.
-    programs: Vec<Program>,
-    now: u64,
+    pub(super) programs: Vec<Program>,
+    pub(super) now: u64,
 }
 
 impl<'a> Loading<'a> {
-    fn begin(pinned: &'a PinnedSession, file: &'a TableFile) -> Result<Self> {
+    pub(super) fn begin(pinned: &'a PinnedSession) -> Result<Self> {
         let mut session = pinned.session()?;
         let next = pinned.state.clone();
         // What a killed command described was never recorded.
@@ -157,7 +157,6 @@ impl<'a> Loading<'a> {
             .retain(|class| u32::from(class.id.0) < next.next_record);
         Ok(Self {
             pinned,
-            file,
             session,
             next,
             loaded: Loaded::default(),
@@ -166,12 +165,13 @@ impl<'a> Loading<'a> {
         })
     }
 
-    fn tables(&mut self, names: &[String], catalog: &Catalog, via: Via) -> Result<()> {
+    fn tables(&mut self, file: &TableFile, names: &[String], catalog: &Catalog, via: Via) -> Result<()> {
         // All of them have places before any is compiled: they may name each other.
         for name in names {
-            if self.file.table(name).is_none() {
-                return Err(self.file.no_table(name));
+            if file.table(name).is_none() {
+                return Err(file.no_table(name));
             }
+            self.pinned.not_of_probes("load", name)?;
             if !self.next.places.contains(name) {
                 self.next.places.push(name.clone());
             }
@@ -180,12 +180,12 @@ impl<'a> Loading<'a> {
             return Err(full(names, "a session has room for 512 names of tables"));
         }
         for name in names {
-            self.table(name, catalog, via)?;
+            self.table(file, name, catalog, via)?;
         }
         Ok(())
     }
 
-    fn table(&mut self, name: &str, catalog: &Catalog, via: Via) -> Result<()> {
+    fn table(&mut self, file: &TableFile, name: &str, catalog: &Catalog, via: Via) -> Result<()> {
         let number = self.next.next_table;
         let one = [name.to_owned()];
         let slot = self.next.free_slot(&[]);
@@ -193,7 +193,7 @@ impl<'a> Loading<'a> {
             slot.ok_or_else(|| full(&one, "a session has room for 512 tables that are loaded into it"))?;
         let mut plan = plan_load(
             &self.existing(names_in(&self.next))?,
-            self.file,
+            file,
             name,
             number,
             catalog,
@@ -211,7 +211,7 @@ impl<'a> Loading<'a> {
             number,
             place: place.unwrap_or_default() as u32,
             slot: Some(slot),
-            file: Some(self.file.name.clone()),
+            file: Some(file.name.clone()),
             loaded: self.now,
             uses: uses(&plan, number),
         };
@@ -233,7 +233,7 @@ impl<'a> Loading<'a> {
     }
 
     /// Makes and pins the maps that the session does not have yet.
-    fn maps(&mut self, types: &[MapType]) -> Result<()> {
+    pub(super) fn maps(&mut self, types: &[MapType]) -> Result<()> {
         let (known, had) = (self.session.maps.all().len(), self.session.maps.state().is_some());
         self.session.maps.add(types)?;
         if let Some(map) = self.session.maps.state().filter(|_| !had) {
@@ -247,7 +247,12 @@ impl<'a> Loading<'a> {
     }
 
     /// The session as a plan is told of it.
-    fn existing(&self, tables: Vec<String>) -> Result<Existing> {
+    pub(super) fn existing(&self, tables: Vec<String>) -> Result<Existing> {
+        // A named probe's hook has no slots: it is shown as one without events.
+        let events = |hook: &HookState| match hook.probe {
+            Some(_) => Vec::new(),
+            None => hook.events.iter().map(|event| event.name.clone()).collect(),
+        };
         let hooks = self.next.hooks.iter().map(|hook| {
             let attachment = hook.attached.attachment().ok_or_else(|| Error::State {
                 session: self.next.name.clone(),
@@ -255,7 +260,7 @@ impl<'a> Loading<'a> {
             })?;
             Ok(ExistingHook {
                 kind: hook.kind.clone(),
-                instances: hook.events.iter().map(|event| event.name.clone()).collect(),
+                instances: events(hook),
                 attachment,
             })
         });
@@ -300,7 +305,7 @@ impl<'a> Loading<'a> {
     }
 
     /// A hook for events that the session does not see yet; it does nothing until its table is active.
-    fn hook(&mut self, plan: &mut Plan, index: usize, catalog: &Catalog) -> Result<()> {
+    pub(super) fn hook(&mut self, plan: &mut Plan, index: usize, catalog: &Catalog) -> Result<()> {
         self.renumber(&mut plan.hooks[index])?;
         let before = self.session.hooks.len();
         let known = self.session.classes.clone();
@@ -468,7 +473,7 @@ fn messages(hook: &Hook) -> Vec<MessageState> {
         .map_or_else(Vec::new, |way| MessageState::of(&way.handlers))
 }
 
-fn names_in(state: &State) -> Vec<String> {
+pub(super) fn names_in(state: &State) -> Vec<String> {
     state.places.clone()
 }
 

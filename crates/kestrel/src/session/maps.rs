@@ -12,6 +12,7 @@ use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{MapType, ValueKind, state};
 use kestrel_trace::layout::{FieldType, Names};
 use kestrel_trace::symbol::Symbols;
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
@@ -170,6 +171,20 @@ impl Maps {
         let at = ty.key_offsets().next().unwrap_or_default();
         for (key, _) in map.entries()? {
             if events.contains(&state::word(&key, at)) {
+                map.delete(&key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes all keys out of those of some maps that handlers keep for themselves.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn empty_hidden(&self, numbers: &BTreeSet<u32>) -> Result<()> {
+        let meant = |ty: &MapType| ty.is_hidden() && numbers.contains(&ty.number);
+        for (_, map) in self.maps.iter().filter(|(ty, _)| meant(ty)) {
+            for (key, _) in map.entries()? {
                 map.delete(&key)?;
             }
         }

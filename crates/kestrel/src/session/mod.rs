@@ -8,6 +8,8 @@ mod load;
 mod lock;
 pub mod maps;
 mod metadata;
+mod missed;
+pub mod named;
 mod names;
 mod own_event;
 mod pins;
@@ -44,6 +46,7 @@ use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
 use kestrel_trace::layout::Names;
 use kestrel_trace::process::Processes;
 use maps::Maps;
+use missed::Misses;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -61,6 +64,8 @@ pub struct Session {
     buffers: Vec<Buffer>,
     targets: Option<Map>,
     names: Map,
+    /// Hits of named probes, where there have been any.
+    hits: Option<Map>,
     maps: Maps,
     /// Names of the events by their numbers.
     numbers: Names,
@@ -122,8 +127,8 @@ pub struct LeftOut {
 pub struct Missed {
     /// The program's event.
     pub event: String,
-    /// How many. Of returns it is told even if there are none.
-    pub count: u64,
+    /// How many, or why that cannot be known. Of returns it is told even if there are none.
+    pub count: std::result::Result<u64, String>,
     /// Whether they are returns of functions.
     pub returns: bool,
 }
@@ -135,6 +140,15 @@ impl std::fmt::Display for Missed {
             count,
             returns,
         } = self;
+        let count = match count {
+            Ok(count) => count,
+            Err(why) => {
+                return write!(
+                    f,
+                    "how many hits of {event} were skipped by the kernel is not known: {why}"
+                );
+            }
+        };
         match (returns, count) {
             (false, _) => write!(
                 f,
@@ -195,6 +209,7 @@ impl Session {
             buffers,
             targets,
             names: names::create_map()?,
+            hits: None,
             maps: Maps::create(&plan.globals.maps)?,
             numbers: plan.hooks.iter().flat_map(Hook::numbers).collect(),
             metadata: None,
@@ -286,7 +301,7 @@ impl Session {
             .as_ref()
             .map(|s| numbers_map(hook, &s.map))
             .transpose()?;
-        let slots = plan.slots.then(slots_map).transpose()?;
+        let slots = (plan.slots && hook.own.is_none()).then(slots_map).transpose()?;
         let own: Vec<(&str, &Map)> = numbers
             .iter()
             .map(|(name, map)| (name.as_str(), map))
@@ -363,6 +378,9 @@ impl Session {
         if let Some(map) = self.maps.find(name) {
             return Ok(map.as_fd());
         }
+        if let Some(map) = self.hits.as_ref().filter(|_| name == named::HITS) {
+            return Ok(map.as_fd());
+        }
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
             (target::MAP, Some(map)) => Ok(map.as_fd()),
@@ -431,6 +449,11 @@ impl Session {
     /// Masks all hooks at once; nothing is detached yet.
     pub fn deactivate(&self) {
         self.control.activate(Table::NONE);
+    }
+
+    /// Gives one of its parameters another value.
+    pub(crate) fn set_parameter(&self, index: usize, value: u64) {
+        self.control.set_parameter(index, value);
     }
 
     /// Detaches everything. Masked hooks cost next to nothing meanwhile.
@@ -538,9 +561,18 @@ impl Session {
     /// When the kernel does not answer.
     pub fn missed(&self) -> Result<Vec<Missed>> {
         let mut all = Vec::new();
+        let misses = Misses::default();
         for hook in self.hooks.iter().chain(&self.followers) {
-            let count = hook.program.info()?.recursion_misses + hook.links.missed()?;
-            if count > 0 || hook.returns {
+            let program = hook.program.info()?;
+            let links: Vec<_> = hook
+                .links
+                .each()
+                .iter()
+                .map(kestrel_kernel::bpf::Link::info)
+                .collect::<std::result::Result<_, _>>()?;
+            let own = hook.links.events().iter().map(own_event::OwnEvent::name);
+            let count = misses.of(&program, links.into_iter(), own);
+            if hook.returns || !matches!(count, Ok(0)) {
                 all.push(Missed {
                     event: hook.event.clone(),
                     count,
@@ -551,7 +583,7 @@ impl Session {
         let unkept = self.maps.unkept()?.into_iter();
         all.extend(unkept.map(|(event, count)| Missed {
             event,
-            count,
+            count: Ok(count),
             returns: false,
         }));
         Ok(all)

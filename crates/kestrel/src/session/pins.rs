@@ -6,6 +6,7 @@
 //!     control state meta names    maps
 //!     buffer_NAME map_NAME        maps; a buffer that was resized N times: buffer_NAME-N, and the one before
 //!     maps                        the state of all map_NAME together
+//!     hits                        how often named probes were hit
 //!     hook0_link0 …               what is attached; a link keeps its program, a program its maps
 //!     hook0_slots                 handlers that were loaded later (a program array is emptied when nobody pins or opens it)
 //!     follow0 …                   links of programs that keep the names of threads
@@ -30,6 +31,8 @@ pub(super) const STATE: &str = "state";
 pub(super) const META: &str = "meta";
 pub(super) const NAMES: &str = "names";
 pub(super) const TARGETS: &str = "targets";
+/// Hits of named probes.
+pub(super) const HITS: &str = "hits";
 /// The state map of the handlers' maps.
 pub(super) const MAPS: &str = "maps";
 /// There while slots are being filled.
@@ -62,7 +65,9 @@ pub(super) fn follower(number: u32) -> String {
 
 /// All names that a state accounts for.
 pub(super) fn of(state: &State) -> BTreeSet<String> {
-    let mut names: BTreeSet<String> = [CONTROL, STATE, META, NAMES, TARGETS].map(str::to_owned).into();
+    let mut names: BTreeSet<String> = [CONTROL, STATE, META, NAMES, TARGETS, HITS]
+        .map(str::to_owned)
+        .into();
     names.extend(state.buffers.iter().map(buffer));
     names.extend(state.buffers.iter().filter_map(|b| Some(buffer(&b.earlier()?))));
     names.extend(state.maps.iter().map(|m| map(&m.name)));
@@ -71,7 +76,9 @@ pub(super) fn of(state: &State) -> BTreeSet<String> {
     }
     for hook in &state.hooks {
         names.extend((0..hook.links).map(|number| link(hook.number, number)));
-        names.insert(slots(hook.number));
+        if hook.probe.is_none() {
+            names.insert(slots(hook.number));
+        }
     }
     names.extend((0..state.followers).map(follower));
     names

@@ -15,7 +15,7 @@
 //! they are attached, whatever becomes of it: an attached program cannot be exchanged (`BPF_LINK_UPDATE` is refused).
 
 use super::load::{buffers, compile, globals, retire};
-use super::state::{AttachmentState, BufferState, HookState, ProgramState, RowState, State};
+use super::state::{AttachmentState, BufferState, HookState, ProgramState, RowState, State, TableState};
 use super::stay::Change;
 use super::{Session, metadata, pins};
 use crate::buffer::layout::{Geometry, MAX_BYTES, Mode};
@@ -79,6 +79,14 @@ impl Change {
         if geometry == old.ring().geometry() {
             resized.dropped = 0;
             return Ok(resized);
+        }
+        let probes = self.state.probes.each.len();
+        if probes > 0 {
+            let why = format!(
+                "{probes} named probes write to it for as long as they are attached, and the kernel does not let their programs be exchanged; `kestrel probe remove --all --session {}` first, then resize, then add them again",
+                self.state.name
+            );
+            return Err(refused(buffer, why));
         }
         let mut next = self.state.clone();
         let state = &mut next.buffers[place];
@@ -225,7 +233,12 @@ struct Renewed {
 fn renumber(next: &mut State) -> Result<Vec<Renewed>> {
     let mut renewed = Vec::new();
     let mut taken = Vec::new();
+    let probes = next.probes.table;
+    let changed = |table: &TableState| Some(table.number) != probes;
     for index in 0..next.tables.len() {
+        if !changed(&next.tables[index]) {
+            continue;
+        }
         let slot = next.free_slot(&taken).ok_or_else(|| Error::TableInUse {
             action: "reload",
             table: next.tables[index].name.clone(),
@@ -240,7 +253,8 @@ fn renumber(next: &mut State) -> Result<Vec<Renewed>> {
         });
         next.next_table += 1;
     }
-    for (table, renewed) in next.tables.iter_mut().zip(&renewed) {
+    let tables = next.tables.iter_mut().filter(|table| changed(table));
+    for (table, renewed) in tables.zip(&renewed) {
         next.retiring.push(retire(table));
         table.number = renewed.number;
         table.slot = Some(renewed.slot);

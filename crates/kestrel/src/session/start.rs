@@ -163,6 +163,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
             rows: rows.collect(),
             messages: MessageState::of(&way.handlers),
         }],
+        probe: hook.own.map(|own| own.number),
     }
 }
 

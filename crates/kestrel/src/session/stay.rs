@@ -192,6 +192,7 @@ impl PinnedSession {
             buffers: self.buffers()?,
             targets: self.directory.map(pins::TARGETS).ok(),
             names: self.directory.map(pins::NAMES)?,
+            hits: self.directory.map(pins::HITS).ok(),
             maps: self.maps()?,
             numbers: self.state.event_names(),
             metadata: None,
@@ -259,9 +260,10 @@ impl Change {
     /// Makes a table active: events of all CPUs meet its handlers from their next one on.
     ///
     /// # Errors
-    /// [`Error::NoSuchTable`].
+    /// [`Error::NoSuchTable`]; [`Error::TableInUse`] for the one of named probes, which is in force beside the active one.
     pub fn use_table(&self, name: &str) -> Result<()> {
         let table = self.state.table(name).ok_or_else(|| self.no_table(name))?;
+        self.not_of_probes("use", name)?;
         self.control.switch(table.word());
         Ok(())
     }
@@ -285,7 +287,7 @@ impl Change {
 
     /// Empties the slots of all hooks but these.
     fn clear_slots(&self, but: &[u32]) -> Result<()> {
-        for hook in &self.state.hooks {
+        for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_none()) {
             let slots = self.directory.map(&pins::slots(hook.number))?;
             for slot in (0..super::SLOTS).filter(|slot| !but.contains(slot)) {
                 slots.delete(&slot.to_ne_bytes())?;
@@ -300,6 +302,7 @@ impl Change {
     /// are waited for, and only then the active word is changed if it still is the old one. After another wait no hook can be about to call
     /// what is taken out.
     pub(super) fn settle(&mut self) -> Result<()> {
+        self.arm();
         for table in &self.state.tables {
             if self.control.table(table.place) != table.word() {
                 self.control.set_table(table.place, table.word());
@@ -344,7 +347,7 @@ impl Change {
         }
         let needed = |hook: &super::state::HookState| next.tables.iter().any(|t| hook.serves(t.number));
         let (kept, gone): (Vec<_>, Vec<_>) = next.hooks.iter().cloned().partition(needed);
-        for hook in &kept {
+        for hook in kept.iter().filter(|hook| hook.probe.is_none()) {
             for slot in next.retiring.iter().filter_map(|old| old.slot) {
                 let slots = self.directory.map(&pins::slots(hook.number))?;
                 slots.delete(&slot.to_ne_bytes())?;

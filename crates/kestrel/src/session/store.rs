@@ -156,11 +156,31 @@ impl Store {
     /// As [`Store::meant`], and when its pins cannot be removed.
     pub fn stop(&self, name: Option<&str>) -> Result<String> {
         let (name, lock) = self.lock(name)?;
-        let gone = Directory::at(self.directory(&name)).rename(self.passing(GONE, &name))?;
+        self.end(&name, lock)?;
+        Ok(name)
+    }
+
+    /// Ends a session if it is as it should be for that; whether it did.
+    ///
+    /// # Errors
+    /// As [`Store::stop`].
+    pub(super) fn stop_if(&self, name: &str, that: impl Fn(&PinnedSession) -> bool) -> Result<bool> {
+        let (name, lock) = self.lock(Some(name))?;
+        let session = PinnedSession::open(self.directory(&name), &name)?;
+        if !that(&session) {
+            return Ok(false);
+        }
+        drop(session);
+        self.end(&name, lock)?;
+        Ok(true)
+    }
+
+    fn end(&self, name: &str, lock: Lock) -> Result<()> {
+        let gone = Directory::at(self.directory(name)).rename(self.passing(GONE, name))?;
         remove(gone)?;
         lock.remove();
         self.tidy();
-        Ok(name)
+        Ok(())
     }
 
     /// Clears away what commands left that were killed while they made or removed a session. What another command works on is left alone.
@@ -283,6 +303,7 @@ fn remove(directory: Directory) -> Result<()> {
         && let Ok(control) = super::control::Control::open(map)
     {
         control.activate(super::control::Table::NONE);
+        control.switch_probes(false);
     }
     let state = directory
         .map(pins::STATE)

@@ -59,13 +59,7 @@ pub fn plan_load(
     if !globals.tables.iter().any(|known| known == table) {
         globals.tables.push(table.to_owned());
     }
-    for parameter in &file.parameters {
-        if globals.parameter(&parameter.name).is_none() {
-            globals.parameters.push(parameter.clone());
-        }
-    }
-    let mut work = Work::new(file, catalog, via, existing.target, globals);
-    buffers_exist(&mut work, existing);
+    let mut work = begin(existing, file, globals, catalog, via);
     let mut cells = work.tables(&[table])?;
     let mut hooks = Vec::new();
     for (place, hook) in existing.hooks.iter().enumerate() {
@@ -98,6 +92,56 @@ pub fn plan_load(
         slots: true,
         warnings,
     })
+}
+
+/// Plans a named probe for a session that runs: hooks of its own whose rows stand in the table of this `number`, whatever hooks are there. What
+/// it keeps for itself is its own, too: two probes of the same text do not take each other's.
+///
+/// # Errors
+/// As [`plan_load`].
+pub fn plan_named(
+    existing: &Existing,
+    file: &TableFile,
+    number: u32,
+    catalog: &Catalog,
+    via: Via,
+) -> Result<Plan> {
+    let mut globals = existing.globals.clone();
+    globals.max_map_keys = file.max_map_keys;
+    globals.text = format!("probe {}", file.name);
+    let mut work = begin(existing, file, globals, catalog, via);
+    let names: Vec<&str> = file.table_names().collect();
+    let cells = work.tables(&names)?;
+    let groups = work.groups(&cells);
+    let mut hooks = work.hooks(groups, &[number]);
+    let Done { globals, warnings } = work.finish()?;
+    plan::number(&mut hooks, existing.next_number)?;
+    Ok(Plan {
+        tables: globals.tables.clone(),
+        hooks,
+        target: existing.target,
+        buffers: existing.buffers.clone(),
+        globals,
+        slots: true,
+        warnings,
+    })
+}
+
+fn begin<'a>(
+    existing: &Existing,
+    file: &'a TableFile,
+    mut globals: Globals,
+    catalog: &'a Catalog,
+    via: Via,
+) -> Work<'a> {
+    for parameter in &file.parameters {
+        if globals.parameter(&parameter.name).is_none() {
+            globals.parameters.push(parameter.clone());
+        }
+    }
+    let mut work = Work::new(file, catalog, via, existing.target, globals);
+    buffers_exist(&mut work, existing);
+    work
 }
 
 /// Buffers are made when a session starts.

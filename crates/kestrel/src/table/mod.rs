@@ -13,7 +13,7 @@ mod resolve;
 pub mod shipped;
 
 pub use describe::{Shown, describe, handler};
-pub use load::{Existing, ExistingHook, plan_load};
+pub use load::{Existing, ExistingHook, plan_load, plan_named};
 pub use read::read;
 pub use resolve::{Options, resolve};
 

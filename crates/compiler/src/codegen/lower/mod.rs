@@ -7,7 +7,7 @@ mod record;
 mod text;
 mod value;
 
-use crate::check::tree::{CheckedProbe, Expr, MapChange, Record, Statement, StatementKind};
+use crate::check::tree::{CheckedProbe, Expr, ExprKind, MapChange, Record, Statement, StatementKind};
 use crate::context::{Context, EventNumber};
 use crate::error::Error;
 use crate::ir::{BlockId, Builder, Condition, Function, Vreg, Width, helper};
@@ -108,11 +108,20 @@ impl Lower<'_> {
 
     /// A handler whose event is known to be wanted.
     fn guarded(&mut self, probe: &CheckedProbe) -> Result<(), Error> {
-        if let Some(predicate) = &probe.predicate {
-            let body = self.b.block();
-            self.condition(predicate, body, self.done)?;
-            self.b.switch_to(body);
-        }
+        let (guard, predicate) = match (&probe.predicate, probe.guarded) {
+            (Some(whole), true) => match &whole.kind {
+                ExprKind::Logic {
+                    and: true,
+                    left,
+                    right,
+                } => (Some(&**left), Some(&**right)),
+                _ => (Some(whole), None),
+            },
+            (predicate, _) => (None, predicate.as_ref()),
+        };
+        self.unless(guard)?;
+        self.sink.entered(&mut self.b, self.done);
+        self.unless(predicate)?;
         self.variables = probe.variables.iter().map(|_| self.b.vreg()).collect();
         for v in self.variables.clone() {
             self.b.assign(v, 0);
@@ -120,6 +129,16 @@ impl Lower<'_> {
         self.statements(&probe.body)?;
         if !self.b.is_ended() {
             self.b.jump(self.done);
+        }
+        Ok(())
+    }
+
+    /// Leaves unless a condition holds.
+    fn unless(&mut self, condition: Option<&Expr>) -> Result<(), Error> {
+        if let Some(condition) = condition {
+            let on = self.b.block();
+            self.condition(condition, on, self.done)?;
+            self.b.switch_to(on);
         }
         Ok(())
     }

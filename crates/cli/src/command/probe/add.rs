@@ -1,0 +1,90 @@
+//! `kestrel probe add`: named probes, which stay in the kernel.
+
+use super::rows;
+use crate::exit::{Exit, Failure};
+use crate::style::thousands;
+use clap::Args;
+use kestrel::catalog::Catalog;
+use kestrel::kernel::Host;
+use kestrel::session::named::SESSION;
+use kestrel::session::store::Store;
+use std::path::PathBuf;
+
+/// Options of `probe add`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Pairs of a name and an event; or lines of the kernel's `kprobe_events`, each one word
+    #[arg(value_name = "NAME EVENT")]
+    words: Vec<String>,
+    /// Rows of a file, too: a name and an event each; indented lines go on
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The session that they are put into; it is made where it is not there
+    #[arg(long, value_name = "NAME", default_value = SESSION)]
+    session: String,
+    /// Register them, and let them do nothing until they are enabled
+    #[arg(long)]
+    disabled: bool,
+    /// Put them in the place of probes of the same names
+    #[arg(long)]
+    replace: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel probe add reads 'kprobe:vfs_read { record(args.file, args.count) }'
+  kestrel probe add r1 'kretprobe:vfs_read /retval > 0/ { @bytes = sum(retval) }' w1 kprobe:vfs_write
+  kestrel probe add switches 'sched:sched_switch { count() }'
+  kestrel probe add 'p:fs/open do_sys_openat2 dfd=$arg1 name=+0($arg2):ustring' 'r:fs/opened do_sys_openat2 $retval'
+  kestrel probe add --file my.probes
+
+What one command adds is added whole or not at all. Records go to the buffer of the session:
+  kestrel buffer dump --session probes -o DIR && kestrel print DIR
+What handlers count is in `kestrel handler list --session probes`; `kestrel stop probes` ends all of it.";
+
+/// Adds.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let mut requests = rows::of_words(&options.words)?;
+    if let Some(file) = &options.file {
+        let name = file.display().to_string();
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Failure::new(Exit::Failed, format!("cannot read {name}: {error}")))?;
+        requests.extend(rows::of_file(&text, &name)?);
+    }
+    if requests.is_empty() {
+        return Err(Failure::new(Exit::Usage, "there is no probe to add")
+            .hint("kestrel probe add NAME 'kprobe:vfs_read { record() }'"));
+    }
+    for request in &mut requests {
+        request.disabled = options.disabled;
+    }
+    let host = Host::default();
+    let store = Store::open(&host)?;
+    let catalog = Catalog::new(host);
+    let command: Vec<String> = std::env::args().collect();
+    let added = store.add_probes(
+        &options.session,
+        &requests,
+        options.replace,
+        &catalog,
+        &command.join(" "),
+    )?;
+    for (text, warning) in &added.warnings {
+        eprintln!(
+            "{}",
+            crate::style::diagnostics(std::slice::from_ref(warning), text)
+        );
+    }
+    for event in &added.left_out {
+        eprintln!("  left out {}: {}", event.event, event.why);
+    }
+    let many = match requests.as_slice() {
+        [one] => format!("probe {}", one.name),
+        several => format!("{} probes", thousands(several.len() as u64)),
+    };
+    eprintln!("{many} added to the session {}", options.session);
+    let session = store.session(Some(&options.session))?;
+    super::list::remarks(&session, catalog.host());
+    Ok(Exit::Done)
+}

@@ -1,0 +1,360 @@
+//! `kestrel probe list`: named probes with what they did, or all kprobes of the kernel.
+
+use crate::exit::{Exit, Failure};
+use crate::style::thousands;
+use clap::{Args, ValueEnum};
+use kestrel::kernel::{Host, kprobes};
+use kestrel::session::named::{Probe, SESSION, Site, kernel_line};
+use kestrel::session::stay::PinnedSession;
+use kestrel::session::store::Store;
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// How they are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table for people
+    #[default]
+    Text,
+    /// JSON, one object per probe
+    Json,
+    /// Lines of the kernel's own `kprobe_events`, as far as probes can be said in it
+    Tracefs,
+}
+
+/// Options of `probe list`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// All kprobes that the kernel has, whoever put them, and its global switch
+    #[arg(long)]
+    kernel: bool,
+    /// With the texts of the handlers
+    #[arg(short, long)]
+    verbose: bool,
+    /// The session
+    #[arg(long, value_name = "SESSION", default_value = SESSION)]
+    session: String,
+    /// How to show them
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel probe list
+  kestrel probe list --format json | jq '{name, hits, missed}'
+  kestrel probe list --format tracefs >> /sys/kernel/tracing/kprobe_events
+  kestrel probe list --kernel            every kprobe of the kernel, and its global switch
+
+Columns: address, type (k kprobe, j jprobe, r return probe, t tracepoint, f trampoline), place, hits while enabled, hits that the kernel
+missed (`+` or `?`: this kernel does not tell all of them), records lost, flags: [DISABLED], [GONE] (its module was unloaded),
+[OPTIMIZED] (a jump instead of a trap), [FTRACE] (the function's ftrace site).";
+
+/// Lists.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let host = Host::default();
+    let store = Store::open(&host)?;
+    if options.kernel {
+        return kernel(options, &host, &store);
+    }
+    let session = match store.session(Some(&options.session)) {
+        Err(kestrel::Error::NoSession { .. }) if options.session == SESSION => {
+            eprintln!("there are no named probes; `kestrel probe add` adds some");
+            return Ok(Exit::Done);
+        }
+        other => other?,
+    };
+    let probes = session.probes(&host)?;
+    let mut out = std::io::stdout().lock();
+    match options.format {
+        Format::Text => out.write_all(text(&probes, options.verbose).as_bytes())?,
+        Format::Json => {
+            let on = session.probes_on();
+            for probe in &probes {
+                writeln!(out, "{}", as_json(probe, on, &session))?;
+            }
+        }
+        Format::Tracefs => {
+            for probe in &probes {
+                match kernel_line::of(probe) {
+                    Ok(lines) => lines.iter().try_for_each(|line| writeln!(out, "{line}"))?,
+                    Err(why) => eprintln!("{} cannot be said so: {why}", probe.name),
+                }
+            }
+        }
+    }
+    remarks(&session, &host);
+    Ok(Exit::Done)
+}
+
+/// What keeps probes still that are enabled, and where there are none.
+pub(super) fn remarks(session: &PinnedSession, host: &Host) {
+    let count = session.state().probes.each.len();
+    if count == 0 {
+        eprintln!("the session {} has no named probes", session.name());
+    }
+    if !session.probes_on() {
+        eprintln!(
+            "the named probes of the session {} are switched off: `kestrel probe enable --all` switches them on",
+            session.name()
+        );
+    }
+    if matches!(kprobes::enabled(host), Ok(false)) {
+        eprintln!(
+            "the kernel's own switch for kprobes is off: `kestrel probe enable --kernel` switches it on"
+        );
+    }
+}
+
+fn as_json(probe: &Probe, on: bool, session: &PinnedSession) -> Value {
+    let site = |site: &Site| {
+        json!({
+            "event": site.event,
+            "type": site.letter.to_string(),
+            "address": address(site.address),
+            "symbol": site.symbol,
+            "offset": site.offset,
+            "module": site.module,
+            "gone": site.flags.gone,
+            "optimized": site.flags.optimized,
+            "ftrace": site.flags.ftrace,
+        })
+    };
+    json!({
+        "name": probe.name,
+        "session": session.name(),
+        "source": probe.source,
+        "line": probe.line,
+        "added": probe.added,
+        "enabled": probe.enabled,
+        "works": probe.enabled && on,
+        "hits": probe.hits,
+        "missed": probe.missed,
+        "missed_known": probe.missed_known,
+        "kept": probe.kept,
+        "lost": probe.lost,
+        "sites": probe.sites.iter().map(site).collect::<Vec<_>>(),
+    })
+}
+
+fn address(address: u64) -> Option<String> {
+    (address != 0).then(|| format!("{address:#x}"))
+}
+
+const HEADER: [&str; 8] = ["NAME", "ADDRESS", "", "PLACE", "HITS", "MISSED", "LOST", ""];
+
+fn text(probes: &[Probe], verbose: bool) -> String {
+    if probes.is_empty() {
+        return String::new();
+    }
+    let mut rows: Vec<([String; 8], Option<&str>)> = vec![(HEADER.map(str::to_owned), None)];
+    for probe in probes {
+        for (index, site) in probe.sites.iter().enumerate() {
+            let first = |text: String| if index == 0 { text } else { String::new() };
+            let missed = match (probe.missed, probe.missed_known) {
+                (0, false) => "?".to_owned(),
+                (missed, false) => format!("{}+", thousands(missed)),
+                (missed, true) => thousands(missed),
+            };
+            let flags: String = [
+                (site.flags.gone, "[GONE]"),
+                (!probe.enabled, "[DISABLED]"),
+                (site.flags.optimized, "[OPTIMIZED]"),
+                (site.flags.ftrace, "[FTRACE]"),
+            ]
+            .iter()
+            .filter_map(|(set, flag)| set.then_some(*flag))
+            .collect();
+            let last = index + 1 == probe.sites.len();
+            rows.push((
+                [
+                    first(probe.name.clone()),
+                    match site.address {
+                        0 => "-".to_owned(),
+                        address => format!("{address:016x}"),
+                    },
+                    site.letter.to_string(),
+                    place(site),
+                    first(thousands(probe.hits)),
+                    first(missed),
+                    first(thousands(probe.lost)),
+                    flags,
+                ],
+                (verbose && last).then_some(probe.line.as_deref().unwrap_or(&probe.source)),
+            ));
+        }
+    }
+    let width = |column: usize| {
+        rows.iter()
+            .map(|(row, _)| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..8).map(width).collect();
+    let mut out = String::new();
+    for (row, source) in &rows {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells: Vec<String> = cells
+            .map(|(column, (cell, width))| match column {
+                4..=6 => format!("{cell:>width$}"),
+                _ => format!("{cell:<width$}"),
+            })
+            .collect();
+        out.push_str(cells.join("  ").trim_end());
+        out.push('\n');
+        for line in source.iter().flat_map(|source| source.lines()) {
+            out.push_str("    ");
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// `vfs_read+0x4`, `ext4_sync_fs+0x0 [ext4]`, or the event where it is in no function.
+fn place(site: &Site) -> String {
+    let module = site
+        .module
+        .as_ref()
+        .map_or_else(String::new, |module| format!(" [{module}]"));
+    match &site.symbol {
+        Some(symbol) => format!("{symbol}+{:#x}{module}", site.offset),
+        None => site.event.clone(),
+    }
+}
+
+/// All of the kernel's, each with the names of ours that sit there.
+fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure> {
+    if options.format == Format::Tracefs {
+        return Err(Failure::new(
+            Exit::Usage,
+            "what others have put cannot be said as lines of kprobe_events",
+        )
+        .hint("--format tracefs shows named probes only; the kernel's own events are in /sys/kernel/tracing/kprobe_events"));
+    }
+    let on = kprobes::enabled(host)?;
+    let mut ours: Vec<(u64, char, String)> = Vec::new();
+    for name in store.names()? {
+        // One that is stopped meanwhile, or another version's, has no names to give.
+        let Ok(session) = store.session(Some(&name)) else {
+            continue;
+        };
+        for probe in session.probes(host)? {
+            let sites = probe.sites.iter();
+            ours.extend(sites.map(|site| (site.listed, site.letter, probe.name.clone())));
+        }
+    }
+    let mut out = std::io::stdout().lock();
+    for probe in kprobes::list(host)? {
+        let mut names: Vec<&str> = ours
+            .iter()
+            .filter(|(address, letter, _)| {
+                *address == probe.address
+                    && (*letter == probe.letter || *letter == 'j' && probe.letter == 'k')
+            })
+            .map(|(.., name)| name.as_str())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        if options.format == Format::Json {
+            let line = json!({
+                "address": address(probe.address),
+                "type": probe.letter.to_string(),
+                "symbol": probe.symbol,
+                "offset": probe.offset,
+                "module": probe.module,
+                "gone": probe.gone,
+                "disabled": probe.disabled,
+                "optimized": probe.optimized,
+                "ftrace": probe.ftrace,
+                "armed": on && !probe.disabled && !probe.gone,
+                "probes": names,
+            });
+            writeln!(out, "{line}")?;
+            continue;
+        }
+        let flags: String = [
+            (probe.gone, "[GONE]"),
+            (probe.disabled, "[DISABLED]"),
+            (probe.optimized, "[OPTIMIZED]"),
+            (probe.ftrace, "[FTRACE]"),
+        ]
+        .iter()
+        .filter_map(|(set, flag)| set.then_some(*flag))
+        .collect();
+        let module = probe
+            .module
+            .map_or_else(String::new, |module| format!("  [{module}]"));
+        let line = format!(
+            "{:016x}  {}  {}+{:#x}{module}  {flags}  {}",
+            probe.address,
+            probe.letter,
+            probe.symbol,
+            probe.offset,
+            names.join(", ")
+        );
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    eprintln!(
+        "the kernel's own switch for kprobes is {}",
+        if on {
+            "on"
+        } else {
+            "off: `kestrel probe enable --kernel` switches it on"
+        }
+    );
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kestrel::session::named::Flags;
+
+    #[test]
+    fn a_table_with_flags_and_what_is_not_known() {
+        let site = |symbol: &str, ftrace| Site {
+            letter: 'k',
+            address: 0xffff_ffff_8100_0000,
+            symbol: Some(symbol.to_owned()),
+            flags: Flags {
+                ftrace,
+                ..Flags::default()
+            },
+            ..Site::default()
+        };
+        let one = Probe {
+            name: "reads".to_owned(),
+            source: "k:vfs_read".to_owned(),
+            enabled: true,
+            hits: 1234,
+            missed_known: true,
+            sites: vec![site("vfs_read", true)],
+            ..Probe::default()
+        };
+        let two = Probe {
+            name: "both".to_owned(),
+            missed: 2,
+            enabled: false,
+            missed_known: false,
+            sites: vec![site("f", false), site("g", false)],
+            ..one.clone()
+        };
+        let shown = text(&[one, two], true);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(
+            lines[1],
+            "reads  ffffffff81000000  k  vfs_read+0x0  1,234       0     0  [FTRACE]"
+        );
+        assert_eq!(lines[2], "    k:vfs_read");
+        assert!(
+            lines[3].contains("2+") && lines[3].ends_with("[DISABLED]"),
+            "{shown}"
+        );
+        assert!(
+            lines[4].starts_with("       ffffffff81000000  k  g+0x0"),
+            "{shown}"
+        );
+    }
+}

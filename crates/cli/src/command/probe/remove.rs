@@ -1,0 +1,73 @@
+//! `kestrel probe remove`: takes named probes out of the kernel.
+
+use crate::exit::{Exit, Failure};
+use crate::style::thousands;
+use clap::Args;
+use kestrel::kernel::Host;
+use kestrel::session::named::SESSION;
+use kestrel::session::store::Store;
+
+/// Options of `probe remove`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Their names
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    names: Vec<String>,
+    /// All of the session
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// The session
+    #[arg(long, value_name = "SESSION", default_value = SESSION)]
+    session: String,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel probe remove reads writes
+  kestrel probe remove --all
+  kestrel stop probes                    with the buffer and what is in it
+
+They do nothing any more when the command returns; the kernel goes on detaching them in the background. What they recorded stays in the
+session's buffer.";
+
+/// Removes.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let store = Store::open(&Host::default())?;
+    let mut change = store.change(Some(&options.session))?;
+    let known = change.state().probes.each.iter();
+    let names: Vec<String> = match options.all {
+        true => known.map(|probe| probe.name.clone()).collect(),
+        false => options.names.clone(),
+    };
+    let (mut missed, mut lost) = (0, 0);
+    for probe in change.probes(&Host::default())? {
+        if names.contains(&probe.name) {
+            missed += probe.missed;
+            lost += probe.lost;
+        }
+    }
+    change.remove_probes(&names)?;
+    let left = change.state().probes.each.len();
+    let removed = match names.as_slice() {
+        [one] => format!("probe {one}"),
+        several => format!("{} probes", thousands(several.len() as u64)),
+    };
+    let losses: Vec<String> = [(missed, "hits missed"), (lost, "records lost")]
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!(", {} {what}", thousands(*count)))
+        .collect();
+    eprintln!(
+        "{removed} removed from the session {}{}",
+        options.session,
+        losses.concat()
+    );
+    if left == 0 {
+        eprintln!(
+            "the session and what was recorded stay: `kestrel stop {}` ends it",
+            options.session
+        );
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,519 @@
+//! Changing the named probes of a session: all that one command asks for becomes part of it by one rename, or nothing does.
+
+use super::site;
+use super::status::counted;
+use super::text::{check_name, file};
+use super::{Own, TABLE};
+use crate::catalog::{Catalog, Instance, Via, jprobe};
+use crate::error::{Error, Result};
+use crate::plan::Hook;
+use crate::session::control::{MOST_PROBES, MOST_TABLES};
+use crate::session::load::{Loading, names_in};
+use crate::session::maps::Maps;
+use crate::session::state::{Arming, Baseline, HookState, ProbeState, State, TableState, parameter};
+use crate::session::stay::{Change, PinnedSession};
+use crate::session::{LeftOut, metadata, pins, trust};
+use crate::table::plan_named;
+use kestrel_compiler::lang::diag::{Diagnostic, nearest};
+use kestrel_kernel::barrier::wait_for_running_programs;
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
+use kestrel_kernel::process::allow_open_files;
+use kestrel_kernel::procfs::ClockPair;
+use kestrel_trace::aggregate::MapType;
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+
+/// A probe to be added.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Its name.
+    pub name: String,
+    /// Its text: events, predicate, block.
+    pub source: String,
+    /// The line of the kernel's own syntax that it was made of.
+    pub line: Option<String>,
+    /// Whether it is only registered, and does nothing until it is enabled.
+    pub disabled: bool,
+}
+
+/// What came of adding probes.
+#[derive(Debug, Default)]
+pub struct Added {
+    /// Programs attached.
+    pub programs: usize,
+    /// Remarks about the probes' texts.
+    pub warnings: Vec<(String, Diagnostic)>,
+    /// Events that this kernel does not let be attached, and only a pattern named.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl PinnedSession {
+    /// That a table is not the one of named probes, which is changed probe by probe.
+    pub(in crate::session) fn not_of_probes(&self, action: &'static str, table: &str) -> Result<()> {
+        let found = self.state.table(table).map(|table| table.number);
+        if found.is_none() || found != self.state.probes.table {
+            return Ok(());
+        }
+        Err(Error::TableInUse {
+            action,
+            table: table.to_owned(),
+            why: "it holds the named probes, which work beside the active table; `kestrel probe` adds, removes and switches them".to_owned(),
+        })
+    }
+}
+
+impl Change {
+    /// Adds named probes; with `replace`, a probe of the same name goes at the same moment. All of them, or none.
+    ///
+    /// # Errors
+    /// The first that is wrong, or that the kernel refused: then the session is as it was before.
+    pub fn add_probes(&mut self, requests: &[Request], replace: bool, catalog: &Catalog) -> Result<Added> {
+        for (index, request) in requests.iter().enumerate() {
+            check_name(&request.name)?;
+            let twice = requests[..index].iter().any(|other| other.name == request.name);
+            let there = self.state.probes.each.iter().any(|p| p.name == request.name);
+            if twice || there && !replace {
+                return Err(Error::ProbeExists {
+                    name: request.name.clone(),
+                    session: self.state.name.clone(),
+                });
+            }
+        }
+        let hits = self.hits()?;
+        let mut loading = Loading::begin(&self.session)?;
+        loading.session.hits = Some(hits);
+        let known = loading.next.parameters.len();
+        let gone = take_out(&mut loading.next, |probe| {
+            requests.iter().any(|request| request.name == probe.name)
+        });
+        let mut made = Ok(Vec::new());
+        for request in requests {
+            let Ok(numbers) = &mut made else { break };
+            match loading.named(request, catalog) {
+                Ok(number) => numbers.extend((!request.disabled).then_some(number)),
+                Err(error) => made = Err(of_probe(&request.name, error)),
+            }
+        }
+        let Loading {
+            session,
+            mut next,
+            loaded,
+            ..
+        } = loading;
+        let made = made.and_then(|numbers| trust::check(&next, None).map(|()| numbers));
+        let numbers = match made {
+            Ok(numbers) => numbers,
+            Err(error) => {
+                // Unpinned, the links go with this.
+                drop(session);
+                self.sweep()?;
+                return Err(error);
+            }
+        };
+        let mut info = session.info.clone();
+        info.events.clone_from(&session.classes);
+        let meta = metadata::create(&info, next.generation + 1)?;
+        for (place, value) in next.parameters.iter().enumerate().skip(known) {
+            self.control.set_parameter(place, value.start);
+        }
+        self.session.directory.replace(meta.as_fd(), pins::META)?;
+        // One of its name may have kept something before it went; of one that goes now, the new one takes it over.
+        let old = |name: &String| self.state.probes.each.iter().any(|probe| probe.name == *name);
+        let fresh = next.probes.each.iter().filter(|probe| numbers.contains(&probe.number));
+        let fresh: Vec<u32> = fresh.filter(|p| !old(&p.name)).map(|p| p.number).collect();
+        forget_calls(&session.maps, of_probes(&next, &fresh))?;
+        next.probes.arming = Some(Arming {
+            generation: next.generation + 1,
+            probes: numbers,
+        });
+        self.write(next)?;
+        self.forget(&gone)?;
+        self.arm();
+        self.unpin(&gone)?;
+        Ok(Added {
+            programs: session.hooks.len(),
+            warnings: loaded.warnings,
+            left_out: loaded.left_out,
+        })
+    }
+
+    /// Removes named probes: they do nothing any more when this returns; the kernel goes on detaching them for a while.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProbe`]: then none is removed.
+    pub fn remove_probes(&mut self, names: &[String]) -> Result<()> {
+        self.check_probes(names)?;
+        let mut next = self.state.clone();
+        let gone = take_out(&mut next, |probe| names.contains(&probe.name));
+        self.write(next)?;
+        self.forget(&gone)?;
+        self.arm();
+        self.unpin(&gone)?;
+        forget_calls(&self.maps()?, gone.iter())
+    }
+
+    /// Enables or disables named probes, each from its next event on. One whose module was unloaded and loaded again is attached anew when it is
+    /// enabled.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProbe`]: then none is changed.
+    pub fn enable_probes(&mut self, names: &[String], enable: bool, catalog: &Catalog) -> Result<()> {
+        self.check_probes(names)?;
+        let meant = |probe: &&ProbeState| names.contains(&probe.name);
+        if enable {
+            let gone = self.gone(catalog.host());
+            let probes = self.state.probes.each.iter().filter(meant);
+            let probes = probes.filter(|probe| gone.contains(&probe.number));
+            let again: Vec<Request> = probes
+                .map(|probe| Request {
+                    name: probe.name.clone(),
+                    source: probe.source.clone(),
+                    line: probe.line.clone(),
+                    disabled: false,
+                })
+                .collect();
+            if !again.is_empty() {
+                self.add_probes(&again, true, catalog)?;
+            }
+        }
+        let probes: Vec<&ProbeState> = self.state.probes.each.iter().filter(meant).collect();
+        let still = |probe: &&&ProbeState| self.control.probe(probe.place) != probe.number;
+        let changed: Vec<u32> = match enable {
+            true => probes.iter().filter(still).map(|probe| probe.number).collect(),
+            false => probes.iter().map(|probe| probe.number).collect(),
+        };
+        let forget = || forget_calls(&self.maps()?, of_probes(&self.state, &changed));
+        if enable {
+            forget()?;
+        }
+        for probe in probes {
+            let word = if enable { probe.number } else { 0 };
+            self.control.set_probe(probe.place, word);
+        }
+        if enable { Ok(()) } else { forget() }
+    }
+
+    /// The global switch: off, no named probe does anything; on again, those work that are not disabled themselves.
+    ///
+    /// # Errors
+    /// The kernel's, where a probe keeps something of calls that are under way and that cannot be forgotten.
+    pub fn switch_probes(&self, on: bool) -> Result<()> {
+        let was = self.control.probes_on();
+        let all: Vec<u32> = self.state.probes.each.iter().map(|probe| probe.number).collect();
+        let forget = || forget_calls(&self.maps()?, of_probes(&self.state, &all));
+        if on && !was {
+            forget()?;
+        }
+        self.control.switch_probes(on);
+        if on { Ok(()) } else { forget() }
+    }
+
+    fn check_probes(&self, names: &[String]) -> Result<()> {
+        let known: Vec<&str> = self.state.probes.each.iter().map(|p| p.name.as_str()).collect();
+        match names.iter().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(wanted) => Err(Error::NoSuchProbe {
+                wanted: wanted.clone(),
+                session: self.state.name.clone(),
+                near: nearest(wanted, known).into_iter().map(str::to_owned).collect(),
+            }),
+        }
+    }
+
+    /// Gives the probes of the state their words, and takes them from those that it does not have.
+    pub(in crate::session) fn arm(&self) {
+        let state = &self.state;
+        if self.control.armed() == state.generation {
+            return;
+        }
+        let arming = state.probes.arming.as_ref();
+        let arming = arming.filter(|arming| arming.generation == state.generation);
+        let mut owners = vec![0; MOST_PROBES as usize];
+        for probe in &state.probes.each {
+            owners[probe.place as usize % MOST_PROBES as usize] = probe.number;
+            if arming.is_some_and(|arming| arming.probes.contains(&probe.number)) {
+                self.control.set_probe(probe.place, probe.number);
+            }
+        }
+        for (place, owner) in (0..MOST_PROBES).zip(owners) {
+            let word = self.control.probe(place);
+            if word != 0 && word != owner {
+                self.control.set_probe(place, 0);
+            }
+        }
+        self.control.set_armed(state.generation);
+    }
+
+    /// Takes what was counted for the events of hooks that have gone out of maps that nobody named: the next of their names begins at 0.
+    fn forget(&self, gone: &[HookState]) -> Result<()> {
+        let numbers: Vec<u64> = gone.iter().filter_map(bare_number).map(u64::from).collect();
+        let uses: BTreeSet<u32> = rows(gone).flat_map(|row| row.maps.iter().copied()).collect();
+        if numbers.is_empty() || uses.is_empty() {
+            return Ok(());
+        }
+        // Who has gone still has its word, and counts.
+        let places: BTreeSet<u32> = self.state.probes.each.iter().map(|probe| probe.place).collect();
+        for place in (0..MOST_PROBES).filter(|place| !places.contains(place)) {
+            self.control.set_probe(place, 0);
+        }
+        let maps = self.maps()?;
+        uses.into_iter().try_for_each(|map| maps.forget(map, &numbers))
+    }
+
+    /// Lets go of hooks that the state does not mention any more.
+    fn unpin(&self, hooks: &[HookState]) -> Result<()> {
+        for hook in hooks {
+            for number in 0..hook.links {
+                self.session.directory.remove(&pins::link(hook.number, number))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The counts of hits; made where this is the session's first named probe.
+    fn hits(&self) -> Result<Map> {
+        let directory = &self.session.directory;
+        if directory.names()?.iter().any(|name| name == pins::HITS) {
+            return directory.map(pins::HITS);
+        }
+        let map = Map::create(&MapSpec::new(
+            MapKind::PERCPU_ARRAY,
+            "kestrel_hits",
+            4,
+            8,
+            MOST_PROBES,
+        ))?;
+        directory.pin(map.as_fd(), pins::HITS)?;
+        Ok(map)
+    }
+}
+
+/// Takes away what hooks that do nothing now keep of instructions and calls that have begun: their end will not be seen, and another that looks the
+/// same would be taken for it.
+fn forget_calls<'h>(maps: &Maps, hooks: impl Iterator<Item = &'h HookState>) -> Result<()> {
+    let rows = hooks.flat_map(|hook| &hook.programs).flat_map(|p| &p.rows);
+    let uses: BTreeSet<u32> = rows.flat_map(|row| row.maps.iter().copied()).collect();
+    let hidden = |(ty, _): &(MapType, Map)| ty.is_hidden() && uses.contains(&ty.number);
+    if !maps.all().iter().any(hidden) {
+        return Ok(());
+    }
+    // One that read its word before it was changed may be keeping something yet.
+    wait_for_running_programs()?;
+    maps.empty_hidden(&uses)
+}
+
+/// The hooks of some probes.
+fn of_probes<'s>(state: &'s State, numbers: &[u32]) -> impl Iterator<Item = &'s HookState> {
+    let of = |hook: &&HookState| hook.probe.is_some_and(|probe| numbers.contains(&probe));
+    state.hooks.iter().filter(of)
+}
+
+/// Takes probes out of a state; gives their hooks.
+fn take_out(next: &mut State, which: impl Fn(&ProbeState) -> bool) -> Vec<HookState> {
+    let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut next.probes.each).into_iter().partition(which);
+    next.probes.each = kept;
+    let numbers: Vec<u32> = gone.iter().map(|probe| probe.number).collect();
+    let of = |hook: &HookState| hook.probe.is_some_and(|probe| numbers.contains(&probe));
+    let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut next.hooks).into_iter().partition(of);
+    next.hooks = kept;
+    gone
+}
+
+fn rows(hooks: &[HookState]) -> impl Iterator<Item = &crate::session::state::RowState> {
+    hooks.iter().flat_map(|hook| &hook.programs).flat_map(|p| &p.rows)
+}
+
+/// The number of a hook that only counts under it: a probe of its name will have it again.
+fn bare_number(hook: &HookState) -> Option<u16> {
+    let [program] = hook.programs.as_slice() else {
+        return None;
+    };
+    let silent = program.rows.iter().all(|row| row.records == 0) && program.messages.is_empty();
+    (silent && hook.events.len() == 1).then_some(program.first)
+}
+
+fn of_probe(name: &str, error: Error) -> Error {
+    match error {
+        // They show the text.
+        Error::Program { .. } | Error::Table { .. } | Error::Rejected(_) => error,
+        other => Error::OfProbe {
+            name: name.to_owned(),
+            error: Box::new(other),
+        },
+    }
+}
+
+impl Loading<'_> {
+    /// Makes one named probe; gives its number.
+    fn named(&mut self, request: &Request, catalog: &Catalog) -> Result<u32> {
+        let file = file(&request.name, &request.source)?;
+        let table = self.table_of_probes()?;
+        let own = self.own()?;
+        let existing = self.existing(names_in(&self.next))?;
+        let mut plan = plan_named(&existing, &file, table, catalog, Via::Auto)?;
+        if plan.hooks.is_empty() {
+            return Err(nothing_to_do(request));
+        }
+        self.one_jprobe(&plan.hooks)?;
+        allow_open_files(crate::session::files(&plan));
+        self.loaded.warnings.append(&mut plan.warnings);
+        for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
+            self.next.parameters.push(parameter(known));
+        }
+        self.maps(&plan.globals.maps)?;
+        let mut sites = Vec::new();
+        let mut before = (0, 0);
+        for index in 0..plan.hooks.len() {
+            let events = rename(&mut plan.hooks[index], own, &request.name);
+            let there = self.next.hooks.len();
+            self.hook(&mut plan, index, catalog)?;
+            let Some(hook) = self.next.hooks.get(there) else {
+                continue;
+            };
+            let links = self
+                .session
+                .hooks
+                .last()
+                .map_or(&[][..], |attached| attached.links.each());
+            if !plan.hooks[index].companion {
+                sites.extend(site::of(hook, &plan.hooks[index], links, &events, catalog));
+            }
+            let counts = counted(hook, &self.session.buffers);
+            for (kept, refused) in &counts {
+                before = (before.0 + kept, before.1 + refused);
+            }
+            let row = self.next.hooks[there].programs[0].rows.first_mut();
+            if let Some(row) = row.filter(|_| before != (0, 0)) {
+                row.reset = Some(Baseline {
+                    at: self.now,
+                    counts,
+                    skipped: 0,
+                });
+            }
+        }
+        if sites.is_empty() {
+            return Err(nothing_attached(self.loaded.left_out.last()));
+        }
+        if let Some(hits) = &self.session.hits {
+            let zeros = vec![0; hits.element_size()];
+            hits.update(&own.place.to_ne_bytes(), &zeros, ValueCheck::Any)?;
+        }
+        self.next.probes.last = own.number;
+        self.next.probes.each.push(ProbeState {
+            name: request.name.clone(),
+            number: own.number,
+            place: own.place,
+            source: request.source.clone(),
+            line: request.line.clone(),
+            added: self.now.max(ClockPair::now().realtime),
+            sites,
+            before,
+        });
+        Ok(own.number)
+    }
+
+    /// Refuses a jprobe on a function that has one already, a named probe's or a table's.
+    fn one_jprobe(&self, hooks: &[Hook]) -> Result<()> {
+        let there = |instance: &Instance| {
+            let mut sites = self.next.probes.each.iter().flat_map(|probe| &probe.sites);
+            let mut tables = self.next.hooks.iter().filter(|hook| hook.probe.is_none());
+            sites.any(|site| site.event == instance.name)
+                || tables.any(|hook| hook.events.iter().any(|event| event.name == instance.name))
+        };
+        let jprobes = hooks.iter().filter(|hook| hook.kind == jprobe::NAME);
+        match jprobes.flat_map(|hook| &hook.instances).find(|one| there(one)) {
+            Some(instance) => Err(jprobe::second(instance)),
+            None => Ok(()),
+        }
+    }
+
+    /// The number of the named probes' table, which comes with the first of them.
+    fn table_of_probes(&mut self) -> Result<u32> {
+        if let Some(number) = self.next.probes.table {
+            return Ok(number);
+        }
+        if self.next.table(TABLE).is_some() {
+            return Err(Error::TableInUse {
+                action: "put named probes into",
+                table: TABLE.to_owned(),
+                why: "it is one of the session's own; choose another session".to_owned(),
+            });
+        }
+        let number = self.next.next_table;
+        self.next.next_table += 1;
+        self.next.probes.table = Some(number);
+        self.next.tables.push(TableState {
+            name: TABLE.to_owned(),
+            number,
+            // None that a handler could switch to.
+            place: MOST_TABLES,
+            loaded: self.now,
+            ..TableState::default()
+        });
+        Ok(number)
+    }
+
+    /// The next number, and a place that was not used for as long as possible.
+    fn own(&self) -> Result<Own> {
+        let number = self.next.probes.last + 1;
+        let taken: BTreeSet<u32> = self.next.probes.each.iter().map(|probe| probe.place).collect();
+        let mut places = (0..MOST_PROBES).map(|at| number.wrapping_add(at) % MOST_PROBES);
+        let place = places.find(|place| !taken.contains(place));
+        let place = place.ok_or_else(|| Error::Unsupported {
+            what: "one more probe".to_owned(),
+            why: format!("a session has room for {MOST_PROBES}"),
+        })?;
+        Ok(Own {
+            place,
+            number,
+            counted: true,
+        })
+    }
+}
+
+/// Lets a hook be a named probe's: its records bear the probe's name. Gives its events' names.
+fn rename(hook: &mut Hook, own: Own, name: &str) -> Vec<String> {
+    let counted = !hook.companion;
+    hook.own = Some(Own { counted, ..own });
+    let many = hook.instances.len() > 1;
+    let mut events = Vec::new();
+    for instance in &mut hook.instances {
+        let short = instance.symbol.as_deref().unwrap_or(&instance.name);
+        let new = match many {
+            true => format!("{name}:{short}"),
+            false => name.to_owned(),
+        };
+        events.push(std::mem::replace(&mut instance.name, new));
+    }
+    events
+}
+
+fn nothing_to_do(request: &Request) -> Error {
+    Error::Compile {
+        event: request.source.clone(),
+        why: "it has no handler: an empty block masks its events".to_owned(),
+    }
+}
+
+fn nothing_attached(left_out: Option<&LeftOut>) -> Error {
+    Error::Compile {
+        event: left_out.map_or_else(String::new, |left_out| left_out.event.clone()),
+        why: left_out.map_or_else(
+            || "nothing was attached".to_owned(),
+            |left_out| left_out.why.clone(),
+        ),
+    }
+}
+
+impl PinnedSession {
+    /// Numbers of the probes that sit in a module which was unloaded.
+    fn gone(&self, host: &kestrel_kernel::Host) -> Vec<u32> {
+        let Ok(all) = self.probes(host) else {
+            return Vec::new();
+        };
+        let gone = all
+            .iter()
+            .filter(|probe| probe.sites.iter().any(|site| site.flags.gone));
+        gone.map(|probe| probe.number).collect()
+    }
+}

@@ -1,0 +1,267 @@
+//! Named probes as lines of the kernel's `kprobe_events`, as far as they can be said so.
+
+use crate::session::named::{Probe, Site};
+use kestrel_compiler::lang::ast::{Arg, BinaryOp, Expr, ExprKind, Probe as Parsed, StatementKind, UnaryOp};
+use kestrel_compiler::lang::parse_events;
+
+type Result<T> = std::result::Result<T, String>;
+
+/// The group of a probe whose name has none.
+const GROUP: &str = "kestrel";
+
+/// A line for each of a probe's places.
+///
+/// # Errors
+/// What cannot be said: in words that go behind the probe's name.
+pub fn of(probe: &Probe) -> Result<Vec<String>> {
+    if let Some(line) = &probe.line {
+        return Ok(vec![named(line, &probe.name)]);
+    }
+    let (parsed, _) = parse_events(&probe.source);
+    if parsed.predicate.is_some() {
+        return Err("it has a predicate".to_owned());
+    }
+    let arguments = arguments(&parsed)?;
+    let line = |(index, site): (usize, &Site)| {
+        let kind = match site.letter {
+            'k' => "p".to_owned(),
+            'r' => format!("r{}", maxactive(&site.event).unwrap_or_default()),
+            _ => return Err(format!("{} is not a kprobe", site.event)),
+        };
+        let part = |part: &str| site.event.split(':').any(|other| other == part);
+        if part("post") || part("fault") {
+            return Err(format!("{} is more than a kprobe", site.event));
+        }
+        // As it was typed: the kernel moves an entry behind its `endbr64` by itself.
+        let place: Vec<&str> = site
+            .event
+            .split(':')
+            .skip(1)
+            .filter(|part| !part.contains('='))
+            .collect();
+        let place = place.join(":");
+        let name = match probe.sites.len() {
+            1 => probe.name.clone(),
+            _ => format!("{}_{index}", probe.name),
+        };
+        let words: Vec<String> = std::iter::once(format!("{kind}:{} {place}", event_name(&name)))
+            .chain(arguments.iter().cloned())
+            .collect();
+        Ok(words.join(" "))
+    };
+    probe.sites.iter().enumerate().map(line).collect()
+}
+
+/// A line under a name of ours.
+fn named(line: &str, name: &str) -> String {
+    let (head, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let kind = head.split(':').next().unwrap_or(head);
+    let rest: Vec<&str> = rest.split_whitespace().collect();
+    format!("{kind}:{} {}", event_name(name), rest.join(" "))
+}
+
+/// `group/event` of the letters that the kernel lets these have.
+fn event_name(name: &str) -> String {
+    let (group, event) = name.split_once('/').unwrap_or((GROUP, name));
+    let clean = |text: &str| -> String {
+        let fits = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let clean: String = text.chars().map(fits).collect();
+        match clean.starts_with(|c: char| c.is_ascii_digit()) {
+            true => format!("_{clean}"),
+            false => clean,
+        }
+    };
+    format!("{}/{}", clean(group), clean(event))
+}
+
+fn maxactive(event: &str) -> Option<&str> {
+    event.split(':').find_map(|part| part.strip_prefix("maxactive="))
+}
+
+/// The arguments of the only thing that the handler does: write a record.
+fn arguments(parsed: &Parsed) -> Result<Vec<String>> {
+    let Some(block) = &parsed.block else {
+        return Ok(Vec::new());
+    };
+    let [statement] = block.statements.as_slice() else {
+        return Err("its handler does more than write a record".to_owned());
+    };
+    let args = match &statement.kind {
+        StatementKind::Expr(Expr {
+            kind: ExprKind::Call { name, args },
+            ..
+        }) if name.node == "record" => args,
+        _ => return Err("its handler does something else than write a record".to_owned()),
+    };
+    let argument = |arg: &Arg| {
+        let fetch = fetch(&arg.value)?;
+        let name = match (&arg.name, &arg.value.kind) {
+            (Some(name), _) => format!("{}=", name.node),
+            (None, ExprKind::Identifier(name)) => format!("{name}="),
+            (None, _) => String::new(),
+        };
+        Ok(format!("{name}{fetch}"))
+    };
+    args.iter().map(argument).collect()
+}
+
+fn fetch(expression: &Expr) -> Result<String> {
+    let unsaid = || Err("it records what the kernel cannot fetch".to_owned());
+    match &expression.kind {
+        ExprKind::Identifier(name) => match (name.as_str(), name.strip_prefix("arg")) {
+            ("retval", _) => Ok("$retval".to_owned()),
+            ("comm", _) => Ok("$comm".to_owned()),
+            (_, Some(number)) => match number.parse::<u32>() {
+                Ok(number) => Ok(format!("$arg{}", number + 1)),
+                Err(_) => Err(format!("the kernel cannot fetch {name}")),
+            },
+            _ => Err(format!("the kernel cannot fetch {name}")),
+        },
+        ExprKind::Integer { value, .. } => Ok(format!("\\{value}")),
+        ExprKind::Call { name, args } => match (name.node.as_str(), args.as_slice()) {
+            ("reg", [Arg { value, .. }]) => match &value.kind {
+                ExprKind::String(register) => Ok(format!("%{register}")),
+                _ => unsaid(),
+            },
+            ("str", [Arg { value, .. }]) => {
+                let (address, user) = address(value)?;
+                Ok(format!("{address}:{}string", if user { "u" } else { "" }))
+            }
+            _ => Err(format!("the kernel cannot call {}", name.node)),
+        },
+        ExprKind::Cast { ty, value } => match (&value.kind, ty.pointers, kernel_type(&ty.name)) {
+            (_, 0, Some(ty)) => Ok(format!("{}:{ty}", plain(&fetch(value)?)?)),
+            _ => unsaid(),
+        },
+        ExprKind::Unary {
+            op: UnaryOp::Dereference,
+            value,
+        } => match &value.kind {
+            ExprKind::Cast { ty, value } if ty.pointers == 1 => {
+                let ty =
+                    kernel_type(&ty.name).ok_or_else(|| format!("the kernel cannot fetch a {}", ty.name))?;
+                Ok(format!("{}:{ty}", address(value)?.0))
+            }
+            _ => unsaid(),
+        },
+        _ => unsaid(),
+    }
+}
+
+/// A fetch that nothing was said about the type of yet.
+fn plain(fetch: &str) -> Result<&str> {
+    match fetch.contains(':') {
+        true => Err("it records what the kernel cannot fetch".to_owned()),
+        false => Ok(fetch),
+    }
+}
+
+/// Memory at an address, and whether it is the process's.
+fn address(expression: &Expr) -> Result<(String, bool)> {
+    let at = |expression: &Expr| match &expression.kind {
+        ExprKind::Binary { op, left, right } => match (op, &right.kind) {
+            (BinaryOp::Add, ExprKind::Integer { value, .. }) => Ok((format!("+{value}"), base(left)?)),
+            (BinaryOp::Subtract, ExprKind::Integer { value, .. }) => Ok((format!("-{value}"), base(left)?)),
+            _ => Err("it records what the kernel cannot fetch".to_owned()),
+        },
+        _ => Ok(("+0".to_owned(), base(expression)?)),
+    };
+    match &expression.kind {
+        ExprKind::Call { name, args } if matches!(name.node.as_str(), "kptr" | "uptr") && args.len() == 1 => {
+            let user = name.node == "uptr";
+            let (offset, base) = at(&args[0].value)?;
+            let offset = if user {
+                format!("{}u{}", &offset[..1], &offset[1..])
+            } else {
+                offset
+            };
+            Ok((format!("{offset}({base})"), user))
+        }
+        _ => {
+            let (offset, base) = at(expression)?;
+            Ok((format!("{offset}({base})"), false))
+        }
+    }
+}
+
+/// What an address is made of: eight bytes in memory need no type.
+fn base(expression: &Expr) -> Result<String> {
+    let base = fetch(expression)?;
+    let base = base.strip_suffix(":u64").unwrap_or(&base);
+    plain(base).map(str::to_owned)
+}
+
+fn kernel_type(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "uint8" | "uint8_t" | "u8" | "char" => "u8",
+        "uint16" | "uint16_t" | "u16" => "u16",
+        "uint32" | "uint32_t" | "u32" => "u32",
+        "uint64" | "uint64_t" | "u64" => "u64",
+        "int8" | "int8_t" | "s8" => "s8",
+        "int16" | "int16_t" | "s16" => "s16",
+        "int32" | "int32_t" | "s32" => "s32",
+        "int64" | "int64_t" | "s64" => "s64",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::named::kernel_line::read;
+
+    fn probe(name: &str, event: &str, block: &str) -> Probe {
+        let kind = if event.starts_with("kretprobe") { 'r' } else { 'k' };
+        let symbol = event.split(':').nth(1).unwrap_or_default().split('+').next();
+        Probe {
+            name: name.to_owned(),
+            source: format!("{event} {block}"),
+            sites: vec![Site {
+                event: event.to_owned(),
+                letter: kind,
+                symbol: symbol.map(str::to_owned),
+                ..Site::default()
+            }],
+            ..Probe::default()
+        }
+    }
+
+    #[test]
+    fn what_was_read_is_written() {
+        for line in [
+            "p:grp/name f+0x12 fd=%di n=+8(%si):u64 c=$comm",
+            "r8:grp/name f ret=$retval:s32",
+            "p:grp/name f t=+0(+8(%si)):string u=+u0(%si):ustring s=-8(%sp):u32 a=$arg1",
+        ] {
+            let read = read(line).unwrap();
+            let event = read.source.split(' ').next().unwrap();
+            let block = &read.source[event.len() + 1..];
+            assert_eq!(of(&probe(&read.name, event, block)).unwrap(), [line]);
+            let as_typed = Probe {
+                line: Some(line.to_owned()),
+                name: "else".to_owned(),
+                ..Probe::default()
+            };
+            let written = of(&as_typed).unwrap();
+            assert!(
+                written[0].contains("kestrel/else") && written[0].ends_with(&line[12..]),
+                "{written:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_told() {
+        for (event, block, part) in [
+            ("kprobe:f", "/pid == 1/ { record() }", "predicate"),
+            ("kprobe:f", "{ count() }", "something else"),
+            ("kprobe:f", "{ record(kstack) }", "kstack"),
+            ("kprobe:f", "{ record(); count() }", "more"),
+            ("kprobe:f:post", "{ record() }", "more than a kprobe"),
+        ] {
+            let why = of(&probe("x", event, block)).unwrap_err();
+            assert!(why.contains(part), "{event} {block}: {why}");
+        }
+        assert_eq!(of(&probe("1-x", "kprobe:f", "")).unwrap(), ["p:kestrel/_1_x f"]);
+    }
+}

@@ -1,0 +1,92 @@
+//! Where the hooks of a named probe sit: what the kernel's links say, and its symbols where those do not.
+
+use crate::catalog::Catalog;
+use crate::plan::Hook;
+use crate::session::state::{AttachmentState, HookState, SiteState};
+use kestrel_kernel::bpf::{Link, LinkDetail};
+use kestrel_kernel::kallsyms::Kallsyms;
+
+/// A site for each event of a hook; `events` are their names as they were before they bore the probe's.
+pub(super) fn of(
+    hook: &HookState,
+    planned: &Hook,
+    links: &[Link],
+    events: &[String],
+    catalog: &Catalog,
+) -> Vec<SiteState> {
+    let letter = letter(hook);
+    let each = planned.instances.iter().zip(events).enumerate();
+    each.map(|(at, (instance, event))| {
+        let mut site = SiteState {
+            event: spelled(planned.kind, event),
+            letter,
+            symbol: instance.symbol.clone(),
+            ..SiteState::default()
+        };
+        match &hook.attached {
+            AttachmentState::Instruction { address, .. } => site.address = *address,
+            // What follows an instruction; where that is several, the first.
+            AttachmentState::Instructions { spots } => {
+                if let Some(spot) = spots.first() {
+                    site.address = spot.address;
+                    site.symbol = Some(spot.place.symbol.clone());
+                }
+            }
+            _ => {}
+        }
+        let told = links.get(at).filter(|_| links.len() == events.len());
+        let told = told.and_then(|link| link.info().ok()).map(|info| info.detail);
+        if let Some(LinkDetail::Kprobe { address, .. }) = told
+            && address != 0
+        {
+            site.address = address;
+        }
+        complete(&mut site, catalog.symbols().ok());
+        site
+    })
+    .collect()
+}
+
+/// What the kernel's link does not say: the address of a symbol, its module.
+fn complete(site: &mut SiteState, symbols: Option<&Kallsyms>) {
+    let (Some(name), Some(symbols)) = (&site.symbol, symbols) else {
+        return;
+    };
+    let at = symbols.at(site.address).map(|(symbol, _)| symbol);
+    let mut named = symbols.named(name).filter(|symbol| symbol.is_text());
+    let found = match (site.address, at) {
+        (0, _) => named.next(),
+        // A function may have several names; the one that was asked for is the best.
+        (_, Some(at)) => named.find(|symbol| symbol.address == at.address).or(Some(at)),
+        (_, None) => None,
+    };
+    let Some(symbol) = found.filter(|symbol| symbol.address != 0) else {
+        return;
+    };
+    if site.address == 0 {
+        site.address = symbol.address + u64::from(site.offset);
+    }
+    // The kernel moves an entry behind its `endbr64`.
+    site.offset = (site.address - symbol.address) as u32;
+    site.module = symbol.module.map(str::to_owned);
+}
+
+/// An event with its kind, as it is typed.
+fn spelled(kind: &str, event: &str) -> String {
+    match event.starts_with(&format!("{kind}:")) || kind == "tracepoint" {
+        true => event.to_owned(),
+        false => format!("{kind}:{event}"),
+    }
+}
+
+/// The letter of the kernel's list of probes, where it has one for this.
+fn letter(hook: &HookState) -> char {
+    use crate::session::state::AttachmentState as At;
+    match (&hook.attached, hook.kind.as_str()) {
+        (_, "jprobe") => 'j',
+        (At::Functions { at_return: true, .. } | At::Instruction { at_return: true, .. }, _) => 'r',
+        (At::Functions { .. } | At::Instruction { .. } | At::Instructions { .. }, _) => 'k',
+        (At::Trampoline { .. }, _) => 'f',
+        _ => 't',
+    }
+}

@@ -1,0 +1,244 @@
+//! What named probes have done: hits, what was missed or lost, and what the kernel's own list says of the places where they sit.
+
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::session::pins;
+use crate::session::state::{HookState, ProbeState, SiteState};
+use crate::session::stay::PinnedSession;
+use kestrel_kernel::Host;
+use kestrel_kernel::bpf::{LinkDetail, Pinned};
+use kestrel_kernel::kprobes::{self, Listed};
+
+/// A named probe as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// Its name.
+    pub name: String,
+    /// Its number in its session.
+    pub number: u32,
+    /// Its text.
+    pub source: String,
+    /// The line of the kernel's own syntax that it was made of.
+    pub line: Option<String>,
+    /// When it was added: ns since 1970.
+    pub added: u64,
+    /// Whether it is enabled itself; the global switch is another thing.
+    pub enabled: bool,
+    /// Events that reached its handler while it was enabled, before any predicate.
+    pub hits: u64,
+    /// Hits that the kernel dropped: the program, or one sharing its guard, was running already on that CPU; no room for one more return.
+    pub missed: u64,
+    /// Whether this kernel tells all of those (before Linux 6.7 a kprobe's link does not say).
+    pub missed_known: bool,
+    /// Records kept, in buffers that count them (those that overwrite).
+    pub kept: u64,
+    /// Records refused: a ring was full, or frozen.
+    pub lost: u64,
+    /// Where it sits.
+    pub sites: Vec<Site>,
+}
+
+/// One event of a named probe.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Site {
+    /// As people name it.
+    pub event: String,
+    /// `k`, `j` or `r` as in the kernel's list; `t` for tracepoints, `f` for trampolines.
+    pub letter: char,
+    /// Where in the kernel; 0 where it has no place, or that is hidden.
+    pub address: u64,
+    /// The function.
+    pub symbol: Option<String>,
+    /// Bytes into it.
+    pub offset: u32,
+    /// The function's module.
+    pub module: Option<String>,
+    /// Where the kernel's list has it; 0 where it does not.
+    pub listed: u64,
+    /// What the kernel's list says.
+    pub flags: Flags,
+}
+
+/// What the kernel says of a place with a probe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Its module was unloaded.
+    pub gone: bool,
+    /// The probe jumps instead of trapping.
+    pub optimized: bool,
+    /// It uses the function's ftrace site.
+    pub ftrace: bool,
+}
+
+impl PinnedSession {
+    /// Its named probes, in the order in which they came. Without debugfs nothing is known of the flags.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn probes(&self, host: &Host) -> Result<Vec<Probe>> {
+        let state = &self.state.probes;
+        if state.each.is_empty() {
+            return Ok(Vec::new());
+        }
+        let listed = kprobes::list(host).unwrap_or_default();
+        let buffers = self.buffers()?;
+        let hits = self.map(pins::HITS)?;
+        let probe = |probe: &ProbeState| {
+            let element = hits.lookup(&probe.place.to_ne_bytes())?.unwrap_or_default();
+            let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+            let mut now = Probe {
+                name: probe.name.clone(),
+                number: probe.number,
+                source: probe.source.clone(),
+                line: probe.line.clone(),
+                added: probe.added,
+                enabled: self.control.probe(probe.place) == probe.number,
+                hits: hits.cpu_values(&element).map(word).sum(),
+                missed_known: true,
+                sites: probe.sites.iter().map(|site| of(site, &listed)).collect(),
+                ..Probe::default()
+            };
+            for hook in self.state.hooks.iter().filter(|h| h.probe == Some(probe.number)) {
+                now.missed += self.skips(hook);
+                now.missed_known &= self.tells_missed(hook);
+                for (kept, lost) in counted(hook, &buffers) {
+                    now.kept += kept;
+                    now.lost += lost;
+                }
+            }
+            now.kept = now.kept.saturating_sub(probe.before.0);
+            now.lost = now.lost.saturating_sub(probe.before.1);
+            Ok(now)
+        };
+        state.each.iter().map(probe).collect()
+    }
+
+    /// Whether a hook is a named probe's that works now.
+    pub(in crate::session) fn works(&self, hook: &HookState) -> bool {
+        let probes = &mut self.state.probes.each.iter();
+        let own = probes.find(|probe| Some(probe.number) == hook.probe);
+        own.is_some_and(|own| self.probes_on() && self.control.probe(own.place) == own.number)
+    }
+
+    /// Whether named probes work that are enabled themselves.
+    pub fn probes_on(&self) -> bool {
+        self.control.probes_on()
+    }
+
+    /// Whether the kernel says how often it dropped hits of a hook's kprobes.
+    fn tells_missed(&self, hook: &HookState) -> bool {
+        use crate::session::state::AttachmentState as At;
+        let kprobes = matches!(
+            hook.attached,
+            At::Functions { .. } | At::Instruction { .. } | At::Instructions { .. }
+        );
+        // Events of tracefs have a profile on every kernel.
+        if !kprobes || !hook.own_events.is_empty() {
+            return true;
+        }
+        let link = match self.directory.open(&pins::link(hook.number, 0)) {
+            Ok(Pinned::Link(link)) => link.info().ok(),
+            _ => None,
+        };
+        matches!(
+            link.map(|info| info.detail),
+            Some(LinkDetail::Kprobe { .. } | LinkDetail::KprobeMulti { .. })
+        )
+    }
+}
+
+/// Records kept and refused under a hook's numbers, event by event.
+pub(super) fn counted(hook: &HookState, buffers: &[Buffer]) -> Vec<(u64, u64)> {
+    let Some(program) = hook.programs.first() else {
+        return Vec::new();
+    };
+    let records: u32 = program.rows.iter().map(|row| u32::from(row.records)).sum();
+    let stride = u32::from(program.records);
+    let of = |event: u32| {
+        let first = u32::from(program.first) + event * stride;
+        let numbers = (first..first + records).filter_map(|number| u16::try_from(number).ok());
+        let each = numbers.flat_map(|number| {
+            let rings = buffers.iter().map(Buffer::ring);
+            let rings = rings.filter(move |ring| u32::from(number) < ring.geometry().events);
+            rings.flat_map(move |ring| ring.cpus().map(move |cpu| ring.counts(cpu, number)))
+        });
+        each.fold((0, 0), |sum, counts| {
+            (sum.0 + counts.recorded, sum.1 + counts.refused)
+        })
+    };
+    (0..hook.events.len() as u32).map(of).collect()
+}
+
+/// A site with what the kernel's list says of it.
+fn of(site: &SiteState, listed: &[Listed]) -> Site {
+    let letter = match site.letter {
+        'j' => 'k',
+        letter => letter,
+    };
+    let here = |probe: &&Listed| {
+        probe.letter == letter
+            && (site.address != 0 && probe.address == site.address
+                // An entry may be listed behind its `endbr64`.
+                || site.offset == 0
+                    && probe.offset <= 4
+                    && site.symbol.as_deref() == Some(&probe.symbol)
+                    && (site.address == 0 || probe.address.wrapping_sub(site.address) <= 4))
+    };
+    let found = listed.iter().find(here);
+    let flags = found.map_or_else(Flags::default, |probe| Flags {
+        gone: probe.gone,
+        optimized: probe.optimized,
+        ftrace: probe.ftrace,
+    });
+    Site {
+        event: site.event.clone(),
+        letter: site.letter,
+        address: site.address,
+        symbol: site.symbol.clone(),
+        offset: site.offset,
+        module: site.module.clone(),
+        listed: found.map_or(0, |probe| probe.address),
+        flags,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_is_found_in_the_kernels_list() {
+        let listed = |address, letter, symbol: &str, offset| Listed {
+            address,
+            letter,
+            symbol: symbol.to_owned(),
+            offset,
+            module: None,
+            gone: symbol.starts_with("0x"),
+            disabled: false,
+            optimized: letter == 'r',
+            ftrace: offset == 4,
+        };
+        let listed = [
+            listed(0xffff_ffff_8100_0104, 'k', "f", 4),
+            listed(0xffff_ffff_8100_0100, 'r', "f", 0),
+            listed(0xffff_ffff_c000_0010, 'k', "0xffffffffc0000010", 0),
+        ];
+        let site = |letter, address, symbol: &str| SiteState {
+            letter,
+            address,
+            symbol: Some(symbol.to_owned()),
+            ..SiteState::default()
+        };
+        assert!(of(&site('k', 0xffff_ffff_8100_0100, "f"), &listed).flags.ftrace);
+        assert!(of(&site('j', 0xffff_ffff_8100_0104, "f"), &listed).flags.ftrace);
+        assert!(
+            of(&site('r', 0xffff_ffff_8100_0100, "f"), &listed)
+                .flags
+                .optimized
+        );
+        assert!(of(&site('k', 0xffff_ffff_c000_0010, "g"), &listed).flags.gone);
+        let elsewhere = of(&site('k', 0xffff_ffff_8100_0200, "f"), &listed);
+        assert_eq!(elsewhere.flags, Flags::default(), "another function of the name");
+    }
+}

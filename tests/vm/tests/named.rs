@@ -1,0 +1,572 @@
+//! Named probes: they stay, are switched one by one and all together, count exactly, and leave nothing behind; modules come and go under them.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use kestrel::catalog::Catalog;
+use kestrel::kernel::Host;
+use kestrel::session::named::{Request, SESSION};
+use kestrel::session::store::Store;
+use kestrel_kernel::bpf::{link_ids, map_ids, program_ids};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use vm_tests::recording::records;
+use vm_tests::{getppid_calls, kestrel, shell};
+
+/// A function of the kernel that nobody but these tests has called.
+const CALLED: &str = "__x64_sys_getppid";
+const LIST: &str = "/sys/kernel/debug/kprobes/list";
+
+fn held() -> [BTreeSet<u32>; 3] {
+    let set = |ids: Vec<u32>| ids.into_iter().collect();
+    [
+        set(program_ids().unwrap()),
+        set(map_ids().unwrap()),
+        set(link_ids().unwrap()),
+    ]
+}
+
+/// Waits until the kernel holds nothing that it did not hold before, and has no kprobe: it detaches in its own time.
+fn wait_until_gone(before: &[BTreeSet<u32>; 3]) {
+    let deadline = Instant::now() + Duration::from_secs(110);
+    loop {
+        let now = held();
+        let left: Vec<usize> = now
+            .iter()
+            .zip(before)
+            .map(|(now, before)| now.difference(before).count())
+            .collect();
+        let probes = fs::read_to_string(LIST).unwrap_or_default();
+        if left == [0, 0, 0] && probes.is_empty() {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "programs, maps, links left: {left:?}; probes:\n{probes}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The named probes, as JSON has them.
+fn listed() -> Vec<Value> {
+    let list = kestrel(&["probe", "list", "--format", "json"]).success();
+    list.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn probe(name: &str) -> Value {
+    let all = listed();
+    let found = all.iter().find(|probe| probe["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {all:?}")).clone()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Whether a probe's hits are those of so many calls, but for what the kernel said it missed.
+fn hit(name: &str, calls: u64) {
+    let probe = probe(name);
+    let (hits, missed) = (number(&probe["hits"]), number(&probe["missed"]));
+    assert!(hits <= calls && hits + missed >= calls, "{calls} calls: {probe}");
+}
+
+fn add(words: &[&str]) {
+    kestrel(&[&["probe", "add"], words].concat()).success();
+}
+
+#[test]
+fn they_stay_and_are_switched() {
+    let before = held();
+    let (entry, back) = (format!("kprobe:{CALLED}"), format!("kretprobe:{CALLED}"));
+    add(&[
+        "calls",
+        &format!("{entry} {{ record(pid) }}"),
+        "grp/back",
+        &format!("{back} {{ @ret = count() }}"),
+        "tp",
+        "syscalls:sys_enter_getppid { count() }",
+    ]);
+    getppid_calls(500);
+    for name in ["calls", "grp/back", "tp"] {
+        hit(name, 500);
+    }
+    let calls = probe("calls");
+    assert_eq!(calls["kept"], calls["hits"], "{calls}");
+    let site = &calls["sites"][0];
+    assert_eq!(
+        (&site["type"], &site["symbol"]),
+        (&"k".into(), &CALLED.into()),
+        "{calls}"
+    );
+    assert_eq!(probe("grp/back")["sites"][0]["type"], "r");
+    let text = kestrel(&["probe", "list", "-v"]).success();
+    let line = text.lines().find(|line| line.starts_with("calls ")).unwrap();
+    let address = site["address"].as_str().unwrap().trim_start_matches("0x");
+    assert!(line.contains(address) && line.contains(CALLED), "{text}");
+    let known = fs::read_to_string(LIST).unwrap();
+    let flagged = known.lines().find(|l| l.starts_with(address)).unwrap();
+    assert_eq!(
+        flagged.contains("[FTRACE]"),
+        line.contains("[FTRACE]"),
+        "{known}{text}"
+    );
+    let all = kestrel(&["probe", "list", "--kernel"]).success();
+    assert!(
+        all.lines()
+            .any(|l| l.starts_with(address) && l.ends_with("calls")),
+        "{all}"
+    );
+
+    // One by itself, all together, and the former stays as it was.
+    kestrel(&["probe", "disable", "grp/back"]).success();
+    getppid_calls(100);
+    hit("calls", 600);
+    hit("grp/back", 500);
+    let text = kestrel(&["probe", "list"]).success();
+    assert_eq!(text.matches("[DISABLED]").count(), 1, "{text}");
+    kestrel(&["probe", "disable", "--all"]).success();
+    getppid_calls(100);
+    hit("calls", 600);
+    hit("tp", 600);
+    assert_eq!(probe("calls")["works"], false);
+    let on = kestrel(&["probe", "enable", "--all"]);
+    assert!(!on.err.contains("switched off"), "{}", on.err);
+    getppid_calls(100);
+    hit("calls", 700);
+    hit("grp/back", 500);
+    kestrel(&["probe", "enable", "grp/back"]).success();
+    getppid_calls(100);
+    hit("grp/back", 600);
+    hit("tp", 800);
+
+    // The kernel's own switch.
+    let off = kestrel(&["probe", "disable", "--kernel"]);
+    assert_eq!(off.code, Some(0), "{}", off.err);
+    getppid_calls(100);
+    hit("calls", 800);
+    assert!(kestrel(&["probe", "list"]).err.contains("kernel's own switch"));
+    kestrel(&["probe", "enable", "--kernel"]).success();
+    getppid_calls(100);
+    hit("calls", 900);
+
+    all_or_nothing(&entry);
+    let lines = kestrel(&["probe", "list", "--format", "tracefs"]);
+    assert_eq!(lines.code, Some(0));
+    assert!(lines.err.contains("tp cannot be said so"), "{}", lines.err);
+
+    // What was recorded bears the probes' names, and stays when they go.
+    kestrel(&["probe", "remove", "tp", "grp/back"]).success();
+    let kept = number(&probe("calls")["kept"]);
+    kestrel(&["probe", "remove", "--all"]).success();
+    getppid_calls(100);
+    assert!(listed().is_empty());
+    kestrel(&["buffer", "dump", "--session", SESSION, "-o", "/tmp/probes.trace"]).success();
+    let records = records("/tmp/probes.trace");
+    assert_eq!(records.len() as u64, kept);
+    assert!(records.iter().all(|record| record.event == "calls"));
+    fs::remove_dir_all("/tmp/probes.trace").unwrap();
+    kestrel(&["stop", SESSION]).success();
+    wait_until_gone(&before);
+}
+
+/// What is wrong leaves everything as it was.
+fn all_or_nothing(entry: &str) {
+    let there = listed().len();
+    for (words, code, said) in [
+        (&["add", "calls", entry][..], 1, "there is a probe `calls`"),
+        (&["add", "x", entry, "x", entry], 1, "there is a probe `x`"),
+        (
+            &["add", "x", entry, "y", "kprobe:no_such_function"],
+            2,
+            "no_such_function",
+        ),
+        (
+            &["add", "x", entry, "y", "kprobe:vfs_read { record(nope) }"],
+            2,
+            "nope",
+        ),
+        (&["add", "x", entry, "y", "kprobe:vfs_read { }"], 2, "empty block"),
+        (&["add", "-x", entry], 2, "-x"),
+        (&["add", "a b", entry], 2, "cannot be the name"),
+        (&["add", "x"], 2, "without an event"),
+        (&["add"], 2, "no probe to add"),
+        (&["add", "p:x vfs_read a=%nope"], 2, "%nope"),
+        (&["add", "--file", "/nowhere"], 1, "/nowhere"),
+        (&["remove", "calls", "nope"], 2, "no probe `nope`"),
+        (&["disable", "callz"], 2, "calls"),
+        (&["disable"], 2, "NAME"),
+        (&["list", "--session", "other"], 1, "other"),
+    ] {
+        let run = kestrel(&[&["probe"], words].concat());
+        assert_eq!(run.code, Some(code), "{words:?}: {}", run.err);
+        assert!(run.err.contains(said), "{words:?}: {}", run.err);
+    }
+    assert_eq!(listed().len(), there);
+    for verb in ["use", "unload"] {
+        let refused = kestrel(&["table", verb, "probes", "--session", SESSION]);
+        assert_eq!(refused.code, Some(1));
+        assert!(refused.err.contains("named probes"), "{}", refused.err);
+    }
+    // A probe that fails in a session that was made for it takes that with it.
+    let other = kestrel(&[
+        "probe",
+        "add",
+        "--session",
+        "other",
+        "x",
+        "kprobe:no_such_function",
+    ]);
+    assert_eq!(other.code, Some(2));
+    assert!(!kestrel(&["status", "--session", "other"]).err.is_empty());
+    // Another text in the place of one, which begins at 0; registered only.
+    let text = format!("{entry} {{ record(tid) }}");
+    add(&["--replace", "--disabled", "tp", &text]);
+    getppid_calls(10);
+    hit("tp", 0);
+    kestrel(&["probe", "enable", "tp"]).success();
+    getppid_calls(10);
+    hit("tp", 10);
+    add(&["--replace", "tp", "syscalls:sys_enter_getppid { count() }"]);
+    getppid_calls(10);
+    hit("tp", 10);
+}
+
+#[test]
+fn beside_a_table_of_a_session() {
+    let before = held();
+    let table = format!("table one {{ kprobe:{CALLED} {{ @table = count() }} }} table two {{ }}");
+    // A table that masks all is written with one row at least.
+    let table = table.replace("table two { }", "table two { sched:sched_wakeup { } }");
+    fs::write("/tmp/beside.kst", table).unwrap();
+    kestrel(&["start", "beside", "/tmp/beside.kst"]).success();
+    add(&[
+        "--session",
+        "beside",
+        "extra",
+        &format!("kprobe:{CALLED} {{ @probe = count() }}"),
+    ]);
+    let hits = || {
+        let list = kestrel(&["probe", "list", "--session", "beside", "--format", "json"]).success();
+        let probe: Value = serde_json::from_str(list.trim()).unwrap();
+        (number(&probe["hits"]), number(&probe["missed"]))
+    };
+    getppid_calls(50);
+    kestrel(&["table", "use", "two", "--session", "beside"]).success();
+    getppid_calls(50);
+    let (hit, missed) = hits();
+    assert!(
+        hit <= 100 && hit + missed >= 100,
+        "whatever table is active: {hit}"
+    );
+    // Loading the same event's table fills the other hook's slot only.
+    kestrel(&[
+        "table",
+        "load",
+        "/tmp/beside.kst",
+        "--table",
+        "one",
+        "--session",
+        "beside",
+    ])
+    .success();
+    kestrel(&["table", "use", "one", "--session", "beside"]).success();
+    getppid_calls(50);
+    let (hit, missed) = hits();
+    assert!(hit <= 150 && hit + missed >= 150, "{hit}");
+    let handlers = kestrel(&["handler", "list", "--session", "beside"]).success();
+    assert!(handlers.contains("* probes/extra"), "{handlers}");
+    let list = kestrel(&["table", "list", "--session", "beside"]).success();
+    assert!(list.contains("probes"), "{list}");
+    kestrel(&["probe", "remove", "--session", "beside", "extra"]).success();
+    kestrel(&["stop", "beside"]).success();
+    wait_until_gone(&before);
+}
+
+#[test]
+fn many_at_one_address_and_in_one_function() {
+    let before = held();
+    let rows: Vec<String> = (0..64)
+        .map(|n| format!("one{n} kprobe:{CALLED} {{\n  @n[{n}] = count()\n}}\n"))
+        .collect();
+    fs::write("/tmp/rows.probes", rows.concat()).unwrap();
+    add(&["--file", "/tmp/rows.probes"]);
+    getppid_calls(100);
+    let all = listed();
+    assert_eq!(all.len(), 64);
+    for probe in &all {
+        let (hits, missed) = (number(&probe["hits"]), number(&probe["missed"]));
+        assert!(hits <= 100 && hits + missed >= 100, "{probe}");
+    }
+    let known = fs::read_to_string(LIST).unwrap();
+    let address = all[0]["sites"][0]["address"].as_str().unwrap();
+    let there = known.matches(address.trim_start_matches("0x")).count();
+    assert_eq!(there, 64, "{known}");
+    // Removing half leaves the others whole.
+    let half: Vec<String> = (0..32).map(|n| format!("one{n}")).collect();
+    let half: Vec<&str> = half.iter().map(String::as_str).collect();
+    kestrel(&[&["probe", "remove"], half.as_slice()].concat()).success();
+    getppid_calls(100);
+    hit("one32", 200);
+    kestrel(&["probe", "remove", "--all"]).success();
+
+    let shown = kestrel(&["probe", "show", "vfs_read", "--format", "json"]).success();
+    let offsets: Vec<u64> = shown
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|instruction| instruction["probeable"] == true)
+        .map(|instruction| number(&instruction["offset"]))
+        // Behind an `endbr64` it is where the kernel puts a probe on the entry.
+        .filter(|offset| *offset != 4)
+        .take(64)
+        .collect();
+    assert_eq!(offsets.len(), 64, "{shown}");
+    let pid = std::process::id();
+    let rows: Vec<String> = offsets
+        .iter()
+        .map(|offset| format!("at{offset} kprobe:vfs_read+{offset} /pid == {pid}/ {{ record(tid) }}\n"))
+        .collect();
+    fs::write("/tmp/rows.probes", rows.concat()).unwrap();
+    add(&["--file", "/tmp/rows.probes"]);
+    vm_tests::read_calls(50).unwrap();
+    let all = listed();
+    assert_eq!(all.len(), 64);
+    let first = &all[0];
+    let (kept, missed) = (number(&first["kept"]), number(&first["missed"]));
+    assert!(
+        kept <= 60 && kept + missed >= 50,
+        "calls and what the list itself reads: {first}"
+    );
+    let mut addresses: Vec<&str> = all
+        .iter()
+        .map(|probe| probe["sites"][0]["address"].as_str().unwrap())
+        .collect();
+    addresses.dedup();
+    assert_eq!(addresses.len(), 64, "{addresses:?}");
+    kestrel(&["stop", SESSION]).success();
+    wait_until_gone(&before);
+}
+
+/// A module that is there and that nobody uses, and a function of it that reading a file calls.
+const MODULE: &str = "qemu_fw_cfg";
+const READS: &str = "fw_cfg_sysfs_read_raw";
+
+#[test]
+fn a_module_comes_and_goes() {
+    if !fs::read_to_string("/proc/modules").unwrap().contains(MODULE) {
+        return vm_tests::skip("the module is built in");
+    }
+    let before = held();
+    let file = shell("ls /sys/firmware/qemu_fw_cfg/by_key/*/raw | head -1").success();
+    let read = format!("cat {} > /dev/null", file.trim());
+    let event = format!("kprobe:{MODULE}:{READS} {{ record(pid) }}");
+    add(&["mod", &event, "other", &format!("kprobe:{CALLED}")]);
+    let hits = || number(&probe("mod")["hits"]);
+    shell(&read).success();
+    let first = hits();
+    assert!(first > 0);
+    let list = kestrel(&["probe", "list"]).success();
+    assert!(
+        list.contains(&format!("[{MODULE}]")) && !list.contains("[GONE]"),
+        "{list}"
+    );
+    shell(&format!("rmmod {MODULE}")).success();
+    let list = kestrel(&["probe", "list"]).success();
+    assert_eq!(list.matches("[GONE]").count(), 1, "{list}");
+    assert_eq!(probe("mod")["sites"][0]["gone"], true);
+    let other = number(&probe("other")["hits"]);
+    getppid_calls(10);
+    hit("other", other + 10);
+    let early = kestrel(&["probe", "enable", "mod"]);
+    assert_eq!(early.code, Some(2), "it is not there: {}", early.err);
+    shell(&format!("insmod /modules/{MODULE}.ko")).success();
+    shell(&read).success();
+    kestrel(&["probe", "enable", "mod"]).success();
+    assert_eq!(probe("mod")["sites"][0]["gone"], false);
+    let again = hits();
+    shell(&read).success();
+    assert_eq!(hits() - again, first, "attached anew");
+    kestrel(&["stop", SESSION]).success();
+    wait_until_gone(&before);
+}
+
+/// Runs a command and kills it after a while.
+fn kill_after(words: &[&str], micros: u64) {
+    let mut child = Command::new("kestrel")
+        .args(words)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_micros(micros));
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+#[test]
+fn killed_commands_leave_the_old_or_the_new() {
+    let before = held();
+    let event = format!("kprobe:{CALLED} {{ @n = count() }}");
+    add(&["stays", &event]);
+    let words = ["probe", "add", "one", &event, "two", &event];
+    let begun = Instant::now();
+    kestrel(&words).success();
+    let adding = begun.elapsed().as_micros() as u64;
+    let begun = Instant::now();
+    kestrel(&["probe", "remove", "one", "two"]).success();
+    let removing = begun.elapsed().as_micros() as u64;
+    let rounds = std::env::var("KESTREL_KILLS").map_or(6, |text| text.parse().unwrap());
+    let (mut added, mut stayed) = (0, 0);
+    let names = || -> Vec<String> {
+        listed()
+            .iter()
+            .map(|probe| probe["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let mut calls = 0;
+    for round in 0..rounds {
+        // From the beginning to beyond the end, most of them towards it.
+        kill_after(&words, adding * 2 / 5 + adding * 4 / 5 * round / rounds);
+        let now = names();
+        match now.as_slice() {
+            [_] => {}
+            [_, one, two] if one == "one" && two == "two" => {
+                added += 1;
+                getppid_calls(20);
+                hit("one", 20);
+                hit("two", 20);
+                calls += 20;
+                kill_after(
+                    &["probe", "remove", "one", "two"],
+                    removing * 2 / 5 + removing * 4 / 5 * round / rounds,
+                );
+            }
+            half => panic!("half of it: {half:?}"),
+        }
+        if names().len() == 3 {
+            stayed += 1;
+            getppid_calls(20);
+            calls += 20;
+            hit("one", 40);
+            kestrel(&["probe", "remove", "one", "two"]).success();
+        }
+        assert_eq!(names(), ["stays"]);
+        // The next command clears away what was left.
+        kestrel(&["probe", "enable", "stays"]).success();
+        assert_eq!(pins(), 1, "links of hooks");
+    }
+    hit("stays", calls);
+    println!("{added} of {rounds} were added, {stayed} of these stayed");
+    kestrel(&["stop", SESSION]).success();
+    wait_until_gone(&before);
+}
+
+/// Pinned links of hooks.
+fn pins() -> usize {
+    let names = fs::read_dir(format!("/sys/fs/bpf/kestrel/{SESSION}")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("hook")).count()
+}
+
+/// KiB of the kernel's memory that probes could leak into.
+fn memory() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap();
+    let of = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    of("SUnreclaim:") + of("Percpu:") + of("VmallocUsed:")
+}
+
+#[test]
+fn added_and_removed_under_load() {
+    let before = held();
+    let store = Store::open(&Host::default()).unwrap();
+    let catalog = Catalog::new(Host::default());
+    let request = |name: String, event: &str| Request {
+        name,
+        source: event.to_owned(),
+        ..Request::default()
+    };
+    let total: usize = std::env::var("KESTREL_PROBES").map_or(60, |text| text.parse().unwrap());
+    let entry = format!("kprobe:{CALLED} {{ record(pid) }}");
+    let back = format!("kretprobe:{CALLED} {{ count() }}");
+    let add = |requests: &[Request]| {
+        store
+            .add_probes(SESSION, requests, false, &catalog, "test")
+            .unwrap()
+    };
+    add(&[request("stays".to_owned(), &entry)]);
+    let mut load = Command::new("calls")
+        .args(["getppid", &(total * 20_000).to_string()])
+        .spawn()
+        .unwrap();
+    let round = |n: usize| {
+        let names = [format!("a{n}"), format!("b{}", n % 7)];
+        add(&[
+            request(names[0].clone(), &entry),
+            request(names[1].clone(), &back),
+        ]);
+        let mut change = store.change(Some(SESSION)).unwrap();
+        change.enable_probes(&names[..1], false, &catalog).unwrap();
+        change.enable_probes(&names[..1], true, &catalog).unwrap();
+        change.remove_probes(&names).unwrap();
+    };
+    round(0);
+    let (then, begun) = (memory(), Instant::now());
+    for n in 1..=total / 2 {
+        round(n);
+    }
+    println!("{total} probes in {:?}", begun.elapsed());
+    let session = store.session(Some(SESSION)).unwrap();
+    assert_eq!(session.state().probes.each.len(), 1);
+    assert!(
+        session.state().next_record as usize <= total / 2 + 20,
+        "numbers are used again"
+    );
+    drop(session);
+    load.kill().unwrap();
+    load.wait().unwrap();
+    // What is removed goes in the background.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while fs::read_to_string(LIST).unwrap().lines().count() > 1 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let list = fs::read_to_string(LIST).unwrap();
+    assert_eq!(list.lines().count(), 1, "{list}");
+    let grown = memory().saturating_sub(then);
+    println!("{grown} KiB more than before");
+    assert!(grown < 4096, "{grown} KiB");
+    store.stop(Some(SESSION)).unwrap();
+    wait_until_gone(&before);
+}
+
+#[test]
+fn one_more_beside_many() {
+    let before = held();
+    let rows: Vec<String> = (0..500)
+        .map(|n| format!("many{n} kprobe:{CALLED} {{ @n[{n}] = count() }}\n"))
+        .collect();
+    if std::env::var("KESTREL_PROBES").is_err() {
+        return vm_tests::skip("500 probes take a while: set KESTREL_PROBES");
+    }
+    fs::write("/tmp/many.probes", rows.concat()).unwrap();
+    let begun = Instant::now();
+    add(&["--file", "/tmp/many.probes"]);
+    let all = begun.elapsed();
+    let begun = Instant::now();
+    add(&["more", &format!("kprobe:{CALLED}")]);
+    let more = begun.elapsed();
+    let begun = Instant::now();
+    kestrel(&["probe", "remove", "more"]).success();
+    println!(
+        "500 in {all:?}, one more in {more:?}, removed in {:?}",
+        begun.elapsed()
+    );
+    assert!(more < all / 20, "the others are not made again");
+    kestrel(&["stop", SESSION]).success();
+    wait_until_gone(&before);
+}
