@@ -143,6 +143,13 @@ pub(crate) fn switch() -> Result<PathBuf> {
     Ok(example.context("cargo built no example called switch")?.path)
 }
 
+/// Builds examples of the library by their names.
+pub(crate) fn examples(names: &[&str]) -> Result<Vec<Executable>> {
+    let selected = names.iter().flat_map(|name| ["--example", name]);
+    let arguments: Vec<&str> = ["build", "-p", "kestrel"].into_iter().chain(selected).collect();
+    build(Profile::Quick, &arguments)
+}
+
 /// Packages whose files of tests run in guests: those written for guests, and those that meet a kernel, which find more
 /// there than on most hosts.
 const TESTED: [&str; 2] = ["vm-tests", "kestrel-kernel"];

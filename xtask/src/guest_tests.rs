@@ -13,11 +13,25 @@ use anyhow::{Context, Result, ensure};
 use crate::{
     artifact::{self, Base, Executable, Profile},
     guest::{Ending, Guest, Program, Stable, Wish, kernel},
+    objects,
     tally::Tally,
 };
 
 /// Files of tests that do not simply run on the matrix, and the kernels that they run on.
 const ELSEWHERE: &[(&str, &[&str])] = &[("boot", kernel::ALL), ("old_kernel", &["5.10"])];
+
+/// The file of tests that load compiled objects.
+const OBJECTS: &str = "objects";
+/// Files of tests that run examples of the library, and which.
+const EXAMPLES: &[(&str, &[&str])] = &[(
+    "library",
+    &[
+        "probe_registers",
+        "probe_processes",
+        "probe_open_latency",
+        "probe_fault",
+    ],
+)];
 
 /// Guests at one time.
 const GUESTS: usize = 2;
@@ -33,8 +47,11 @@ const LENGTHS: &[&str] = &[
     "KESTREL_SWITCHES",
     "KESTREL_LOADS",
     "KESTREL_KILLS",
+    "KESTREL_MUTANTS",
     "KESTREL_AGENT_KILLS",
     "KESTREL_PROBES",
+    "KESTREL_ALL_OFFSETS",
+    "KESTREL_INSTRUCTIONS",
 ];
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -43,6 +60,7 @@ struct Job {
     series: String,
     file: Executable,
     tests: Vec<String>,
+    examples: Vec<Executable>,
 }
 
 /// What came of one test on one kernel.
@@ -121,11 +139,16 @@ fn jobs(selection: &Selection<'_>, files: Vec<Executable>) -> Result<Vec<Job>> {
         };
         let wanted = |test: &String| format!("{}::{test}", file.name).contains(selection.name);
         let tests: Vec<String> = list(&file)?.into_iter().filter(wanted).collect();
+        let examples = match EXAMPLES.iter().find(|(name, _)| *name == file.name) {
+            Some((_, names)) if !tests.is_empty() => artifact::examples(names)?,
+            _ => Vec::new(),
+        };
         for tests in tests.chunks(SHARE) {
             jobs.extend(on.iter().map(|series| Job {
                 series: (*series).to_owned(),
                 file: file.clone(),
                 tests: tests.to_vec(),
+                examples: examples.clone(),
             }));
         }
     }
@@ -183,10 +206,20 @@ impl Job {
 
     fn start(&self, stable: &Stable, base: &Base) -> Result<Guest> {
         let mut guest = stable.guest()?;
-        for program in &base.programs {
+        for program in base.programs.iter().chain(&self.examples) {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
         guest.copy(&self.file.path, "/test")?;
+        if self.file.name == OBJECTS {
+            for object in objects::compile()? {
+                let name = object
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned();
+                guest.copy(&object, &format!("{}{name}", objects::PLACE))?;
+            }
+        }
         Ok(guest)
     }
 

@@ -29,6 +29,9 @@ pub(crate) const TRACERS: &[Need] = &[("perf", "linux-perf"), ("taskset", "util-
 /// What host tests compare with.
 pub(crate) const PEERS: &[Need] = &[("babeltrace2", "babeltrace2"), ("bpftool", "bpftool")];
 
+/// For compiling BPF objects that tests load.
+pub(crate) const COMPILER: &[Need] = &[("clang", "clang")];
+
 /// Installs what is missing of these.
 pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
     let missing: Vec<&str> = needs

@@ -14,6 +14,7 @@ mod demo;
 mod guest;
 mod guest_tests;
 mod install;
+mod objects;
 mod recovery;
 mod tally;
 mod test;

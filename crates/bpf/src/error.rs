@@ -29,6 +29,9 @@ pub enum Error {
     /// Bytes that are not BTF.
     #[error("reading BTF: {what} (byte {offset})")]
     Btf { what: &'static str, offset: usize },
+    /// Bytes that are not a BPF object, or one that contradicts itself.
+    #[error("reading the BPF object: {0}")]
+    Object(String),
     /// A line that is not of the text form.
     #[error("reading BPF text, line {line}: {what}")]
     Text { line: usize, what: String },

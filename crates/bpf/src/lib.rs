@@ -9,6 +9,7 @@ pub mod helper;
 pub mod insn;
 pub mod interp;
 pub mod isa;
+pub mod object;
 pub mod text;
 pub mod verifier_log;
 

@@ -154,7 +154,8 @@ impl From<kestrel::Error> for Failure {
             kestrel::Error::Unsupported { .. } | kestrel::Error::Types(_) => {
                 Self::new(Exit::Feature, message).hint("`kestrel doctor` shows what this kernel can do")
             }
-            kestrel::Error::Compile { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::Compile { .. } | kestrel::Error::Object { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::Refused(refusal) => crate::command::refused(refusal),
             kestrel::Error::Rejected(rejection) => {
                 let mut failure = Self::of_text(
                     Exit::Internal,

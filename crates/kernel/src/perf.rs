@@ -144,6 +144,8 @@ const _: () = assert!(size_of::<Attributes>() == 120);
 
 const TYPE_SOFTWARE: u32 = 1;
 const TYPE_TRACEPOINT: u32 = 2;
+/// `PERF_SAMPLE_RAW`.
+const SAMPLE_RAW: u64 = 1 << 10;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const FLAG_CLOEXEC: u64 = 8;
 /// Bits of `flags`.
@@ -252,6 +254,26 @@ impl PerfEvent {
             ..Zeroable::zeroed()
         };
         open(attributes, target, format!("{counter:?}"))
+    }
+
+    /// An event whose ring takes what programs write with `bpf_perf_event_output` on one CPU.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn output(cpu: u32) -> Result<Self> {
+        let attributes = Attributes {
+            kind: TYPE_SOFTWARE,
+            config: Software::BpfOutput as u64,
+            sample_period: 1,
+            sample_type: SAMPLE_RAW,
+            wakeup: 1,
+            ..Zeroable::zeroed()
+        };
+        open(
+            attributes,
+            Target::Cpu(cpu),
+            format!("output of programs on CPU {cpu}"),
+        )
     }
 
     /// Lets the event count. Tracepoint and probe events are open enabled.

@@ -102,6 +102,16 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// A probe cannot be registered, so none of those given with it is.
+    #[error("cannot register {probe}{}: {}", and_others(*.others), reason(.why))]
+    Register {
+        /// Its event.
+        probe: String,
+        /// How many others were to be registered with it.
+        others: usize,
+        /// Why not.
+        why: Box<Error>,
+    },
     /// This kernel cannot do it.
     #[error("{what}: {why}")]
     Unsupported {
@@ -129,6 +139,17 @@ pub enum Error {
     /// The verifier refused a program that was made from a text, on the last way tried.
     #[error(transparent)]
     Rejected(Box<crate::session::rejection::Rejection>),
+    /// A compiled object is damaged, or asks for something that makes no sense.
+    #[error("{object}: {why}")]
+    Object {
+        /// Its name.
+        object: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The verifier refused a program of an object.
+    #[error(transparent)]
+    Refused(Box<crate::bpf::Refusal>),
     /// A generated program could not be made.
     #[error("cannot compile the handler of {event}: {why}")]
     Compile {
@@ -299,6 +320,27 @@ fn near_text(near: &[String]) -> String {
         return String::new();
     }
     format!("; did you mean {}?", near.join(", "))
+}
+
+fn and_others(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => ", and so not the other probe either".to_owned(),
+        others => format!(", and so none of the other {others} probes"),
+    }
+}
+
+/// An error in one piece, what is wrong with a text included.
+fn reason(error: &Error) -> String {
+    let Error::Program { diagnostics, .. } = error else {
+        return error.to_string();
+    };
+    let one = |d: &Diagnostic| match d.hints.as_slice() {
+        [] => d.message.clone(),
+        hints => format!("{} ({})", d.message, hints.join("; ")),
+    };
+    let all: Vec<String> = diagnostics.iter().map(one).collect();
+    format!("{error}: {}", all.join("; "))
 }
 
 fn known_text(known: &[String]) -> String {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod bpf;
 pub mod buffer;
 pub mod catalog;
 pub mod code;
@@ -9,6 +10,7 @@ pub mod dump;
 mod error;
 pub mod live;
 pub mod plan;
+pub mod probe;
 pub mod record;
 pub mod recover;
 mod review;

@@ -11,8 +11,8 @@ use std::{
     process::{Command, Output},
 };
 
+pub mod bare;
 pub mod named;
-pub mod program;
 pub mod protocol;
 pub mod recording;
 

@@ -8,8 +8,8 @@ use kestrel::session::named::SESSION;
 use kestrel::session::store::Store;
 use std::process::Command;
 use std::time::Duration;
+use vm_tests::bare::program;
 use vm_tests::named::{add, hit, listed, number, probe};
-use vm_tests::program::program;
 use vm_tests::recording::{record_command, records};
 use vm_tests::{getppid_calls, kestrel, read_calls};
 

@@ -168,6 +168,12 @@ impl Btf {
         &self.data
     }
 
+    /// Where the header of a type of this blob begins in [`Btf::bytes`].
+    pub(crate) fn position(&self, id: TypeId) -> Option<usize> {
+        let own = id.0.checked_sub(self.first_id)?;
+        self.offsets.get(own as usize).map(|at| *at as usize)
+    }
+
     fn end_id(&self) -> u32 {
         self.first_id + self.offsets.len() as u32
     }
@@ -177,7 +183,7 @@ impl Btf {
     }
 
     /// The string at `offset`; empty when there is none or it is not UTF-8.
-    fn string(&self, offset: u32) -> &str {
+    pub fn string(&self, offset: u32) -> &str {
         std::str::from_utf8(self.string_bytes(offset)).unwrap_or("")
     }
 

@@ -3,8 +3,10 @@
 //! The log is text without a grammar, and differs between kernels: what is not recognised is left out, never an error.
 //! Its sources are `kernel/bpf/verifier.c` and `kernel/bpf/log.c`.
 
+mod advice;
 mod messages;
 
+pub use advice::advice;
 pub use messages::explain;
 
 /// What a log says.
@@ -60,6 +62,11 @@ impl VerifierLog {
             .iter()
             .find(|(register, _)| *register == name)
             .map(|(_, value)| value.as_str())
+    }
+
+    /// What an author of C can change, where the refusal is one of the frequent ones.
+    pub fn advice(&self) -> Option<&'static str> {
+        advice(&self.message).or_else(|| advice(&self.text))
     }
 
     /// A plain sentence for the message, where it is one of the frequent ones.

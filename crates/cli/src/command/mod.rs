@@ -1,6 +1,7 @@
 //! The commands: one file and one row each.
 
 mod agent;
+mod bpf;
 mod buffer;
 mod doctor;
 mod handler;
@@ -19,6 +20,8 @@ mod trace;
 use crate::exit::{Exit, Failure};
 use clap::{Subcommand, ValueEnum};
 use std::path::PathBuf;
+
+pub(crate) use bpf::refused;
 
 /// Where a trace lies when nothing else is said.
 const DEFAULT_TRACE: &str = "kestrel.trace";
@@ -50,6 +53,9 @@ pub(crate) enum Command {
     /// The handlers of a session: what they counted, their maps and parameters; changing parameters
     #[command(subcommand)]
     Handler(handler::Command),
+    /// Compiled BPF objects: run their programs on kernel functions and events, show what is in them
+    #[command(subcommand)]
+    Bpf(bpf::Command),
     /// Probes in the kernel's code: a function's instructions, and which can be probed
     #[command(subcommand)]
     Probe(probe::Command),
@@ -75,6 +81,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Table(command) => table::run(&command),
         Command::Buffer(options) => buffer::run(&options),
         Command::Handler(command) => handler::run(&command),
+        Command::Bpf(command) => bpf::run(&command),
         Command::Probe(command) => probe::run(&command),
         Command::Recover(options) => recover::run(&options),
         Command::Agent(options) => agent::run(&options),

@@ -135,6 +135,7 @@ fn as_json(status: &Status) -> Value {
         "events": events.collect::<Vec<_>>(),
         "maps": status.maps.iter().map(map).collect::<Vec<_>>(),
         "unattended": status.unattended.iter().map(|(event, cpus)| json!({ "event": event, "cpus": cpus })).collect::<Vec<_>>(),
+        "uncounted": status.uncounted,
         "programs": status.programs.iter().map(program).collect::<Vec<_>>(),
     })
 }
@@ -154,6 +155,9 @@ fn text(status: &Status, verbose: bool) -> String {
     events(status, verbose, &mut out);
     maps(status, &mut out);
     programs(status, verbose, &mut out);
+    if let Some(why) = &status.uncounted {
+        let _ = writeln!(out, "  not all that the kernel skipped is counted: {why}");
+    }
     for (event, cpus) in &status.unattended {
         let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
         let _ = writeln!(

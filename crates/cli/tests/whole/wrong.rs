@@ -73,10 +73,9 @@ fn wrong_events_and_predicates() {
     wrong("", 2, &["name of an event"]);
     for later in [
         "BEGIN",
-        "interval:s:1",
         "uprobe:/bin/sh:main",
         "usdt:/bin/sh:a:b",
-        "software:faults:1",
+        "hardware:cycles:1000",
     ] {
         wrong(later, 2, &[later, "not yet supported"]);
     }

@@ -15,6 +15,9 @@ mod text;
 mod time;
 
 pub(crate) use control::to::TO;
+pub(crate) use event::entry::ENTRY;
+pub(crate) use event::reg::REG;
+pub(crate) use event::regs::REGS;
 
 use crate::check::tree::{Expr, ExprKind, Intrinsic, StatementKind, Type};
 use crate::check::{Checked, Checker, Gathered};

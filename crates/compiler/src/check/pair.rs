@@ -3,6 +3,7 @@
 use super::map::Usage;
 use super::tree::{CheckedPair, Expr, MapChange, MapPlace, Statement, StatementKind, Type};
 use super::{Checked, Checker};
+use crate::builtin;
 use crate::context::{Pair, ProgramKind};
 use crate::lang::ast::{self, Span, Spanned};
 use crate::lang::diag::{Diagnostic, has_errors};
@@ -40,7 +41,7 @@ pub(super) fn at_entry(expr: &ast::Expr) -> Option<ast::Expr> {
 }
 
 fn is_entry(expr: &ast::Expr) -> bool {
-    matches!(&expr.kind, ast::ExprKind::Identifier(word) if word == "entry")
+    matches!(&expr.kind, ast::ExprKind::Identifier(word) if word == builtin::ENTRY.name)
 }
 
 /// An expression as text that is the same wherever it stands: what a map is named after.

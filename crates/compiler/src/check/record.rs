@@ -5,6 +5,7 @@ use super::operator::operation;
 use super::tree::{BinaryOp, Destination, Expr, ExprKind, Record, Statement, Type};
 use super::types::STRING;
 use super::{Checked, Checker};
+use crate::builtin;
 use crate::context::{EventField, Source};
 use crate::lang::ast::{self, Arg, Span};
 use crate::lang::diag::{Diagnostic, Severity};
@@ -213,7 +214,8 @@ fn is_everything(arg: &Arg) -> bool {
 
 /// Whether an argument is `regs`, which stands for all registers.
 fn is_registers(arg: &Arg) -> bool {
-    arg.name.is_none() && matches!(&arg.value.kind, ast::ExprKind::Identifier(word) if word == "regs")
+    arg.name.is_none()
+        && matches!(&arg.value.kind, ast::ExprKind::Identifier(word) if word == builtin::REGS.name)
 }
 
 /// Fields with their places.
@@ -262,9 +264,10 @@ pub(super) fn words(expr: &ast::Expr) -> Vec<String> {
     match &expr.kind {
         Kind::Identifier(name) if name == "args" => Vec::new(),
         Kind::Member { base, name, .. }
-            if name.node == "args" && matches!(&base.kind, Kind::Identifier(word) if word == "entry") =>
+            if name.node == "args"
+                && matches!(&base.kind, Kind::Identifier(word) if word == builtin::ENTRY.name) =>
         {
-            vec!["entry".to_owned()]
+            vec![builtin::ENTRY.name.to_owned()]
         }
         Kind::Identifier(name) | Kind::Variable(name) => vec![name.clone()],
         Kind::Member { base, name, .. } => {
@@ -281,11 +284,11 @@ pub(super) fn words(expr: &ast::Expr) -> Vec<String> {
         }
         Kind::Cast { value, .. } | Kind::Unary { value, .. } => words(value),
         // reg("ax") is ax.
-        Kind::Call { name, args } if name.node.ends_with("reg") => {
+        Kind::Call { name, args } if name.node.ends_with(builtin::REG.name) => {
             match args.first().map(|a| &a.value.kind) {
-                Some(Kind::String(register)) if name.node == "reg" => vec![register.clone()],
-                Some(Kind::String(register)) => vec!["entry".to_owned(), register.clone()],
-                _ => vec!["reg".to_owned()],
+                Some(Kind::String(register)) if name.node == builtin::REG.name => vec![register.clone()],
+                Some(Kind::String(register)) => vec![builtin::ENTRY.name.to_owned(), register.clone()],
+                _ => vec![builtin::REG.name.to_owned()],
             }
         }
         Kind::Call { name, args } => match args.first() {

@@ -218,10 +218,7 @@ impl<'a> Problem<'a> {
                 let base = base.0 as usize;
                 self.free[base] &= in_frame(&self.again[base]);
             }
-            other => other
-                .uses()
-                .into_iter()
-                .for_each(|v| self.free[v.0 as usize] = false),
+            other => other.uses().for_each(|v| self.free[v.0 as usize] = false),
         }
     }
 

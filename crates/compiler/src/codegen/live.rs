@@ -77,10 +77,17 @@ impl Set {
 
     fn iter(&self) -> impl Iterator<Item = Vreg> + '_ {
         self.0.iter().enumerate().flat_map(|(word, bits)| {
-            (0..64)
-                .filter(move |bit| bits >> bit & 1 == 1)
-                .map(move |bit| Vreg(word as u32 * 64 + bit))
+            let left = |bits: &u64| Some(bits & (bits - 1)).filter(|left| *left != 0);
+            let rests = std::iter::successors(Some(*bits).filter(|bits| *bits != 0), left);
+            rests.map(move |rest| Vreg(word as u32 * 64 + rest.trailing_zeros()))
         })
+    }
+
+    /// Adds what `other` has and `without` has not.
+    fn add_rest(&mut self, other: &Self, without: &Self) {
+        for ((to, from), without) in self.0.iter_mut().zip(&other.0).zip(&without.0) {
+            *to |= from & !without;
+        }
     }
 }
 
@@ -133,7 +140,7 @@ impl Live {
             for v in block.end.iter().flat_map(End::uses) {
                 self.read(&mut ends, v, end * 4, weight);
             }
-            for (n, inst) in (from..).zip(&block.insts).collect::<Vec<_>>().into_iter().rev() {
+            for (n, inst) in (from..end).rev().zip(block.insts.iter().rev()) {
                 if let Some(v) = inst.op.def() {
                     self.written(&mut ends, v, n * 4 + 2, weight);
                 }
@@ -144,11 +151,9 @@ impl Live {
                     self.read(&mut ends, v, n * 4, weight);
                 }
             }
-            for (v, end) in ends.iter_mut().enumerate() {
-                let end = std::mem::take(end);
-                if end != 0 {
-                    self.stretches[v].push(Range { start: from * 4, end });
-                }
+            for v in ins[at].iter() {
+                let end = std::mem::take(&mut ends[v.0 as usize]);
+                self.stretches[v.0 as usize].push(Range { start: from * 4, end });
             }
         }
     }
@@ -200,28 +205,35 @@ fn code_order(function: &Function) -> (Vec<BlockId>, usize) {
 
 /// Registers needed at the start and at the end of each block.
 fn flow(function: &Function, order: &[BlockId]) -> (Vec<Set>, Vec<Set>) {
-    let place: std::collections::HashMap<BlockId, usize> =
-        order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
-    let mut ins = vec![Set::new(function.vregs); order.len()];
-    let mut outs = ins.clone();
+    let mut place = vec![0; function.blocks.len()];
+    for (at, id) in order.iter().enumerate() {
+        place[id.0 as usize] = at;
+    }
+    let none = vec![Set::new(function.vregs); order.len()];
+    // What a block reads before it writes it, if at all, and what it writes.
+    let (mut ins, mut written) = (none.clone(), none.clone());
+    for (at, id) in order.iter().enumerate() {
+        let block = function.block(*id);
+        let (read, written) = (&mut ins[at], &mut written[at]);
+        block.end.iter().flat_map(End::uses).for_each(|v| read.insert(v));
+        for inst in block.insts.iter().rev() {
+            if let Some(v) = inst.op.def() {
+                read.remove(v);
+                written.insert(v);
+            }
+            inst.op.uses().for_each(|v| read.insert(v));
+        }
+    }
+    let mut outs = none;
     loop {
         let mut changed = false;
         for (at, id) in order.iter().enumerate().rev() {
-            let block = function.block(*id);
-            let mut set = Set::new(function.vregs);
-            for target in block.end.iter().flat_map(End::targets) {
-                set.add_all(&ins[place[&target]]);
+            for target in function.block(*id).end.iter().flat_map(End::targets) {
+                outs[at].add_all(&ins[place[target.0 as usize]]);
             }
-            outs[at].clone_from(&set);
-            block.end.iter().flat_map(End::uses).for_each(|v| set.insert(v));
-            for inst in block.insts.iter().rev() {
-                if let Some(v) = inst.op.def() {
-                    set.remove(v);
-                }
-                inst.op.uses().into_iter().for_each(|v| set.insert(v));
-            }
-            changed |= set != ins[at];
-            ins[at] = set;
+            let before = ins[at].clone();
+            ins[at].add_rest(&outs[at], &written[at]);
+            changed |= before != ins[at];
         }
         if !changed {
             return (ins, outs);

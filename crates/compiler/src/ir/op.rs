@@ -357,10 +357,27 @@ pub enum Op {
     },
 }
 
+/// Registers that an operation reads at most: the arguments of a call.
+const MOST_READ: usize = 5;
+
 impl Op {
     /// The register it writes.
     pub fn def(&self) -> Option<Vreg> {
-        self.clone().def_mut().copied()
+        match self {
+            Self::Const { dst, .. }
+            | Self::Copy { dst, .. }
+            | Self::Alu { dst, .. }
+            | Self::Compare { dst, .. }
+            | Self::Extend { dst, .. }
+            | Self::SwapBytes { dst, .. }
+            | Self::Load { dst, .. }
+            | Self::CompareExchange { dst, .. }
+            | Self::SlotAddress { dst, .. }
+            | Self::Map { dst, .. }
+            | Self::MapValue { dst, .. } => Some(*dst),
+            Self::Helper { dst, .. } | Self::Kfunc { dst, .. } | Self::Atomic { old: dst, .. } => *dst,
+            Self::Store { .. } => None,
+        }
     }
 
     /// The register it writes, to be changed.
@@ -385,10 +402,30 @@ impl Op {
     }
 
     /// The registers it reads.
-    pub fn uses(&self) -> Vec<Vreg> {
-        let mut uses = Vec::new();
-        self.clone().each_use(&mut |v| uses.push(*v));
-        uses
+    pub fn uses(&self) -> impl Iterator<Item = Vreg> + use<> {
+        // Asked for every operation by every pass, so nothing is allocated.
+        let mut uses = [None; MOST_READ];
+        match self {
+            Self::Const { .. } | Self::SlotAddress { .. } | Self::Map { .. } | Self::MapValue { .. } => {}
+            Self::Copy { src, .. }
+            | Self::Extend { src, .. }
+            | Self::SwapBytes { src, .. }
+            | Self::Load { base: src, .. } => uses[0] = Some(*src),
+            Self::Alu { left, right, .. } | Self::Compare { left, right, .. } => {
+                [uses[0], uses[1]] = [right.vreg(), Some(*left)];
+            }
+            Self::Store { base, value, .. } => [uses[0], uses[1]] = [value.vreg(), Some(*base)],
+            Self::Atomic { base, value, .. } => [uses[0], uses[1]] = [Some(*base), Some(*value)],
+            Self::CompareExchange {
+                base, expected, new, ..
+            } => [uses[0], uses[1], uses[2]] = [Some(*base), Some(*expected), Some(*new)],
+            Self::Helper { args, .. } | Self::Kfunc { args, .. } => {
+                for (to, arg) in uses.iter_mut().zip(args) {
+                    *to = arg.vreg();
+                }
+            }
+        }
+        uses.into_iter().flatten()
     }
 
     /// Visits the registers it reads, to look or to change them.
@@ -439,5 +476,73 @@ impl Op {
     /// Whether it is a call, which loses registers 0 to 5.
     pub fn is_call(&self) -> bool {
         matches!(self, Self::Helper { .. } | Self::Kfunc { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looking and changing go over the same registers in the same order, and what is written is the same.
+    #[test]
+    fn looking_sees_what_changing_visits() {
+        let (a, b, c, d) = (Vreg(1), Vreg(2), Vreg(3), Vreg(4));
+        let args = vec![a.into(), Operand::Imm(7), b.into(), c.into(), d.into()];
+        let ops = [
+            Op::Const { dst: a, value: 1 },
+            Op::Copy { dst: a, src: b },
+            Op::Alu {
+                op: AluOp::Sub,
+                bits: Bits::B64,
+                dst: a,
+                left: b,
+                right: c.into(),
+            },
+            Op::Load {
+                dst: a,
+                width: Width::B8,
+                signed: false,
+                base: b,
+                offset: 0,
+            },
+            Op::Store {
+                width: Width::B8,
+                base: a,
+                offset: 0,
+                value: b.into(),
+            },
+            Op::Atomic {
+                op: AtomicOp::Add,
+                width: Width::B8,
+                base: a,
+                offset: 0,
+                value: b,
+                old: Some(c),
+            },
+            Op::CompareExchange {
+                dst: a,
+                width: Width::B8,
+                base: b,
+                offset: 0,
+                expected: c,
+                new: d,
+            },
+            Op::Helper {
+                dst: None,
+                helper: helper::GET_CURRENT_PID_TGID,
+                args: args.clone(),
+            },
+            Op::Kfunc {
+                dst: Some(a),
+                name: "some".to_owned(),
+                args,
+            },
+        ];
+        for op in ops {
+            let mut visited = Vec::new();
+            op.clone().each_use(&mut |v| visited.push(*v));
+            assert_eq!(op.uses().collect::<Vec<_>>(), visited, "{op}");
+            assert_eq!(op.def(), op.clone().def_mut().copied(), "{op}");
+        }
     }
 }

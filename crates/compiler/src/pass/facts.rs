@@ -31,7 +31,8 @@ impl Facts {
                 if let Some(dst) = inst.op.def() {
                     let dst = dst.0 as usize;
                     facts.definitions[dst] += 1;
-                    facts.single[dst] = (facts.definitions[dst] == 1).then(|| inst.op.clone());
+                    let wanted = facts.definitions[dst] == 1 && !inst.op.is_call();
+                    facts.single[dst] = wanted.then(|| inst.op.clone());
                 }
                 for v in inst.op.uses() {
                     facts.reads[v.0 as usize] += 1;
@@ -49,7 +50,7 @@ impl Facts {
         self.definitions[v.0 as usize] == 1
     }
 
-    /// The one operation that sets it.
+    /// The one operation that sets it; calls aside, whose results nobody can tell.
     pub(crate) fn definition(&self, v: Vreg) -> Option<&Op> {
         self.single[v.0 as usize].as_ref()
     }

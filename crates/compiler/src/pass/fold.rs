@@ -10,6 +10,10 @@ pub(super) fn run(function: &mut Function) {
         let mut changed = false;
         for block in &mut function.blocks {
             for inst in &mut block.insts {
+                if let Op::Helper { args, .. } | Op::Kfunc { args, .. } = &mut inst.op {
+                    changed |= follow_arguments(&facts, args);
+                    continue;
+                }
                 let new = simplify(&facts, follow_copies(&facts, inst.op.clone()));
                 changed |= new != inst.op;
                 inst.op = new;
@@ -32,12 +36,23 @@ fn follow_copies(facts: &Facts, mut op: Op) -> Op {
     match &mut op {
         Op::Alu { right, .. } | Op::Compare { right, .. } => *right = facts.operand(*right),
         Op::Store { value, .. } => *value = facts.operand(*value),
-        Op::Helper { args, .. } | Op::Kfunc { args, .. } => {
-            args.iter_mut().for_each(|a| *a = facts.operand(*a));
-        }
         _ => {}
     }
     op
+}
+
+/// The same for what a call is given; whether that changed anything.
+fn follow_arguments(facts: &Facts, args: &mut [Operand]) -> bool {
+    let mut changed = false;
+    for arg in args {
+        let new = match *arg {
+            Operand::Reg(v) => facts.operand(Operand::Reg(facts.original(v))),
+            number => number,
+        };
+        changed |= new != *arg;
+        *arg = new;
+    }
+    changed
 }
 
 fn simplify(facts: &Facts, op: Op) -> Op {

@@ -66,7 +66,7 @@ fn wanted(function: &Function) -> Vec<Option<Width>> {
                     want(*base, Width::B8);
                     value.vreg().into_iter().for_each(|v| want(v, *width));
                 }
-                op => op.uses().into_iter().for_each(|v| want(v, Width::B8)),
+                op => op.uses().for_each(|v| want(v, Width::B8)),
             }
         }
         match &block.end {

@@ -72,9 +72,12 @@ fn join_chains(function: &mut Function) {
 }
 
 fn clear_unreachable(function: &mut Function) {
-    let order = function.order();
+    let mut reachable = vec![false; function.blocks.len()];
+    for id in function.order() {
+        reachable[id.0 as usize] = true;
+    }
     for id in function.ids() {
-        if !order.contains(&id) {
+        if !reachable[id.0 as usize] {
             let block = &mut function.blocks[id.0 as usize];
             block.insts.clear();
             block.end = Some(End::Exit(Operand::Imm(0)));

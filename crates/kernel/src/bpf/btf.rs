@@ -3,7 +3,34 @@
 use super::sys::{self, Command};
 use crate::error::{Error, Result};
 use bytemuck::Zeroable;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// The types of the kernel (`vmlinux`) or of a module as a descriptor, for programs that are bound to something of a module.
+///
+/// # Errors
+/// [`Error::System`] if they cannot be listed; [`Error::Unavailable`] if there is no module of this name, or it has no types.
+pub fn module_btf(name: &str) -> Result<OwnedFd> {
+    for id in super::btf_ids()? {
+        let Ok(fd) = super::id::open(Command::BtfFdById, id, "open the types with id") else {
+            continue; // gone meanwhile
+        };
+        let mut text = [0u8; 64];
+        let mut info = sys::BtfInfo {
+            name: text.as_mut_ptr() as u64,
+            name_len: text.len() as u32,
+            ..Zeroable::zeroed()
+        };
+        // SAFETY: the only address that is not zero is the buffer's, with its length beside it.
+        let told = unsafe { super::id::info_with(fd.as_fd(), &mut info) };
+        if told.is_ok() && info.kernel_btf != 0 && sys::text(&text) == name {
+            return Ok(fd);
+        }
+    }
+    Err(Error::Unavailable {
+        what: "a module's type information (BTF)",
+        why: format!("the kernel has none for {name}"),
+    })
+}
 
 /// Loads a BTF blob (`BPF_BTF_LOAD`).
 ///

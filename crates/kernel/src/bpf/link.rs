@@ -220,6 +220,21 @@ impl Link {
         unsafe { create(argument) }.map_err(|errno| Error::system("attach to the file", multi.path, errno))
     }
 
+    /// A file that runs an iterator's program once over all it walks, and reads as what the program writes (`BPF_ITER_CREATE`).
+    ///
+    /// # Errors
+    /// [`Error::System`]: `EINVAL` if it is no iterator's link.
+    pub fn iterate(&self) -> Result<std::fs::File> {
+        let mut argument = sys::LinkUpdate {
+            link_fd: self.fd.as_raw_fd() as u32,
+            ..Zeroable::zeroed()
+        };
+        // SAFETY: the command reads no addresses, and answers with a new descriptor.
+        unsafe { sys::call_for_fd(Command::IterCreate, &mut argument) }
+            .map(std::fs::File::from)
+            .map_err(|errno| Error::system("run", "an iterator", errno))
+    }
+
     /// Takes over a descriptor of a link.
     ///
     /// # Errors

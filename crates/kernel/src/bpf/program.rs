@@ -85,6 +85,8 @@ pub struct ProgramSpec<'a> {
     pub target: Option<BorrowedFd<'a>>,
     /// Types, lines and relocations that came with an object file.
     pub btf: Option<ProgramBtf<'a>>,
+    /// The kernel's version as `LINUX_VERSION_CODE`, which kernels before 5.0 compare with their own for kprobe programs; 0 elsewhere.
+    pub kernel_version: u32,
     /// 0: the verifier writes a log only when it refuses; 1 or 2: always, also for what it accepts (see [`Program::log`]).
     pub log_level: u32,
 }
@@ -102,6 +104,7 @@ impl<'a> ProgramSpec<'a> {
             flags: 0,
             target: None,
             btf: None,
+            kernel_version: 0,
             log_level: 0,
         }
     }
@@ -198,6 +201,7 @@ impl Program {
             insn_cnt: spec.code.insns.len() as u32,
             insns: insns.as_ptr() as u64,
             license: spec.license.as_ptr() as u64,
+            kern_version: spec.kernel_version,
             prog_flags: spec.flags,
             prog_name: sys::object_name(spec.name),
             expected_attach_type: attach.0,

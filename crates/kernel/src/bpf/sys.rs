@@ -173,6 +173,7 @@ pub(crate) enum Command {
     ObjInfoByFd = 15,
     RawTracepointOpen = 17,
     BtfLoad = 18,
+    BtfFdById = 19,
     MapLookupAndDelete = 21,
     MapFreeze = 22,
     BtfNextId = 23,
@@ -184,6 +185,7 @@ pub(crate) enum Command {
     LinkFdById = 30,
     LinkNextId = 31,
     EnableStats = 32,
+    IterCreate = 33,
     LinkDetach = 34,
     ProgBindMap = 35,
 }
@@ -289,6 +291,10 @@ kernel_struct! {
         prog_tags: u64, run_time_ns: u64, run_cnt: u64, recursion_misses: u64, verified_insns: u32,
         attach_btf_obj_id: u32, attach_btf_id: u32, pad: u32,
     }
+}
+kernel_struct! {
+    /// `struct bpf_btf_info`.
+    BtfInfo (32) { btf: u64, btf_size: u32, id: u32, name: u64, name_len: u32, kernel_btf: u32, }
 }
 kernel_struct! {
     /// `struct bpf_link_info`: the common part and the union behind it (which begins at byte 16, as it is aligned to 8).

@@ -22,6 +22,36 @@ pub fn kernel_version(host: &Host) -> Result<String> {
     line(host, "/proc/version")
 }
 
+/// The version that a kernel compares with what kprobe programs declare (`LINUX_VERSION_CODE`, before 5.0). Distributions write into the release
+/// what they patched: Debian tells the true number in the version line, Ubuntu in a file of its own.
+///
+/// # Errors
+/// [`Error::System`], or [`Error::Format`] if no number is found.
+pub fn version_code(host: &Host) -> Result<u32> {
+    let signature = host.read("/proc/version_signature").unwrap_or_default();
+    let line = kernel_version(host).unwrap_or_default();
+    let release = kernel_release(host)?;
+    let ubuntu = signature.split_ascii_whitespace().nth(2);
+    let debian = line.split_once(" Debian ").map(|(_, rest)| rest);
+    let told = [ubuntu, debian, Some(release.as_str())];
+    told.into_iter()
+        .flatten()
+        .find_map(code)
+        .ok_or_else(|| Error::Format {
+            subject: "the kernel's release".to_owned(),
+            why: format!("`{release}` does not begin with a version"),
+        })
+}
+
+/// `6.1.90-1` as `6 << 16 | 1 << 8 | 90`; the last part holds at most 255.
+fn code(text: &str) -> Option<u32> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next()?.parse::<u32>().ok();
+    let (major, minor) = (number()?, number()?);
+    let patch = number().unwrap_or(0);
+    (major < 256 && minor < 256).then(|| major << 16 | minor << 8 | patch.min(255))
+}
+
 /// The machine's name.
 ///
 /// # Errors
@@ -208,6 +238,30 @@ pub fn config(host: &Host) -> Result<Option<KernelConfig>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_as_distributions_write_them() {
+        assert_eq!(code("4.19.67-2 (2019)"), Some(4 << 16 | 19 << 8 | 67));
+        assert_eq!(code("4.9.337"), Some(4 << 16 | 9 << 8 | 255));
+        assert_eq!(code("6.12-rc1"), Some(6 << 16 | 12 << 8));
+        assert_eq!(code("#1 SMP"), None);
+        let tree = tempfile::tempdir().unwrap();
+        let file = |path: &str, text: &str| {
+            let path = tree.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let host = Host::new(tree.path());
+        file("proc/sys/kernel/osrelease", "4.19.0-6-amd64\n");
+        assert_eq!(version_code(&host).unwrap(), 4 << 16 | 19 << 8);
+        file(
+            "proc/version",
+            "Linux version 4.19.0-6-amd64 (x) (gcc) #1 SMP Debian 4.19.67-2 (2019-09-16)\n",
+        );
+        assert_eq!(version_code(&host).unwrap(), 4 << 16 | 19 << 8 | 67);
+        file("proc/version_signature", "Ubuntu 4.15.0-99.100-generic 4.15.18\n");
+        assert_eq!(version_code(&host).unwrap(), 4 << 16 | 15 << 8 | 18);
+    }
     use std::fs;
     use std::io::Write;
 

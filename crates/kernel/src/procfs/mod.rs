@@ -9,7 +9,7 @@ pub use clock::{ClockPair, boottime, monotonic};
 pub use cpu::{CpuList, cpu_stay, online_cpus, possible_cpus};
 pub use machine::{
     KernelConfig, Lockdown, available_memory, boot_id, bpf_stats_enabled, config, hostname, kernel_release,
-    kernel_version, lockdown, page_frames, perf_event_paranoid, total_memory,
+    kernel_version, lockdown, page_frames, perf_event_paranoid, total_memory, version_code,
 };
 pub use task::{
     Mapped, Permissions, comm, command_line, executable, maps, parent, processes, start_time, threads,

@@ -298,14 +298,13 @@ impl EventKind for ClassKind {
         let mut all = Vec::new();
         let mut seen = HashSet::new();
         for name in catalog.expand(self, &[Glob::new(&part.text)])? {
-            for pattern in find(&name).map_or(&[][..], |class| class.events) {
-                // Few kernels have something for each of them.
-                let found = super::tracepoint::Tracepoint.resolve_all(catalog, pattern, via)?;
-                all.extend(found.into_iter().filter(|r| {
-                    let names: Vec<String> = r.instances.iter().map(|i| i.name.clone()).collect();
-                    seen.insert(names)
-                }));
-            }
+            // Few kernels have something for each of the patterns.
+            let patterns = find(&name).map_or(&[][..], |class| class.events);
+            let found = super::tracepoint::Tracepoint.resolve_all(catalog, patterns, via)?;
+            all.extend(found.into_iter().filter(|r| {
+                let names: Vec<String> = r.instances.iter().map(|i| i.name.clone()).collect();
+                seen.insert(names)
+            }));
         }
         match all.is_empty() {
             true => Err(kind::nothing_matches("event of class", &part.text, Vec::new())),

@@ -12,7 +12,12 @@ pub(super) struct Decoded {
     pub(super) trap: bool,
     /// What kprobes cannot run out of its place, named.
     pub(super) unmovable: Option<&'static str>,
+    /// It is a direct call that is longer than such calls are: it has a prefix.
+    pub(super) long_call: bool,
 }
+
+/// Bytes of a direct call.
+const CALL: usize = 5;
 
 /// Decodes up to what is no instruction, or the end. Breakpoints at the end are padding and left out. `name` gives names to branch targets.
 pub(super) fn decode(address: u64, bytes: &[u8], name: &dyn Fn(u64) -> Option<String>) -> Vec<Decoded> {
@@ -48,6 +53,7 @@ pub(super) fn decode(address: u64, bytes: &[u8], name: &dyn Fn(u64) -> Option<St
             text,
             trap: matches!(flow, FlowControl::Interrupt | FlowControl::Exception),
             unmovable: unmovable(&instruction),
+            long_call: flow == FlowControl::Call && near && instruction.len() != CALL,
         });
         if instruction.mnemonic() != Mnemonic::Int3 {
             kept = all.len();
@@ -70,5 +76,21 @@ fn unmovable(instruction: &iced_x86::Instruction) -> Option<&'static str> {
             }
             _ => None,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_with_a_prefix_are_known() {
+        // call +0; cs call +0; call *%rax
+        let bytes = [0xe8, 0, 0, 0, 0, 0x2e, 0xe8, 0, 0, 0, 0, 0xff, 0xd0];
+        let long: Vec<(usize, bool)> = decode(0x1000, &bytes, &|_| None)
+            .iter()
+            .map(|one| (one.offset, one.long_call))
+            .collect();
+        assert_eq!(long, [(0, false), (5, true), (11, false)]);
     }
 }

@@ -5,12 +5,15 @@
 
 mod decode;
 mod flow;
+pub(crate) mod misses;
 mod original;
 mod place;
+mod registered;
 mod reserved;
 mod wanted;
 
 pub use flow::Follow;
+pub use misses::{Registered, registered};
 pub use place::{KERNEL, Place};
 pub use wanted::Wanted;
 
@@ -79,6 +82,9 @@ pub enum Why {
     StaticCall,
     /// A trap: `BUG`, `WARN`, a breakpoint.
     Trap,
+    /// A direct call with a prefix (`cs call`, before the thunk of an indirect one): the kernel takes the probe and crashes at the next hit, for it
+    /// returns to five bytes behind the call's beginning, however long that is (`int3_emulate_call`; seen on 6.12).
+    PrefixedCall,
     /// The kernel has no way to run it out of its place.
     NotMovable(&'static str),
 }
@@ -92,6 +98,7 @@ impl Why {
             Self::StaticBranch => "static branch",
             Self::StaticCall => "static call",
             Self::Trap => "trap",
+            Self::PrefixedCall => "call with a prefix",
             Self::NotMovable(what) => what,
         }
     }
@@ -110,6 +117,7 @@ impl fmt::Display for Why {
             Self::StaticBranch => f.write_str("the kernel rewrites it while it runs (a static branch)"),
             Self::StaticCall => f.write_str("the kernel rewrites it while it runs (a static call)"),
             Self::Trap => f.write_str("it traps (BUG, WARN or a breakpoint)"),
+            Self::PrefixedCall => f.write_str("it is a call with a prefix, from which the kernel would return to a wrong place and crash when it has a probe; probe what it calls, or the instruction before it"),
             Self::NotMovable(what) => write!(f, "the kernel cannot run {what} out of its place"),
         }
     }
@@ -253,6 +261,7 @@ impl<'c> Code<'c> {
                 .or_else(|| (!traced).then_some(Why::NotTraced))
                 .or_else(|| reserved.why(address).cloned())
                 .or_else(|| decoded.trap.then_some(Why::Trap))
+                .or_else(|| decoded.long_call.then_some(Why::PrefixedCall))
                 .or_else(|| decoded.unmovable.map(Why::NotMovable));
             Instruction {
                 offset,

@@ -1,11 +1,11 @@
 //! The bytes under what the kernel has put over its own text: kprobes' breakpoints and jumps, ftrace's calls.
 //!
 //! Where a kprobe sits, its first byte is an `int3`, or all of it a jump; the bytes that were there are kept in the kernel's `struct kprobe`.
-//! They are read from its table of them (`kprobe_table`), by the kernel's own types, so that one probe can be put behind another.
+//! They are read from its table of them (`registered`), by the kernel's own types, so that one probe can be put behind another.
 
-use super::Patch;
+use super::{Patch, registered};
 use crate::catalog::Catalog;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_kernel::kcore::Kcore;
 
@@ -30,10 +30,6 @@ const INT3: u8 = 0xcc;
 const JUMP: u8 = 0xe9;
 const CALL: u8 = 0xe8;
 
-/// `KPROBE_TABLE_SIZE` of the kernel's `kernel/kprobes.c`.
-const BUCKETS: u64 = 64;
-/// A list longer than this is one that changed while it was read.
-const LONGEST: usize = 100_000;
 /// `KPROBE_FLAG_OPTIMIZED`.
 const OPTIMIZED: u32 = 4;
 
@@ -55,7 +51,6 @@ struct Probe {
 
 /// Where the members lie that are needed.
 struct Shape {
-    node: u64,
     address: u64,
     opcode: u64,
     flags: u64,
@@ -119,34 +114,13 @@ pub(super) fn restore_ftrace(bytes: &mut [u8]) -> Option<u64> {
 }
 
 fn probes(catalog: &Catalog, memory: &Kcore) -> Result<Vec<Probe>> {
-    let symbols = catalog.symbols()?;
-    let table = symbols
-        .named("kprobe_table")
-        .find(|s| s.module.is_none() && s.address != 0);
-    let Some(table) = table else {
-        return Err(Error::Unsupported {
-            what: "the kernel's table of kprobes".to_owned(),
-            why: "kallsyms does not name kprobe_table (CONFIG_KALLSYMS_ALL, kernel.kptr_restrict)".to_owned(),
-        });
-    };
+    let table = registered::Table::find(catalog)?;
     let types = catalog.types()?;
-    let shape = shape(&types).ok_or_else(|| Error::Unsupported {
-        what: "the kernel's table of kprobes".to_owned(),
-        why: "the kernel's types do not describe struct kprobe".to_owned(),
-    })?;
+    let shape = shape(&types).ok_or_else(registered::no_types)?;
     let mut probes = Vec::new();
-    for bucket in 0..BUCKETS {
-        let mut node = word(memory, table.address + 8 * bucket)?;
-        while node != 0 && probes.len() < LONGEST {
-            // A probe that goes away meanwhile leaves memory that may be anything: what cannot be read ends the list.
-            let Ok(probe) = probe(memory, &shape, node - shape.node) else {
-                break;
-            };
-            probes.push(probe);
-            let Ok(next) = word(memory, node) else { break };
-            node = next;
-        }
-    }
+    table.each(memory, |at| {
+        probe(memory, &shape, at).map(|probe| probes.push(probe))
+    })?;
     Ok(probes)
 }
 
@@ -164,16 +138,10 @@ fn probe(memory: &Kcore, shape: &Shape, at: u64) -> Result<Probe> {
         None
     };
     Ok(Probe {
-        address: word(memory, at + shape.address)?,
+        address: registered::word(memory, at + shape.address)?,
         first: first[0],
         behind,
     })
-}
-
-fn word(memory: &Kcore, address: u64) -> Result<u64> {
-    let mut bytes = [0; 8];
-    memory.read(address, &mut bytes)?;
-    Ok(u64::from_le_bytes(bytes))
 }
 
 /// Where the members lie, by the kernel's own types.
@@ -188,7 +156,6 @@ fn shape(types: &Btf) -> Option<Shape> {
             .map(|place| u64::from(place.offset()))
     };
     Some(Shape {
-        node: member("hlist")?,
         address: member("addr")?,
         opcode: member("opcode")?,
         flags: member("flags")?,

@@ -17,7 +17,8 @@ use crate::error::{Error, Result};
 use crate::session::gate::{Choice, Gate, Steering};
 use crate::session::named::Own;
 use crate::session::target::Target;
-use kestrel_compiler::check::{globals::Globals, tree::CheckedProbe};
+use kestrel_compiler::check::globals::{Globals, Parameter};
+use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
@@ -169,10 +170,16 @@ pub const TABLE: &str = "main";
 /// # Errors
 /// The first text that is wrong, names nothing, or asks for what this kernel cannot do.
 pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
+    plan_with(request, Vec::new(), catalog)
+}
+
+/// The same with parameters that the texts may name.
+pub(crate) fn plan_with(request: &Request, parameters: Vec<Parameter>, catalog: &Catalog) -> Result<Plan> {
     let mut hooks = Vec::new();
     let mut warnings = Vec::new();
     let mut globals = Globals {
         buffers: vec![BUFFER.to_owned()],
+        parameters,
         ..Globals::default()
     };
     let mut unwritten: Vec<(u32, &str)> = Vec::new();
@@ -300,7 +307,7 @@ fn together(all: Vec<Resolved>, least: usize, catalog: &Catalog, via: Via) -> Re
         r.instances.len() == 1
             && r.ways
                 .iter()
-                .all(|way| matches!(way.attachment, Attachment::Functions { .. }))
+                .all(|way| matches!(way.attachment, Attachment::Functions { maxactive: None, .. }))
     };
     let (singles, mut rest): (Vec<Resolved>, Vec<Resolved>) = all.into_iter().partition(is_single);
     let mut kinds: Vec<(&'static str, Vec<Resolved>)> = Vec::new();

@@ -119,21 +119,6 @@ impl Links {
     pub(super) fn each(&self) -> &[Link] {
         &self.links
     }
-
-    /// Hits that the kernel dropped before they reached the program, where it counts them per link.
-    pub(super) fn missed(&self) -> Result<u64> {
-        if !self.events.is_empty() {
-            return own_event::missed(self.events.iter().map(OwnEvent::name));
-        }
-        let mut sum = 0;
-        for link in &self.links {
-            sum += match link.info()?.detail {
-                LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. } => missed,
-                _ => 0,
-            };
-        }
-        Ok(sum)
-    }
 }
 
 /// Loads and attaches.

@@ -8,6 +8,7 @@ mod load;
 mod lock;
 pub mod maps;
 mod metadata;
+mod missed;
 pub mod named;
 mod names;
 mod own_event;
@@ -45,6 +46,7 @@ use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
 use kestrel_trace::layout::Names;
 use kestrel_trace::process::Processes;
 use maps::Maps;
+use missed::Misses;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -125,8 +127,8 @@ pub struct LeftOut {
 pub struct Missed {
     /// The program's event.
     pub event: String,
-    /// How many. Of returns it is told even if there are none.
-    pub count: u64,
+    /// How many, or why that cannot be known. Of returns it is told even if there are none.
+    pub count: std::result::Result<u64, String>,
     /// Whether they are returns of functions.
     pub returns: bool,
 }
@@ -138,6 +140,15 @@ impl std::fmt::Display for Missed {
             count,
             returns,
         } = self;
+        let count = match count {
+            Ok(count) => count,
+            Err(why) => {
+                return write!(
+                    f,
+                    "how many hits of {event} were skipped by the kernel is not known: {why}"
+                );
+            }
+        };
         match (returns, count) {
             (false, _) => write!(
                 f,
@@ -440,6 +451,11 @@ impl Session {
         self.control.activate(Table::NONE);
     }
 
+    /// Gives one of its parameters another value.
+    pub(crate) fn set_parameter(&self, index: usize, value: u64) {
+        self.control.set_parameter(index, value);
+    }
+
     /// Detaches everything. Masked hooks cost next to nothing meanwhile.
     pub fn detach(&mut self) {
         self.hooks.clear();
@@ -545,9 +561,18 @@ impl Session {
     /// When the kernel does not answer.
     pub fn missed(&self) -> Result<Vec<Missed>> {
         let mut all = Vec::new();
+        let misses = Misses::default();
         for hook in self.hooks.iter().chain(&self.followers) {
-            let count = hook.program.info()?.recursion_misses + hook.links.missed()?;
-            if count > 0 || hook.returns {
+            let program = hook.program.info()?;
+            let links: Vec<_> = hook
+                .links
+                .each()
+                .iter()
+                .map(kestrel_kernel::bpf::Link::info)
+                .collect::<std::result::Result<_, _>>()?;
+            let own = hook.links.events().iter().map(own_event::OwnEvent::name);
+            let count = misses.of(&program, links.into_iter(), own);
+            if hook.returns || !matches!(count, Ok(0)) {
                 all.push(Missed {
                     event: hook.event.clone(),
                     count,
@@ -558,7 +583,7 @@ impl Session {
         let unkept = self.maps.unkept()?.into_iter();
         all.extend(unkept.map(|(event, count)| Missed {
             event,
-            count,
+            count: Ok(count),
             returns: false,
         }));
         Ok(all)

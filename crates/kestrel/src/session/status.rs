@@ -1,11 +1,12 @@
 //! What a session that stays is doing: tables, buffers, counts of events, and over an interval rates and costs; read only.
 
+use super::missed::Misses;
 use super::pins;
 use super::state::{HookState, TableState};
 use super::stay::PinnedSession;
 use crate::buffer::Buffer;
 use crate::buffer::status::Status as BufferStatus;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use kestrel_kernel::bpf::{Pinned, Program, enable_stats};
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::aggregate::read::Snapshot;
@@ -115,6 +116,8 @@ pub struct Status {
     pub programs: Vec<ProgramStatus>,
     /// Events that do not come from some CPUs, because those came after they were attached, with the CPUs.
     pub unattended: Vec<(String, Vec<u32>)>,
+    /// Why not all of what the kernel skipped is counted, where it is not.
+    pub uncounted: Option<String>,
     /// How long it was looked at for rates and costs.
     pub interval: Duration,
 }
@@ -148,6 +151,7 @@ impl PinnedSession {
         let info = self.info()?;
         let buffers = self.buffers()?;
         let hooks = self.programs();
+        let misses = Misses::default();
         let begun = Instant::now();
         let before = counts(&buffers, &info.events);
         let mut programs = Vec::new();
@@ -157,7 +161,7 @@ impl PinnedSession {
             std::thread::sleep(interval);
             for (hook, before) in hooks.iter().zip(runs) {
                 let after = Runs::of(&hook.program);
-                programs.push(hook.status(before, after, self.missed(hook.hook), begun.elapsed()));
+                programs.push(hook.status(before, after, self.skipped_by(hook, &misses), begun.elapsed()));
             }
             drop(stats);
         }
@@ -177,6 +181,7 @@ impl PinnedSession {
             maps: self.map_snapshots()?.iter().map(map_status).collect(),
             programs,
             unattended: self.unattended_cpus()?,
+            uncounted: hooks.iter().find_map(|hook| self.missed(hook, &misses).err()),
             interval: interval.map_or(Duration::ZERO, |_| elapsed),
         })
     }
@@ -202,15 +207,22 @@ impl PinnedSession {
         Some(Hooked { hook, program })
     }
 
+    /// The kernel's numbers of its hooks' programs, as far as they can be found.
+    pub fn program_numbers(&self) -> Vec<u32> {
+        let number = |hooked: &Hooked<'_>| Some(hooked.program.info().ok()?.id);
+        self.programs().iter().filter_map(number).collect()
+    }
+
     /// What the kernel has counted of its hooks, as far as they can be found.
     pub fn hook_costs(&self) -> Vec<HookCost> {
+        let misses = Misses::default();
         let of = |hooked: &Hooked<'_>| {
             let runs = Runs::of(&hooked.program);
             HookCost {
                 event: hooked.event(),
                 events: hooked.hook.events.len(),
                 way: hooked.hook.way.clone(),
-                skipped: runs.skipped + self.missed(hooked.hook),
+                skipped: self.skipped_by(hooked, &misses),
                 runs: runs.count,
                 time: runs.time,
             }
@@ -218,41 +230,42 @@ impl PinnedSession {
         self.programs().iter().map(of).collect()
     }
 
-    /// Events that programs did not see because they were running already on that CPU, all together.
+    /// Events that programs did not see, all together: because one was running already on that CPU, or too many calls were on their way.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's, and [`Error::Unsupported`] where it does not tell.
     pub fn skipped(&self) -> Result<u64> {
-        let mut sum = 0;
-        for hooked in self.programs() {
-            sum += hooked.program.info()?.recursion_misses;
-            sum += self.missed(hooked.hook);
-        }
-        Ok(sum)
+        let misses = Misses::default();
+        let of = |hooked: &Hooked<'_>| {
+            self.missed(hooked, &misses).map_err(|why| Error::Unsupported {
+                what: "how many hits the kernel skipped".to_owned(),
+                why,
+            })
+        };
+        self.programs().iter().map(of).sum()
     }
 
     /// Events that a hook's program did not see because it (or one sharing its guard) was running already on that CPU; 0 where the kernel does
     /// not say.
     pub(super) fn skips(&self, hook: &HookState) -> u64 {
-        let info = self.program(hook).and_then(|hooked| hooked.program.info().ok());
-        info.map_or(0, |info| info.recursion_misses) + self.missed(hook)
+        self.program(hook)
+            .map_or(0, |hooked| self.skipped_by(&hooked, &Misses::default()))
     }
 
-    /// Hits that the kernel counts per link.
-    fn missed(&self, hook: &HookState) -> u64 {
-        use kestrel_kernel::bpf::LinkDetail;
-        if !hook.own_events.is_empty() {
-            let names = hook.own_events.iter().map(String::as_str);
-            return super::own_event::missed(names).unwrap_or(0);
-        }
-        let of = |number| match self.directory.open(&pins::link(hook.number, number)) {
-            Ok(Pinned::Link(link)) => match link.info().map(|info| info.detail) {
-                Ok(LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. }) => missed,
-                _ => 0,
-            },
-            _ => 0,
+    /// The same of a program that is known.
+    fn skipped_by(&self, hooked: &Hooked<'_>, misses: &Misses) -> u64 {
+        self.missed(hooked, misses).unwrap_or(0)
+    }
+
+    fn missed(&self, hooked: &Hooked<'_>, misses: &Misses) -> std::result::Result<u64, String> {
+        let program = hooked.program.info().map_err(|error| error.to_string())?;
+        let hook = hooked.hook;
+        let info = |number| match self.directory.open(&pins::link(hook.number, number)) {
+            Ok(Pinned::Link(link)) => link.info().ok(),
+            _ => None,
         };
-        (0..hook.links).map(of).sum()
+        let own = hook.own_events.iter().map(String::as_str);
+        misses.of(&program, (0..hook.links).filter_map(info), own)
     }
 }
 
@@ -277,14 +290,14 @@ impl Hooked<'_> {
         first.map_or_else(String::new, |e| e.name.clone())
     }
 
-    fn status(&self, before: Runs, after: Runs, missed: u64, elapsed: Duration) -> ProgramStatus {
+    fn status(&self, before: Runs, after: Runs, skipped: u64, elapsed: Duration) -> ProgramStatus {
         let runs = after.count.saturating_sub(before.count);
         let time = after.time.saturating_sub(before.time);
         ProgramStatus {
             event: self.event(),
             events: self.hook.events.len(),
             way: self.hook.way.clone(),
-            skipped: after.skipped + missed,
+            skipped,
             rate: runs as f64 / elapsed.as_secs_f64(),
             cost: (runs > 0).then(|| time as f64 / runs as f64),
         }
@@ -296,7 +309,6 @@ impl Hooked<'_> {
 struct Runs {
     count: u64,
     time: u64,
-    skipped: u64,
 }
 
 impl Runs {
@@ -306,7 +318,6 @@ impl Runs {
             |info| Self {
                 count: info.runs,
                 time: info.run_time,
-                skipped: info.recursion_misses,
             },
         )
     }

@@ -6,7 +6,10 @@ use clap::Args;
 use kestrel::catalog::Catalog;
 use kestrel::code::{Code, Function, Instruction, Wanted};
 use kestrel::kernel::Host;
+use kestrel::kernel::bpf::Program;
 use kestrel::kernel::kprobes::{self, Listed};
+use kestrel::session::store::Store;
+use std::collections::HashMap;
 use std::io::Write;
 
 /// Options of `probe show`.
@@ -29,7 +32,8 @@ Examples:
   kestrel probe show 0xffffffff812345a0          the function around an address
   kestrel probe show vfs_read --format json | jq -r 'select(.probeable) | .offset'
 
-The first column says whether a probe can be put there: `-` where it cannot (the last column says why), `*` where one sits already.
+The first column says whether a probe can be put there: `-` where it cannot (the last column says why), `*` where one sits already;
+behind it stand the BPF program it runs and the session that stays whose program that is, where these can be known.
 `kestrel record -e kprobe:FUNCTION+OFFSET` puts one.";
 
 /// Shows.
@@ -39,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let code = Code::new(&catalog)?;
     let (function, instruction) = code.locate(&wanted)?;
     // Only who may see addresses can say where probes sit; the rest is worth showing without.
-    let listed = kprobes::list(catalog.host()).unwrap_or_default();
+    let listed = owned(catalog.host());
     let one = match &wanted {
         Wanted::Symbol { offset, .. } => offset.is_some(),
         Wanted::Address(_) => false,
@@ -62,16 +66,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 /// The probes that sit on an instruction.
-fn probes<'l>(instruction: &Instruction, listed: &'l [Listed]) -> impl Iterator<Item = &'l Listed> {
+fn probes<'l>(instruction: &Instruction, listed: &'l [Owned]) -> impl Iterator<Item = &'l Owned> {
     let address = instruction.address;
-    listed.iter().filter(move |probe| probe.address == address)
+    listed.iter().filter(move |probe| probe.listed.address == address)
 }
 
 fn text(
     out: &mut impl Write,
     function: &Function,
     shown: &[&Instruction],
-    listed: &[Listed],
+    listed: &[Owned],
 ) -> std::io::Result<()> {
     let good = function
         .instructions
@@ -126,8 +130,76 @@ fn text(
 /// Texts longer than this do not push the column behind them further.
 const LONG: usize = 56;
 
-/// A probe that sits there: `kprobe [OPTIMIZED]`.
-fn state(probe: &Listed) -> String {
+/// A probe with whoever has it, as far as that can be known.
+struct Owned {
+    listed: Listed,
+    /// The BPF program that it runs.
+    program: Option<String>,
+    /// The session that stays whose program that is.
+    session: Option<String>,
+}
+
+/// All probes there are. Who may not see addresses, or memory, learns less.
+fn owned(host: &Host) -> Vec<Owned> {
+    let listed = kprobes::list(host).unwrap_or_default();
+    let registered = if listed.is_empty() {
+        Vec::new()
+    } else {
+        kestrel::code::registered(host).unwrap_or_default()
+    };
+    let sessions = if registered.is_empty() {
+        HashMap::new()
+    } else {
+        sessions(host)
+    };
+    let mut places: HashMap<u64, Vec<Option<u32>>> = HashMap::new();
+    for probe in &registered {
+        places.entry(probe.address).or_default().push(probe.program);
+    }
+    let mut rows: HashMap<u64, usize> = HashMap::new();
+    for probe in &listed {
+        *rows.entry(probe.address).or_default() += 1;
+    }
+    let mut next: HashMap<u64, usize> = HashMap::new();
+    let owned = |listed: Listed| {
+        let at = next.entry(listed.address).or_default();
+        *at += 1;
+        // Both lists have those of one place in the same order, unless one came or went between the two readings.
+        let program = places
+            .get(&listed.address)
+            .filter(|programs| programs.len() == rows[&listed.address])
+            .and_then(|programs| programs[*at - 1]);
+        let name = |program: u32| Some(Program::from_id(program).ok()?.info().ok()?.name);
+        Owned {
+            program: program.and_then(name),
+            session: program.and_then(|program| sessions.get(&program).cloned()),
+            listed,
+        }
+    };
+    listed.into_iter().map(owned).collect()
+}
+
+/// Names of the sessions that stay, by the numbers of their programs.
+fn sessions(host: &Host) -> HashMap<u32, String> {
+    let Ok(store) = Store::open(host) else {
+        return HashMap::new();
+    };
+    let of = |name: String| {
+        let session = store.session(Some(&name));
+        let numbers = session.map_or_else(|_| Vec::new(), |session| session.program_numbers());
+        numbers.into_iter().map(move |number| (number, name.clone()))
+    };
+    store
+        .names()
+        .unwrap_or_default()
+        .into_iter()
+        .flat_map(of)
+        .collect()
+}
+
+/// A probe that sits there: `kprobe [OPTIMIZED] of session web`.
+fn state(owned: &Owned) -> String {
+    let probe = &owned.listed;
     let mut text = if probe.letter == 'r' {
         "kretprobe"
     } else {
@@ -143,19 +215,26 @@ fn state(probe: &Listed) -> String {
     for (_, word) in states.iter().filter(|(is, _)| *is) {
         text.push_str(word);
     }
-    text
+    match (&owned.session, &owned.program) {
+        (Some(session), _) => text + " of session " + session,
+        (None, Some(program)) => text + " of program " + program,
+        (None, None) => text,
+    }
 }
 
-fn json(function: &Function, instruction: &Instruction, listed: &[Listed]) -> serde_json::Value {
+fn json(function: &Function, instruction: &Instruction, listed: &[Owned]) -> serde_json::Value {
     let bytes: Vec<String> = instruction.bytes.iter().map(|b| format!("{b:02x}")).collect();
     let probes: Vec<serde_json::Value> = probes(instruction, listed)
-        .map(|probe| {
+        .map(|owned| {
+            let probe = &owned.listed;
             serde_json::json!({
                 "kind": if probe.letter == 'r' { "kretprobe" } else { "kprobe" },
                 "gone": probe.gone,
                 "disabled": probe.disabled,
                 "optimized": probe.optimized,
                 "ftrace": probe.ftrace,
+                "program": owned.program,
+                "session": owned.session,
             })
         })
         .collect();

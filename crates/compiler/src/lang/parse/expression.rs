@@ -394,5 +394,5 @@ impl Parser<'_> {
 
 /// Whether it is the word before which stands what was known at the entry.
 fn is_entry(expr: &Expr) -> bool {
-    matches!(&expr.kind, ExprKind::Identifier(word) if word == "entry")
+    matches!(&expr.kind, ExprKind::Identifier(word) if word == crate::builtin::ENTRY.name)
 }

@@ -12,7 +12,7 @@ use super::{Catalog, Glob};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
 use kestrel_compiler::lang::ast::EventSpec;
-use kestrel_kernel::tracefs::Format;
+use kestrel_kernel::tracefs::{EventName, Format};
 
 /// The kind.
 #[derive(Clone, Copy, Debug)]
@@ -43,15 +43,9 @@ impl EventKind for Tracepoint {
             }
             return Ok(());
         }
-        let mut events = catalog.tracefs()?.events()?;
-        events.retain(|e| {
-            group.is_none_or(|g| g.matches(&e.group))
-                && name.is_none_or(|n| n.matches(&e.name))
-                && e.group != "ftrace"
-        });
-        events.sort_by(|a, b| (&a.group, &a.name).cmp(&(&b.group, &b.name)));
-        events
+        listed(catalog)?
             .iter()
+            .filter(|e| matches(e, group, name))
             .for_each(|e| found(&format!("{}:{}", e.group, e.name)));
         Ok(())
     }
@@ -87,13 +81,24 @@ impl EventKind for Tracepoint {
 }
 
 impl Tracepoint {
-    /// Every tracepoint that a pattern matches; none is no error, and nobody looks for near names.
-    pub(super) fn resolve_all(self, catalog: &Catalog, pattern: &str, via: Via) -> Result<Vec<Resolved>> {
-        let (group, name) = split(pattern);
-        let mut names = Vec::new();
-        let patterns = [Glob::new(group), Glob::new(name)];
-        self.names(catalog, &patterns, &mut |name| names.push(name.to_owned()))?;
-        self.resolve_names(catalog, names, via)
+    /// Every tracepoint that one of the patterns matches, pattern by pattern; none is no error, and nobody looks for near names.
+    pub(super) fn resolve_all(self, catalog: &Catalog, patterns: &[&str], via: Via) -> Result<Vec<Resolved>> {
+        // The kernel writes its list anew for each reader, which takes it longer than all that is done with it here.
+        let listed = listed(catalog)?;
+        let mut all = Vec::new();
+        for pattern in patterns {
+            let (group, name) = split(pattern);
+            let (group, name) = (Glob::new(group), Glob::new(name));
+            let mut names = Vec::new();
+            if group.is_plain() && name.is_plain() {
+                self.names(catalog, &[group, name], &mut |name| names.push(name.to_owned()))?;
+            } else {
+                let matching = listed.iter().filter(|e| matches(e, Some(&group), Some(&name)));
+                names.extend(matching.map(|e| format!("{}:{}", e.group, e.name)));
+            }
+            all.extend(self.resolve_names(catalog, names, via)?);
+        }
+        Ok(all)
     }
 
     fn resolve_names(self, catalog: &Catalog, names: Vec<String>, via: Via) -> Result<Vec<Resolved>> {
@@ -109,6 +114,20 @@ impl Tracepoint {
         all.extend(one_by_one(others)?);
         Ok(all)
     }
+}
+
+/// All that the kernel lists, in the order of their names.
+fn listed(catalog: &Catalog) -> Result<Vec<EventName>> {
+    let mut events = catalog.tracefs()?.events()?;
+    events.sort_by(|a, b| (&a.group, &a.name).cmp(&(&b.group, &b.name)));
+    Ok(events)
+}
+
+/// Whether an event is of that group and name; those of ftrace itself are no tracepoints.
+fn matches(event: &EventName, group: Option<&Glob>, name: Option<&Glob>) -> bool {
+    group.is_none_or(|g| g.matches(&event.group))
+        && name.is_none_or(|n| n.matches(&event.name))
+        && event.group != "ftrace"
 }
 
 fn split(name: &str) -> (&str, &str) {

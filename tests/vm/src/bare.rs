@@ -1,9 +1,9 @@
-//! Programs made of system calls alone, for calls that a library would not let through.
+//! Programs that make system calls as they like, bad addresses included; nothing but calls, and no library.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-/// A program without a library: system calls one after the other, each with up to three arguments. Gives its path.
+/// A program without a library: system calls one after the other, each with up to three arguments. It lies in /tmp.
 ///
 /// # Panics
 /// When it cannot be written.
@@ -36,10 +36,8 @@ pub fn program(name: &str, calls: &[(u32, [u64; 3])]) -> String {
     elf.extend(0x1000_u64.to_le_bytes());
     elf.extend(code);
     let path = format!("/tmp/{name}");
-    let made =
-        fs::write(&path, elf).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)));
-    if let Err(error) = made {
-        panic!("write {path}: {error}");
-    }
+    let written = fs::write(&path, elf);
+    let written = written.and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)));
+    assert!(written.is_ok(), "write {path}: {written:?}");
     path
 }

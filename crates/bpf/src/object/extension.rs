@@ -1,0 +1,117 @@
+//! `.BTF.ext`: functions, source lines and CO-RE relocations of each section, as the kernel's own records; not interpreted beyond their first word.
+
+use crate::Error;
+use crate::btf::Btf;
+use std::collections::HashMap;
+
+/// Bytes of `struct bpf_func_info`, `bpf_line_info` and `bpf_core_relo`.
+pub(super) const FUNCTION: usize = 8;
+pub(super) const LINE: usize = 16;
+pub(super) const CORE: usize = 16;
+
+/// Records of one kind, by the section that they belong to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Records<const N: usize> {
+    sections: HashMap<String, Vec<[u8; N]>>,
+}
+
+impl<const N: usize> Records<N> {
+    /// Those of a section whose place lies in `start..end` (bytes).
+    pub(super) fn within(&self, section: &str, start: u64, end: u64) -> impl Iterator<Item = &[u8; N]> {
+        let all = self.sections.get(section).map_or(&[][..], Vec::as_slice);
+        let from = all.partition_point(|record| u64::from(place(record)) < start);
+        all.get(from..)
+            .unwrap_or(&[])
+            .iter()
+            .take_while(move |record| u64::from(place(*record)) < end)
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.sections.values().map(Vec::len).sum()
+    }
+}
+
+/// Where in its section a record belongs, in bytes.
+pub(super) fn place(record: &[u8]) -> u32 {
+    word(record, 0).unwrap_or(0)
+}
+
+/// What `.BTF.ext` holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Extension {
+    pub(super) functions: Records<FUNCTION>,
+    pub(super) lines: Records<LINE>,
+    pub(super) core: Records<CORE>,
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|word| u32::from_le_bytes(*word))
+}
+
+fn wrong(what: &str) -> Error {
+    Error::Object(format!("the section .BTF.ext is damaged: {what}"))
+}
+
+impl Extension {
+    pub(super) fn read(data: &[u8], btf: &Btf) -> Result<Self, Error> {
+        let cut = || wrong("it is cut short");
+        if data.get(..3) != Some(&[0x9f, 0xeb, 1]) {
+            return Err(wrong("it does not begin as version 1 does"));
+        }
+        let header = word(data, 4).ok_or_else(cut)? as usize;
+        let part = |at: usize| -> Result<&[u8], Error> {
+            if at + 8 > header {
+                return Ok(&[]); // an older header: no such part
+            }
+            let start = header
+                .checked_add(word(data, at).ok_or_else(cut)? as usize)
+                .ok_or_else(cut)?;
+            let length = word(data, at + 4).ok_or_else(cut)? as usize;
+            let end = start.checked_add(length).ok_or_else(cut)?;
+            data.get(start..end).ok_or_else(cut)
+        };
+        Ok(Self {
+            functions: records(part(8)?, btf)?,
+            lines: records(part(16)?, btf)?,
+            core: records(part(24)?, btf)?,
+        })
+    }
+}
+
+fn records<const N: usize>(part: &[u8], btf: &Btf) -> Result<Records<N>, Error> {
+    let mut records = Records::default();
+    let cut = || wrong("a list of records is cut short");
+    if part.is_empty() {
+        return Ok(records);
+    }
+    let size = word(part, 0).ok_or_else(cut)? as usize;
+    if size < N || size > 4096 {
+        return Err(wrong("its records have an impossible size"));
+    }
+    let mut rest = part.get(4..).ok_or_else(cut)?;
+    while !rest.is_empty() {
+        let (name, count) = (
+            word(rest, 0).ok_or_else(cut)?,
+            word(rest, 4).ok_or_else(cut)? as usize,
+        );
+        let length = count.checked_mul(size).ok_or_else(cut)?;
+        let list = rest
+            .get(8..)
+            .and_then(|rest| rest.get(..length))
+            .ok_or_else(cut)?;
+        let section: &mut Vec<[u8; N]> = records.sections.entry(btf.string(name).to_owned()).or_default();
+        section.extend(
+            list.chunks_exact(size)
+                .filter_map(|record| record.first_chunk::<N>().copied()),
+        );
+        rest = rest.get(8 + length..).unwrap_or(&[]);
+    }
+    for list in records.sections.values_mut() {
+        list.sort_by_key(|record| place(record));
+    }
+    Ok(records)
+}

@@ -1,0 +1,292 @@
+//! Making one program of a function and all that it calls: code placed one behind the other, calls pointed at it, records moved along.
+
+use super::Object;
+use super::extension::place;
+use super::program::{Function, Program};
+use super::relocation;
+use crate::Error;
+use crate::btf::TypeId;
+use crate::insn::Insn;
+use std::collections::HashMap;
+
+/// What an instruction refers to that only the kernel that it is loaded into knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// A map of the object, by its index: a 64-bit load of its descriptor.
+    Map(usize),
+    /// A place in the value of a map of the object; the second slot's immediate holds it already.
+    MapValue(usize),
+    /// A kernel variable, or the address of a kernel function: a 64-bit load.
+    Symbol {
+        /// Its name.
+        name: String,
+        /// Its type in the object's types; `None` for a bare address.
+        ty: Option<TypeId>,
+        /// It may be missing, and its address is 0 then.
+        weak: bool,
+    },
+    /// A call of a kernel function.
+    Function {
+        /// Its name.
+        name: String,
+        /// It may be missing: a program that calls it then is refused only if the verifier sees that it can.
+        weak: bool,
+    },
+}
+
+/// A program as a whole, but for what the kernel knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Linked {
+    /// The instructions.
+    pub insns: Vec<Insn>,
+    /// What is to fill in, with the index of the instruction, in no order.
+    pub references: Vec<(usize, Reference)>,
+    /// `struct bpf_func_info` records.
+    pub functions: Vec<u8>,
+    /// `struct bpf_line_info` records.
+    pub lines: Vec<u8>,
+    /// `struct bpf_core_relo` records.
+    pub core: Vec<u8>,
+    /// Where each function begins.
+    pub parts: Vec<(usize, String)>,
+}
+
+/// A line of the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine {
+    /// The file's name.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+    /// Line, from 1 on.
+    pub line: u32,
+    /// Column, from 1 on; 0 where it is not known.
+    pub column: u32,
+}
+
+/// `BPF_COMPLEXITY_LIMIT_INSNS`.
+const MOST: usize = 1_000_000;
+const INSN: u64 = 8;
+/// `BPF_JMP | BPF_CALL`, `BPF_LD | BPF_IMM | BPF_DW`, `BPF_PSEUDO_CALL`.
+const CALL: u8 = 0x85;
+const LOAD64: u8 = 0x18;
+const PSEUDO_CALL: u8 = 1;
+
+/// The work.
+pub(super) struct Linker<'o> {
+    pub(super) object: &'o Object,
+    pub(super) out: Linked,
+    /// Where the function of that index begins in the program.
+    placed: HashMap<usize, usize>,
+    /// Instructions that are to point at a function.
+    calls: Vec<(usize, usize)>,
+}
+
+/// Where a relocation applies.
+pub(super) struct Site<'a> {
+    pub(super) function: &'a Function,
+    /// Index in the program.
+    pub(super) here: usize,
+    /// Bytes in the section.
+    pub(super) offset: u64,
+    pub(super) relocation: &'a super::elf::Relocation,
+    pub(super) symbol: &'a super::elf::Symbol,
+    pub(super) insn: Insn,
+}
+
+impl Site<'_> {
+    pub(super) fn is_call(&self) -> bool {
+        self.insn.code == CALL
+    }
+
+    pub(super) fn is_load(&self) -> bool {
+        self.insn.code == LOAD64
+    }
+
+    pub(super) fn wrong(&self, what: impl std::fmt::Display) -> Error {
+        Error::Object(format!(
+            "the relocation of instruction {} of {}: {what}",
+            (self.offset - self.function.start) / INSN,
+            self.function.name
+        ))
+    }
+}
+
+pub(super) fn link(object: &Object, program: &Program) -> Result<Linked, Error> {
+    let mut linker = Linker {
+        object,
+        out: Linked::default(),
+        placed: HashMap::new(),
+        calls: Vec::new(),
+    };
+    linker.place(program.function)?;
+    let mut done = 0;
+    while let Some((_, function)) = linker.calls.get(done).copied() {
+        if !linker.placed.contains_key(&function) {
+            linker.place(function)?;
+        }
+        done += 1;
+    }
+    for (at, function) in &linker.calls {
+        let target = linker.placed.get(function).copied().unwrap_or(0);
+        if let Some(insn) = linker.out.insns.get_mut(*at) {
+            insn.imm = (target as i64 - *at as i64 - 1) as i32;
+        }
+    }
+    Ok(linker.out)
+}
+
+impl<'o> Linker<'o> {
+    fn place(&mut self, index: usize) -> Result<(), Error> {
+        let object = self.object;
+        let function = object
+            .functions
+            .get(index)
+            .ok_or_else(|| Error::Object("a function is missing".into()))?;
+        let section = object
+            .elf
+            .sections
+            .get(function.section)
+            .ok_or_else(|| Error::Object("a section is missing".into()))?;
+        let base = self.out.insns.len();
+        self.placed.insert(index, base);
+        self.out.parts.push((base, function.name.clone()));
+        let bytes = section
+            .data
+            .get(function.start as usize..function.end as usize)
+            .unwrap_or(&[]);
+        if base + bytes.len() / 8 > MOST {
+            return Err(Error::Object(format!(
+                "with all that it calls, {} has more than a million instructions",
+                self.out.parts.first().map_or("", |(_, name)| name)
+            )));
+        }
+        self.out.insns.extend(
+            bytes
+                .chunks_exact(8)
+                .filter_map(|insn| insn.first_chunk().map(|insn| Insn::from_bytes(*insn))),
+        );
+        self.records(function, &section.name, base);
+        let mut related = std::collections::HashSet::new();
+        let from = section
+            .relocations
+            .partition_point(|relocation| relocation.offset < function.start);
+        for relocation in section
+            .relocations
+            .get(from..)
+            .unwrap_or(&[])
+            .iter()
+            .take_while(|r| r.offset < function.end)
+        {
+            let here = base + ((relocation.offset - function.start) / INSN) as usize;
+            let insn = self.out.insns.get(here).copied().unwrap_or_default();
+            let symbol = object.elf.symbols.get(relocation.symbol);
+            let symbol = symbol.ok_or_else(|| {
+                Error::Object(format!(
+                    "the relocation at {:#x} of section {} names a symbol that is not there",
+                    relocation.offset, section.name
+                ))
+            })?;
+            let site = Site {
+                function,
+                here,
+                offset: relocation.offset,
+                relocation,
+                symbol,
+                insn,
+            };
+            if !relocation.offset.is_multiple_of(INSN) {
+                return Err(site.wrong("it lies inside of an instruction"));
+            }
+            if site.is_load() && here + 1 >= self.out.insns.len() {
+                return Err(site.wrong("the 64-bit load is cut in half"));
+            }
+            relocation::apply(self, &site)?;
+            related.insert(here);
+        }
+        // Calls inside of a section that the compiler has resolved itself.
+        for here in base..self.out.insns.len() {
+            let insn = self.out.insns.get(here).copied().unwrap_or_default();
+            if insn.code == CALL && insn.src == PSEUDO_CALL && !related.contains(&here) {
+                let from = function.start as i64 / 8 + (here - base) as i64;
+                let target = from + i64::from(insn.imm) + 1;
+                self.call(here, function.section, target.checked_mul(8), &function.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that an instruction is to point at the function at a place.
+    pub(super) fn call(
+        &mut self,
+        here: usize,
+        section: usize,
+        target: Option<i64>,
+        caller: &str,
+    ) -> Result<(), Error> {
+        let target = target.and_then(|target| u64::try_from(target).ok());
+        let found = target.and_then(|target| self.object.function_at.get(&(section, target)).copied());
+        let found =
+            found.ok_or_else(|| Error::Object(format!("{caller} calls a place where no function begins")))?;
+        self.calls.push((here, found));
+        Ok(())
+    }
+
+    /// The record's first word is its place: in bytes of the section before, in instructions (CO-RE: bytes) of the program afterwards.
+    fn records(&mut self, function: &Function, section: &str, base: usize) {
+        let extension = &self.object.extension;
+        let (start, end) = (function.start, function.end);
+        let index = |record: &[u8]| ((u64::from(place(record)) - start) / INSN) as u32 + base as u32;
+        let put = |out: &mut Vec<u8>, word: u32, record: &[u8]| {
+            out.extend(word.to_le_bytes());
+            out.extend(record.get(4..).unwrap_or(&[]));
+        };
+        for record in extension.functions.within(section, start, end) {
+            put(&mut self.out.functions, index(record), record);
+        }
+        for record in extension.lines.within(section, start, end) {
+            put(&mut self.out.lines, index(record), record);
+        }
+        for record in extension.core.within(section, start, end) {
+            put(
+                &mut self.out.core,
+                index(record).wrapping_mul(INSN as u32),
+                record,
+            );
+        }
+    }
+}
+
+impl Object {
+    /// The line of the source that an instruction was made from, where the object was compiled with `-g`.
+    pub fn source_line(&self, linked: &Linked, insn: usize) -> Option<SourceLine> {
+        let word = |record: &[u8], at: usize| {
+            record
+                .get(at..)?
+                .first_chunk()
+                .map(|word| u32::from_le_bytes(*word))
+        };
+        let records = linked.lines.chunks_exact(super::extension::LINE);
+        let record = records
+            .take_while(|record| word(record, 0).is_some_and(|at| at as usize <= insn))
+            .last()?;
+        // The last line before the function's beginning is another's.
+        let begin = linked
+            .parts
+            .iter()
+            .map(|(at, _)| *at)
+            .filter(|at| *at <= insn)
+            .max()?;
+        if (word(record, 0)? as usize) < begin {
+            return None;
+        }
+        let btf = self.btf()?;
+        let place = word(record, 12)?;
+        Some(SourceLine {
+            file: btf.string(word(record, 4)?).to_owned(),
+            text: btf.string(word(record, 8)?).to_owned(),
+            line: place >> 10,
+            column: place & 0x3ff,
+        })
+    }
+}

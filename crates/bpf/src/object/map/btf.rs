@@ -1,0 +1,261 @@
+//! Maps as variables of the section `.maps`, whose *types* say what they are (libbpf's style).
+
+use super::{Filling, Inner, Map, Pinning, Source};
+use crate::Error;
+use crate::btf::{Btf, Member, Type, TypeId};
+
+const SECTION: &str = ".maps";
+
+fn wrong(map: &str, what: impl std::fmt::Display) -> Error {
+    Error::Object(format!("the map {map}: {what}"))
+}
+
+/// One attribute of such a struct.
+struct Attribute {
+    name: &'static str,
+    set: fn(&mut Map, &Btf, &Member<'_>) -> Result<(), Error>,
+}
+
+/// A table: the attributes.
+const ATTRIBUTES: &[Attribute] = &[
+    Attribute {
+        name: "type",
+        set: |map, btf, member| number(btf, map, member).map(|n| map.kind = n),
+    },
+    Attribute {
+        name: "key_size",
+        set: |map, btf, member| number(btf, map, member).map(|n| map.key_size = n),
+    },
+    Attribute {
+        name: "value_size",
+        set: |map, btf, member| number(btf, map, member).map(|n| map.value_size = n),
+    },
+    Attribute {
+        name: "max_entries",
+        set: |map, btf, member| number(btf, map, member).map(|n| map.entries = n),
+    },
+    Attribute {
+        name: "map_flags",
+        set: |map, btf, member| number(btf, map, member).map(|n| map.flags = n),
+    },
+    Attribute {
+        name: "map_extra",
+        set: |map, btf, member| number(btf, map, member).map(|n| map.extra = u64::from(n)),
+    },
+    // NUMA nodes are a wish about speed that no program depends on.
+    Attribute {
+        name: "numa_node",
+        set: |map, btf, member| number(btf, map, member).map(drop),
+    },
+    Attribute {
+        name: "pinning",
+        set: pinning,
+    },
+    Attribute {
+        name: "key",
+        set: |map, btf, member| {
+            typed(btf, map, member).map(|(ty, size)| (map.key, map.key_size) = (Some(ty), size))
+        },
+    },
+    Attribute {
+        name: "value",
+        set: |map, btf, member| {
+            typed(btf, map, member).map(|(ty, size)| (map.value, map.value_size) = (Some(ty), size))
+        },
+    },
+    Attribute {
+        name: "values",
+        set: values,
+    },
+];
+
+pub(super) fn read(source: &Source<'_>) -> Result<Vec<Map>, Error> {
+    let Some((section, _)) = source.elf.section(SECTION) else {
+        return Ok(Vec::new());
+    };
+    let btf = source
+        .btf
+        .ok_or_else(|| Error::Object("it has a section .maps but no types (.BTF): compile with -g".into()))?;
+    let mut maps = Vec::new();
+    let variables = btf.ids().filter_map(|id| match btf.ty(id) {
+        Type::Datasec {
+            name: SECTION,
+            entries,
+            ..
+        } => Some(entries.variables()),
+        _ => None,
+    });
+    for variable in variables.flatten() {
+        let Type::Var { name, ty, .. } = btf.ty(variable.ty) else {
+            continue;
+        };
+        let map = define(btf, name, ty, true)?;
+        maps.push(Map {
+            place: (section, u64::from(variable.offset)),
+            ..map
+        });
+    }
+    Ok(maps)
+}
+
+fn define(btf: &Btf, name: &str, ty: TypeId, outer: bool) -> Result<Map, Error> {
+    let Type::Struct(composite) = btf.resolved(ty) else {
+        return Err(wrong(name, "it is not a struct"));
+    };
+    let mut map = Map {
+        name: name.to_owned(),
+        ..Map::default()
+    };
+    for member in composite.members() {
+        let attribute = ATTRIBUTES.iter().find(|attribute| attribute.name == member.name);
+        let attribute =
+            attribute.ok_or_else(|| wrong(name, format!("the attribute `{}` is unknown", member.name)))?;
+        if !outer && attribute.name == "values" {
+            return Err(wrong(name, "maps in maps hold no maps"));
+        }
+        (attribute.set)(&mut map, btf, &member)?;
+    }
+    if map.kind == 0 {
+        return Err(wrong(
+            name,
+            "it does not say its type: `__uint(type, BPF_MAP_TYPE_…)`",
+        ));
+    }
+    // Kinds that hold descriptors.
+    if map.value_size == 0 && [3, 4, 8, 12, 13].contains(&map.kind) {
+        map.value_size = 4;
+    }
+    if map.key_size == 0 && [3, 4, 8].contains(&map.kind) {
+        map.key_size = 4;
+    }
+    Ok(map)
+}
+
+/// `__uint(name, N)` is `int (*name)[N]`; `__ulong(name, N)` an enumerator.
+fn number(btf: &Btf, map: &Map, member: &Member<'_>) -> Result<u32, Error> {
+    let count = match btf.resolved(member.ty) {
+        Type::Ptr(to) => match btf.resolved(to) {
+            Type::Array { count, .. } => Some(count),
+            _ => None,
+        },
+        Type::Array { element, .. } => match btf.resolved(element) {
+            Type::Enum(values) => values.values().next().and_then(|v| u32::try_from(v.value).ok()),
+            _ => None,
+        },
+        _ => None,
+    };
+    count.ok_or_else(|| {
+        wrong(
+            &map.name,
+            format!("`{}` is not a number in the way of `__uint({0}, N)`", member.name),
+        )
+    })
+}
+
+/// `__type(name, T)` is `T *name`.
+fn typed(btf: &Btf, map: &Map, member: &Member<'_>) -> Result<(TypeId, u32), Error> {
+    let Type::Ptr(to) = btf.resolved(member.ty) else {
+        return Err(wrong(
+            &map.name,
+            format!("`{}` is not a type in the way of `__type({0}, T)`", member.name),
+        ));
+    };
+    let size = btf.size_of(to).and_then(|size| u32::try_from(size).ok());
+    let size =
+        size.ok_or_else(|| wrong(&map.name, format!("the type of its {} has no size", member.name)))?;
+    Ok((to, size))
+}
+
+fn pinning(map: &mut Map, btf: &Btf, member: &Member<'_>) -> Result<(), Error> {
+    map.pinning = match number(btf, map, member)? {
+        0 => Pinning::None,
+        1 => Pinning::ByName,
+        other => {
+            return Err(wrong(
+                &map.name,
+                format!("there is no way of pinning with number {other}"),
+            ));
+        }
+    };
+    Ok(())
+}
+
+/// `__array(values, T)` is `T *values[]`: maps, or programs.
+fn values(map: &mut Map, btf: &Btf, member: &Member<'_>) -> Result<(), Error> {
+    let strange = || {
+        wrong(
+            &map.name,
+            "`values` is not an array of pointers to maps or functions",
+        )
+    };
+    let Type::Array { element, .. } = btf.resolved(member.ty) else {
+        return Err(strange());
+    };
+    let Type::Ptr(to) = btf.resolved(element) else {
+        return Err(strange());
+    };
+    match btf.resolved(to) {
+        Type::FuncProto(_) => {}
+        Type::Struct(_) => {
+            let name = format!("{}.inner", map.name);
+            map.inner = Some(Inner::Template(Box::new(define(btf, &name, to, false)?)));
+        }
+        _ => return Err(strange()),
+    }
+    map.slots_at = u64::from(member.bit_offset / 8);
+    map.value_size = 4;
+    Ok(())
+}
+
+/// Relocations inside the section say what the slots hold.
+pub(super) fn fill(source: &Source<'_>, maps: &mut [Map]) -> Result<(), Error> {
+    let Some((section, data)) = source.elf.section(SECTION) else {
+        return Ok(());
+    };
+    for relocation in &data.relocations {
+        let declared = |map: &Map| map.place.0 == section && map.place.1 <= relocation.offset;
+        let owner = maps
+            .iter()
+            .enumerate()
+            .filter(|(_, map)| declared(map))
+            .max_by_key(|(_, map)| map.place.1);
+        let symbol = source.elf.symbols.get(relocation.symbol);
+        let (Some((owner, map)), Some(symbol)) = (owner, symbol) else {
+            return Err(Error::Object(format!(
+                "the relocation at {:#x} of section .maps belongs to no map",
+                relocation.offset
+            )));
+        };
+        let slot = (relocation.offset - map.place.1)
+            .checked_sub(map.slots_at)
+            .filter(|at| at.is_multiple_of(8) && map.slots_at != 0);
+        let slot = slot
+            .and_then(|at| u32::try_from(at / 8).ok())
+            .ok_or_else(|| wrong(&map.name, "a relocation points beside its slots"))?;
+        let filling = match symbol.section {
+            Some(place) if place == section => {
+                let held = maps.iter().position(|map| map.place == (section, symbol.value));
+                Filling::Map(held.ok_or_else(|| {
+                    wrong(
+                        &map.name,
+                        format!("slot {slot} holds {}, which is no map", symbol.name),
+                    )
+                })?)
+            }
+            Some(_) if symbol.function => Filling::Program(symbol.name.clone()),
+            _ => {
+                return Err(wrong(
+                    &map.name,
+                    format!(
+                        "slot {slot} holds `{}`, which is neither a map nor a function",
+                        symbol.name
+                    ),
+                ));
+            }
+        };
+        if let Some(map) = maps.get_mut(owner) {
+            map.filling.push((slot, filling));
+        }
+    }
+    Ok(())
+}

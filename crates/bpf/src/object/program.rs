@@ -1,0 +1,124 @@
+//! The functions of an object, and which of them are programs.
+
+use super::elf::Elf;
+use super::section::SectionName;
+use crate::Error;
+
+/// A function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Function {
+    pub(super) name: String,
+    pub(super) section: usize,
+    /// Bytes in the section.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    global: bool,
+}
+
+/// A function that an event runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Its section's name taken apart: what runs it.
+    pub section: SectionName,
+    /// Its own instructions, without the functions that it calls.
+    pub instructions: usize,
+    /// Its place among the functions.
+    pub(super) function: usize,
+}
+
+/// Functions that other sections call: never programs of their own.
+const SUBPROGRAMS: &str = ".text";
+const INSN: u64 = 8;
+/// The most instructions that a kernel takes from who may do all (`BPF_COMPLEXITY_LIMIT_INSNS`), in bytes.
+const LONGEST: u64 = 1_000_000 * INSN;
+
+/// All functions, by section and place.
+pub(super) fn functions(elf: &Elf) -> Result<Vec<Function>, Error> {
+    let mut functions = Vec::new();
+    for (index, section) in elf.sections.iter().enumerate() {
+        if !section.code || section.size == 0 {
+            continue;
+        }
+        if !(section.data.len() as u64).is_multiple_of(INSN) || section.no_bits {
+            return Err(Error::Object(format!(
+                "its section {} is truncated: {} bytes are not whole instructions",
+                section.name,
+                section.data.len()
+            )));
+        }
+        let length = section.data.len() as u64;
+        let mut here: Vec<_> = elf
+            .symbols_in(index)
+            .filter(|symbol| symbol.function && !symbol.whole_section && !symbol.name.is_empty())
+            .collect();
+        here.sort_by_key(|symbol| (symbol.value, !symbol.global));
+        here.dedup_by_key(|symbol| symbol.value);
+        if here.is_empty() {
+            functions.push(Function {
+                name: section.name.clone(),
+                section: index,
+                start: 0,
+                end: length,
+                global: true,
+            });
+        }
+        let only_local = here.iter().all(|symbol| !symbol.global);
+        for (at, symbol) in here.iter().enumerate() {
+            let next = here.get(at + 1).map_or(length, |next| next.value);
+            // Functions do not overlap: one of unknown size, or a damaged one, ends where the next begins.
+            let end = if symbol.size == 0 {
+                next
+            } else {
+                symbol.value.saturating_add(symbol.size)
+            };
+            let wrong = |what: &str| Error::Object(format!("the function {}: {what}", symbol.name));
+            if end > length {
+                return Err(wrong(&format!(
+                    "it reaches past the end of its section {}, which may be truncated",
+                    section.name
+                )));
+            }
+            if !symbol.value.is_multiple_of(INSN)
+                || !end.is_multiple_of(INSN)
+                || end <= symbol.value
+                || end > next
+            {
+                return Err(wrong("its place or size is not that of instructions"));
+            }
+            if end - symbol.value > LONGEST {
+                return Err(wrong("it has more than a million instructions"));
+            }
+            let global = symbol.global || only_local;
+            functions.push(Function {
+                name: symbol.name.clone(),
+                section: index,
+                start: symbol.value,
+                end,
+                global,
+            });
+        }
+    }
+    Ok(functions)
+}
+
+/// Those that are programs.
+pub(super) fn programs(elf: &Elf, functions: &[Function]) -> Vec<Program> {
+    let mut programs = Vec::new();
+    for (index, function) in functions.iter().enumerate() {
+        let Some(section) = elf.sections.get(function.section) else {
+            continue;
+        };
+        if section.name == SUBPROGRAMS || !function.global {
+            continue;
+        }
+        programs.push(Program {
+            name: function.name.clone(),
+            section: SectionName::parse(&section.name),
+            instructions: ((function.end - function.start) / INSN) as usize,
+            function: index,
+        });
+    }
+    programs
+}

@@ -1,0 +1,290 @@
+//! What section names say about the programs in them: one row per kind, in the spelling of libbpf and of tc's objects.
+//!
+//! Names: the kernel's `Documentation/bpf/libbpf/program_types.rst`; numbers: `uapi/linux/bpf.h`.
+
+/// What runs a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are those of the sections")]
+pub enum Hook {
+    /// A classic object's `prog`: a function that whoever runs it names.
+    Classic,
+    Kprobe,
+    Kretprobe,
+    KprobeMulti,
+    KretprobeMulti,
+    KprobeSession,
+    Ksyscall,
+    Kretsyscall,
+    Uprobe,
+    Uretprobe,
+    UprobeMulti,
+    UretprobeMulti,
+    Usdt,
+    Tracepoint,
+    RawTracepoint,
+    RawTracepointWritable,
+    TypedTracepoint,
+    Fentry,
+    Fexit,
+    FmodRet,
+    PerfEvent,
+    Iter,
+    Lsm,
+    Syscall,
+    /// Loaded for nothing here: networking, cgroups and so on are other loaders' business.
+    Foreign,
+}
+
+/// One kind of section.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// What stands before the first `/`.
+    pub names: &'static [&'static str],
+    /// How such a section is written, for people.
+    pub shape: &'static str,
+    /// What runs the program.
+    pub hook: Hook,
+    /// `enum bpf_prog_type`.
+    pub program: u32,
+    /// `enum bpf_attach_type`, as expected at load; 0 for none.
+    pub attach: u32,
+    /// What stands before the target's name in the kernel's types, for kinds that are bound at load; the kind of type is told by the hook.
+    pub prefix: Option<&'static str>,
+    /// Whether `.s` may follow the name: a program that may sleep.
+    pub sleeps: bool,
+}
+
+const KPROBE: u32 = 2;
+const TRACING: u32 = 26;
+
+const fn row(
+    names: &'static [&'static str],
+    shape: &'static str,
+    hook: Hook,
+    program: u32,
+    attach: u32,
+) -> Kind {
+    Kind {
+        names,
+        shape,
+        hook,
+        program,
+        attach,
+        prefix: None,
+        sleeps: false,
+    }
+}
+
+const fn bound(kind: Kind, prefix: &'static str) -> Kind {
+    Kind {
+        prefix: Some(prefix),
+        ..kind
+    }
+}
+
+const fn sleepy(kind: Kind) -> Kind {
+    Kind { sleeps: true, ..kind }
+}
+
+/// A table: all kinds.
+pub const KINDS: &[Kind] = &[
+    row(&["prog"], "prog", Hook::Classic, KPROBE, 0),
+    row(&["kprobe"], "kprobe/FUNCTION[+OFFSET]", Hook::Kprobe, KPROBE, 0),
+    row(&["kretprobe"], "kretprobe/FUNCTION", Hook::Kretprobe, KPROBE, 0),
+    row(
+        &["kprobe.multi"],
+        "kprobe.multi/PATTERN",
+        Hook::KprobeMulti,
+        KPROBE,
+        42,
+    ),
+    row(
+        &["kretprobe.multi"],
+        "kretprobe.multi/PATTERN",
+        Hook::KretprobeMulti,
+        KPROBE,
+        42,
+    ),
+    row(
+        &["kprobe.session"],
+        "kprobe.session/PATTERN",
+        Hook::KprobeSession,
+        KPROBE,
+        56,
+    ),
+    row(&["ksyscall"], "ksyscall/SYSCALL", Hook::Ksyscall, KPROBE, 0),
+    row(
+        &["kretsyscall"],
+        "kretsyscall/SYSCALL",
+        Hook::Kretsyscall,
+        KPROBE,
+        0,
+    ),
+    sleepy(row(
+        &["uprobe"],
+        "uprobe/FILE:FUNCTION[+OFFSET]",
+        Hook::Uprobe,
+        KPROBE,
+        0,
+    )),
+    sleepy(row(
+        &["uretprobe"],
+        "uretprobe/FILE:FUNCTION[+OFFSET]",
+        Hook::Uretprobe,
+        KPROBE,
+        0,
+    )),
+    sleepy(row(
+        &["uprobe.multi"],
+        "uprobe.multi/FILE:PATTERN",
+        Hook::UprobeMulti,
+        KPROBE,
+        48,
+    )),
+    sleepy(row(
+        &["uretprobe.multi"],
+        "uretprobe.multi/FILE:PATTERN",
+        Hook::UretprobeMulti,
+        KPROBE,
+        48,
+    )),
+    sleepy(row(&["usdt"], "usdt/FILE:PROVIDER:NAME", Hook::Usdt, KPROBE, 0)),
+    row(
+        &["tracepoint", "tp"],
+        "tracepoint/GROUP/NAME",
+        Hook::Tracepoint,
+        5,
+        0,
+    ),
+    row(
+        &["raw_tracepoint", "raw_tp"],
+        "raw_tracepoint/NAME",
+        Hook::RawTracepoint,
+        17,
+        0,
+    ),
+    row(
+        &["raw_tracepoint.w", "raw_tp.w"],
+        "raw_tracepoint.w/NAME",
+        Hook::RawTracepointWritable,
+        24,
+        0,
+    ),
+    bound(
+        row(&["tp_btf"], "tp_btf/NAME", Hook::TypedTracepoint, TRACING, 23),
+        "btf_trace_",
+    ),
+    bound(
+        sleepy(row(&["fentry"], "fentry/FUNCTION", Hook::Fentry, TRACING, 24)),
+        "",
+    ),
+    bound(
+        sleepy(row(&["fexit"], "fexit/FUNCTION", Hook::Fexit, TRACING, 25)),
+        "",
+    ),
+    bound(
+        sleepy(row(
+            &["fmod_ret"],
+            "fmod_ret/FUNCTION",
+            Hook::FmodRet,
+            TRACING,
+            26,
+        )),
+        "",
+    ),
+    row(&["perf_event"], "perf_event", Hook::PerfEvent, 7, 0),
+    bound(
+        sleepy(row(&["iter"], "iter/NAME", Hook::Iter, TRACING, 28)),
+        "bpf_iter_",
+    ),
+    bound(sleepy(row(&["lsm"], "lsm/HOOK", Hook::Lsm, 29, 27)), "bpf_lsm_"),
+    sleepy(row(&["syscall"], "syscall", Hook::Syscall, 31, 0)),
+    row(&["socket"], "socket", Hook::Foreign, 1, 0),
+    row(&["classifier", "tc", "tcx"], "tc", Hook::Foreign, 3, 0),
+    row(&["action"], "action", Hook::Foreign, 4, 0),
+    row(&["xdp"], "xdp", Hook::Foreign, 6, 37),
+    row(&["cgroup_skb"], "cgroup_skb/ingress", Hook::Foreign, 8, 0),
+    row(&["sk_msg"], "sk_msg", Hook::Foreign, 16, 7),
+    row(&["flow_dissector"], "flow_dissector", Hook::Foreign, 22, 17),
+];
+
+/// A section's name taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SectionName {
+    /// As it stands in the object.
+    pub text: String,
+    /// What follows the first `/`: what to attach to; empty where the object leaves that open.
+    pub target: String,
+    /// `.s`: the program may sleep.
+    pub sleepable: bool,
+    /// A leading `?`: only wanted when asked for by name.
+    pub optional: bool,
+    kind: Option<usize>,
+}
+
+impl SectionName {
+    /// Takes a name apart; one of an unknown kind is no error before somebody wants to load its programs.
+    pub fn parse(text: &str) -> Self {
+        let optional = text.starts_with('?');
+        let bare = text.strip_prefix('?').unwrap_or(text);
+        let (name, target) = bare.split_once('/').unwrap_or((bare, ""));
+        let find = |name: &str| KINDS.iter().position(|kind| kind.names.contains(&name));
+        let (kind, sleepable) = match (find(name), name.strip_suffix(".s").and_then(find)) {
+            (Some(kind), _) => (Some(kind), false),
+            (None, Some(kind)) if KINDS.get(kind).is_some_and(|kind| kind.sleeps) => (Some(kind), true),
+            _ => (None, false),
+        };
+        Self {
+            text: text.to_owned(),
+            target: target.to_owned(),
+            sleepable,
+            optional,
+            kind,
+        }
+    }
+
+    /// The row of its kind.
+    pub fn kind(&self) -> Option<&'static Kind> {
+        KINDS.get(self.kind?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_apart() {
+        let name = SectionName::parse("?fentry.s/vfs_read");
+        assert_eq!(
+            (name.target.as_str(), name.sleepable, name.optional),
+            ("vfs_read", true, true)
+        );
+        assert_eq!(name.kind().map(|kind| kind.hook), Some(Hook::Fentry));
+        assert_eq!(
+            SectionName::parse("tp/sched/sched_switch").target,
+            "sched/sched_switch"
+        );
+        assert_eq!(
+            SectionName::parse("kprobe.s/x").kind().map(|kind| kind.hook),
+            None,
+            "kprobes cannot sleep"
+        );
+        assert_eq!(
+            SectionName::parse("kprobe.multi/tcp_*")
+                .kind()
+                .map(|kind| kind.attach),
+            Some(42)
+        );
+        assert!(SectionName::parse("no_such_kind/x").kind().is_none());
+    }
+
+    #[test]
+    fn no_name_stands_twice() {
+        let mut names: Vec<_> = KINDS.iter().flat_map(|kind| kind.names).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}

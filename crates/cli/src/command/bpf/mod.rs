@@ -1,0 +1,61 @@
+//! `kestrel bpf`: compiled BPF objects; one file per verb.
+
+mod refused;
+mod run;
+mod show;
+
+pub(crate) use refused::refused;
+
+use crate::exit::{Exit, Failure};
+use clap::Subcommand;
+use kestrel::bpf::Object;
+use std::path::Path;
+
+/// The verbs about objects.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Load an object, attach its programs, and wait until Ctrl-C
+    Run(run::Options),
+    /// Show what is in an object, without loading it
+    Show(show::Options),
+}
+
+/// Carries out a verb.
+pub(crate) fn run(command: &Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(options) => run::run(options),
+        Command::Show(options) => show::run(options),
+    }
+}
+
+/// Objects larger than this are something else.
+const LARGEST: u64 = 256 << 20;
+
+/// Reads an object file.
+fn open(path: &Path) -> Result<Object, Failure> {
+    let failed = |why: String| {
+        Failure::new(
+            Exit::Failed,
+            format!("cannot read the object {}: {why}", path.display()),
+        )
+    };
+    let metadata = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
+    if metadata.is_dir() {
+        return Err(failed("it is a directory".to_owned()));
+    }
+    if metadata.len() > LARGEST {
+        return Err(failed(format!(
+            "it has {} bytes, too many for a BPF object",
+            metadata.len()
+        )));
+    }
+    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let stem = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    // `count.bpf.o` is `count`.
+    let name = stem.strip_suffix(".bpf").unwrap_or(&stem);
+    Ok(Object::open_as(name, &bytes)?)
+}

@@ -1,0 +1,69 @@
+//! How a verifier's refusal of an object's program is told: the source line, the instruction, the registers, what to change.
+
+use crate::exit::{Exit, Failure};
+use kestrel::bpf::Refusal;
+use std::fmt::Write as _;
+
+/// Lines of the log shown; all of it goes where `--log FILE` says.
+const LINES: usize = 20;
+
+/// The failure for a refused program.
+pub(crate) fn refused(refusal: &Refusal) -> Failure {
+    let mut text = refusal.to_string();
+    let said = &refusal.said;
+    let message = said.message.lines().last().unwrap_or("");
+    let why = said.explanation().unwrap_or(message);
+    if !why.is_empty() {
+        let _ = write!(text, "\n  why: {why}");
+    }
+    if let Some(line) = &refusal.line {
+        let column = if line.column == 0 {
+            String::new()
+        } else {
+            format!(":{}", line.column)
+        };
+        let _ = write!(
+            text,
+            "\n  at:  {}:{}{column} in {}",
+            line.file, line.line, refusal.function
+        );
+        let source = line.text.trim();
+        if !source.is_empty() {
+            let _ = write!(text, "\n       {source}");
+        }
+    } else if !said.text.is_empty() {
+        let _ = write!(
+            text,
+            "\n  at:  function {} (compile with -g to see the line)",
+            refusal.function
+        );
+    }
+    if let Some(insn) = said.insn.filter(|_| !said.text.is_empty()) {
+        let _ = write!(text, "\n  instruction {insn}: {}", said.text);
+    }
+    for (name, value) in refusal.registers() {
+        let _ = write!(text, "\n    {name} = {value}");
+    }
+    if !said.message.is_empty() {
+        let _ = write!(
+            text,
+            "\n  the verifier: {}",
+            said.message.replace('\n', "\n                ")
+        );
+    }
+    if said.message.is_empty() && !refusal.log.is_empty() {
+        let lines: Vec<&str> = refusal.log.lines().collect();
+        for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {
+            let _ = write!(text, "\n  | {line}");
+        }
+    }
+    let failure = Failure::new(Exit::Failed, text);
+    let advice = refusal.advice().map(str::to_owned);
+    match advice {
+        Some(advice) => failure.hint(advice),
+        None if refusal.log.is_empty() => failure.hint(
+            "the kernel wrote no log: it does not know this kind of program, or the privilege is missing",
+        ),
+        None => failure.hint("`--log FILE` writes all that the verifier said"),
+    }
+}

@@ -1,0 +1,465 @@
+//! `kestrel bpf run`: an object onto the kernel, in the foreground.
+
+use crate::command::Format;
+use crate::exit::{Exit, Failure};
+use crate::style::thousands;
+use clap::{Args, ValueEnum};
+use kestrel::bpf::output::{Outputs, Printk, Record};
+use kestrel::bpf::{BpfMap, Loaded, Object, Running, Via, value};
+use kestrel::kernel::Host;
+use kestrel::kernel::bpf::{self, MapKind};
+use kestrel::kernel::process::Interrupt;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel bpf run count.o vfs_read                  the one program, on a function
+  kestrel bpf run count.o vfs_read+0x12             … on an instruction inside of it
+  kestrel bpf run count.o vfs_read --return         … on its return
+  kestrel bpf run tools.o                           what the sections say
+  kestrel bpf run tools.o on_open=do_sys_openat2    … but this program elsewhere
+  kestrel bpf run events.o --output --format json   records of ring buffers and perf event arrays
+  kestrel bpf run count.o vfs_read --maps --stats   values of maps and costs, once a second
+  kestrel bpf run count.o --unpin                   remove the pins that its maps left
+
+Pins: a map that asks to be pinned stays when the command ends, and is found again by the next run:
+  classic  pinning 1 (object)   /sys/fs/bpf/tc/OBJECT/MAP, with OBJECT the file's name without .o
+           pinning 2 (global)   /sys/fs/bpf/tc/globals/MAP
+  BTF      LIBBPF_PIN_BY_NAME   /sys/fs/bpf/MAP
+--unpin removes them when the command ends, or at once where there is nothing to attach to.
+Types of records: `__type(value, struct event)` in a ring buffer or perf event array.";
+
+/// How kprobes are attached.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Way {
+    /// A perf kprobe; where the kernel has none, an event of tracefs
+    #[default]
+    Best,
+    /// A perf kprobe with a link
+    Link,
+    /// An event of tracefs (kprobe_events)
+    Tracefs,
+}
+
+/// Options of `bpf run`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The object: what `clang --target=bpf -c` wrote
+    #[arg(value_name = "OBJECT")]
+    object: PathBuf,
+    /// What to attach to: one target for the one program, or NAME=TARGET for each that goes elsewhere than its section says
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+    /// Give a global variable of the object this number from the start
+    #[arg(long, value_name = "NAME=NUMBER")]
+    set: Vec<String>,
+    /// Attach kprobe programs to the return of the function
+    #[arg(long = "return")]
+    at_return: bool,
+    /// How kprobes are attached
+    #[arg(long, value_enum, default_value_t)]
+    via: Way,
+    /// Show the values of the maps, once a second and at the end
+    #[arg(long)]
+    maps: bool,
+    /// Show the records of ring buffers and perf event arrays
+    #[arg(long)]
+    output: bool,
+    /// Count and time the runs of each program, shown once a second and at the end
+    #[arg(long)]
+    stats: bool,
+    /// Seconds between two showings
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    interval: f64,
+    /// Pin links, programs and maps in this directory of bpffs: they go on when the command ends
+    #[arg(long, value_name = "DIRECTORY")]
+    pin: Option<PathBuf>,
+    /// Remove the pins of the object's maps at the end
+    #[arg(long)]
+    unpin: bool,
+    /// End after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    duration: Option<f64>,
+    /// Write what the verifier says about all programs to this file
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// How to show maps, records and statistics
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Say what is done, and how long it took
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+/// Runs.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let begun = Instant::now();
+    let interval = seconds(options.interval, "--interval")?.max(Duration::from_millis(20));
+    let duration = options.duration.map(|s| seconds(s, "--duration")).transpose()?;
+    let mut object = super::open(&options.object)?;
+    if options.unpin && options.targets.is_empty() && nothing_to_attach_to(&object) {
+        return unpin(&object);
+    }
+    let via = match options.via {
+        Way::Best => Via::Best,
+        Way::Link => Via::Link,
+        Way::Tracefs => Via::Tracefs,
+    };
+    object = object.at_return(options.at_return).via(via);
+    for target in &options.targets {
+        object = match target.split_once('=') {
+            Some((name, target)) => object.attach_to(name, target)?,
+            None => object.attach_only_to(target)?,
+        };
+    }
+    for setting in &options.set {
+        let parsed = setting
+            .split_once('=')
+            .and_then(|(name, number)| Some((name, number.parse::<i64>().ok()?)));
+        let (name, number) = parsed.ok_or_else(|| {
+            Failure::new(
+                Exit::Usage,
+                format!("--set {setting}: it should read NAME=NUMBER"),
+            )
+        })?;
+        object = object.set_number(name, number)?;
+    }
+    if options.log.is_some() {
+        object = object.with_verifier_log();
+    }
+    let interrupt = Interrupt::install()?;
+    let read = begun.elapsed();
+    let loaded = object.load().map_err(|error| {
+        if let (kestrel::Error::Refused(refusal), Some(file)) = (&error, &options.log) {
+            let _ = std::fs::write(file, &refusal.log);
+        }
+        Failure::from(error)
+    })?;
+    write_log(options, &loaded)?;
+    for note in loaded.notes() {
+        eprintln!("note: {note}");
+    }
+    let told_before = loaded.notes().len();
+    let loaded_after = begun.elapsed();
+    let _stats = if options.stats {
+        Some(bpf::enable_stats()?)
+    } else {
+        None
+    };
+    let mut printk = listen(&loaded, options)?;
+    let running = loaded.attach()?;
+    for note in running.loaded().notes().iter().skip(told_before) {
+        eprintln!("note: {note}");
+    }
+    let mut outputs = if options.output {
+        Some(Outputs::open(&running)?)
+    } else {
+        None
+    };
+    let attached_after = begun.elapsed();
+    if let Some(outputs) = &outputs
+        && outputs.is_empty()
+    {
+        eprintln!("note: the object has neither ring buffers nor perf event arrays");
+    }
+    if let Some(directory) = &options.pin {
+        running.pin(directory)?;
+    }
+    if options.verbose {
+        told(&running, [read, loaded_after, attached_after]);
+    }
+    iterate(&running)?;
+    let mut out = std::io::stdout().lock();
+    match options.format {
+        Format::Text => writeln!(out, "Running.")?,
+        Format::Json => eprintln!("Running."),
+    }
+    out.flush()?;
+    let since = Instant::now();
+    let mut next = since + interval;
+    let over = || interrupt.requested() || duration.is_some_and(|duration| since.elapsed() >= duration);
+    let mut ended = false;
+    while !ended {
+        ended = over();
+        if !ended {
+            let left = duration.map_or(TICK, |duration| duration.saturating_sub(since.elapsed()));
+            std::thread::sleep(TICK.min(left));
+        }
+        if let Some(outputs) = &mut outputs {
+            let mut lines = String::new();
+            outputs.read(&running, |record| lines += &show_record(&record, options.format))?;
+            out.write_all(lines.as_bytes())?;
+        }
+        if let Some(printk) = &mut printk {
+            let mut lines = Vec::new();
+            printk.read(|line| lines.push(line.to_owned()))?;
+            for line in lines {
+                writeln!(out, "{}", show_line(&line, options.format))?;
+            }
+        }
+        if ended || Instant::now() >= next {
+            next = Instant::now() + interval;
+            if options.maps {
+                show_maps(&mut out, &running, options.format)?;
+            }
+            if options.stats {
+                show_stats(&mut out, &running, options.format)?;
+            }
+        }
+        out.flush()?;
+    }
+    end(options, running, outputs)
+}
+
+/// How often rings are looked at.
+const TICK: Duration = Duration::from_millis(20);
+
+fn seconds(seconds: f64, option: &str) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        Failure::new(
+            Exit::Usage,
+            format!("{option} {seconds} is not a time in seconds"),
+        )
+    })
+}
+
+/// Whether no program says what it is attached to.
+fn nothing_to_attach_to(object: &Object) -> bool {
+    object
+        .parsed()
+        .programs()
+        .iter()
+        .all(|program| program.section.target.is_empty())
+}
+
+fn unpin(object: &Object) -> Result<Exit, Failure> {
+    let removed = object.unpin()?;
+    for path in &removed {
+        println!("removed {}", path.display());
+    }
+    if removed.is_empty() {
+        println!("none of its maps is pinned");
+    }
+    Ok(Exit::Done)
+}
+
+fn write_log(options: &Options, loaded: &Loaded) -> Result<(), Failure> {
+    let Some(file) = &options.log else { return Ok(()) };
+    let mut text = String::new();
+    for program in loaded.programs() {
+        text += &format!(
+            "program {} (section {})\n{}\n",
+            program.name(),
+            program.section(),
+            program.log().unwrap_or("")
+        );
+    }
+    std::fs::write(file, text)
+        .map_err(|error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", file.display())))
+}
+
+/// Lines of `bpf_printk` are shown if a program can write them; a kernel without tracefs is no reason to stop.
+fn listen(loaded: &Loaded, options: &Options) -> Result<Option<Printk>, Failure> {
+    if !loaded.programs().iter().any(kestrel::bpf::LoadedProgram::prints) {
+        return Ok(None);
+    }
+    match Printk::open(&Host::default()) {
+        Ok(printk) => Ok(Some(printk)),
+        Err(error) => {
+            if options.verbose {
+                eprintln!("note: lines of bpf_printk are not shown: {error}");
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// `-v`: what was made, and how long each step took.
+fn told(running: &Running, [read, loaded, attached]: [Duration; 3]) {
+    for map in running.maps() {
+        let state = match (map.is_reused(), map.pinned_at()) {
+            (true, Some(path)) => format!("found at {}", path.display()),
+            (false, Some(path)) => format!("pinned at {}", path.display()),
+            _ => "new".to_owned(),
+        };
+        eprintln!(
+            "map {} (id {}): {}, {state}",
+            map.name(),
+            map.info().id,
+            kestrel::bpf::Shape::from(map.info())
+        );
+    }
+    for (program, attached) in running.programs() {
+        let id = program.program().info().map(|info| info.id).unwrap_or(0);
+        let how = match attached.count() {
+            0 => "attached to nothing".to_owned(),
+            1 => format!("attached by a {}", attached.how()),
+            count => format!("attached by {count} of {}", attached.how()),
+        };
+        eprintln!(
+            "program {} (id {id}): section {}, {how}",
+            program.name(),
+            program.section()
+        );
+    }
+    let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
+    eprintln!(
+        "attached {:.2} ms after the start: object read {:.2} ms, loaded {:.2} ms, attached {:.2} ms",
+        ms(attached),
+        ms(read),
+        ms(loaded.saturating_sub(read)),
+        ms(attached.saturating_sub(loaded))
+    );
+}
+
+/// Iterators run once, and what they write is shown.
+fn iterate(running: &Running) -> Result<(), Failure> {
+    for (name, mut file) in running.iterators()? {
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(|error| {
+            Failure::new(
+                Exit::Failed,
+                format!("cannot read what the iterator {name} writes: {error}"),
+            )
+        })?;
+        std::io::stdout().write_all(&text)?;
+    }
+    Ok(())
+}
+
+fn show_record(record: &Record<'_>, format: Format) -> String {
+    let value = match record.ty {
+        Some((btf, ty)) => value::to_json(btf, ty, record.data),
+        None => value::plain(record.data),
+    };
+    match format {
+        Format::Json => format!(
+            "{}\n",
+            json!({"output": record.map, "cpu": record.cpu, "size": record.data.len(), "value": value})
+        ),
+        Format::Text => {
+            let cpu = record.cpu.map(|cpu| format!(" [{cpu:03}]")).unwrap_or_default();
+            format!("{}{cpu}: {}\n", record.map, value::to_text(&value))
+        }
+    }
+}
+
+fn show_line(line: &str, format: Format) -> String {
+    match format {
+        Format::Json => json!({"printk": line.trim_start()}).to_string(),
+        Format::Text => line.trim_start().to_owned(),
+    }
+}
+
+/// Whether a map's values can be read by key.
+fn has_values(map: &BpfMap) -> bool {
+    let readable = [
+        MapKind::HASH,
+        MapKind::ARRAY,
+        MapKind::PERCPU_HASH,
+        MapKind::PERCPU_ARRAY,
+        MapKind::LRU_HASH,
+        MapKind::LRU_PERCPU_HASH,
+        MapKind::LPM_TRIE,
+    ];
+    readable.contains(&map.info().kind)
+}
+
+/// Entries of one map shown at most.
+const MOST: usize = 1000;
+
+fn show_maps(out: &mut impl Write, running: &Running, format: Format) -> Result<(), Failure> {
+    for map in running.maps().iter().filter(|map| has_values(map)) {
+        let entries = map.entries()?;
+        let zeroes = |element: &[u8]| element.iter().all(|byte| *byte == 0);
+        let arrays =
+            matches!(map.info().kind, MapKind::ARRAY | MapKind::PERCPU_ARRAY) && map.info().entries > 1;
+        let shown = entries.iter().filter(|(_, element)| !arrays || !zeroes(element));
+        if format == Format::Text && !map.is_data() {
+            let kind = map.info().kind;
+            writeln!(
+                out,
+                "{} ({kind}, {} of {} entries)",
+                map.name(),
+                thousands(entries.len() as u64),
+                thousands(u64::from(map.info().entries))
+            )?;
+        }
+        for (key, element) in shown.take(MOST) {
+            let key = match map.key_type() {
+                Some((btf, ty)) => value::to_json(btf, ty, key),
+                None => value::plain(key),
+            };
+            let one = |bytes: &[u8]| match map.value_type() {
+                Some((btf, ty)) => value::to_json(btf, ty, bytes),
+                None => value::plain(bytes),
+            };
+            let value = if map.info().is_per_cpu() {
+                Value::Array(map.cpu_values(element).map(one).collect())
+            } else {
+                one(element)
+            };
+            match format {
+                Format::Json => writeln!(out, "{}", json!({"map": map.name(), "key": key, "value": value}))?,
+                Format::Text if map.is_data() => writeln!(out, "{} {}", map.name(), value::to_text(&value))?,
+                Format::Text => writeln!(out, "  {}: {}", value::to_text(&key), value::to_text(&value))?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn show_stats(out: &mut impl Write, running: &Running, format: Format) -> Result<(), Failure> {
+    for ((name, info), (_, attached)) in running.stats()?.into_iter().zip(running.programs()) {
+        let each = info.run_time.checked_div(info.runs).unwrap_or(0);
+        let missed = attached.missed()?;
+        match format {
+            Format::Json => writeln!(
+                out,
+                "{}",
+                json!({"program": name, "runs": info.runs, "ns_per_run": each, "skipped": info.recursion_misses, "missed": missed})
+            )?,
+            Format::Text => {
+                let lost = match info.recursion_misses + missed {
+                    0 => String::new(),
+                    lost => format!(", {} skipped by the kernel", thousands(lost)),
+                };
+                writeln!(
+                    out,
+                    "{name}: {} runs, {each} ns per run{lost}",
+                    thousands(info.runs)
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn end(options: &Options, running: Running, outputs: Option<Outputs>) -> Result<Exit, Failure> {
+    if let Some(lost) = outputs.map(|outputs| outputs.lost()).filter(|lost| *lost > 0) {
+        eprintln!("{} records found no room and are lost", thousands(lost));
+    }
+    let stay: Vec<_> = running
+        .maps()
+        .iter()
+        .filter_map(|map| Some((map.name().to_owned(), map.pinned_at()?.to_owned())))
+        .collect();
+    if options.unpin {
+        for path in running.unpin()? {
+            eprintln!("removed {}", path.display());
+        }
+    } else if options.verbose {
+        for (name, path) in stay {
+            eprintln!("the map {name} stays at {}", path.display());
+        }
+    }
+    if let Some(directory) = &options.pin {
+        eprintln!("still attached: `rm -r {}` ends it", directory.display());
+    }
+    drop(running);
+    Ok(Exit::Done)
+}

@@ -1,0 +1,193 @@
+//! `kestrel bpf show`: what is in an object, read and not loaded.
+
+use crate::command::Format;
+use crate::exit::{Exit, Failure};
+use clap::Args;
+use kestrel::bpf::{MapDeclaration, Object, ProgramDeclaration};
+use kestrel::kernel::bpf::{MapKind, ProgramType};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Options of `bpf show`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  kestrel bpf show count.o\n  kestrel bpf show count.o --format json")]
+pub(crate) struct Options {
+    /// The object: what `clang --target=bpf -c` wrote
+    #[arg(value_name = "OBJECT")]
+    object: PathBuf,
+    /// How to show it
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Shows.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let object = super::open(&options.object)?;
+    let mut out = std::io::stdout().lock();
+    match options.format {
+        Format::Json => writeln!(out, "{}", as_json(&object))?,
+        Format::Text => out.write_all(text(&object).as_bytes())?,
+    }
+    Ok(Exit::Done)
+}
+
+fn pinning(map: &MapDeclaration) -> &'static str {
+    use kestrel::bpf::Pinning;
+    match map.pinning {
+        Pinning::None => "none",
+        Pinning::Object => "object",
+        Pinning::Global => "global",
+        Pinning::ByName => "by name",
+    }
+}
+
+fn program_type(program: &ProgramDeclaration) -> String {
+    program.section.kind().map_or_else(
+        || "unknown".to_owned(),
+        |kind| ProgramType(kind.program).to_string(),
+    )
+}
+
+/// A type's name in the object, empty where there is none.
+fn ty(object: &Object, id: Option<kestrel::bpf::TypeId>) -> String {
+    match (object.parsed().btf(), id) {
+        (Some(btf), Some(id)) => btf.render(id),
+        _ => String::new(),
+    }
+}
+
+fn as_json(object: &Object) -> Value {
+    let parsed = object.parsed();
+    let size = parsed.size();
+    let programs: Vec<Value> = parsed
+        .programs()
+        .iter()
+        .map(|program| {
+            json!({
+                "name": program.name,
+                "section": program.section.text,
+                "type": program_type(program),
+                "target": program.section.target,
+                "instructions": program.instructions,
+                "sleepable": program.section.sleepable,
+                "optional": program.section.optional,
+            })
+        })
+        .collect();
+    let maps: Vec<Value> = parsed
+        .maps()
+        .iter()
+        .map(|map| {
+            json!({
+                "name": map.name,
+                "style": map.style,
+                "type": MapKind(map.kind).to_string(),
+                "key_size": map.key_size,
+                "value_size": map.value_size,
+                "max_entries": map.entries,
+                "flags": map.flags,
+                "pinning": pinning(map),
+                "key_type": ty(object, map.key),
+                "value_type": ty(object, map.value),
+            })
+        })
+        .collect();
+    let sections: Vec<Value> = parsed
+        .sections()
+        .map(|(name, size)| json!({"name": name, "size": size}))
+        .collect();
+    json!({
+        "object": object.name(),
+        "license": parsed.license().map(|text| text.to_string_lossy()),
+        "version": parsed.version(),
+        "programs": programs,
+        "maps": maps,
+        "sections": sections,
+        "types": size.types,
+        "relocations": size.relocations,
+        "core_relocations": size.core,
+        "source_lines": size.lines,
+    })
+}
+
+/// Columns as wide as their widest cell, the last one as it is.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns)
+        .map(|at| {
+            rows.iter()
+                .filter_map(|row| row.get(at))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line += &format!("  {cell:width$}");
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn text(object: &Object) -> String {
+    let parsed = object.parsed();
+    let size = parsed.size();
+    let cells = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>();
+    let license = parsed.license().map_or_else(
+        || "none (GPL is assumed)".to_owned(),
+        |text| text.to_string_lossy().into_owned(),
+    );
+    let mut text = format!("object {}, license {license}\n", object.name());
+    text += &format!("programs ({})\n", parsed.programs().len());
+    let mut rows = vec![cells(&["name", "section", "type", "instructions"])];
+    for program in parsed.programs() {
+        rows.push(vec![
+            program.name.clone(),
+            program.section.text.clone(),
+            program_type(program),
+            program.instructions.to_string(),
+        ]);
+    }
+    text += &table(&rows);
+    text += &format!("maps ({})\n", parsed.maps().len());
+    let mut rows = vec![cells(&[
+        "name", "type", "key", "value", "entries", "flags", "pinned", "style",
+    ])];
+    for map in parsed.maps() {
+        let sized = |size: u32, name: String| {
+            if name.is_empty() || map.is_data {
+                format!("{size} B")
+            } else {
+                format!("{size} B {name}")
+            }
+        };
+        rows.push(vec![
+            map.name.clone(),
+            MapKind(map.kind).to_string(),
+            sized(map.key_size, ty(object, map.key)),
+            sized(map.value_size, ty(object, map.value)),
+            map.entries.to_string(),
+            format!("{:#x}", map.flags),
+            pinning(map).to_owned(),
+            map.style.to_owned(),
+        ]);
+    }
+    text += &table(&rows);
+    text += "sections\n";
+    let rows: Vec<Vec<String>> = parsed
+        .sections()
+        .map(|(name, size)| vec![name.to_owned(), format!("{size} B")])
+        .collect();
+    text += &table(&rows);
+    text += &format!(
+        "{} relocations, {} for CO-RE, {} types, {} source lines\n",
+        size.relocations, size.core, size.types, size.lines
+    );
+    text
+}

@@ -1,0 +1,132 @@
+//! Kprobes and kretprobes on functions, places in functions and system calls: by a perf kprobe, or by an event of tracefs.
+
+use super::{Binding, Request, Tie};
+use crate::bpf::Via;
+use crate::error::{Error, Result};
+use kestrel_bpf::object::Hook;
+use kestrel_kernel::bpf::{Program, ProgramKind};
+use kestrel_kernel::perf::{PerfEvent, Place, Target};
+use kestrel_kernel::tracefs::{KprobeEvent, Tracefs, sweep_kprobe_events};
+
+pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+    let (function, offset) = split(request)?;
+    if at_return(request) && offset != 0 {
+        return Err(request.wrong(format!(
+            "a return has no place inside of {function}: leave out +{offset:#x}"
+        )));
+    }
+    Ok(Binding::default())
+}
+
+fn at_return(request: &Request<'_>) -> bool {
+    request.at_return || matches!(request.kind.hook, Hook::Kretprobe | Hook::Kretsyscall)
+}
+
+/// `vfs_read+0x12`, `ext4:ext4_sync`, `openat` (of a system call).
+fn split(request: &Request<'_>) -> Result<(String, u64)> {
+    let target = request.target()?;
+    if matches!(request.kind.hook, Hook::Ksyscall | Hook::Kretsyscall) {
+        return Ok((syscall(request, target), 0));
+    }
+    let Some((function, offset)) = target.split_once('+') else {
+        return Ok((target.to_owned(), 0));
+    };
+    let number = match offset.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => offset.parse().ok(),
+    };
+    let number = number.ok_or_else(|| {
+        request.wrong(format!(
+            "`{offset}` is not an offset: FUNCTION+0x12 or FUNCTION+18"
+        ))
+    })?;
+    Ok((function.to_owned(), number))
+}
+
+/// The function behind a system call: wrapped on this architecture, plain on others.
+fn syscall(request: &Request<'_>, name: &str) -> String {
+    let wrapped = format!("__x64_sys_{name}");
+    if request.kernel.has_function(&wrapped) {
+        wrapped
+    } else {
+        format!("__se_sys_{name}")
+    }
+}
+
+pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Vec<Tie>> {
+    let (function, offset) = split(request)?;
+    one(request, program, &function, offset, at_return(request)).map(|tie| vec![tie])
+}
+
+/// Attaches to one function, in the way that was chosen.
+pub(super) fn one(
+    request: &Request<'_>,
+    program: &Program,
+    function: &str,
+    offset: u64,
+    at_return: bool,
+) -> Result<Tie> {
+    let host = request.kernel.host();
+    let by_perf = || {
+        let event = PerfEvent::kprobe(host, Place::Symbol(function, offset), at_return, Target::All)?;
+        event.attach(program, 0).map(Tie::from)
+    };
+    let made = match request.via {
+        Via::Tracefs => by_tracefs(request, program, function, offset, at_return),
+        Via::Link => by_perf(),
+        Via::Best => match by_perf() {
+            Err(kestrel_kernel::Error::Unavailable { .. }) => {
+                by_tracefs(request, program, function, offset, at_return)
+            }
+            other => other,
+        },
+    };
+    made.map_err(|error| explain(request, error, function, offset))
+}
+
+fn by_tracefs(
+    request: &Request<'_>,
+    program: &Program,
+    function: &str,
+    offset: u64,
+    at_return: bool,
+) -> kestrel_kernel::Result<Tie> {
+    let host = request.kernel.host();
+    let tracefs = Tracefs::mount(host)?;
+    sweep_kprobe_events(&tracefs, host)?;
+    let place = if offset == 0 {
+        function.to_owned()
+    } else {
+        format!("{function}+{offset:#x}")
+    };
+    let event = KprobeEvent::define(&tracefs, host, &place, at_return, 0)?;
+    let perf = PerfEvent::tracepoint(
+        event.id()?,
+        &format!("{}:{}", event.group(), event.name()),
+        Target::All,
+    )?;
+    perf.set_program(program)?;
+    Ok(Tie::Traced(perf, event))
+}
+
+/// What the kernel's numbers mean here.
+fn explain(request: &Request<'_>, error: kestrel_kernel::Error, function: &str, offset: u64) -> Error {
+    let plain = function.split_once(':').map_or(function, |(_, name)| name);
+    let refused = |why: &str| Error::Unsupported {
+        what: format!("cannot probe {}", Place::Symbol(function, offset)),
+        why: why.to_owned(),
+    };
+    match error.errno().and_then(kestrel_kernel::Errno::name) {
+        Some("ENOENT" | "EINVAL" | "EADDRNOTAVAIL") if !request.kernel.has_function(plain) => {
+            request.kernel.no_function(plain)
+        }
+        Some("EADDRNOTAVAIL") => {
+            refused("several functions have this name: `kestrel bpf run` cannot know which is meant")
+        }
+        Some("EINVAL" | "EILSEQ") if offset != 0 => refused(
+            "no instruction begins there, or the function is not that long (`objdump -d` shows where they do)",
+        ),
+        Some("EINVAL") => refused("the kernel bars this function from being probed"),
+        _ => error.into(),
+    }
+}

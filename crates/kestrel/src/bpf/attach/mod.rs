@@ -1,0 +1,270 @@
+//! Attaching programs of objects: one file per family of sections, one row each; which program type that takes is the section table's.
+
+mod executable;
+mod kprobe;
+mod kprobe_multi;
+mod nothing;
+mod perf_event;
+mod raw_tracepoint;
+mod tracepoint;
+mod tracing;
+mod uprobe;
+
+use super::kernel::Kernel;
+use super::{Settings, Via};
+use crate::error::{Error, Result};
+use kestrel_bpf::btf::TypeId;
+use kestrel_bpf::object::{Hook, Kind, Program as Declared};
+use kestrel_kernel::bpf::{AttachType, Link, Program, ProgramKind, ProgramType};
+use kestrel_kernel::perf::{Attachment, PerfEvent};
+use kestrel_kernel::tracefs::KprobeEvent;
+
+/// What keeps a program attached; dropping it detaches.
+#[derive(Debug)]
+#[allow(dead_code, reason = "some are only kept")]
+pub(super) enum Tie {
+    Link(Link),
+    /// A perf event that the program was hung on without a link.
+    Event(PerfEvent),
+    /// The same, on an event of tracefs that goes after it.
+    Traced(PerfEvent, KprobeEvent),
+}
+
+impl From<Attachment> for Tie {
+    fn from(attachment: Attachment) -> Self {
+        match attachment {
+            Attachment::Link(link) => Self::Link(link),
+            Attachment::Event(event) => Self::Event(event),
+        }
+    }
+}
+
+impl Tie {
+    /// The link, which can be pinned, if it is one.
+    pub(super) fn link(&self) -> Option<&Link> {
+        match self {
+            Self::Link(link) => Some(link),
+            _ => None,
+        }
+    }
+
+    /// How it is attached, for people.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Link(_) => "link".to_owned(),
+            Self::Event(_) => "perf event".to_owned(),
+            Self::Traced(_, event) => format!("tracefs {}/{}", event.group(), event.name()),
+        }
+    }
+}
+
+/// A program that is to be attached, with all that its family must know.
+pub(super) struct Request<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) name: &'a str,
+    pub(super) kind: &'static Kind,
+    pub(super) target: &'a str,
+    pub(super) at_return: bool,
+    pub(super) via: Via,
+}
+
+impl Request<'_> {
+    pub(super) fn wrong(&self, why: impl Into<String>) -> Error {
+        Error::Object {
+            object: format!("program {}", self.name),
+            why: why.into(),
+        }
+    }
+
+    /// The target, which must be there.
+    fn target(&self) -> Result<&str> {
+        if self.target.is_empty() {
+            return Err(self.wrong(format!(
+                "its section does not say what to attach to: give it as {}=…, in the way of `{}` behind the slash",
+                self.name, self.kind.shape
+            )));
+        }
+        Ok(self.target)
+    }
+}
+
+/// What a program is loaded as and attached to.
+#[derive(Clone, Debug)]
+pub(super) struct Bound {
+    pub(super) kind: ProgramKind,
+    /// The module that the kind's type belongs to.
+    pub(super) module: Option<String>,
+    pub(super) target: String,
+    pub(super) at_return: bool,
+    /// Run by a program array's tail calls alone.
+    pub(super) held: bool,
+    section: &'static Kind,
+    via: Via,
+}
+
+/// One family of hooks.
+struct Family {
+    hooks: &'static [Hook],
+    /// The type that the program is bound to when it is loaded, with its module; or another program type than the section's.
+    bind: fn(&Request<'_>) -> Result<Binding>,
+    attach: fn(&Request<'_>, &Program, ProgramKind) -> Result<Vec<Tie>>,
+}
+
+/// What binding changes about what the section's row says.
+#[derive(Default)]
+struct Binding {
+    id: Option<TypeId>,
+    module: Option<String>,
+    kind: Option<ProgramKind>,
+}
+
+/// A table: the families.
+const FAMILIES: &[Family] = &[
+    Family {
+        hooks: &[
+            Hook::Classic,
+            Hook::Kprobe,
+            Hook::Kretprobe,
+            Hook::Ksyscall,
+            Hook::Kretsyscall,
+        ],
+        bind: kprobe::bind,
+        attach: kprobe::attach,
+    },
+    Family {
+        hooks: &[Hook::KprobeMulti, Hook::KretprobeMulti, Hook::KprobeSession],
+        bind: kprobe_multi::bind,
+        attach: kprobe_multi::attach,
+    },
+    Family {
+        hooks: &[
+            Hook::Uprobe,
+            Hook::Uretprobe,
+            Hook::UprobeMulti,
+            Hook::UretprobeMulti,
+        ],
+        bind: uprobe::bind,
+        attach: uprobe::attach,
+    },
+    Family {
+        hooks: &[Hook::Tracepoint],
+        bind: tracepoint::bind,
+        attach: tracepoint::attach,
+    },
+    Family {
+        hooks: &[Hook::RawTracepoint, Hook::RawTracepointWritable],
+        bind: raw_tracepoint::bind,
+        attach: raw_tracepoint::attach,
+    },
+    Family {
+        hooks: &[
+            Hook::TypedTracepoint,
+            Hook::Fentry,
+            Hook::Fexit,
+            Hook::FmodRet,
+            Hook::Iter,
+            Hook::Lsm,
+        ],
+        bind: tracing::bind,
+        attach: tracing::attach,
+    },
+    Family {
+        hooks: &[Hook::PerfEvent],
+        bind: |_| Ok(Binding::default()),
+        attach: perf_event::attach,
+    },
+    Family {
+        hooks: &[Hook::Syscall, Hook::Foreign, Hook::Usdt],
+        bind: nothing::bind,
+        attach: nothing::attach,
+    },
+];
+
+fn family(hook: Hook) -> Option<&'static Family> {
+    FAMILIES.iter().find(|family| family.hooks.contains(&hook))
+}
+
+/// Finds what a program is to be loaded as, before anything is made. One that is `held` by a program array may leave open what it is attached to.
+pub(super) fn bind(
+    kernel: &Kernel,
+    program: &Declared,
+    target: &str,
+    held: bool,
+    settings: &Settings,
+) -> Result<Bound> {
+    let wrong = |why: String| Error::Object {
+        object: format!("program {}", program.name),
+        why,
+    };
+    // A section of no known kind is still a program of a function for whoever names one.
+    let classic = || {
+        kestrel_bpf::object::KINDS
+            .iter()
+            .find(|kind| kind.hook == Hook::Classic)
+    };
+    let asked = settings.targets.iter().any(|(name, _)| *name == program.name);
+    let known = program.section.kind().or_else(|| classic().filter(|_| asked));
+    let Some(section) = known else {
+        let near = kestrel_compiler::lang::diag::nearest(
+            program.section.text.split('/').next().unwrap_or(""),
+            kestrel_bpf::object::KINDS
+                .iter()
+                .flat_map(|kind| kind.names.iter().copied()),
+        );
+        let near = if near.is_empty() {
+            String::new()
+        } else {
+            format!("; did you mean {}?", near.join(", "))
+        };
+        return Err(wrong(format!(
+            "its section `{}` is of no kind that is known{near}; {}=FUNCTION takes it for a kprobe program",
+            program.section.text, program.name
+        )));
+    };
+    let request = Request {
+        kernel,
+        name: &program.name,
+        kind: section,
+        target,
+        at_return: settings.at_return,
+        via: settings.via,
+    };
+    let family = family(section.hook)
+        .ok_or_else(|| wrong(format!("nothing here attaches sections like `{}`", section.shape)))?;
+    let held = held && target.is_empty() && section.prefix.is_none();
+    let binding = if held {
+        Binding::default()
+    } else {
+        (family.bind)(&request)?
+    };
+    let plain = ProgramKind::Other(
+        ProgramType(section.program),
+        AttachType(section.attach),
+        binding.id.unwrap_or(TypeId::VOID),
+    );
+    Ok(Bound {
+        kind: binding.kind.unwrap_or(plain),
+        module: binding.module,
+        target: target.to_owned(),
+        at_return: settings.at_return,
+        held,
+        section,
+        via: settings.via,
+    })
+}
+
+/// Attaches a loaded program.
+pub(super) fn attach(kernel: &Kernel, name: &str, bound: &Bound, program: &Program) -> Result<Vec<Tie>> {
+    let request = Request {
+        kernel,
+        name,
+        kind: bound.section,
+        target: &bound.target,
+        at_return: bound.at_return,
+        via: bound.via,
+    };
+    match family(bound.section.hook).filter(|_| !bound.held) {
+        Some(family) => (family.attach)(&request, program, bound.kind),
+        None => Ok(Vec::new()),
+    }
+}

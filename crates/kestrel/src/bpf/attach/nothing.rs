@@ -1,0 +1,21 @@
+//! Programs that are loaded and attached to nothing: others run them, or only program arrays and tests do.
+
+use super::{Binding, Request, Tie};
+use crate::error::Result;
+use kestrel_bpf::object::Hook;
+use kestrel_kernel::bpf::{Program, ProgramKind};
+
+pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+    // What is loaded and never runs would look like an event that never comes.
+    if request.kind.hook == Hook::Usdt {
+        return Err(request.wrong(format!(
+            "sections like `{}` cannot be attached yet; `uprobe/FILE:FUNCTION` can",
+            request.kind.shape
+        )));
+    }
+    Ok(Binding::default())
+}
+
+pub(super) fn attach(_: &Request<'_>, _: &Program, _: ProgramKind) -> Result<Vec<Tie>> {
+    Ok(Vec::new())
+}

@@ -1,0 +1,50 @@
+//! Tracepoints by their formatted entries.
+
+use super::{Binding, Request, Tie};
+use crate::error::{Error, Result};
+use kestrel_compiler::lang::diag::nearest;
+use kestrel_kernel::bpf::{Program, ProgramKind};
+use kestrel_kernel::perf::{PerfEvent, Target};
+
+/// `sched/sched_switch`, or as people write it elsewhere, `sched:sched_switch`.
+fn split<'r>(request: &'r Request<'_>) -> Result<(&'r str, &'r str)> {
+    let target = request.target()?;
+    target
+        .split_once(['/', ':'])
+        .ok_or_else(|| request.wrong(format!("`{target}` does not name a tracepoint: GROUP/NAME")))
+}
+
+fn id(request: &Request<'_>) -> Result<u64> {
+    let (group, name) = split(request)?;
+    let tracefs = request.kernel.catalog.tracefs()?;
+    tracefs.event_id(group, name).map_err(|error| {
+        let all: Vec<String> = tracefs
+            .events()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|e| format!("{}:{}", e.group, e.name))
+            .collect();
+        let wanted = format!("{group}:{name}");
+        if all.contains(&wanted) || all.is_empty() {
+            return error.into();
+        }
+        let near = nearest(&wanted, all.iter().map(String::as_str))
+            .into_iter()
+            .map(Into::into)
+            .collect();
+        Error::NoSuchEvent {
+            what: "tracepoint".to_owned(),
+            wanted,
+            near,
+        }
+    })
+}
+
+pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+    id(request).map(|_| Binding::default())
+}
+
+pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Vec<Tie>> {
+    let event = PerfEvent::tracepoint(id(request)?, request.target, Target::All)?;
+    Ok(vec![event.attach(program, 0)?.into()])
+}

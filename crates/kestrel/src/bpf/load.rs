@@ -1,0 +1,464 @@
+//! From an object to the kernel: types, maps, code, slots, in the order in which one needs the other; all of it goes again if anything fails.
+
+use super::attach::{self, Bound};
+use super::kernel::{Found, Kernel};
+use super::map::{self, BpfMap, NewPins};
+use super::running::Running;
+use super::{Object, Refusal, kconfig};
+use crate::error::{Error, Result};
+use kestrel_bpf::btf::Kind;
+use kestrel_bpf::code::{Code, MapRef, Relocation, Target};
+use kestrel_bpf::object::map::{Content, Filling, Inner, Map as Declaration};
+use kestrel_bpf::object::{Linked, Program as Declared, Reference};
+use kestrel_kernel::bpf::{self, Map, Program, ProgramBtf, ProgramSpec, ValueCheck};
+use kestrel_kernel::procfs;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// A program of an object, in the kernel.
+#[derive(Debug)]
+pub struct LoadedProgram {
+    pub(super) declared: Declared,
+    pub(super) program: Program,
+    pub(super) bound: Bound,
+    prints: bool,
+}
+
+impl LoadedProgram {
+    /// Whether it calls `bpf_printk`.
+    pub fn prints(&self) -> bool {
+        self.prints
+    }
+
+    /// Its name in the object.
+    pub fn name(&self) -> &str {
+        &self.declared.name
+    }
+
+    /// Its section's name.
+    pub fn section(&self) -> &str {
+        &self.declared.section.text
+    }
+
+    /// The program itself.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// What the verifier wrote, if that was asked for.
+    pub fn log(&self) -> Option<&str> {
+        self.program.log()
+    }
+}
+
+/// An object in the kernel, not attached yet. Dropping it removes all that is not pinned.
+#[derive(Debug)]
+pub struct Loaded {
+    pub(super) object: Object,
+    pub(super) kernel: Kernel,
+    pub(super) programs: Vec<LoadedProgram>,
+    pub(super) maps: Vec<BpfMap>,
+    pub(super) pins: NewPins,
+    pub(super) notes: Vec<String>,
+    pub(super) btf: Option<OwnedFd>,
+    /// Descriptors of modules' types, which instructions may name.
+    pub(super) modules: HashMap<String, OwnedFd>,
+}
+
+/// Makes or finds the maps and loads the programs.
+pub(super) fn load(object: Object) -> Result<Loaded> {
+    let kernel = Kernel::new(object.host.clone());
+    let wanted = wanted(&object)?;
+    let mut loaded = Loaded {
+        pins: NewPins::new(&object.host),
+        kernel,
+        object,
+        programs: Vec::new(),
+        maps: Vec::new(),
+        notes: Vec::new(),
+        btf: None,
+        modules: HashMap::new(),
+    };
+    // What can be known to fail fails before anything is made.
+    let mut bound = Vec::new();
+    for program in wanted {
+        let target = loaded.target(&program);
+        let held = loaded.is_held(&program);
+        bound.push((
+            attach::bind(&loaded.kernel, &program, &target, held, &loaded.object.settings)?,
+            program,
+        ));
+    }
+    if let Some(btf) = loaded.object.parsed.btf() {
+        match bpf::load_btf(btf.bytes()) {
+            Ok(fd) => loaded.btf = Some(fd),
+            Err(error) => loaded.notes.push(format!(
+                "the kernel does not take the object's types: {error}; going on without them"
+            )),
+        }
+    }
+    if loaded.object.parsed.license().is_none() {
+        loaded
+            .notes
+            .push("the object has no license section: GPL is assumed".to_owned());
+    }
+    loaded.make_maps()?;
+    for (bound, program) in bound {
+        let one = loaded.load_program(bound, program)?;
+        loaded.programs.push(one);
+    }
+    loaded.fill_slots()?;
+    Ok(loaded)
+}
+
+/// The programs to load: all but those that only come when asked for.
+fn wanted(object: &Object) -> Result<Vec<Declared>> {
+    let asked = |program: &Declared| {
+        object
+            .settings
+            .targets
+            .iter()
+            .any(|(name, _)| *name == program.name)
+    };
+    let all: Vec<_> = object
+        .parsed
+        .programs()
+        .iter()
+        .filter(|p| !p.section.optional || asked(p))
+        .cloned()
+        .collect();
+    if all.is_empty() {
+        return Err(object
+            .wrong("it has no program: functions are programs in a section like SEC(\"kprobe/vfs_read\")"));
+    }
+    Ok(all)
+}
+
+impl Loaded {
+    /// Its programs.
+    pub fn programs(&self) -> &[LoadedProgram] {
+        &self.programs
+    }
+
+    /// Its maps, in the order of the object.
+    pub fn maps(&self) -> &[BpfMap] {
+        &self.maps
+    }
+
+    /// What should be known about how it was loaded, in sentences.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Attaches every program to what its section or [`Object::attach_to`] says, and pins the maps that ask to be.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`], [`Error::NoSuchEvent`] with near names; nothing stays behind.
+    pub fn attach(self) -> Result<Running> {
+        Running::attach(self)
+    }
+
+    /// Whether a program array of the object holds it.
+    fn is_held(&self, program: &Declared) -> bool {
+        let fillings = self.object.parsed.maps().iter().flat_map(|map| &map.filling);
+        fillings
+            .into_iter()
+            .any(|(_, filling)| matches!(filling, Filling::Program(name) if *name == program.name))
+    }
+
+    fn target(&self, program: &Declared) -> String {
+        let given = self
+            .object
+            .settings
+            .targets
+            .iter()
+            .find(|(name, _)| *name == program.name);
+        given.map_or_else(|| program.section.target.clone(), |(_, target)| target.clone())
+    }
+
+    fn make_maps(&mut self) -> Result<()> {
+        let declared = self.object.parsed.maps().to_vec();
+        let types = self
+            .object
+            .parsed
+            .btf()
+            .and_then(|btf| kestrel_bpf::btf::Btf::parse(btf.bytes().clone()).ok())
+            .map(Arc::new);
+        let mut made: Vec<Option<BpfMap>> = declared.iter().map(|_| None).collect();
+        // Templates first; what holds maps later. Two rounds do: maps in maps hold none.
+        for round in 0..2 {
+            for (index, map) in declared.iter().enumerate() {
+                let later = matches!(map.inner, Some(Inner::Map(_)));
+                if later != (round == 1) {
+                    continue;
+                }
+                let inner = match &map.inner {
+                    Some(Inner::Map(held)) => made.get(*held).and_then(Option::as_ref).map(|map| &map.map),
+                    _ => None,
+                };
+                if inner.is_none() && later {
+                    return Err(self
+                        .object
+                        .wrong(format!("the map {} holds maps that hold maps", map.name)));
+                }
+                let (found, reused, path) = self.make_map(map, inner)?;
+                if let Some(place) = made.get_mut(index) {
+                    *place = Some(BpfMap {
+                        name: map.name.clone(),
+                        map: found,
+                        key: map.key,
+                        value: map.value,
+                        types: types.clone(),
+                        reused,
+                        path,
+                        is_data: map.is_data,
+                    });
+                }
+            }
+        }
+        self.maps = made.into_iter().flatten().collect();
+        Ok(())
+    }
+
+    fn make_map(
+        &self,
+        declared: &Declaration,
+        inner: Option<&Map>,
+    ) -> Result<(Map, bool, Option<std::path::PathBuf>)> {
+        let path = map::pin_path(&self.object.host, &self.object.name, declared)?;
+        if let Some(path) = &path
+            && let Some(found) = map::reuse(path, declared)?
+        {
+            return Ok((found, true, Some(path.clone())));
+        }
+        let btf = self.btf.as_ref().map(AsFd::as_fd);
+        let template = match &declared.inner {
+            Some(Inner::Template(template)) => Some(map::create(&self.object.name, template, btf, None)?),
+            _ => None,
+        };
+        let inner = inner.or(template.as_ref()).map(AsFd::as_fd);
+        let made = map::create(&self.object.name, declared, btf, inner)?;
+        let kconfig;
+        let content: Option<&[u8]> = match &declared.content {
+            Content::Empty => None,
+            Content::Bytes(bytes) => Some(bytes),
+            Content::Kconfig(variables) => {
+                let btf = self
+                    .object
+                    .parsed
+                    .btf()
+                    .ok_or_else(|| self.object.wrong("it has no types"))?;
+                kconfig = kconfig::values(&self.object.host, btf, variables, declared.value_size)?;
+                Some(&kconfig)
+            }
+        };
+        if let Some(content) = content {
+            made.update(&[0; 4], content, ValueCheck::Any)?;
+        }
+        if declared.is_data && declared.flags & bpf::sys::MAP_PROGRAM_READ_ONLY != 0 {
+            made.freeze()?;
+        }
+        Ok((made, false, path))
+    }
+
+    fn load_program(&mut self, bound: Bound, declared: Declared) -> Result<LoadedProgram> {
+        let linked = self
+            .object
+            .parsed
+            .link(&declared)
+            .map_err(|error| super::wrong(&self.object.name, &error))?;
+        let code = self.resolve(&linked)?;
+        let target = match &bound.module {
+            Some(module) => Some(self.module(module)?),
+            None => None,
+        };
+        let maps: Vec<BorrowedFd<'_>> = self.maps.iter().map(|map| map.map.as_fd()).collect();
+        let kfunc = |name: &str| {
+            self.kernel
+                .find(Kind::Func, name)
+                .ok()
+                .flatten()
+                .map(|found| found.id)
+        };
+        let license = self
+            .object
+            .parsed
+            .license()
+            .cloned()
+            .unwrap_or_else(|| c"GPL".to_owned());
+        // Samples declare the version that they were compiled for; what old kernels compare with is their own.
+        let version = procfs::version_code(&self.object.host)
+            .ok()
+            .or(self.object.parsed.version());
+        let btf = self.btf.as_ref().filter(|_| !linked.functions.is_empty());
+        let spec = ProgramSpec {
+            license: &license,
+            kernel_version: version.unwrap_or(0),
+            flags: if declared.section.sleepable {
+                bpf::sys::PROGRAM_SLEEPABLE
+            } else {
+                0
+            },
+            target: target
+                .and_then(|module| self.modules.get(&module))
+                .map(AsFd::as_fd),
+            btf: btf.map(|btf| ProgramBtf {
+                btf: btf.as_fd(),
+                functions: &linked.functions,
+                lines: &linked.lines,
+                relocations: &linked.core,
+            }),
+            log_level: u32::from(self.object.settings.verifier_log),
+            ..ProgramSpec::new(&declared.name, bound.kind, &code, &maps).with_kfunc(&kfunc)
+        };
+        if btf.is_none() && !linked.core.is_empty() {
+            return Err(self.object.wrong(format!(
+                "{} needs its types for CO-RE relocations, and the kernel does not take them",
+                declared.name
+            )));
+        }
+        let program = Program::load(&spec)
+            .map_err(|error| Refusal::explain(error, &self.object, &declared, &linked, &code))?;
+        let prints = code
+            .insns
+            .iter()
+            .any(|insn| insn.code == CALL && insn.src == 0 && PRINTERS.contains(&insn.imm));
+        Ok(LoadedProgram {
+            declared,
+            program,
+            bound,
+            prints,
+        })
+    }
+
+    /// The descriptor of a module's types, opened once.
+    fn module(&mut self, name: &str) -> Result<String> {
+        if !self.modules.contains_key(name) {
+            self.modules.insert(name.to_owned(), bpf::module_btf(name)?);
+        }
+        Ok(name.to_owned())
+    }
+
+    /// Fills in what only this kernel knows; maps stay references.
+    fn resolve(&mut self, linked: &Linked) -> Result<Code> {
+        let mut code = Code {
+            insns: linked.insns.clone(),
+            ..Code::default()
+        };
+        for (insn, reference) in &linked.references {
+            let mut refer = |target| code.relocations.push(Relocation { insn: *insn, target });
+            match reference {
+                Reference::Map(map) => refer(Target::Map(MapRef(*map as u32))),
+                Reference::MapValue(map) => refer(Target::MapValue(MapRef(*map as u32))),
+                Reference::Function { name, weak } => match self.kernel.find(Kind::Func, name)? {
+                    Some(Found { module: None, .. }) => refer(Target::Kfunc(name.clone())),
+                    Some(Found {
+                        module: Some(module), ..
+                    }) => {
+                        return Err(self.object.wrong(format!("it calls the function {name} of the module {module}; only functions of the kernel itself can be called so far")));
+                    }
+                    // The verifier refuses the call if it can be reached.
+                    None if *weak => {
+                        if let Some(insn) = code.insns.get_mut(*insn) {
+                            (insn.src, insn.imm) = (0, MISSING);
+                        }
+                    }
+                    None => {
+                        return Err(Error::Unsupported {
+                            what: format!("the kernel function {name}"),
+                            why: "this kernel has none of this name that programs may call".to_owned(),
+                        });
+                    }
+                },
+                Reference::Symbol { name, ty, weak } => {
+                    let (pseudo, low, high) = self.symbol(name, ty.is_some(), *weak)?;
+                    if let Some(insn) = code.insns.get_mut(*insn) {
+                        (insn.src, insn.imm) = (pseudo, low);
+                    }
+                    if let Some(insn) = code.insns.get_mut(*insn + 1) {
+                        insn.imm = high;
+                    }
+                }
+            }
+        }
+        Ok(code)
+    }
+
+    /// Source register and halves of the immediate of the load of a kernel symbol's address.
+    fn symbol(&mut self, name: &str, typed: bool, weak: bool) -> Result<(u8, i32, i32)> {
+        let missing = || Error::Unsupported {
+            what: format!("the kernel symbol {name}"),
+            why: "this kernel has none of this name; declare it __weak if the program can do without"
+                .to_owned(),
+        };
+        if !typed {
+            let address = self
+                .kernel
+                .symbols()?
+                .named(name)
+                .map(|symbol| symbol.address)
+                .find(|address| *address != 0);
+            return match address {
+                Some(address) => Ok((0, address as u32 as i32, (address >> 32) as u32 as i32)),
+                None if weak => Ok((0, 0, 0)),
+                None => Err(missing()),
+            };
+        }
+        let found = match self.kernel.find(Kind::Var, name)? {
+            Some(found) => Some(found),
+            None => self.kernel.find(Kind::Func, name)?,
+        };
+        match found {
+            Some(Found { id, module: None }) => Ok((PSEUDO_BTF_ID, id.0 as i32, 0)),
+            Some(Found {
+                id,
+                module: Some(module),
+            }) => {
+                let module = self.module(&module)?;
+                let fd = self.modules.get(&module).map_or(0, AsRawFd::as_raw_fd);
+                Ok((PSEUDO_BTF_ID, id.0 as i32, fd))
+            }
+            None if weak => Ok((0, 0, 0)),
+            None => Err(missing()),
+        }
+    }
+
+    /// Slots of program arrays and of maps of maps that the object fills itself.
+    fn fill_slots(&self) -> Result<()> {
+        for (declared, map) in self.object.parsed.maps().iter().zip(&self.maps) {
+            for (slot, filling) in &declared.filling {
+                match filling {
+                    Filling::Map(held) => {
+                        if let Some(held) = self.maps.get(*held) {
+                            map.set_slot(*slot, held.map.as_fd())?;
+                        }
+                    }
+                    Filling::Program(name) => {
+                        let program = self
+                            .programs
+                            .iter()
+                            .find(|program| program.declared.name == *name);
+                        let program = program.ok_or_else(|| {
+                            self.object.wrong(format!(
+                                "slot {slot} of {} wants the program {name}, which is not there",
+                                map.name
+                            ))
+                        })?;
+                        map.set_slot(*slot, program.program.as_fd())?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `BPF_PSEUDO_BTF_ID`.
+const PSEUDO_BTF_ID: u8 = 3;
+/// The number of a helper that no kernel has.
+const MISSING: i32 = 0x0bad_f00d;
+/// `BPF_JMP | BPF_CALL`.
+const CALL: u8 = 0x85;
+/// `bpf_trace_printk` and `bpf_trace_vprintk`.
+const PRINTERS: [i32; 2] = [6, 177];

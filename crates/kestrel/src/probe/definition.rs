@@ -1,0 +1,142 @@
+//! What is to be registered: a place, handlers, a closure; the three kinds of probe are ways to say it.
+
+use super::{Hit, Moment};
+use crate::error::{Error, Result};
+use std::fmt;
+
+/// What a hit is given to.
+pub(super) type Closure = Box<dyn FnMut(&Hit) + Send>;
+
+/// A probe of any kind, not registered yet: what [`Kprobe`](super::Kprobe), [`Jprobe`](super::Jprobe) and
+/// [`Kretprobe`](super::Kretprobe) become, so that [`register_all`](super::register_all) takes them together.
+pub struct Probe {
+    pub(super) kind: ProbeKind,
+    pub(super) place: String,
+    pub(super) offset: Option<u64>,
+    pub(super) module: Option<String>,
+    pub(super) filter: Option<String>,
+    /// The texts of handlers that were given, by moment.
+    pub(super) handlers: Vec<(Moment, String)>,
+    pub(super) closure: Option<Closure>,
+    pub(super) stack: bool,
+    pub(super) registers: bool,
+    /// Values of the entry: names and expressions.
+    pub(super) entry: Vec<(String, String)>,
+    pub(super) maxactive: Option<u32>,
+    pub(super) disabled: bool,
+}
+
+/// The kinds of probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ProbeKind {
+    /// An instruction, or a function's entry.
+    Kprobe,
+    /// A function's call with its parameters.
+    Jprobe,
+    /// A function's return.
+    Kretprobe,
+}
+
+impl ProbeKind {
+    /// The kind's name in the event language.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kprobe => "kprobe",
+            Self::Jprobe => "jprobe",
+            Self::Kretprobe => "kretprobe",
+        }
+    }
+
+    /// The letter that the kernel's list of probes (`debugfs/kprobes/list`) has for it.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Kprobe => 'k',
+            Self::Jprobe => 'j',
+            Self::Kretprobe => 'r',
+        }
+    }
+
+    /// The moment of its handler when nothing else is said.
+    pub(super) fn moment(self) -> Moment {
+        match self {
+            Self::Kprobe => Moment::Pre,
+            Self::Jprobe => Moment::Call,
+            Self::Kretprobe => Moment::Return,
+        }
+    }
+}
+
+impl Probe {
+    pub(super) fn new(kind: ProbeKind, place: String) -> Self {
+        Self {
+            kind,
+            place,
+            offset: None,
+            module: None,
+            filter: None,
+            handlers: Vec::new(),
+            closure: None,
+            stack: false,
+            registers: kind != ProbeKind::Jprobe,
+            entry: Vec::new(),
+            maxactive: None,
+            disabled: false,
+        }
+    }
+
+    /// A handler for a moment, in the place of one given before.
+    pub(super) fn handle(&mut self, moment: Moment, text: &str) {
+        self.handlers.retain(|(known, _)| *known != moment);
+        self.handlers.push((moment, text.to_owned()));
+    }
+
+    /// The event as it is known: `kprobe:ext4:ext4_file_open+0x12`.
+    pub fn name(&self) -> String {
+        let mut name = self.kind.name().to_owned();
+        if let Some(module) = &self.module {
+            name = format!("{name}:{module}");
+        }
+        name = format!("{name}:{}", self.place);
+        if let Some(offset) = self.offset {
+            name = format!("{name}+{offset:#x}");
+        }
+        name
+    }
+
+    /// Whether it is a pattern, which stands for many functions.
+    pub(super) fn is_pattern(&self) -> bool {
+        self.place.contains(['*', '?', '['])
+    }
+
+    /// Names a place, and nothing that the language would take for something else.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub(super) fn check(&self) -> Result<()> {
+        let plain = |text: &str| {
+            let known = |c: char| c.is_ascii_alphanumeric() || "_.+*?[]-!".contains(c);
+            !text.is_empty() && text.chars().all(known)
+        };
+        if plain(&self.place) && self.module.as_deref().is_none_or(plain) {
+            return Ok(());
+        }
+        Err(Error::WrongShape {
+            wanted: self.name(),
+            shape: "a function's name, one with +OFFSET, a pattern (tcp_*) or an address (0x…)".to_owned(),
+        })
+    }
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe")
+            .field("name", &self.name())
+            .field("filter", &self.filter)
+            .field("handlers", &self.handlers)
+            .field("closure", &self.closure.is_some())
+            .field("entry", &self.entry)
+            .field("disabled", &self.disabled)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,238 @@
+//! From records to hits: what each kind of record is, and whose.
+
+use super::definition::{Closure, Probe};
+use super::texts::{COMM, Owners, STACK, Text};
+use super::{Frame, Hit, Moment, Registers, Value};
+use crate::catalog::arch;
+use crate::plan::{Hook, Plan};
+use crate::record::all_symbols;
+use crate::session::Session;
+use kestrel_kernel::kallsyms::Kallsyms;
+use kestrel_kernel::{Host, procfs};
+use kestrel_trace::event::EventClass;
+use kestrel_trace::info::ClockOffset;
+use kestrel_trace::layout::{FieldType, Space};
+use kestrel_trace::record::Record;
+use kestrel_trace::symbol::Symbols;
+use kestrel_trace::value;
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::time::{Duration, SystemTime};
+
+/// Closures and what they are to be given.
+pub(super) struct Dispatch {
+    routes: HashMap<u16, Route>,
+    closures: Vec<Option<Closure>>,
+    hits: Vec<u64>,
+    clock: ClockOffset,
+    symbols: Symbols,
+    host: Host,
+}
+
+/// One kind of record.
+#[derive(Debug)]
+struct Route {
+    probes: Vec<usize>,
+    moment: Moment,
+    /// Places of the registers among the fields.
+    registers: Range<usize>,
+    /// Names of the function's arguments.
+    arguments: Vec<String>,
+}
+
+impl Owners {
+    fn of(&self, event: &str) -> Vec<usize> {
+        match self {
+            Self::One(probe) => vec![*probe],
+            Self::ByEvent(probes) => probes.get(event).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// For people: the probe, or the first of many.
+    pub(super) fn name(&self, probes: &[Probe]) -> String {
+        match self {
+            Self::One(probe) => probes[*probe].name(),
+            Self::ByEvent(all) => format!(
+                "{} functions ({}, …)",
+                all.len(),
+                all.keys().next().map_or("", String::as_str)
+            ),
+        }
+    }
+}
+
+impl Dispatch {
+    pub(super) fn new(
+        plan: &Plan,
+        texts: &[Text],
+        session: &Session,
+        closures: Vec<Option<Closure>>,
+        host: &Host,
+    ) -> Self {
+        let mut routes = HashMap::new();
+        for hook in &plan.hooks {
+            let source = hook.rows.first().map(|row| row.source.as_ref());
+            let Some(text) = texts.iter().find(|text| Some(text.text.as_str()) == source) else {
+                continue;
+            };
+            let arguments = arguments(hook);
+            let numbers = (hook.first..).step_by(usize::from(hook.records.max(1)));
+            for (first, instance) in numbers.zip(&hook.instances) {
+                for id in first..first + hook.records {
+                    let class = session.classes().iter().find(|class| class.id.0 == id);
+                    let route = Route {
+                        probes: text.owners.of(&instance.name),
+                        moment: text.moment,
+                        registers: class.map_or(0..0, registers),
+                        arguments: arguments.clone(),
+                    };
+                    routes.insert(id, route);
+                }
+            }
+        }
+        let stack = |class: &EventClass| {
+            let is = |ty: &FieldType| {
+                matches!(
+                    ty,
+                    FieldType::Stack {
+                        space: Space::Kernel,
+                        ..
+                    }
+                )
+            };
+            class.layout.fields().iter().any(|field| is(&field.ty))
+        };
+        let symbols = match session.classes().iter().any(stack) {
+            true => Kallsyms::read(host)
+                .map(|table| all_symbols(&table))
+                .unwrap_or_default(),
+            false => Symbols::default(),
+        };
+        Self {
+            routes,
+            hits: vec![0; closures.len()],
+            closures,
+            clock: session.info().clock,
+            symbols,
+            host: host.clone(),
+        }
+    }
+
+    /// Hits of a probe so far.
+    pub(super) fn hits(&self, probe: usize) -> u64 {
+        self.hits.get(probe).copied().unwrap_or_default()
+    }
+
+    /// Gives a record to the closures that it is for; says whether it is a hit.
+    pub(super) fn give(&mut self, record: &Record<'_>) -> bool {
+        let Some(route) = self.routes.get(&record.event.id.0) else {
+            return false;
+        };
+        for &probe in &route.probes {
+            if let Some(hits) = self.hits.get_mut(probe) {
+                *hits += 1;
+            }
+        }
+        let wanted = |probe: &&usize| self.closures.get(**probe).is_some_and(Option::is_some);
+        if !route.probes.iter().any(|probe| wanted(&probe)) {
+            return true;
+        }
+        let mut hit = self.hit(route, record);
+        for &probe in &route.probes {
+            if let Some(Some(closure)) = self.closures.get_mut(probe) {
+                hit.probe = probe;
+                closure(&hit);
+            }
+        }
+        true
+    }
+
+    fn hit(&self, route: &Route, record: &Record<'_>) -> Hit {
+        let when = Duration::from_nanos(record.time_ns);
+        let mut hit = Hit {
+            probe: 0,
+            event: record.event.name.clone(),
+            moment: route.moment,
+            when,
+            time: SystemTime::UNIX_EPOCH + Duration::new(self.clock.seconds, self.clock.nanoseconds) + when,
+            cpu: record.cpu,
+            pid: record.pid,
+            tid: record.tid,
+            comm: String::new(),
+            registers: None,
+            arguments: Vec::new(),
+            stack: Vec::new(),
+            fields: Vec::new(),
+        };
+        let mut registers = Vec::new();
+        for (place, (field, it)) in record.fields().enumerate() {
+            if route.registers.contains(&place) {
+                let saved = &arch::current().registers[place - route.registers.start];
+                registers.push((saved.name, Value::from(it)));
+                continue;
+            }
+            match (field.name.as_str(), it) {
+                (COMM, it) => hit.comm = it.as_text().unwrap_or_default().into_owned(),
+                (STACK | "kstack", value::Value::Stack(frames)) => {
+                    hit.stack = frames.iter().map(|address| self.frame(address)).collect();
+                }
+                (name, it) if route.arguments.iter().any(|known| known == name) => {
+                    hit.arguments.push((name.to_owned(), Value::from(it)));
+                }
+                (name, it) => hit.fields.push((name.to_owned(), Value::from(it))),
+            }
+        }
+        if !registers.is_empty() {
+            hit.registers = Some(Registers(registers));
+        }
+        if hit.comm.is_empty() {
+            hit.comm = procfs::comm(&self.host, record.tid).unwrap_or_default();
+        }
+        hit
+    }
+
+    fn frame(&self, address: u64) -> Frame {
+        let found = self.symbols.resolve(address);
+        Frame {
+            address,
+            symbol: found.map(|found| format!("{}+{:#x}", found.name, found.offset)),
+        }
+    }
+}
+
+/// Names of what handlers call arguments.
+fn arguments(hook: &Hook) -> Vec<String> {
+    let context = hook.ways.first().map(|way| &way.context);
+    let typed = context.into_iter().flat_map(|context| &context.fields);
+    let typed = typed.map(|field| field.name.clone());
+    let raw = context.map_or(0, |context| context.arguments.len());
+    typed
+        .chain((0..raw).map(|number| format!("arg{number}")))
+        .collect()
+}
+
+/// Places of all registers among the fields of a record, which are called otherwise where a field before them has the name already.
+fn registers(class: &EventClass) -> Range<usize> {
+    let names: Vec<&str> = class.layout.shown().map(|field| field.name.as_str()).collect();
+    let all = arch::current().registers;
+    let is = |name: &&str, wanted: &str| {
+        let rest = name.strip_prefix(wanted);
+        rest.is_some_and(|rest| {
+            rest.is_empty() || rest.strip_prefix('_').is_some_and(|n| n.parse::<u32>().is_ok())
+        })
+    };
+    let found = names
+        .windows(all.len())
+        .position(|names| names.iter().zip(all).all(|(name, saved)| is(name, saved.name)));
+    found.map_or(0..0, |first| first..first + all.len())
+}
+
+impl fmt::Debug for Dispatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dispatch")
+            .field("routes", &self.routes)
+            .field("hits", &self.hits)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,99 @@
+//! What a closure is given: one hit of a probe, decoded, and a value of its own.
+
+use super::{Registers, Value};
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+/// When, relative to what is probed, a hit was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Moment {
+    /// Before the instruction ran (`pre_handler` of `struct kprobe`), or at a function's entry.
+    Pre,
+    /// After the instruction ran (`post_handler`).
+    Post,
+    /// The instruction faulted (`fault_handler`, which the kernel had until 5.13).
+    Fault,
+    /// A function was called, with its parameters (`struct jprobe`, which the kernel had until 4.15).
+    Call,
+    /// A function returned (`handler` of `struct kretprobe`).
+    Return,
+}
+
+/// A call on the stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The address of the instruction, or to which is returned.
+    pub address: u64,
+    /// `symbol+0xOFFSET`, where `/proc/kallsyms` says it.
+    pub symbol: Option<String>,
+}
+
+/// One hit of a probe.
+///
+/// Which of its parts are there depends on what the probe's handler records: the default handlers (those of a probe that is given a closure
+/// and no text) record all that the kind of probe has; a handler of one's own records what it says.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Hit {
+    /// The probe's place among those registered together, from 0.
+    pub probe: usize,
+    /// The event: `kprobe:vfs_read+0x12:post`. Of a probe with a pattern, the function that was hit.
+    pub event: String,
+    /// Before, after, …
+    pub moment: Moment,
+    /// Since the machine was started, without the time it slept (`CLOCK_MONOTONIC`), to the ns.
+    pub when: Duration,
+    /// The same as wall-clock time, as the clock stood when the probe was registered.
+    pub time: SystemTime,
+    /// The CPU.
+    pub cpu: u32,
+    /// The process, as user space numbers it (thread group).
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The thread's name, at the hit where the handler records it, else when the hit was read; empty where the thread was gone then.
+    pub comm: String,
+    /// The registers, where the handler records them (`record(regs)`).
+    pub registers: Option<Registers>,
+    /// The function's arguments by name (of a fault: `address`, `trap`, `error_code`), as far as the handler records them.
+    pub arguments: Vec<(String, Value)>,
+    /// The kernel's call stack, innermost first, where the handler records it ([`with_stack`](super::Kprobe::with_stack)).
+    pub stack: Vec<Frame>,
+    /// What else the handler records, under the names it gives: `retval`, entry data, `name = value`.
+    pub fields: Vec<(String, Value)>,
+}
+
+impl Hit {
+    /// An argument or field by its name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        let mut all = self.fields.iter().chain(&self.arguments);
+        all.find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// What a function returned, as a signed integer: negative ones are mostly `-errno`.
+    pub fn returned(&self) -> Option<i64> {
+        self.get("retval").and_then(Value::as_i64)
+    }
+}
+
+/// One line like those of `kestrel trace`; registers and stack on lines of their own beneath it, without a line feed at the end.
+impl fmt::Display for Hit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let when = (self.when.as_secs(), self.when.subsec_micros());
+        write!(
+            f,
+            "{}-{} [{:03}] {}.{:06}: {}:",
+            self.comm, self.tid, self.cpu, when.0, when.1, self.event
+        )?;
+        for (name, value) in self.arguments.iter().chain(&self.fields) {
+            write!(f, " {name}={value}")?;
+        }
+        if let Some(registers) = &self.registers {
+            write!(f, "\n{registers}")?;
+        }
+        for Frame { address, symbol } in &self.stack {
+            write!(f, "\n{address:>24x} {}", symbol.as_deref().unwrap_or("?"))?;
+        }
+        Ok(())
+    }
+}

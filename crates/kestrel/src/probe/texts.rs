@@ -1,0 +1,217 @@
+//! Probes as texts of the event language: one for each handler of a probe, one for many functions that share a handler.
+
+use super::Moment;
+use super::definition::{Probe, ProbeKind};
+use crate::error::{Error, Result};
+use kestrel_compiler::check::globals::Parameter;
+use kestrel_compiler::check::tree::Type;
+use std::collections::BTreeMap;
+
+/// So many functions with the same handler are put into one text, so that the kernel is asked once for all of them.
+const MANY: usize = 17;
+/// Parameters of a session that can be had, of 64 switches each.
+const MOST: usize = 256 * 64;
+
+/// Under which names the default handlers record what is no field of the event.
+pub(super) const COMM: &str = "__comm";
+/// The same for the stack.
+pub(super) const STACK: &str = "__stack";
+
+/// One text, and whose it is.
+#[derive(Debug)]
+pub(super) struct Text {
+    pub(super) text: String,
+    pub(super) moment: Moment,
+    /// The probes by the event's name, where there are several; else the one probe that all events of the text belong to.
+    pub(super) owners: Owners,
+}
+
+#[derive(Debug)]
+pub(super) enum Owners {
+    One(usize),
+    ByEvent(BTreeMap<String, Vec<usize>>),
+}
+
+/// All texts, and the switches that stand in them.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    pub(super) texts: Vec<Text>,
+    /// The switch of each probe; probes of one text have none of their own.
+    pub(super) switches: Vec<Option<usize>>,
+    words: Vec<u64>,
+}
+
+impl Texts {
+    /// The texts of these probes.
+    ///
+    /// # Errors
+    /// When a place is not one.
+    pub(super) fn of(probes: &[Probe]) -> Result<Self> {
+        let mut all = Self::default();
+        let mut shared: BTreeMap<(&str, String), Vec<usize>> = BTreeMap::new();
+        for (number, probe) in probes.iter().enumerate() {
+            probe.check()?;
+            if is_plain(probe) {
+                let text = handler_text(probe, probe.kind.moment(), true, None)?;
+                shared.entry((probe.kind.name(), text)).or_default().push(number);
+            }
+        }
+        shared.retain(|_, members| members.len() >= MANY);
+        all.switches = vec![None; probes.len()];
+        for (number, probe) in probes.iter().enumerate() {
+            if shared.values().all(|members| !members.contains(&number)) {
+                all.single(number, probe)?;
+            }
+        }
+        for ((_, text), members) in shared {
+            let mut owners: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+            for member in members {
+                owners.entry(probes[member].name()).or_default().push(member);
+            }
+            let events: Vec<&str> = owners.keys().map(String::as_str).collect();
+            let first = owners.values().flatten().next();
+            all.texts.push(Text {
+                text: format!("{} {text}", events.join(",")),
+                moment: first.map_or(Moment::Pre, |first| probes[*first].kind.moment()),
+                owners: Owners::ByEvent(owners),
+            });
+        }
+        Ok(all)
+    }
+
+    /// The texts of one probe, behind a switch of its own.
+    fn single(&mut self, number: usize, probe: &Probe) -> Result<()> {
+        let switch = self.switches.iter().flatten().count();
+        let guard = (switch < MOST).then(|| {
+            self.switches[number] = Some(switch);
+            self.words.resize(switch / 64 + 1, 0);
+            self.words[switch / 64] |= u64::from(!probe.disabled) << (switch % 64);
+            format!("((__probes_{} >> {}) & 1) == 1", switch / 64, switch % 64)
+        });
+        let mut moments: Vec<Moment> = probe.handlers.iter().map(|(moment, _)| *moment).collect();
+        if moments.is_empty() {
+            moments.push(probe.kind.moment());
+        }
+        for moment in moments {
+            let after = match (moment, probe.maxactive) {
+                (Moment::Post, _) => ":post".to_owned(),
+                (Moment::Fault, _) => ":fault".to_owned(),
+                (Moment::Return, Some(calls)) => format!(":maxactive={calls}"),
+                _ => String::new(),
+            };
+            let handler = handler_text(probe, moment, probe.is_pattern(), guard.as_deref())?;
+            self.texts.push(Text {
+                text: format!("{}{after} {handler}", probe.name()),
+                moment,
+                owners: Owners::One(number),
+            });
+        }
+        Ok(())
+    }
+
+    /// The words in which the switches are, with what they begin with.
+    pub(super) fn parameters(&self) -> Vec<Parameter> {
+        let of = |(number, value): (usize, &u64)| Parameter {
+            name: format!("__probes_{number}"),
+            ty: Type::U64,
+            value: *value,
+        };
+        self.words.iter().enumerate().map(of).collect()
+    }
+
+    /// Turns a switch; gives the word that it is in, and what that is now.
+    pub(super) fn turn(&mut self, switch: usize, on: bool) -> (usize, u64) {
+        let (word, bit) = (switch / 64, 1 << (switch % 64));
+        match on {
+            true => self.words[word] |= bit,
+            false => self.words[word] &= !bit,
+        }
+        (word, self.words[word])
+    }
+
+    /// Whether a switch is on.
+    pub(super) fn is_on(&self, switch: usize) -> bool {
+        self.words[switch / 64] >> (switch % 64) & 1 == 1
+    }
+}
+
+/// Whether it is a function by its name, with one handler.
+fn is_plain(probe: &Probe) -> bool {
+    let several = probe
+        .handlers
+        .iter()
+        .any(|(moment, _)| *moment != probe.kind.moment());
+    let elsewhere = probe.offset.is_some()
+        || probe.module.is_some()
+        || probe.maxactive.is_some()
+        || probe.is_pattern()
+        || probe.place.contains('+')
+        || probe.place.starts_with(|c: char| c.is_ascii_digit());
+    // Each jprobe's parameters are its own.
+    !(several || elsewhere || probe.disabled || probe.kind == ProbeKind::Jprobe)
+}
+
+/// Predicate and block of a handler: the one that was given, or the default one.
+fn handler_text(probe: &Probe, moment: Moment, many: bool, guard: Option<&str>) -> Result<String> {
+    let mut conditions: Vec<String> = guard.map(str::to_owned).into_iter().collect();
+    conditions.extend(probe.filter.as_ref().map(|filter| format!("({filter})")));
+    let predicate = match conditions.as_slice() {
+        [] => String::new(),
+        all => format!("/{}/ ", all.join(" && ")),
+    };
+    let given = probe.handlers.iter().find(|(known, _)| *known == moment);
+    let block = match given {
+        Some((_, text)) if balanced(text) => format!("{{ {text} }}"),
+        Some((_, text)) => {
+            return Err(Error::Compile {
+                event: probe.name(),
+                why: format!(
+                    "`{text}` is not the inside of a block, as record(regs) is: its braces and quotes must come in pairs"
+                ),
+            });
+        }
+        None => format!("{{ {} }}", everything(probe, many)),
+    };
+    Ok(predicate + &block)
+}
+
+/// Whether no brace of the text closes what the text did not open.
+fn balanced(text: &str) -> bool {
+    let mut open = 0_i32;
+    let mut quoted = false;
+    let mut escaped = false;
+    for c in text.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            '{' if !quoted => open += 1,
+            '}' if !quoted => open -= 1,
+            _ => {}
+        }
+        if open < 0 {
+            return false;
+        }
+    }
+    open == 0 && !quoted
+}
+
+/// The default handler. Functions of a set have no types in common, and their registers can be had only where each is attached alone.
+fn everything(probe: &Probe, many: bool) -> String {
+    let mut values = Vec::new();
+    match (many, probe.kind) {
+        (true, ProbeKind::Kretprobe) => values.push("retval".to_owned()),
+        (true, ProbeKind::Kprobe) => values.extend((0..6).map(|n| format!("arg{n}"))),
+        _ => values.push("args".to_owned()),
+    }
+    if probe.registers && !many {
+        values.push("regs".to_owned());
+    }
+    let entry = probe.entry.iter();
+    values.extend(entry.map(|(name, expression)| format!("{name} = entry.{expression}")));
+    values.push(format!("{COMM} = comm"));
+    if probe.stack {
+        values.push(format!("{STACK} = kstack"));
+    }
+    format!("record({})", values.join(", "))
+}

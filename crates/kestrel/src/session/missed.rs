@@ -1,0 +1,55 @@
+//! Hits of kprobes and returns that did not reach a hook's program, as the kernel counts them: in links, in tracefs, or in its memory.
+
+use super::own_event;
+use crate::code::misses;
+use kestrel_kernel::Host;
+use kestrel_kernel::bpf::{LinkDetail, LinkInfo, LinkType, ProgramInfo, ProgramType};
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+/// The kernel's counts, asked for once where one answer is for all hooks.
+#[derive(Default)]
+pub(super) struct Misses {
+    /// Of kprobes whose links do not tell, by program.
+    memory: OnceCell<Result<HashMap<u32, u64>, String>>,
+}
+
+impl Misses {
+    /// What a hook's program did not see: because it (or one sharing its guard) was running already on that CPU, because the handler of
+    /// another kprobe was, or because more calls were on their way than the kernel follows.
+    ///
+    /// # Errors
+    /// Why there is no way to know.
+    pub(super) fn of<'n>(
+        &self,
+        program: &ProgramInfo,
+        links: impl Iterator<Item = LinkInfo>,
+        own_events: impl ExactSizeIterator<Item = &'n str>,
+    ) -> Result<u64, String> {
+        if own_events.len() > 0 {
+            let missed = own_event::missed(own_events).map_err(|error| error.to_string())?;
+            return Ok(program.recursion_misses + missed);
+        }
+        let (mut told, mut silent) = (0, false);
+        for link in links {
+            match link.detail {
+                LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. } => told += missed,
+                // Links to kprobes say more from 6.6 on.
+                LinkDetail::Other if link.kind == LinkType::PERF_EVENT => silent = true,
+                _ => {}
+            }
+        }
+        if silent && program.kind == ProgramType::KPROBE {
+            told += self.in_memory(program.id)?;
+        }
+        Ok(program.recursion_misses + told)
+    }
+
+    fn in_memory(&self, program: u32) -> Result<u64, String> {
+        let read = || misses::by_program(&Host::default()).map_err(|error| error.to_string());
+        match self.memory.get_or_init(read) {
+            Ok(all) => Ok(all.get(&program).copied().unwrap_or(0)),
+            Err(why) => Err(why.clone()),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Hits that the kernel lets no handler see: a probe hit while another one's handler runs on that CPU; told by every command that shows probes.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use kestrel::catalog::Catalog;
+use kestrel::code::Code;
+use kestrel::kernel::Host;
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use vm_tests::recording::records;
+use vm_tests::{Run, TRACEFS, kestrel};
+
+/// Reads that the workload makes, and so hits of the outer probe.
+const READS: usize = 50;
+/// What a handler that asks for the kernel's stack goes through; nobody else takes stacks here.
+const INNER: &str = "get_perf_callchain";
+/// The kinds of probes on it.
+const KINDS: [&str; 3] = ["kprobe", "kretprobe", "jprobe"];
+
+/// A place in the straight code at the beginning of `vfs_read`, behind what ftrace hooks: its guard would hide the inner hits from kprobes.
+fn outer() -> String {
+    let catalog = Catalog::new(Host::default());
+    let function = Code::new(&catalog).unwrap().function(None, "vfs_read").unwrap();
+    let mut straight = function
+        .instructions
+        .iter()
+        .take_while(|i| !i.text.starts_with(['j', 'c', 'r']));
+    let inside = straight.find(|i| i.probeable.is_ok() && i.offset > 8);
+    format!("kprobe:vfs_read+{:#x}", inside.unwrap().offset)
+}
+
+/// Somebody else's probes at the same place: what the kernel itself says of them.
+struct Theirs;
+
+impl Theirs {
+    fn put() -> Self {
+        define(&format!("p:theirs/entry {INNER}\nr:theirs/leave {INNER}\n"));
+        for name in ["entry", "leave"] {
+            fs::write(format!("{TRACEFS}/events/theirs/{name}/enable"), "1").unwrap();
+        }
+        Self
+    }
+
+    fn misses(&self, name: &str) -> u64 {
+        let profile = fs::read_to_string(format!("{TRACEFS}/kprobe_profile")).unwrap();
+        let row = profile.lines().find(|line| line.trim_start().starts_with(name));
+        row.unwrap().split_whitespace().last().unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        for name in ["entry", "leave"] {
+            let _ = fs::write(format!("{TRACEFS}/events/theirs/{name}/enable"), "0");
+        }
+        define("-:theirs/entry\n-:theirs/leave\n");
+    }
+}
+
+fn define(lines: &str) {
+    for line in lines.lines() {
+        let mut events = fs::OpenOptions::new()
+            .append(true)
+            .open(format!("{TRACEFS}/kprobe_events"))
+            .unwrap();
+        events.write_all(line.as_bytes()).unwrap();
+    }
+}
+
+/// How many hits of an event a text says that were missed.
+fn told(text: &str, event: &str) -> u64 {
+    let about = |line: &&str| {
+        line.contains(&format!(" of {event} were skipped"))
+            || line.contains(&format!(" of {event} were missed"))
+    };
+    let line = text.lines().find(about);
+    let number = |line: &str| line.split_whitespace().find_map(|word| word.parse().ok());
+    line.and_then(number).unwrap_or(0)
+}
+
+fn inner(kind: &str) -> String {
+    format!("{kind}:{INNER}")
+}
+
+#[test]
+fn hits_within_handlers_are_told_as_the_kernel_counts_them() {
+    let theirs = Theirs::put();
+    let outer = outer();
+    let stack = format!("{outer} /comm == \"calls\"/ {{ record(kstack) }}");
+    let events: Vec<String> = KINDS
+        .iter()
+        .map(|kind| inner(kind))
+        .chain([stack.clone()])
+        .collect();
+    let options: Vec<&str> = events.iter().flat_map(|event| ["-e", event]).collect();
+    let reads = READS.to_string();
+    let traced = |verb: &[&str]| -> (Run, u64, u64) {
+        let before = (theirs.misses("entry"), theirs.misses("leave"));
+        let run = kestrel(&[verb, &options, &["--", "calls", "read", &reads]].concat());
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        (
+            run,
+            theirs.misses("entry") - before.0,
+            theirs.misses("leave") - before.1,
+        )
+    };
+    // Fentry needs no breakpoint, so a jprobe that is one is not missed, but recorded.
+    let seen = |what: &str, run: &Run, text: &str, entry: u64, leave: u64| {
+        assert!(entry >= READS as u64, "{what}: the kernel counts {entry}");
+        assert_eq!(told(text, &inner("kprobe")), entry, "{what}: {}", run.err);
+        assert_eq!(told(text, &inner("kretprobe")), leave, "{what}: {}", run.err);
+    };
+    let (run, entry, leave) = traced(&["record", "-o", "/tmp/nested"]);
+    seen("record", &run, &run.err, entry, leave);
+    let kept = records("/tmp/nested");
+    let of = |event: &str| kept.iter().filter(|r| r.event == event).count();
+    assert_eq!(
+        of(&outer) as u64,
+        entry,
+        "each run of the outer handler hits once"
+    );
+    assert_eq!((of(&inner("kprobe")), of(&inner("kretprobe"))), (0, 0));
+    let jprobe = inner("jprobe");
+    assert_eq!(of(&jprobe) as u64 + told(&run.err, &jprobe), entry, "{}", run.err);
+    let report = kestrel(&["report", "/tmp/nested"]).success();
+    seen("report", &run, &report, entry, leave);
+    let report: Value =
+        serde_json::from_str(&kestrel(&["report", "--format", "json", "/tmp/nested"]).success()).unwrap();
+    let notes: Vec<&str> = report["notes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    seen("report --format json", &run, &notes.join("\n"), entry, leave);
+    let (run, entry, leave) = traced(&["trace"]);
+    seen("trace", &run, &run.err, entry, leave);
+
+    // A session that stays: every process that asks it opens its links anew.
+    let rows: Vec<String> = KINDS
+        .iter()
+        .map(|kind| format!("{} {{ record() }}", inner(kind)))
+        .collect();
+    fs::write(
+        "/tmp/nested.kst",
+        format!("table main {{ {} {stack} }}", rows.join(" ")),
+    )
+    .unwrap();
+    let before = (theirs.misses("entry"), theirs.misses("leave"));
+    kestrel(&["start", "nested", "/tmp/nested.kst"]).success();
+    vm_tests::run("calls", &["read", &reads]).success();
+    let status: Value =
+        serde_json::from_str(&kestrel(&["status", "nested", "--format", "json"]).success()).unwrap();
+    // Theirs, and of each kind one that is the session's.
+    let shown: Value = serde_json::from_str(
+        kestrel(&["probe", "show", INNER, "--format", "json"])
+            .success()
+            .lines()
+            .find(|l| !l.contains("\"probes\":[]"))
+            .unwrap(),
+    )
+    .unwrap();
+    let probes = shown["probes"].as_array().unwrap();
+    let ours = probes
+        .iter()
+        .filter(|p| p["session"] == "nested" && p["program"].is_string());
+    let others = probes
+        .iter()
+        .filter(|p| p["session"].is_null() && p["program"].is_null());
+    // A jprobe may be an fentry program, which is no kprobe.
+    let (ours, others) = (ours.count(), others.count());
+    assert!(
+        (KINDS.len() - 1..=KINDS.len()).contains(&ours) && others == 2,
+        "{shown}"
+    );
+    kestrel(&["stop", "nested"]).success();
+    let now = (
+        theirs.misses("entry") - before.0,
+        theirs.misses("leave") - before.1,
+    );
+    let skipped = |event: String| {
+        let programs = status["programs"].as_array().unwrap();
+        let program = programs.iter().find(|p| p["event"] == event.as_str());
+        program.unwrap()["skipped"].as_u64().unwrap()
+    };
+    assert!(now.0 >= READS as u64, "{now:?}");
+    assert_eq!(
+        (skipped(inner("kprobe")), skipped(inner("kretprobe"))),
+        now,
+        "{status}"
+    );
+    assert_eq!(status["uncounted"], Value::Null);
+}
