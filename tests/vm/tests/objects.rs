@@ -221,12 +221,11 @@ fn probes_of_tracefs_are_swept_after_a_kill_and_only_ours() {
 
 /// The values of the last showing of maps in JSON: by map and key.
 fn last_value(out: &str, map: &str, key: u64) -> Value {
-    let lines = out
+    let mut lines = out
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines
-        .filter(|line| line["map"] == map && line["key"] == key)
-        .last()
+        .rfind(|line| line["map"] == map && line["key"] == key)
         .unwrap_or_else(|| panic!("no {map}[{key}] in {out}"))["value"]
         .clone()
 }
