@@ -139,7 +139,7 @@ fn what_is_switched_off_forgets() {
     // A mark and a value for each probe: they come one after the other.
     std::thread::sleep(Duration::from_millis(200));
     let both = kept(child.id());
-    assert!(both > 0 && both % 2 == 0, "{both}");
+    assert!(both > 0 && both.is_multiple_of(2), "{both}");
     kestrel(&["probe", "disable", "sleeps"]).success();
     assert_eq!(kept(child.id()), both / 2, "the other's is its own");
     kestrel(&["probe", "disable", "--all"]).success();
