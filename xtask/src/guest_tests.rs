@@ -33,8 +33,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[(
     ],
 )];
 
-/// Guests at one time.
+/// Guests at one time at least; more where there are more processors, since each guest keeps one busy.
 const GUESTS: usize = 2;
+/// Guests at one time at most: each has memory of its own.
+const MOST_GUESTS: usize = 8;
 
 /// Tests that share a clone at most.
 const SHARE: usize = 8;
@@ -110,8 +112,10 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<Tally> {
         }
         Ok(tally)
     };
+    let guests =
+        thread::available_parallelism().map_or(GUESTS, |cores| cores.get().clamp(GUESTS, MOST_GUESTS));
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..GUESTS).map(|_| scope.spawn(worker)).collect();
+        let workers: Vec<_> = (0..guests).map(|_| scope.spawn(worker)).collect();
         let join = |worker: thread::ScopedJoinHandle<'_, Result<Tally>>| match worker.join() {
             Ok(tally) => tally,
             Err(_) => Err(anyhow::anyhow!("a thread that ran guests panicked")),
