@@ -287,10 +287,10 @@ fn what_comes_before_comes_after() {
     }
 }
 
-/// What the kernel says of its probes; those of processes that end take a moment.
+/// What the kernel says of its probes; many come off in the background, each after a wait of the kernel's.
 fn list_of_kprobes() -> String {
     let debugfs = Host::default().mount_debugfs().unwrap();
-    for _ in 0..100 {
+    for _ in 0..1000 {
         let list = fs::read_to_string(debugfs.join("kprobes/list")).unwrap();
         if list.is_empty() {
             return list;
