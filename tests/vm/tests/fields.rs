@@ -207,8 +207,9 @@ fn judge(event: &str, found: &Comparison) {
     if let Some(different) = &found.different {
         panic!("{event} differs, raw then classic:\n   {different}");
     }
+    // Classic programs share one guard per CPU: what one of them hides from another is in the raw recording only.
     assert!(
-        found.alone <= 2 + found.equal / 20,
+        found.alone <= 2 + found.equal / 8,
         "{event}: {} equal records, but {} in one recording only",
         found.equal,
         found.alone
