@@ -15,6 +15,8 @@ use std::path::Path;
 pub struct Attached {
     program: usize,
     ties: Vec<Tie>,
+    /// Hits that were dropped while it was attached, where it is no longer.
+    missed: u64,
 }
 
 impl Attached {
@@ -33,7 +35,7 @@ impl Attached {
     /// # Errors
     /// [`Error::Kernel`].
     pub fn missed(&self) -> Result<u64> {
-        let mut sum = 0;
+        let mut sum = self.missed;
         for link in self.ties.iter().filter_map(Tie::link) {
             sum += match link.info()?.detail {
                 LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. } => missed,
@@ -65,11 +67,31 @@ impl Running {
             if ties.is_empty() && !one.bound.held {
                 notes.push(format!("the program {} is loaded and attached to nothing: its section `{}` is other loaders' business", one.declared.name, one.declared.section.text));
             }
-            attached.push(Attached { program: index, ties });
+            attached.push(Attached {
+                program: index,
+                ties,
+                missed: 0,
+            });
         }
         loaded.pins.keep();
         loaded.notes.extend(notes);
         Ok(Self { attached, loaded })
+    }
+
+    /// Takes all programs off what they are attached to: what they wrote and counted stays, and no longer changes. Pinned links stay at work.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`] if the kernel does not say how many hits it dropped; they are taken off all the same.
+    pub fn detach(&mut self) -> Result<()> {
+        let mut told = Ok(());
+        for attached in &mut self.attached {
+            match attached.missed() {
+                Ok(missed) => attached.missed = missed,
+                Err(error) => told = Err(error),
+            }
+            attached.ties.clear();
+        }
+        told
     }
 
     /// What was loaded.

@@ -151,7 +151,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         None
     };
     let mut printk = listen(&loaded, options)?;
-    let running = loaded.attach()?;
+    let mut running = loaded.attach()?;
     for note in running.loaded().notes().iter().skip(told_before) {
         eprintln!("note: {note}");
     }
@@ -188,6 +188,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         if !ended {
             let left = duration.map_or(TICK, |duration| duration.saturating_sub(since.elapsed()));
             std::thread::sleep(TICK.min(left));
+        }
+        if ended && options.pin.is_none() {
+            // What is read last is then all there is, and rings and maps say the same.
+            running.detach()?;
         }
         if let Some(outputs) = &mut outputs {
             let mut lines = String::new();
