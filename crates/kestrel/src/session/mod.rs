@@ -25,7 +25,6 @@ pub mod target;
 mod trust;
 mod uses;
 
-use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::buffer::{self, Buffer};
 use crate::catalog::{Attachment, Catalog};
@@ -42,7 +41,7 @@ use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
-use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
+use kestrel_trace::info::{ClockOffset, TraceInfo, Uuid};
 use kestrel_trace::layout::Names;
 use kestrel_trace::process::Processes;
 use maps::Maps;
@@ -705,18 +704,7 @@ fn new_uuid() -> Result<Uuid> {
 }
 
 fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &str) -> TraceInfo {
-    let info = |(number, buffer): (usize, &Buffer)| {
-        let geometry = buffer.ring().geometry();
-        BufferInfo {
-            number: number as u32,
-            name: buffer.name().to_owned(),
-            mode: match geometry.mode {
-                Mode::Stream => BufferMode::Discard,
-                Mode::Overwrite => BufferMode::Overwrite,
-            },
-            bytes_per_cpu: u64::from(geometry.data()),
-        }
-    };
+    let info = |(number, buffer): (u32, &Buffer)| buffer.ring().geometry().info(number, buffer.name());
     TraceInfo {
         uuid,
         clock: clock_offset(),
@@ -726,7 +714,7 @@ fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &str) -> Tra
         tracer_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
         session: String::new(),
-        buffers: buffers.iter().enumerate().map(info).collect(),
+        buffers: (0..).zip(buffers).map(info).collect(),
         events: Vec::new(),
     }
 }
