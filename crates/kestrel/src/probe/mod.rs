@@ -23,7 +23,6 @@
 //! use std::time::Duration;
 //!
 //! let mut probe = Kprobe::at("vfs_read")
-//!     .offset(0x12)
 //!     .filter("comm == \"cat\"")
 //!     .on_hit(|hit| {
 //!         let registers = hit.registers.as_ref().unwrap();
