@@ -262,7 +262,10 @@ fn refusals_say_what_there_is() {
             events: vec![event.clone()],
             ..Request::default()
         };
-        let said = plan::plan(&request, &catalog).unwrap_err().to_string();
+        let Err(error) = plan::plan(&request, &catalog) else {
+            panic!("{event} is not refused")
+        };
+        let said = error.to_string();
         for word in words {
             assert!(said.contains(&word), "{event} should say `{word}`: {said}");
         }

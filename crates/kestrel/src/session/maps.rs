@@ -161,10 +161,10 @@ impl Maps {
     /// # Errors
     /// When there is no such number.
     pub fn reset_lost(&self, number: u32) -> Result<()> {
-        match &self.state {
-            Some(state) => Ok(state.word(state::lost(number))?.store(0, Ordering::Relaxed)),
-            None => Ok(()),
+        if let Some(state) = &self.state {
+            state.word(state::lost(number))?.store(0, Ordering::Relaxed);
         }
+        Ok(())
     }
 
     /// Takes what was kept for some events, by their numbers, out of a map that nobody named; its other events keep theirs.
