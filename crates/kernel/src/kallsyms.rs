@@ -38,7 +38,8 @@ pub struct Kallsyms {
     /// Names of modules; a row's module is an index + 1.
     modules: Vec<String>,
     restricted: bool,
-    by_name: OnceLock<Vec<u32>>,
+    /// A number made of the name, and which row.
+    by_name: OnceLock<Vec<(u32, u32)>>,
 }
 
 #[derive(Clone, Copy, Debug)]
