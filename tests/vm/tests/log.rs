@@ -212,7 +212,10 @@ fn a_stream_is_resized_while_it_is_kept_and_its_agent_is_killed() {
     let kept = all_records("/tmp/resized/main");
     let calls = calls.load(Ordering::Relaxed);
     let mut newest = std::collections::BTreeMap::new();
-    let backwards = kept.iter().filter(|r| newest.insert(r.cpu, r.time) > Some(r.time)).count();
+    let backwards = kept
+        .iter()
+        .filter(|r| newest.insert(r.cpu, r.time) > Some(r.time))
+        .count();
     println!(
         "{calls} calls, {resized} resizes, {refused} refused at first, {} files, {backwards} out of order",
         files("/tmp/resized/main").len()

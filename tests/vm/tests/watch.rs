@@ -46,7 +46,9 @@ struct Watcher(Child);
 impl Watcher {
     fn start(options: &[&str]) -> Self {
         let mut command = Command::new("kestrel");
-        command.args(["trace", "--session", "--format", "json"]).args(options);
+        command
+            .args(["trace", "--session", "--format", "json"])
+            .args(options);
         command.stdout(fs::File::create("/tmp/watch.out").unwrap());
         command.stderr(fs::File::create("/tmp/watch.said").unwrap());
         let child = command.stdin(Stdio::null()).spawn().unwrap();
@@ -67,7 +69,10 @@ impl Watcher {
         let text = fs::read_to_string("/tmp/watch.out").unwrap();
         let line = |line: &str| {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
-            (value["event"].as_str().unwrap().to_owned(), value["time"].as_u64().unwrap_or(0))
+            (
+                value["event"].as_str().unwrap().to_owned(),
+                value["time"].as_u64().unwrap_or(0),
+            )
         };
         text.lines().map(line).collect()
     }
@@ -80,7 +85,11 @@ fn said() -> String {
 fn until(what: &str, mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what} in vain: {}", said());
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{what} in vain: {}",
+            said()
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -90,7 +99,11 @@ fn of(seen: &[(String, u64)], call: &str) -> u64 {
 }
 
 fn explained(seen: u64, skipped: u64, happened: u64) {
-    assert!(seen <= happened && seen + skipped >= happened, "{seen} of {happened}, {skipped} skipped: {}", said());
+    assert!(
+        seen <= happened && seen + skipped >= happened,
+        "{seen} of {happened}, {skipped} skipped: {}",
+        said()
+    );
 }
 
 #[test]
@@ -117,10 +130,18 @@ fn what_a_session_takes_is_shown_once_and_taken_from_nobody() {
     explained(of(&seen, "getuid"), skipped, 790);
     explained(of(&seen, "gettid"), skipped, 300);
     assert!(seen.is_sorted_by_key(|(_, time)| *time));
-    assert!(!said().contains("missed") && !said().contains("overwritten"), "{}", said());
+    assert!(
+        !said().contains("missed") && !said().contains("overwritten"),
+        "{}",
+        said()
+    );
     // All of it is where it was.
     kestrel(&["agent", "--once", "--log", "/tmp/watch.log"]).success();
-    let logged: usize = shell("ls -d /tmp/watch.log/main/0*").success().lines().map(|path| records(path).len()).sum();
+    let logged: usize = shell("ls -d /tmp/watch.log/main/0*")
+        .success()
+        .lines()
+        .map(|path| records(path).len())
+        .sum();
     explained(logged as u64, skipped, 840);
     kestrel(&["buffer", "dump", "--buffer", "flown", "-o", "/tmp/watch.trace"]).success();
     explained(records("/tmp/watch.trace").len() as u64, skipped, 840 + 300);
@@ -133,12 +154,21 @@ fn what_a_session_takes_is_shown_once_and_taken_from_nobody() {
     assert_eq!(of(&seen, "getuid"), 0);
     for (options, code, why) in [
         (&["trace", "--session"][..], 1, "no session"),
-        (&["trace", "--session", "x", "-e", "interval:s:1"], 2, "cannot be used with"),
+        (
+            &["trace", "--session", "x", "-e", "interval:s:1"],
+            2,
+            "cannot be used with",
+        ),
         (&["trace"], 2, "nothing says what to trace"),
         (&["trace", "--buffer", "flown"], 2, "--session"),
     ] {
         let run = kestrel(options);
-        assert!(run.code == Some(code) && run.err.contains(why), "{options:?}: {:?} {}", run.code, run.err);
+        assert!(
+            run.code == Some(code) && run.err.contains(why),
+            "{options:?}: {:?} {}",
+            run.code,
+            run.err
+        );
     }
 }
 
@@ -146,7 +176,12 @@ fn what_a_session_takes_is_shown_once_and_taken_from_nobody() {
 fn what_is_overwritten_before_it_is_shown_is_counted_to_the_record() {
     let session = Session::start(&TABLES.replace("256K", "4K"));
     let wrong = kestrel(&["trace", "--session", "--buffer", "nowhere"]);
-    assert!(wrong.code == Some(2) && wrong.err.contains("flown, kept"), "{:?} {}", wrong.code, wrong.err);
+    assert!(
+        wrong.code == Some(2) && wrong.err.contains("flown, kept"),
+        "{:?} {}",
+        wrong.code,
+        wrong.err
+    );
     let watcher = Watcher::start(&["--buffer", "flown"]);
     // It sleeps while rings of two pages come round, many times.
     shell(&format!("kill -STOP {}", watcher.0.id())).success();
@@ -156,7 +191,10 @@ fn what_is_overwritten_before_it_is_shown_is_counted_to_the_record() {
     shell("calls getppid 20").success();
     let seen = watcher.end();
     let missing = said();
-    let missing = missing.lines().find(|line| line.contains("events were overwritten")).unwrap_or_default();
+    let missing = missing
+        .lines()
+        .find(|line| line.contains("events were overwritten"))
+        .unwrap_or_default();
     let missing: u64 = missing.split_whitespace().next().unwrap().parse().unwrap();
     let shown = of(&seen, "getppid");
     println!("{shown} shown, {missing} missing: {}", said());
