@@ -98,7 +98,12 @@ impl Watch {
     ///
     /// # Errors
     /// When there is no such session or buffer, and the kernel's.
-    pub fn open(store: Store, session: Option<&str>, names: &[String], since: Option<Duration>) -> Result<Self> {
+    pub fn open(
+        store: Store,
+        session: Option<&str>,
+        names: &[String],
+        since: Option<Duration>,
+    ) -> Result<Self> {
         let session = store.session(session)?;
         let buffers = session.buffers()?;
         let places = crate::dump::numbers(&buffers, names)?;
@@ -173,7 +178,11 @@ impl Watch {
 
     /// The parts of the buffers that are watched, each with the number in its packets.
     fn parts(&self) -> Vec<(u32, &Buffer)> {
-        let of = |place: &u32| self.buffers.get(*place as usize).map(|buffer| buffer.parts(*place));
+        let of = |place: &u32| {
+            self.buffers
+                .get(*place as usize)
+                .map(|buffer| buffer.parts(*place))
+        };
         self.places.iter().filter_map(of).flatten().collect()
     }
 
@@ -242,15 +251,17 @@ impl Watch {
             let Some(buffer) = numbered(&self.buffers, watched.number) else {
                 continue;
             };
-            buffer.ring().watch(&mut watched.cursor, now, &mut |bytes, from, position| {
-                all.push(Taken {
-                    ring,
-                    bytes: bytes.to_vec(),
-                    from,
-                    position,
-                });
-                Ok(())
-            })?;
+            buffer
+                .ring()
+                .watch(&mut watched.cursor, now, &mut |bytes, from, position| {
+                    all.push(Taken {
+                        ring,
+                        bytes: bytes.to_vec(),
+                        from,
+                        position,
+                    });
+                    Ok(())
+                })?;
         }
         Ok(all)
     }
