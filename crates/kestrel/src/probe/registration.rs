@@ -134,7 +134,8 @@ impl Options {
 impl Registration {
     fn new(mut probes: Vec<Probe>, options: &Options) -> Result<Self> {
         let catalog = Catalog::new(options.host.clone());
-        let texts = Texts::of(&probes)?;
+        let texts = Texts::of(&probes)
+            .map_err(|(number, why)| refused(Some(probes[number].name()), probes.len(), why))?;
         let request = |texts: Vec<String>| Request {
             events: texts,
             buffer_bytes: options.buffer_bytes,

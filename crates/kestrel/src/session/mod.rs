@@ -244,6 +244,9 @@ impl Session {
         match self.attach(plan, hook, catalog) {
             Ok((mut attached, classes, detour)) => {
                 attached.hook = index;
+                let missing = attached.links.missing().iter().cloned();
+                self.left_out
+                    .extend(missing.map(|(event, why)| LeftOut { event, why }));
                 self.detours.extend(detour);
                 self.hooks.push(attached);
                 self.classes.extend(classes);
@@ -275,7 +278,7 @@ impl Session {
                     let detour = last.map(|why| Detour {
                         event: attached.event.clone(),
                         way: way.to_string(),
-                        why: why.to_string(),
+                        why: reason(&why),
                     });
                     return Ok((attached, hook.classes(way), detour));
                 }
@@ -595,6 +598,7 @@ fn files(plan: &Plan) -> u64 {
     let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
     let of = |hook: &Hook| match hook.ways.first().map(|way| &way.attachment) {
         Some(Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        Some(Attachment::Tracepoints) => 8 + hook.instances.len() as u64,
         Some(Attachment::Counter { every_cpu: true, .. }) => 8 + 2 * cpus,
         _ => 8,
     };
@@ -628,6 +632,14 @@ fn is_final(error: &Error) -> bool {
             errno.is_permission() && log.is_empty()
         }
         _ => false,
+    }
+}
+
+/// Why a way was not taken, in one line.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Rejected(rejection) => format!("{rejection}: {}", rejection.last_words()),
+        other => other.to_string(),
     }
 }
 
