@@ -519,7 +519,7 @@ fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
 /// The type that a program must have to be called by a hook that is attached so (`bpf_prog_map_compatible` in kernel/bpf/core.c).
 fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
     match attachment {
-        Attachment::Tracepoint { .. } => ProgramKind::Tracepoint,
+        Attachment::Tracepoint { .. } | Attachment::Tracepoints => ProgramKind::Tracepoint,
         Attachment::RawTracepoint { .. } => ProgramKind::RawTracepoint,
         Attachment::TypedTracepoint { id, .. } => ProgramKind::TypedTracepoint(*id),
         Attachment::Functions { .. } if multi => ProgramKind::KprobeMulti,
