@@ -60,6 +60,12 @@ pub(crate) struct Options {
     /// Attach kprobe programs to the return of the function
     #[arg(long = "return")]
     at_return: bool,
+    /// Take optional programs, too: those of sections that begin with `?`
+    #[arg(long)]
+    optional: bool,
+    /// Refuse the object if any of its programs finds nothing to be attached to, instead of going on without it
+    #[arg(long)]
+    strict: bool,
     /// How kprobes are attached
     #[arg(long, value_enum, default_value_t)]
     via: Way,
@@ -109,7 +115,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Way::Link => Via::Link,
         Way::Tracefs => Via::Tracefs,
     };
-    object = object.at_return(options.at_return).via(via);
+    object = object
+        .at_return(options.at_return)
+        .via(via)
+        .strict(options.strict)
+        .with_optional(options.optional);
     for target in &options.targets {
         object = match target.split_once('=') {
             Some((name, target)) => object.attach_to(name, target)?,
