@@ -21,6 +21,7 @@ Examples:
   kestrel bpf run count.o vfs_read --return         … on its return
   kestrel bpf run tools.o                           what the sections say
   kestrel bpf run tools.o on_open=do_sys_openat2    … but this program elsewhere
+  kestrel bpf run marks.o on_gc=/usr/bin/python3:python:gc__start   a mark of a program (USDT)
   kestrel bpf run events.o --output --format json   records of ring buffers and perf event arrays
   kestrel bpf run count.o vfs_read --maps --stats   values of maps and costs, once a second
   kestrel bpf run count.o --unpin                   remove the pins that its maps left
@@ -30,6 +31,8 @@ Pins: a map that asks to be pinned stays when the command ends, and is found aga
            pinning 2 (global)   /sys/fs/bpf/tc/globals/MAP
   BTF      LIBBPF_PIN_BY_NAME   /sys/fs/bpf/MAP
 --unpin removes them when the command ends, or at once where there is nothing to attach to.
+Programs that this kernel has nothing for are left out, each with a note, as long as another is attached; --strict makes that an error,
+and what is asked for as NAME=TARGET always is one.
 Types of records: `__type(value, struct event)` in a ring buffer or perf event array.";
 
 /// How kprobes are attached.
