@@ -22,6 +22,7 @@ mark:
 table:
 	.long	10, 20, 30
 	.section .probes, "aw", @progbits
+	.balign	2
 listeners:
 	.short	0
 
