@@ -188,6 +188,11 @@ impl Emitter<'_> {
                 self.asm.load(size(*width), to, base, offset);
                 self.extend_in_place(to, *width, *signed, true);
             }
+            Op::Touch { dst, base, offset } => {
+                let (base, offset) = self.reach(*base, *offset);
+                let to = self.read(*dst);
+                self.asm.load(Size::DW, to, base, offset);
+            }
             Op::Store {
                 width,
                 base,

@@ -242,6 +242,11 @@ impl Builder {
         })
     }
 
+    /// Reads 8 bytes for the processor's caches only.
+    pub fn touch(&mut self, base: Vreg, offset: i16) {
+        self.make(|dst| Op::Touch { dst, base, offset });
+    }
+
     /// Writes memory.
     pub fn store(&mut self, width: Width, base: Vreg, offset: i16, value: impl Into<Operand>) {
         let value = value.into();

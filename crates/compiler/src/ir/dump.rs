@@ -132,6 +132,7 @@ impl Display for Op {
                 offset,
                 ..
             } => write!(f, "{} [{base}{offset:+}]", cell(*width, *signed)),
+            Self::Touch { base, offset, .. } => write!(f, "touch [{base}{offset:+}]"),
             Self::Store {
                 width,
                 base,

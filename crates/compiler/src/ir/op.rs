@@ -312,6 +312,8 @@ pub enum Op {
         base: Vreg,
         offset: i16,
     },
+    /// Reads 8 bytes that nobody asks for, so that the processor has them at hand when they are written.
+    Touch { dst: Vreg, base: Vreg, offset: i16 },
     /// Writes memory.
     Store {
         width: Width,
@@ -371,6 +373,7 @@ impl Op {
             | Self::Extend { dst, .. }
             | Self::SwapBytes { dst, .. }
             | Self::Load { dst, .. }
+            | Self::Touch { dst, .. }
             | Self::CompareExchange { dst, .. }
             | Self::SlotAddress { dst, .. }
             | Self::Map { dst, .. }
@@ -390,6 +393,7 @@ impl Op {
             | Self::Extend { dst, .. }
             | Self::SwapBytes { dst, .. }
             | Self::Load { dst, .. }
+            | Self::Touch { dst, .. }
             | Self::CompareExchange { dst, .. }
             | Self::SlotAddress { dst, .. }
             | Self::Map { dst, .. }
@@ -410,7 +414,8 @@ impl Op {
             Self::Copy { src, .. }
             | Self::Extend { src, .. }
             | Self::SwapBytes { src, .. }
-            | Self::Load { base: src, .. } => uses[0] = Some(*src),
+            | Self::Load { base: src, .. }
+            | Self::Touch { base: src, .. } => uses[0] = Some(*src),
             Self::Alu { left, right, .. } | Self::Compare { left, right, .. } => {
                 [uses[0], uses[1]] = [right.vreg(), Some(*left)];
             }
@@ -442,7 +447,7 @@ impl Op {
                 operand(right);
                 visit(left);
             }
-            Self::Load { base, .. } => visit(base),
+            Self::Load { base, .. } | Self::Touch { base, .. } => visit(base),
             Self::Store { base, value, .. } => {
                 operand(value);
                 visit(base);
@@ -465,9 +470,11 @@ impl Op {
     /// Whether it may be left out when nobody reads its result.
     pub fn is_pure(&self) -> bool {
         match self {
-            Self::Store { .. } | Self::Atomic { .. } | Self::CompareExchange { .. } | Self::Kfunc { .. } => {
-                false
-            }
+            Self::Touch { .. }
+            | Self::Store { .. }
+            | Self::Atomic { .. }
+            | Self::CompareExchange { .. }
+            | Self::Kfunc { .. } => false,
             Self::Helper { helper, .. } => PURE.contains(helper),
             _ => true,
         }
@@ -502,6 +509,11 @@ mod tests {
                 dst: a,
                 width: Width::B8,
                 signed: false,
+                base: b,
+                offset: 0,
+            },
+            Op::Touch {
+                dst: a,
                 base: b,
                 offset: 0,
             },

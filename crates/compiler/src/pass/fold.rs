@@ -117,6 +117,10 @@ fn simplify(facts: &Facts, op: Op) -> Op {
                 offset,
             }
         }
+        Op::Touch { dst, base, offset } => {
+            let (base, offset) = reach(facts, base, offset);
+            Op::Touch { dst, base, offset }
+        }
         Op::Store {
             width,
             base,

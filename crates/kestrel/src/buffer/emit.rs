@@ -32,6 +32,10 @@
 //! *The next page is free* when it has been read (stream mode), or when its last use is whole (overwrite mode): a ring that comes round to
 //! a page in which an interrupted or preempted writer still works refuses records until that one has finished.
 //!
+//! *Cold lines.* A ring is larger than the nearest caches, and its reader has had each line in those of another CPU. The commit, a locked
+//! instruction, waits until everything before it is written, for such a line as long as for all the rest; so each record, when it is
+//! committed, reads a line of what comes later. Nobody waits for that.
+//!
 //! *A record's number* is 0, which no event has, until the record is committed: an unfinished one is never taken for an event.
 
 use super::layout::{COUNTER, Geometry, Mode, offset};
@@ -43,6 +47,14 @@ use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
 
 /// How often a reservation starts again because somebody nested came first, before it counts as refused.
 const TRIES: i64 = 8;
+
+/// How far ahead of a record lies what is read for later ones, in bytes: some tens of records. Together with [`LINES`] it stays within the
+/// slack behind the data.
+const AHEAD: u32 = 2048;
+/// Bytes of a cache line.
+const LINE: u32 = 64;
+/// Most lines that one record reads ahead; whoever writes more than that in one go is seen coming by the processor itself.
+const LINES: u32 = 8;
 
 /// Name by which programs refer to a buffer's map.
 pub fn map_name(buffer: &str) -> String {
@@ -151,6 +163,13 @@ impl RingSink {
             }
         };
         b.atomic_add(Width::B8, page, packet::offset::COMMITTED as i16, add);
+        let lines = match reservation.size {
+            Size::Constant(size) => (size / LINE).clamp(1, LINES),
+            Size::Variable { .. } => 1,
+        };
+        for line in 0..lines {
+            b.touch(reservation.record, (AHEAD + line * LINE) as i16);
+        }
     }
 
     /// The time of this attempt, not before any that was announced or reserved.
