@@ -64,7 +64,7 @@ impl Dice {
 
 #[test]
 fn damaged_objects_leave_nothing_behind() {
-    let mutants: usize = std::env::var("KESTREL_MUTANTS").map_or(300, |number| number.parse().unwrap());
+    let mutants: usize = std::env::var("KESTREL_MUTANTS").map_or(100, |number| number.parse().unwrap());
     let before = held();
     let mut dice = Dice(5);
     let mut ran = 0;
