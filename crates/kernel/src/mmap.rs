@@ -182,7 +182,7 @@ impl Mapping {
         Ok(bytes)
     }
 
-    /// Copies bytes in, byte by byte: for what is set up before anybody reads it.
+    /// Copies bytes in, eight at a time where aligned: for what is set up before anybody reads it.
     ///
     /// # Errors
     /// [`Error::Argument`] outside the mapping or if it is read-only.
@@ -194,13 +194,29 @@ impl Mapping {
                 why: "it is read-only".to_owned(),
             });
         }
+        let head = (offset.next_multiple_of(8) - offset).min(from.len());
+        let (bytes, words) = from.split_at(head);
+        self.copy_bytes_in(offset, bytes);
+        let mut offset = offset + head;
+        let (words, rest) = words.as_chunks::<8>();
+        for word in words {
+            // SAFETY: in bounds and writable (checked above), aligned (the head was skipped); only atomics touch this memory.
+            let to = unsafe { self.start.add(offset).cast::<AtomicU64>().as_ref() };
+            to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+            offset += 8;
+        }
+        self.copy_bytes_in(offset, rest);
+        std::sync::atomic::fence(Ordering::Release);
+        Ok(())
+    }
+
+    /// The caller has checked the bounds and that the mapping is writable.
+    fn copy_bytes_in(&self, offset: usize, from: &[u8]) {
         for (index, byte) in from.iter().enumerate() {
-            // SAFETY: in bounds and writable, checked above; only atomics touch this memory.
+            // SAFETY: in bounds and writable by the callers' checks; only atomics touch this memory.
             let to = unsafe { self.start.add(offset + index).cast::<AtomicU8>().as_ref() };
             to.store(*byte, Ordering::Relaxed);
         }
-        std::sync::atomic::fence(Ordering::Release);
-        Ok(())
     }
 
     /// Writes a range to a file with write(2) straight from the mapping; returns how much was taken (a write may be short).
@@ -278,6 +294,21 @@ mod tests {
             }
         }
         assert_eq!(map.load_u32(4), Some(u32::from_ne_bytes([4, 5, 6, 7])));
+    }
+
+    #[test]
+    fn what_is_copied_in_is_there_at_every_alignment_and_nothing_else() {
+        for start in 0..20 {
+            for len in 0..30 {
+                let file = file(&[0xee; 64]);
+                let map = Mapping::new(file.as_fd(), 0, 64, Access::ReadWrite).unwrap();
+                let bytes: Vec<u8> = (1..=len as u8).collect();
+                map.copy_in(start, &bytes).unwrap();
+                let mut expected = [0xee; 64];
+                expected[start..start + len].copy_from_slice(&bytes);
+                assert_eq!(map.to_vec(0..64).unwrap(), expected, "{len} bytes at {start}");
+            }
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use kestrel_trace::info::BufferInfo;
 use layout::Geometry;
 use ring::{Counts, Ring, RingSpec};
 use std::os::fd::AsFd;
+use std::thread;
 
 /// A buffer in kernel memory: its map, and its rings as the mapped map shows them.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ impl Buffer {
             name: name.to_owned(),
             resized: spec.number >> 16,
             map,
-            ring: Ring::format(mapping, spec)?,
+            ring: format(mapping, spec)?,
             before: None,
         })
     }
@@ -197,6 +198,37 @@ pub fn numbered_mut(buffers: &mut [Buffer], number: u32) -> Option<&mut Buffer> 
     }
     let before = buffer.before.as_deref_mut();
     before.filter(|before| before.resized == resized)
+}
+
+/// As much memory as one thread writes the heads of pages of before another one helps, in bytes.
+const SHARE: u64 = 4 << 20;
+
+/// Lays out a ring by several threads where it is large: each page is touched for the first time, which takes longer than writing.
+fn format(mapping: Mapping, spec: &RingSpec<'_>) -> Result<Ring> {
+    let ring = Ring::unformatted(mapping, spec);
+    let shares = u64::from(spec.geometry.region()) * spec.cpus.len() as u64 / SHARE;
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.min(spec.cpus.len()).min(shares as usize).max(1);
+    let mut parts = spec.cpus.chunks(spec.cpus.len().div_ceil(threads).max(1));
+    let own = parts.next().unwrap_or_default();
+    thread::scope(|scope| {
+        let ring = &ring;
+        let mut helpers = Vec::new();
+        for part in parts {
+            let work = move || ring.format_cpus(part, spec);
+            match thread::Builder::new().spawn_scoped(scope, work) {
+                Ok(helper) => helpers.push(helper),
+                // No more threads: it takes a little longer.
+                Err(_) => ring.format_cpus(part, spec)?,
+            }
+        }
+        ring.format_cpus(own, spec)?;
+        helpers.into_iter().try_for_each(|helper| match helper.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })?;
+    Ok(ring)
 }
 
 #[cfg(test)]

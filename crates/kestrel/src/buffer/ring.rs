@@ -103,6 +103,13 @@ impl<M: Memory> Ring<M> {
     /// # Errors
     /// When the memory is too small.
     pub fn format(memory: M, spec: &RingSpec<'_>) -> Result<Self> {
+        let ring = Self::unformatted(memory, spec);
+        ring.format_cpus(spec.cpus, spec)?;
+        Ok(ring)
+    }
+
+    /// The same with pages still to be written: by [`Ring::format_cpus`], for every CPU once.
+    pub(super) fn unformatted(memory: M, spec: &RingSpec<'_>) -> Self {
         let cpus = (0..spec.entries())
             .map(|cpu| CpuRing {
                 possible: spec.cpus.contains(&cpu),
@@ -111,15 +118,16 @@ impl<M: Memory> Ring<M> {
                 discarded: 0,
             })
             .collect();
-        let ring = Self {
+        Self {
             memory,
             geometry: spec.geometry,
             cpus,
-        };
-        for &cpu in spec.cpus {
-            ring.format_cpu(cpu, spec)?;
         }
-        Ok(ring)
+    }
+
+    /// Writes into every page of these CPUs what never changes.
+    pub(super) fn format_cpus(&self, cpus: &[u32], spec: &RingSpec<'_>) -> Result<()> {
+        cpus.iter().try_for_each(|cpu| self.format_cpu(*cpu, spec))
     }
 
     /// Takes memory that [`Ring::format`] has laid out and others write. Reading goes on where the last reader freed pages.
