@@ -90,7 +90,7 @@ impl fmt::Display for Pace {
         let mut slowest: Vec<(&str, Vec<(&str, Duration)>)> = kernels.into_iter().collect();
         slowest.sort_by_key(|(_, on)| std::cmp::Reverse(on.iter().map(|(_, busy)| *busy).sum::<Duration>()));
         for (test, on) in slowest.iter().take(SLOWEST) {
-            write!(f, "\n")?;
+            writeln!(f)?;
             let all: Duration = on.iter().map(|(_, busy)| *busy).sum();
             write!(f, "{:>8.1} s {test}:", all.as_secs_f64())?;
             for (series, busy) in on {
