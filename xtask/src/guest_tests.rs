@@ -1,19 +1,21 @@
-//! Guest tests: which run where, and running them, two guests at a time. What is in a test is the test's business.
+//! Guest tests: which run where, and running them, a guest for each processor. What is in a test is the test's business.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    num::NonZero,
     process::Command,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant, SystemTime},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
     artifact::{self, Base, Executable, Profile},
     guest::{Ending, Guest, Program, Stable, Wish, kernel},
     objects,
+    pace::{Memory, Pace, Took},
     tally::Tally,
 };
 
@@ -33,13 +35,16 @@ const EXAMPLES: &[(&str, &[&str])] = &[(
     ],
 )];
 
-/// Guests at one time at least; more where there are more processors, since each guest keeps one busy.
+/// Guests at one time at least; more where there are more processors, since each guest keeps one busy most of the time.
 const GUESTS: usize = 2;
 /// Guests at one time at most: each has memory of its own.
 const MOST_GUESTS: usize = 8;
 
 /// Tests that share a clone at most.
-const SHARE: usize = 8;
+const SHARE: usize = 16;
+
+/// A file that nobody is at comes before one where somebody could be helped, whatever is left there, in seconds.
+const ALONE: f64 = 1e6;
 
 /// How long a test may take.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -54,16 +59,28 @@ const LENGTHS: &[&str] = &[
     "KESTREL_PROBES",
     "KESTREL_ALL_OFFSETS",
     "KESTREL_INSTRUCTIONS",
+    "KESTREL_SHAPES",
 ];
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Tests of one file on one kernel, run one after the other in one clone.
+/// A file of tests on one kernel.
 struct Job {
     series: String,
     file: Executable,
-    tests: Vec<String>,
     examples: Vec<Executable>,
 }
+
+/// What of a job is still to do, and who is at it. Whoever has nothing left to do helps where most is left, so that no guest idles at the end
+/// for longer than one test takes.
+struct Rest {
+    job: Arc<Job>,
+    /// With what each is expected to take, in seconds.
+    tests: VecDeque<(String, f64)>,
+    workers: usize,
+}
+
+/// All that is still to do.
+struct Queue(Mutex<Vec<Rest>>);
 
 /// What came of one test on one kernel.
 enum Verdict {
@@ -83,80 +100,139 @@ pub(crate) struct Selection<'a> {
 }
 
 /// Builds the selected tests, runs them, tells each result as it comes.
-pub(crate) fn run(selection: &Selection<'_>) -> Result<Tally> {
+pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
     let base = artifact::base(Profile::Quick)?;
-    let jobs = jobs(selection, artifact::guest_tests()?)?;
-    ensure!(
-        !jobs.is_empty(),
-        "no guest test is called {:?} and meant for the kernels asked for",
-        selection.name
-    );
-    let mut stables = BTreeMap::new();
-    for job in &jobs {
-        if !stables.contains_key(&job.series) {
-            stables.insert(
-                job.series.clone(),
-                Stable::prepare(&Wish::plain(&job.series), &base.init)?,
-            );
-        }
-    }
-    let queue = Mutex::new(VecDeque::from(jobs));
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-    let worker = || -> Result<Tally> {
-        let mut tally = Tally::default();
-        while let Some(job) = next() {
+    let memory = Memory::recall();
+    let queue = Queue::of(selection, artifact::guest_tests()?, &memory)?;
+    let stables = queue.stables(&base)?;
+    let begun = Instant::now();
+    let worker = || -> Result<(Tally, Vec<Took>)> {
+        let (mut tally, mut run) = (Tally::default(), Vec::new());
+        while let Some((index, job)) = queue.enter() {
             let stable = stables
                 .get(&job.series)
                 .context("a kernel that was not prepared")?;
-            tally = tally + job.run(stable, &base, selection.output)?;
+            let done = job.run(stable, &base, selection.output, || queue.next(index), &mut run);
+            queue.leave(index);
+            tally = tally + done?;
         }
-        Ok(tally)
+        Ok((tally, run))
     };
-    let guests =
-        thread::available_parallelism().map_or(GUESTS, |cores| cores.get().clamp(GUESTS, MOST_GUESTS));
-    thread::scope(|scope| {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    // One more than there are processors: guests wait, too, for timers and for their kernels' grace periods.
+    let guests = (cores + 1).clamp(GUESTS, MOST_GUESTS);
+    let (tally, run) = thread::scope(|scope| {
         let workers: Vec<_> = (0..guests).map(|_| scope.spawn(worker)).collect();
-        let join = |worker: thread::ScopedJoinHandle<'_, Result<Tally>>| match worker.join() {
-            Ok(tally) => tally,
-            Err(_) => Err(anyhow::anyhow!("a thread that ran guests panicked")),
-        };
-        let tallies: Result<Vec<Tally>> = workers.into_iter().map(join).collect();
-        Ok(tallies?.into_iter().sum())
-    })
+        let mut all = (Tally::default(), Vec::new());
+        for worker in workers {
+            let Ok(done) = worker.join() else {
+                bail!("a thread that ran guests panicked")
+            };
+            let (tally, run) = done?;
+            all = (all.0 + tally, [all.1, run].concat());
+        }
+        Ok(all)
+    })?;
+    memory.keep(&run);
+    let wall = begun.elapsed();
+    Ok((tally, Pace { wall, guests, run }))
 }
 
-/// Every file on every kernel it is meant for, cut into portions; kernels take turns so that both workers are busy.
-fn jobs(selection: &Selection<'_>, files: Vec<Executable>) -> Result<Vec<Job>> {
-    let mut jobs = Vec::new();
-    for file in files {
-        let meant = ELSEWHERE
-            .iter()
-            .find(|(name, _)| *name == file.name)
-            .map_or(kernel::MATRIX, |(_, on)| on);
-        let on: Vec<&str> = match selection.series {
-            None => meant.to_vec(),
-            Some(series) => series
+impl Queue {
+    /// Every file on every kernel it is meant for.
+    fn of(selection: &Selection<'_>, files: Vec<Executable>, memory: &Memory) -> Result<Self> {
+        let mut all = Vec::new();
+        for file in files {
+            let meant = ELSEWHERE
                 .iter()
-                .filter(|series| meant.contains(series) || !kernel::ALL.contains(series))
-                .copied()
-                .collect(),
-        };
-        let wanted = |test: &String| format!("{}::{test}", file.name).contains(selection.name);
-        let tests: Vec<String> = list(&file)?.into_iter().filter(wanted).collect();
-        let examples = match EXAMPLES.iter().find(|(name, _)| *name == file.name) {
-            Some((_, names)) if !tests.is_empty() => artifact::examples(names)?,
-            _ => Vec::new(),
-        };
-        for tests in tests.chunks(SHARE) {
-            jobs.extend(on.iter().map(|series| Job {
-                series: (*series).to_owned(),
-                file: file.clone(),
-                tests: tests.to_vec(),
-                examples: examples.clone(),
-            }));
+                .find(|(name, _)| *name == file.name)
+                .map_or(kernel::MATRIX, |(_, on)| on);
+            let on: Vec<&str> = match selection.series {
+                None => meant.to_vec(),
+                Some(series) => series
+                    .iter()
+                    .filter(|series| meant.contains(series) || !kernel::ALL.contains(series))
+                    .copied()
+                    .collect(),
+            };
+            let wanted = |test: &String| format!("{}::{test}", file.name).contains(selection.name);
+            let tests: Vec<String> = list(&file)?.into_iter().filter(wanted).collect();
+            if tests.is_empty() {
+                continue;
+            }
+            let examples = match EXAMPLES.iter().find(|(name, _)| *name == file.name) {
+                Some((_, names)) => artifact::examples(names)?,
+                None => Vec::new(),
+            };
+            for series in on {
+                let expected = |test: &String| memory.expected(series, &format!("{}::{test}", file.name));
+                let job = Arc::new(Job {
+                    series: series.to_owned(),
+                    file: file.clone(),
+                    examples: examples.clone(),
+                });
+                let tests = tests.iter().map(|test| (test.clone(), expected(test))).collect();
+                all.push(Rest {
+                    job,
+                    tests,
+                    workers: 0,
+                });
+            }
+        }
+        ensure!(
+            !all.is_empty(),
+            "no guest test is called {:?} and meant for the kernels asked for",
+            selection.name
+        );
+        Ok(Self(Mutex::new(all)))
+    }
+
+    /// What the guests of each kernel are cloned from.
+    fn stables(&self, base: &Base) -> Result<BTreeMap<String, Stable>> {
+        let rests = self.rests();
+        let series: BTreeSet<&String> = rests.iter().map(|rest| &rest.job.series).collect();
+        let prepare = |series: &&String| Stable::prepare(&Wish::plain(series), &base.init);
+        series
+            .iter()
+            .map(|series| Ok(((*series).clone(), prepare(series)?)))
+            .collect()
+    }
+
+    fn rests(&self) -> MutexGuard<'_, Vec<Rest>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where most is left for each who would be at it.
+    fn enter(&self) -> Option<(usize, Arc<Job>)> {
+        let mut rests = self.rests();
+        let left = rests.iter().map(Rest::share).enumerate();
+        let (index, _) = left
+            .filter(|(_, share)| *share > 0.0)
+            .max_by(|a, b| a.1.total_cmp(&b.1))?;
+        rests[index].workers += 1;
+        Some((index, Arc::clone(&rests[index].job)))
+    }
+
+    fn next(&self, index: usize) -> Option<String> {
+        Some(self.rests()[index].tests.pop_front()?.0)
+    }
+
+    fn leave(&self, index: usize) {
+        self.rests()[index].workers -= 1;
+    }
+}
+
+impl Rest {
+    /// What would be left for one more who came. A guest's start is not worth while where nobody is needed.
+    fn share(&self) -> f64 {
+        let left: f64 = self.tests.iter().map(|(_, seconds)| seconds).sum();
+        // Others come where nobody is before they come to help.
+        if self.workers == 0 && left > 0.0 {
+            left + ALONE
+        } else {
+            left / (self.workers + 1) as f64
         }
     }
-    Ok(jobs)
 }
 
 /// The tests in a file. It is a static program: it can be asked here.
@@ -174,15 +250,25 @@ fn list(file: &Executable) -> Result<Vec<String>> {
 }
 
 impl Job {
-    /// Runs the tests in one clone, in a new one after each failure: what follows must not suffer from it.
-    fn run(&self, stable: &Stable, base: &Base, output: bool) -> Result<Tally> {
+    /// Runs tests in one clone, in a new one after each failure: what follows must not suffer from it.
+    fn run(
+        &self,
+        stable: &Stable,
+        base: &Base,
+        output: bool,
+        next: impl Fn() -> Option<String>,
+        run: &mut Vec<Took>,
+    ) -> Result<Tally> {
         let mut tally = Tally::default();
-        let mut guest: Option<Guest> = None;
-        for test in &self.tests {
+        let mut guest: Option<(Guest, usize)> = None;
+        while let Some(test) = &next() {
             let begun = Instant::now();
-            let mut running = match guest.take() {
-                Some(guest) => guest,
-                None => self.start(stable, base)?,
+            let (mut running, before, seen) = match guest.take() {
+                Some((guest, seen)) => {
+                    let before = guest.busy();
+                    (guest, before, seen)
+                }
+                None => (self.start(stable, base)?, Duration::ZERO, 0),
             };
             let mut said = Vec::new();
             let ending = running.run(&self.program(stable, test)?, |_, bytes| {
@@ -191,7 +277,14 @@ impl Job {
             let said = String::from_utf8_lossy(&said).into_owned();
             let verdict = verdict(ending, &said);
             let failed = matches!(verdict, Verdict::Failed(_));
-            let mut report = self.line(test, &verdict, begun.elapsed());
+            let took = Took {
+                series: self.series.clone(),
+                test: format!("{}::{test}", self.file.name),
+                wall: begun.elapsed(),
+                busy: running.busy().saturating_sub(before),
+            };
+            let mut report = line(&took, &verdict);
+            run.push(took);
             if output || failed {
                 report += &format!("\n{}", said.trim_end());
             }
@@ -201,8 +294,8 @@ impl Job {
             }
             println!("{report}"); // In one piece: two guests are told of at once.
             tally = tally + verdict.tally();
-            if !failed {
-                guest = Some(running);
+            if !failed && seen + 1 < SHARE {
+                guest = Some((running, seen + 1));
             }
         }
         Ok(tally)
@@ -249,20 +342,20 @@ impl Job {
         let limit = if env.len() > always { LONG } else { LIMIT };
         Ok(Program { argv, env, limit })
     }
+}
 
-    fn line(&self, test: &str, verdict: &Verdict, took: Duration) -> String {
-        let (mark, note) = match verdict {
-            Verdict::Passed => ("ok", String::new()),
-            Verdict::Failed(ending) => ("FAILED", format!(" ({ending:?})")),
-            Verdict::Skipped(reason) => ("skipped", format!(": {reason}")),
-        };
-        format!(
-            "{:>5} {}::{test} {mark} {:.2} s{note}",
-            self.series,
-            self.file.name,
-            took.as_secs_f64()
-        )
-    }
+fn line(took: &Took, verdict: &Verdict) -> String {
+    let (mark, note) = match verdict {
+        Verdict::Passed => ("ok", String::new()),
+        Verdict::Failed(ending) => ("FAILED", format!(" ({ending:?})")),
+        Verdict::Skipped(reason) => ("skipped", format!(": {reason}")),
+    };
+    format!(
+        "{:>5} {} {mark} {:.2} s{note}",
+        took.series,
+        took.test,
+        took.wall.as_secs_f64()
+    )
 }
 
 impl Verdict {

@@ -15,6 +15,7 @@ mod guest;
 mod guest_tests;
 mod install;
 mod objects;
+mod pace;
 mod recovery;
 mod tally;
 mod test;

@@ -24,18 +24,23 @@ pub(crate) struct Options {
     no_guests: bool,
 }
 
-/// A part of the run: its name and what it does.
-type Part = (&'static str, fn() -> Result<Tally>);
+/// A part of the run: its name and what it does. What is to be seen at the run's end it adds to the notes.
+type Part = (&'static str, fn(&mut Notes) -> Result<Tally>);
+type Notes = Vec<String>;
 
 /// In the order in which they run: what fails soonest comes first.
-const PARTS: &[Part] = &[("format", format), ("lints", lints), ("host tests", host)];
+const PARTS: &[Part] = &[
+    ("format", |_| format()),
+    ("lints", |_| lints()),
+    ("host tests", |_| host()),
+];
 
 /// The parts that need guests.
 const GUEST_PARTS: &[Part] = &[
     ("guest tests", guests),
-    ("instructions", bench::instructions::check),
-    ("recovery", recovery::check),
-    ("demo", demo::check),
+    ("instructions", |_| bench::instructions::check()),
+    ("recovery", |_| recovery::check()),
+    ("demo", |_| demo::check()),
 ];
 
 /// Runs every part, whatever became of the one before; the last line counts the tests.
@@ -45,16 +50,20 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         .iter()
         .chain(if options.no_guests { &[] } else { GUEST_PARTS });
     let mut results: Vec<(&str, Tally, Duration)> = Vec::new();
+    let mut notes = Notes::new();
     for (name, part) in parts {
         println!("── {name}");
         let begun = Instant::now();
-        let tally = part().unwrap_or_else(|error| {
+        let tally = part(&mut notes).unwrap_or_else(|error| {
             println!("{name}: {error:#}");
             Tally::one(false)
         });
         results.push((name, tally, begun.elapsed()));
     }
     println!("──");
+    for note in &notes {
+        println!("{note}");
+    }
     for (name, tally, took) in &results {
         println!("{name:<12} {:>6.1} s  {tally}", took.as_secs_f64());
     }
@@ -117,10 +126,12 @@ fn cargo_test(arguments: &[&str]) -> Result<Tally> {
     Ok(tally)
 }
 
-fn guests() -> Result<Tally> {
-    guest_tests::run(&Selection {
+fn guests(notes: &mut Notes) -> Result<Tally> {
+    let (tally, pace) = guest_tests::run(&Selection {
         name: "",
         series: None,
         output: false,
-    })
+    })?;
+    notes.push(pace.to_string());
+    Ok(tally)
 }

@@ -35,7 +35,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         series,
         output: options.show_output,
     };
-    let tally = guest_tests::run(&selection)?;
+    let (tally, pace) = guest_tests::run(&selection)?;
+    if pace.run.len() > 1 {
+        println!("{pace}");
+    }
     println!("{tally}");
     Ok(if tally.failed == 0 {
         ExitCode::SUCCESS

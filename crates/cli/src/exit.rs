@@ -131,6 +131,7 @@ impl From<kestrel::Error> for Failure {
             ),
             kestrel::Error::NotFollowed { .. }
             | kestrel::Error::WrongShape { .. }
+            | kestrel::Error::SecondJprobe { .. }
             | kestrel::Error::NotYet { .. }
             | kestrel::Error::Name { .. } => Self::new(Exit::Usage, message),
             kestrel::Error::WhichSession { .. } => {

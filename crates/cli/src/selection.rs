@@ -22,7 +22,6 @@ pub(crate) struct Selection {
         short,
         long = "event",
         value_name = "EVENT",
-        required_unless_present = "table",
         conflicts_with = "table"
     )]
     events: Vec<String>,
@@ -83,7 +82,10 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     let bytes = bytes(text)?;
     let fits = (1..=kestrel::buffer::layout::MAX_BYTES).contains(&bytes);
     fits.then_some(bytes)
-        .ok_or_else(|| "a ring holds 1 byte to 256M per CPU".to_owned())
+        .ok_or_else(|| format!(
+            "a ring holds 1 byte to {}M per CPU: the verifier follows offsets in it no further",
+            kestrel::buffer::layout::MAX_BYTES >> 20
+        ))
 }
 
 /// A size in bytes.
@@ -218,6 +220,10 @@ pub(crate) fn plan(
     mode: Mode,
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
+    if selection.events.is_empty() && selection.table.is_none() {
+        let failure = Failure::new(Exit::Usage, "nothing says what to trace");
+        return Err(failure.hint("-e EVENT does (`kestrel list` shows the events there are), or --table FILE"));
+    }
     if let Some(pid) = selection.pid
         && !catalog.host().path(format!("/proc/{pid}")).exists()
     {

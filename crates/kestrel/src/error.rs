@@ -112,6 +112,16 @@ pub enum Error {
         /// Why not.
         why: Box<Error>,
     },
+    /// A function has a jprobe already.
+    #[error(
+        "a second {event}: a function has one jprobe at a time, which stands for its call; put both handlers into one block, or use kprobe:{function}"
+    )]
+    SecondJprobe {
+        /// The jprobe.
+        event: String,
+        /// Its function.
+        function: String,
+    },
     /// This kernel cannot do it.
     #[error("{what}: {why}")]
     Unsupported {

@@ -16,6 +16,7 @@ pub mod recover;
 mod review;
 pub mod session;
 pub mod table;
+pub mod watch;
 
 pub use error::{Error, Result};
 

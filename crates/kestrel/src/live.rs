@@ -16,11 +16,14 @@ use kestrel_trace::record::Record;
 pub struct Live {
     session: Session,
     table: EventTable,
-    waiting: Vec<Waiting>,
+    waiting: Queue,
     lost: u64,
 }
 
-/// A record that has come but may be preceded by one that has not.
+/// Records that have come but may be preceded by some that have not.
+#[derive(Debug, Default)]
+pub(crate) struct Queue(Vec<Waiting>);
+
 #[derive(Debug)]
 struct Waiting {
     time_ns: u64,
@@ -35,7 +38,7 @@ impl Live {
         Self {
             session,
             table,
-            waiting: Vec::new(),
+            waiting: Queue::default(),
             lost: 0,
         }
     }
@@ -63,7 +66,7 @@ impl Live {
         self.session.follow_cpus()?;
         let until = procfs::monotonic();
         self.gather(until)?;
-        self.emit(until, show)
+        self.waiting.emit(&self.table, until, show)
     }
 
     /// Masks the hooks and gives what is left.
@@ -74,7 +77,7 @@ impl Live {
         self.session.deactivate();
         std::thread::sleep(std::time::Duration::from_millis(2));
         self.gather(procfs::monotonic())?;
-        self.emit(u64::MAX, show)
+        self.waiting.emit(&self.table, u64::MAX, show)
     }
 
     /// Records refused since the last call because a ring was full.
@@ -95,14 +98,31 @@ impl Live {
                 gather(ring, cpu, now, &self.table, &mut self.waiting)?;
             }
         }
-        self.waiting.sort_by_key(|w| w.time_ns);
         Ok(())
     }
+}
 
-    fn emit(&mut self, until: u64, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
-        let ready = self.waiting.partition_point(|w| w.time_ns <= until);
-        for w in self.waiting.drain(..ready) {
-            if let Ok(record) = self.table.record(&w.bytes, w.cpu, w.time_ns) {
+impl Queue {
+    /// Takes a record.
+    pub(crate) fn push(&mut self, record: &Record<'_>) {
+        self.0.push(Waiting {
+            time_ns: record.time_ns,
+            cpu: record.cpu,
+            bytes: record.bytes.to_vec(),
+        });
+    }
+
+    /// Shows those that are not later than `until`, oldest first. Gives their number.
+    pub(crate) fn emit(
+        &mut self,
+        table: &EventTable,
+        until: u64,
+        show: &mut dyn FnMut(&Record<'_>) -> Result<()>,
+    ) -> Result<usize> {
+        self.0.sort_by_key(|w| w.time_ns);
+        let ready = self.0.partition_point(|w| w.time_ns <= until);
+        for w in self.0.drain(..ready) {
+            if let Ok(record) = table.record(&w.bytes, w.cpu, w.time_ns) {
                 show(&record)?;
             }
         }
@@ -116,7 +136,7 @@ fn gather<M: Memory>(
     cpu: u32,
     now: u64,
     table: &EventTable,
-    waiting: &mut Vec<Waiting>,
+    waiting: &mut Queue,
 ) -> Result<()> {
     let mut pages = Vec::new();
     ring.drain(cpu, &mut pages)?;
@@ -132,16 +152,12 @@ fn gather<M: Memory>(
 }
 
 /// Copies a page's records from offset `from` on.
-fn keep(table: &EventTable, waiting: &mut Vec<Waiting>, page: &[u8], from: u32) {
+fn keep(table: &EventTable, waiting: &mut Queue, page: &[u8], from: u32) {
     let Ok(packet) = Packet::parse(page) else { return };
     let mut at = HEADER;
     for record in packet.records(table).map_while(std::result::Result::ok) {
         if at >= from {
-            waiting.push(Waiting {
-                time_ns: record.time_ns,
-                cpu: record.cpu,
-                bytes: record.bytes.to_vec(),
-            });
+            waiting.push(&record);
         }
         at += record.bytes.len() as u32;
     }

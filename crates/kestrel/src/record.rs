@@ -13,6 +13,7 @@ use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory::{self, Directory};
 use kestrel_trace::ctf::write::{Writer, Written};
 use kestrel_trace::decode::EventTable;
+use kestrel_trace::event::EventClass;
 use kestrel_trace::summary::Summary;
 use kestrel_trace::symbol::Symbols;
 use std::fs::File;
@@ -215,7 +216,12 @@ pub(crate) fn into_io(error: kestrel_kernel::Error) -> io::Error {
 
 /// Names for what a session shows live: all of the kernel's where it shows addresses, else none.
 pub fn live_symbols(session: &Session, host: &Host) -> Symbols {
-    if !shows_addresses(session.classes()) {
+    symbols_for(session.classes(), host)
+}
+
+/// The kernel's function symbols, if records of these classes hold addresses.
+pub fn symbols_for(classes: &[EventClass], host: &Host) -> Symbols {
+    if !shows_addresses(classes) {
         return Symbols::default();
     }
     match Kallsyms::read(host) {

@@ -69,14 +69,19 @@ impl BufferInfo {
         place & 0xffff | resized << 16
     }
 
+    /// The place and how often it had been resized, of such a number.
+    pub fn split(number: u32) -> (u32, u32) {
+        (number & 0xffff, number >> 16)
+    }
+
     /// Its place in the session.
     pub fn place(&self) -> u32 {
-        self.number & 0xffff
+        Self::split(self.number).0
     }
 
     /// How often it had been resized.
     pub fn resized(&self) -> u32 {
-        self.number >> 16
+        Self::split(self.number).1
     }
 
     /// What the stream of a CPU is called: `main_0`; after a resize `main+1_0`.

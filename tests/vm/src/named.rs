@@ -35,14 +35,21 @@ pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Whether a probe's hits are those of so many calls, but for what the kernel said it missed.
+/// Whether probes' hits are those of so many calls, but for what the kernel said it missed; asked for once, for all of them.
 ///
 /// # Panics
 /// When it is not so.
-pub fn hit(name: &str, calls: u64) {
-    let probe = probe(name);
-    let (hits, missed) = (number(&probe["hits"]), number(&probe["missed"]));
-    assert!(hits <= calls && hits + missed >= calls, "{calls} calls: {probe}");
+pub fn hit(expected: &[(&str, u64)]) {
+    let all = listed();
+    for (name, calls) in expected {
+        let probe = all.iter().find(|probe| probe["name"] == *name);
+        let probe = probe.unwrap_or_else(|| panic!("no {name} in {all:?}"));
+        let (hits, missed) = (number(&probe["hits"]), number(&probe["missed"]));
+        assert!(
+            hits <= *calls && hits + missed >= *calls,
+            "{calls} calls: {probe}"
+        );
+    }
 }
 
 /// Adds some, by the words behind `probe add`.

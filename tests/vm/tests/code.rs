@@ -6,6 +6,7 @@ use kestrel::code::{Code, Function, Patch, Why};
 use kestrel::kernel::Host;
 use kestrel::kernel::kprobes;
 use kestrel::kernel::perf::{PerfEvent, Place, Target};
+use kestrel::plan::{self, Request};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use vm_tests::recording::record_command;
@@ -202,11 +203,9 @@ fn instructions_are_counted_by_name_by_address_and_in_modules() {
     let Some(place) = of_module.filter_map(|s| place(&s)).find(good) else {
         return skip("no module is loaded");
     };
-    for kind in ["kprobe", "kretprobe"] {
-        let event = format!("{kind}:{place}");
-        let (_, counts) = record_command(&["-e", &event], &["true"]);
-        assert_eq!(counts.lost, 0, "{event}");
-    }
+    let both = ["kprobe", "kretprobe"].map(|kind| format!("{kind}:{place}"));
+    let (_, counts) = record_command(&["-e", &both[0], "-e", &both[1]], &["true"]);
+    assert_eq!(counts.lost, 0, "{both:?}");
 }
 
 #[test]
@@ -259,16 +258,23 @@ fn refusals_say_what_there_is() {
         ),
     ];
     for (event, words) in rows {
-        let run = kestrel(&["record", "-o", "/tmp/refused", "-e", &event, "--", "true"]);
-        assert_eq!(run.code, Some(2), "{event}: {}", run.err);
+        let request = Request {
+            events: vec![event.clone()],
+            ..Request::default()
+        };
+        let Err(error) = plan::plan(&request, &catalog) else {
+            panic!("{event} is not refused")
+        };
+        let said = error.to_string();
         for word in words {
-            assert!(
-                run.err.contains(&word),
-                "{event} should say `{word}`: {}",
-                run.err
-            );
+            assert!(said.contains(&word), "{event} should say `{word}`: {said}");
         }
     }
+    // The command says the same, and leaves nothing.
+    let event = "kprobe:filldir64+0x1";
+    let run = kestrel(&["record", "-o", "/tmp/refused", "-e", event, "--", "true"]);
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    assert!(run.err.contains("inside the"), "{}", run.err);
     assert!(!shell("ls /tmp/refused").out.contains("metadata"));
 }
 
@@ -295,7 +301,7 @@ fn many_functions_are_attached_together_or_not_at_all() {
         .unwrap()
         .iter()
         .filter(once)
-        .take(48)
+        .take(20)
         .collect();
     names.extend(
         catalog
@@ -306,7 +312,7 @@ fn many_functions_are_attached_together_or_not_at_all() {
     );
     names.sort();
     names.dedup();
-    assert!(names.len() > 20, "{names:?}");
+    assert!(names.len() >= 20, "{names:?}");
     let list: Vec<String> = names.iter().map(|name| format!("k:{name}")).collect();
     let good = format!("{} {{ @n = count() }}", list.join(","));
     let run = kestrel(&[

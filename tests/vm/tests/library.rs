@@ -308,6 +308,33 @@ fn many_probes_are_registered_together_or_not_at_all() {
     assert!(said.contains("unknown name \"nonsense\""), "{said}");
     let said = refused(vec![Jprobe::on("vfs_read").into(), Jprobe::on("vfs_read").into()]);
     assert!(said.contains("one jprobe at a time"), "{said}");
+    // What would be left out silently is refused, with what to write instead.
+    let said = refused(vec![
+        good(),
+        Kretprobe::on("vfs_read")
+            .handler("record(retval)")
+            .entry("n", "args.count")
+            .into(),
+    ]);
+    assert!(
+        said.contains("entry(\"n\", \"args.count\")") && said.contains("record(n = entry.args.count)"),
+        "{said}"
+    );
+    assert!(
+        said.starts_with("cannot register kretprobe:vfs_read, and so not the other"),
+        "{said}"
+    );
+    let said = refused(vec![
+        Kprobe::at("vfs_read").pre("record(regs)").with_stack().into(),
+    ]);
+    assert!(
+        said.contains("with_stack()") && said.contains("record(kstack)"),
+        "{said}"
+    );
+    let said = refused(vec![Kprobe::at("vfs_read").pre(" ").into()]);
+    assert!(said.contains("its text is empty"), "{said}");
+    let said = refused(vec![Kretprobe::on("vfs_read").maxactive(0).into()]);
+    assert!(said.contains("from 1 to 4096"), "{said}");
     for wrong in ["", "vfs_read { exit() }", "a,b"] {
         let said = refused(vec![Kprobe::at(wrong).into()]);
         assert!(said.contains("should read"), "{said}");

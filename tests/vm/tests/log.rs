@@ -167,6 +167,69 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
     drop(session);
 }
 
+/// 40 on request: `KESTREL_AGENT_KILLS`.
+#[test]
+fn a_stream_is_resized_while_it_is_kept_and_its_agent_is_killed() {
+    let _gone = fs::remove_dir_all("/tmp/resized");
+    let session = Session::start(TABLE);
+    let (done, calls) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (mut refused, mut resized) = (0, 0);
+    std::thread::scope(|scope| {
+        for burst in ["1500", "200"] {
+            let (done, calls) = (&done, &calls);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    shell(&format!("calls getppid {burst}")).success();
+                    calls.fetch_add(burst.parse().unwrap(), Ordering::Relaxed);
+                }
+            });
+        }
+        for round in 0..number("KESTREL_AGENT_KILLS", 8) {
+            let mut agent = agent(&["--log", "/tmp/resized"]);
+            let size = ["512K", "1M", "2M"][round as usize % 3];
+            // What the one before did not come to read of the ring that was is read first.
+            until("resizing", || {
+                let run = kestrel(&["buffer", "resize", "kept", size]);
+                let waits = run.err.contains("wait for their reader");
+                assert!(run.code == Some(0) || waits, "{}", run.err);
+                refused += u64::from(waits);
+                run.code == Some(0)
+            });
+            resized += 1;
+            // Before it comes to see the new ring, while it changes over, and later.
+            std::thread::sleep(Duration::from_millis(round * 5 % 40));
+            agent.kill().unwrap();
+            agent.wait().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let last = kestrel(&["agent", "--once", "--log", "/tmp/resized"]);
+    assert_eq!(last.code, Some(0), "{}", last.err);
+    let skipped = skipped();
+    let status = kestrel(&["status", "--interval", "0", "--format", "json"]).success();
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["buffers"][0]["refused"], 0, "{status}");
+    let kept = all_records("/tmp/resized/main");
+    let calls = calls.load(Ordering::Relaxed);
+    let mut newest = std::collections::BTreeMap::new();
+    let backwards = kept.iter().filter(|r| newest.insert(r.cpu, r.time) > Some(r.time)).count();
+    println!(
+        "{calls} calls, {resized} resizes, {refused} refused at first, {} files, {backwards} out of order",
+        files("/tmp/resized/main").len()
+    );
+    assert_eq!(different(&kept), kept.len(), "a record is there twice");
+    assert!(
+        kept.len() as u64 <= calls && kept.len() as u64 + skipped >= calls,
+        "{} of {calls}, {skipped} skipped",
+        kept.len()
+    );
+    // Whoever was interrupted while the ring was exchanged may be late.
+    assert!(backwards <= resized, "{backwards} records are out of order");
+    let rings = shell("ls /sys/fs/bpf/kestrel/main").success();
+    assert!(rings.contains(&format!("kept-{resized}")), "{rings}");
+    drop(session);
+}
+
 #[test]
 fn files_are_the_users_and_of_limited_size_and_number() {
     let _gone = fs::remove_dir_all("/tmp/rotated");

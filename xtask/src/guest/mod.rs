@@ -276,6 +276,11 @@ impl Guest {
         Ok((path, end_of(&log)))
     }
 
+    /// The processor time that this guest has used.
+    pub(crate) fn busy(&self) -> Duration {
+        self.machine.busy()
+    }
+
     /// Writes the guest's memory to a file.
     pub(crate) fn dump(&mut self, path: &Path) -> Result<()> {
         self.machine.qmp.run("stop", serde_json::json!({}))?;

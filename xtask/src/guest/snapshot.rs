@@ -43,7 +43,8 @@ impl Boot {
         } else {
             ""
         };
-        format!("console=ttyS0 panic=-1 oops=panic unknown_nmi_panic quiet{root}")
+        let parameters = self.hardware.engine.parameters();
+        format!("console=ttyS0 panic=-1 oops=panic unknown_nmi_panic quiet{parameters}{root}")
     }
 
     /// A running clone whose agent is ready. Makes the snapshot first if it is not there.

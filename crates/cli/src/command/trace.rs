@@ -10,10 +10,14 @@ use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::Interrupt;
 use kestrel::live::Live;
+use kestrel::record::symbols_for;
 use kestrel::session::Session;
+use kestrel::session::store::Store;
+use kestrel::watch::{Unseen, Watch};
 use kestrel_trace::print::{Json, Printer, Style, Text};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
+use kestrel_trace::symbol::Symbols;
 use std::io::Write;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
@@ -24,6 +28,22 @@ use std::time::{Duration, Instant};
 pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
+    /// Watch a session that is running, from now on: what its buffers take, as it comes. Nothing is taken from them, and its agent, dumps and
+    /// other watchers go on; NAME is not needed where there is only one
+    #[arg(
+        long,
+        value_name = "NAME",
+        num_args = 0..=1,
+        default_missing_value = "",
+        conflicts_with_all = ["events", "table", "pid", "all", "command", "buffer_size", "stacks", "kernel_stack", "via", "dry_run"]
+    )]
+    session: Option<String>,
+    /// Only these buffers of the session
+    #[arg(long, value_name = "BUFFER,…", value_delimiter = ',', requires = "session")]
+    buffer: Vec<String>,
+    /// Begin with what the session's buffers hold from so long ago
+    #[arg(long, value_name = "TIME", value_parser = selection::duration, requires = "session")]
+    since: Option<Duration>,
     /// How lines look
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -38,8 +58,10 @@ Examples:
   kestrel trace -e 'jprobe:do_sys_openat2 { record(args.dfd, str(args.filename)) }'     calls as in C
   kestrel trace -e 'kprobe:ksys_read+0x12 { record(regs) }' -e 'kprobe:ksys_read+0x12:post { record(regs) }'
   kestrel trace -e 'kretprobe:vfs_read { record(entry.args.count, retval, took = nsecs - entry.nsecs) }'
+  kestrel trace --session                                 what a running session records, as it comes
+  kestrel trace --session web --buffer main --since 10s --duration 60
 
-Ctrl-C ends. `kestrel list -v EVENT` shows the fields of an event.";
+Ctrl-C ends. Of a session, what was overwritten before it could be shown is counted and told. `kestrel list -v EVENT` shows the fields of an event.";
 
 const NAP: Duration = Duration::from_millis(10);
 
@@ -48,6 +70,9 @@ type Line = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
 
 /// Traces.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    if let Some(session) = &options.session {
+        return watch(options, Some(session.as_str()).filter(|name| !name.is_empty()));
+    }
     let selection = &options.selection;
     let catalog = Catalog::new(Host::default());
     let held = if selection.dry_run {
@@ -61,7 +86,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let interrupt = Interrupt::install()?;
     let mut live = Live::new(Session::start(&plan, &catalog, &command_line())?);
-    let line = printer(options.format, &live, &catalog);
+    let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
+    let line = printer(options.format, symbols, Processes::default(), catalog.host());
     live.start();
     let mut child = held.map(selection::release).transpose()?;
     let followed = follow(&mut live, line, child.as_mut(), selection.duration, &interrupt);
@@ -81,13 +107,64 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(exit(status.filter(|_| !interrupt.requested())))
 }
 
-fn printer(format: Format, live: &Live, catalog: &Catalog) -> Line {
-    let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
+/// Shows what a session takes until it ends, the time ends, or somebody asks us to stop.
+fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
+    let host = Host::default();
+    let interrupt = Interrupt::install()?;
+    let mut watch = Watch::open(Store::open(&host)?, session, &options.buffer, options.since)?;
+    eprintln!("watching session {}; Ctrl-C ends this, not the session", watch.name());
+    let symbols = symbols_for(watch.classes(), &host);
+    let mut line = printer(options.format, symbols, watch.thread_names()?, &host);
+    let deadline = options.selection.duration.map(|d| Instant::now() + d);
+    let mut out = Vec::new();
+    loop {
+        let last = interrupt.requested()
+            || watch.has_ended()
+            || deadline.is_some_and(|d| Instant::now() >= d);
+        let mut show = |record: &Record<'_>| {
+            line(record, &mut out);
+            Ok(())
+        };
+        let came = match last {
+            true => watch.finish(&mut show)?,
+            false => watch.poll(&mut show)?,
+        };
+        flush(&mut out)?;
+        tell_unseen(watch.take_unseen());
+        if last {
+            break;
+        }
+        if came == 0 {
+            std::thread::sleep(NAP);
+        }
+    }
+    match watch.missing() {
+        Some(0) => {}
+        Some(missing) => eprintln!("{missing} events were overwritten before they could be shown"),
+        None => eprintln!("how many events were in the packets that were overwritten before they could be shown is not known"),
+    }
+    if watch.has_ended() {
+        eprintln!("the session has ended");
+    }
+    Ok(Exit::Done)
+}
+
+fn tell_unseen(unseen: Unseen) {
+    let Unseen { packets, refused } = unseen;
+    if packets > 0 {
+        eprintln!("missed {packets} packets: they were overwritten before they could be shown");
+    }
+    if refused > 0 {
+        eprintln!("{refused} events were refused by the session's buffers: a full stream, or a frozen buffer");
+    }
+}
+
+fn printer(format: Format, symbols: Symbols, processes: Processes, host: &Host) -> Line {
     let mut printer: Box<dyn Printer> = match format {
-        Format::Json => Box::new(Json::new(symbols, Processes::default())),
-        Format::Text => Box::new(Text::new(Style::default(), symbols, Processes::default())),
+        Format::Json => Box::new(Json::new(symbols, processes)),
+        Format::Text => Box::new(Text::new(Style::default(), symbols, processes)),
     };
-    let host = catalog.host().clone();
+    let host = host.clone();
     Box::new(move |record, out| {
         let processes = printer.processes_mut();
         if processes.name(record.tid, record.pid).is_none()

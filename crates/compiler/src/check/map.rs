@@ -324,10 +324,11 @@ impl Checker<'_> {
         by_event: bool,
         span: Span,
     ) -> Checked<MapType> {
-        let number = self.globals.maps.len() as u32;
-        if number >= state::MOST_MAPS {
+        // One that a session has let go of leaves its number behind.
+        let taken = |number: &u32| self.globals.maps.iter().any(|map| map.number == *number);
+        let Some(number) = (0..state::MOST_MAPS).find(|number| !taken(number)) else {
             return Err(self.error(span, format!("there can be at most {} maps", state::MOST_MAPS)));
-        }
+        };
         let hidden = MapType::is_hidden_name(&name);
         let entries = match self.globals.max_map_keys {
             Some(most) if !hidden => most.max(1),
@@ -421,7 +422,8 @@ impl Checker<'_> {
             value: kind.clone(),
             ..map
         };
-        if let Some(entry) = self.globals.maps.get_mut(map.number as usize) {
+        let known = self.globals.maps.iter_mut().find(|one| one.number == map.number);
+        if let Some(entry) = known {
             entry.clone_from(&map);
         }
         Ok(map)

@@ -14,6 +14,7 @@
 //! slack        one page that is never used: the verifier sees data offset + record length, not the page boundary
 //! ```
 
+use kestrel_trace::info::{BufferInfo, BufferMode};
 use kestrel_trace::packet::PAGE;
 
 /// Byte offsets in the control pages.
@@ -57,18 +58,32 @@ pub struct Geometry {
     pub events: u32,
 }
 
-/// The smallest ring of one CPU: what is smaller is rounded up.
-pub const MIN_BYTES: u64 = 4 * PAGE as u64;
+/// The smallest ring of one CPU: what is smaller is rounded up. Two pages: one holds records while the other is written, and a writer that leaves
+/// a page needs another one to go to.
+pub const MIN_BYTES: u64 = 2 * PAGE as u64;
 
-/// The largest ring of one CPU: an array map's value and its slack stay below the verifier's 512 MiB limit of variable offsets.
-pub const MAX_BYTES: u64 = 256 << 20;
+/// The largest ring of one CPU: where a record begins is a variable offset in an array map's value, and the verifier follows those below 512 MiB.
+pub const MAX_BYTES: u64 = 512 << 20;
 
 impl Geometry {
-    /// A geometry with at least `bytes` per CPU: rounded up to a power of two of pages, at least four.
+    /// A geometry with at least `bytes` per CPU: rounded up to a power of two of pages, at least two.
     pub fn new(mode: Mode, bytes: u64, events: u32) -> Self {
         let bytes = bytes.clamp(MIN_BYTES, MAX_BYTES);
         let pages = bytes.div_ceil(u64::from(PAGE)).next_power_of_two() as u32;
         Self { mode, pages, events }
+    }
+
+    /// A buffer of this shape as a trace describes it.
+    pub fn info(&self, number: u32, name: &str) -> BufferInfo {
+        BufferInfo {
+            number,
+            name: name.to_owned(),
+            mode: match self.mode {
+                Mode::Stream => BufferMode::Discard,
+                Mode::Overwrite => BufferMode::Overwrite,
+            },
+            bytes_per_cpu: u64::from(self.data()),
+        }
     }
 
     /// Bytes of control pages: where the data begins.

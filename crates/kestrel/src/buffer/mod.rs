@@ -1,4 +1,4 @@
-//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their reader, their lender and their copier, one file each.
+//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their reader, their lender, their copier and their watcher, one file each.
 
 pub mod emit;
 pub mod layout;
@@ -7,6 +7,7 @@ pub mod memory;
 pub mod ring;
 pub mod snapshot;
 pub mod status;
+pub mod watch;
 
 use crate::error::{Error, Result};
 use emit::map_name;
@@ -117,6 +118,17 @@ impl Buffer {
         parts.map(move |part| (BufferInfo::numbered(place, part.resized), part))
     }
 
+    /// What packets of its parts say about where they come from, in the same order.
+    pub fn infos(&self, place: u32) -> impl Iterator<Item = BufferInfo> {
+        let info = |(number, part): (u32, &Self)| part.ring.geometry().info(number, &part.name);
+        self.parts(place).map(info)
+    }
+
+    /// How often it has been resized.
+    pub fn times_resized(&self) -> u32 {
+        self.resized
+    }
+
     /// The rings of what it was before and of what it is, to be read.
     pub fn rings_mut(&mut self) -> impl Iterator<Item = &mut Ring<Mapping>> {
         let before = self.before.as_deref_mut().map(|before| &mut before.ring);
@@ -200,6 +212,25 @@ fn format(mapping: Mapping, spec: &RingSpec<'_>) -> Result<Ring> {
     Ok(ring)
 }
 
+/// The part of a session's buffers whose packets bear this number, if it is there still.
+pub fn numbered(buffers: &[Buffer], number: u32) -> Option<&Buffer> {
+    let (place, resized) = BufferInfo::split(number);
+    let buffer = buffers.get(place as usize)?;
+    let parts = [Some(buffer), buffer.before()];
+    parts.into_iter().flatten().find(|part| part.resized == resized)
+}
+
+/// The same, to be read.
+pub fn numbered_mut(buffers: &mut [Buffer], number: u32) -> Option<&mut Buffer> {
+    let (place, resized) = BufferInfo::split(number);
+    let buffer = buffers.get_mut(place as usize)?;
+    if buffer.resized == resized {
+        return Some(buffer);
+    }
+    let before = buffer.before.as_deref_mut();
+    before.filter(|before| before.resized == resized)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,14 +241,14 @@ mod tests {
         let host = Host::new(root.path());
         let shape = |bytes| [Geometry::new(layout::Mode::Overwrite, bytes, 8)];
         assert!(
-            check_memory(shape(layout::MAX_BYTES), &[0, 1], &host).is_ok(),
+            check_memory(shape(256 << 20), &[0, 1], &host).is_ok(),
             "nobody knows"
         );
         std::fs::create_dir(root.path().join("proc")).unwrap();
         let meminfo = "MemTotal: 999999999 kB\nMemAvailableX: 1 kB\nMemAvailable:  409600 kB\n";
         std::fs::write(root.path().join("proc/meminfo"), meminfo).unwrap();
         assert!(check_memory(shape(64 << 20), &[0, 1, 2, 3], &host).is_ok());
-        let error = check_memory(shape(layout::MAX_BYTES), &[0, 1], &host).unwrap_err();
+        let error = check_memory(shape(256 << 20), &[0, 1], &host).unwrap_err();
         assert_eq!(
             error.to_string(),
             "buffers that take 513 MiB on 2 CPUs: 400 MiB of memory are available"

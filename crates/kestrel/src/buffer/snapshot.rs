@@ -45,6 +45,13 @@ pub struct Stretch {
     last: u64,
 }
 
+impl Stretch {
+    /// Position of its first page.
+    pub(super) fn first(&self) -> u64 {
+        self.from
+    }
+}
+
 /// How often a page that is not whole is looked at: at once, and after a pause.
 const LOOKS: u32 = 50;
 const PAUSES: u32 = 10;

@@ -111,7 +111,8 @@ impl<M: Memory> Ring<M> {
         if time < begin { begin } else { time }
     }
 
-    fn events_held(&self, cpu: u32, from: u64, current: u64) -> u64 {
+    /// Records in a CPU's pages from `from` to `current`.
+    pub(super) fn events_held(&self, cpu: u32, from: u64, current: u64) -> u64 {
         let pages = (from..=current).step_by(PAGE64 as usize);
         let events = pages.map(|page| self.header(cpu, page, packet::offset::COMMITTED) >> 32);
         events.sum()

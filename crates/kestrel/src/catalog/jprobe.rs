@@ -216,11 +216,8 @@ fn copies(catalog: &Catalog, name: &str) -> Vec<String> {
 
 /// What is said of a second jprobe on a function.
 pub(crate) fn second(first: &Instance) -> Error {
-    Error::Unsupported {
-        what: format!("a second {}", first.name),
-        why: format!(
-            "a function has one jprobe at a time, which stands for its call; put both handlers into one block, or use kprobe:{}",
-            first.symbol.as_deref().unwrap_or("FUNCTION")
-        ),
+    Error::SecondJprobe {
+        event: first.name.clone(),
+        function: first.symbol.clone().unwrap_or_else(|| "FUNCTION".to_owned()),
     }
 }

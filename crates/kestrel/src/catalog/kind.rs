@@ -137,6 +137,8 @@ pub struct Description {
 pub enum Attachment {
     /// A tracepoint's perf event, by `group` and `name`: the program sees the formatted entry.
     Tracepoint { group: String, name: String },
+    /// Tracepoints whose entries are alike, by a perf event each: one program sees them all. Which they are, the hook's instances say.
+    Tracepoints,
     /// A raw tracepoint by name.
     RawTracepoint { name: String },
     /// A raw tracepoint with typed arguments; the id is that of `btf_trace_<name>`.

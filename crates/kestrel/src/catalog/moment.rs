@@ -16,7 +16,7 @@ use super::{Catalog, arch, text_of};
 use crate::code::{Code, Follow, Function, Instruction, Wanted};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventField, Pair, ProgramKind, Source, ValueType};
-use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 use kestrel_trace::layout::{Base, Names};
 use std::sync::Arc;
 
@@ -78,6 +78,13 @@ impl Moment {
         };
         let mut rest = spec.clone();
         rest.parts.pop();
+        let another = |part: &EventPart| ["pre", "post", "fault"].contains(&part.text.as_str());
+        if rest.parts.len() > 2 && rest.parts.last().is_some_and(another) {
+            return Err(Error::WrongShape {
+                wanted: text_of(spec),
+                shape: "kprobe:FUNCTION+OFFSET with one of :pre, :post and :fault; a handler for each is an event of its own".to_owned(),
+            });
+        }
         Ok((moment, rest))
     }
 

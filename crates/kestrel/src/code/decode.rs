@@ -1,6 +1,6 @@
 //! Bytes to instructions, one after the other, as the GNU tools write them.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Mnemonic, OpKind};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Mnemonic, OpKind, Register};
 
 /// One decoded instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,9 +35,13 @@ pub(super) fn decode(address: u64, bytes: &[u8], name: &dyn Fn(u64) -> Option<St
     let mut kept = 0;
     while decoder.can_decode() {
         let offset = decoder.position();
-        let instruction = decoder.decode();
+        let mut instruction = decoder.decode();
         if instruction.is_invalid() {
             break;
+        }
+        // Whatever its scale says, there is nothing to be scaled: `(%rsp)`, and no comma behind it.
+        if instruction.memory_base() != Register::None && instruction.memory_index() == Register::None {
+            instruction.set_memory_index_scale(1);
         }
         let mut text = String::new();
         formatter.format(&instruction, &mut text);
@@ -82,6 +86,31 @@ fn unmovable(instruction: &iced_x86::Instruction) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_operand_without_an_index_has_no_comma() {
+        // mov (%rsp),%rax, its (absent) index scaled by 1, 2, 4 and 8; mov 0x8(%rsp),%rax; mov (%rax,%rcx,4),%rax
+        let bytes = [
+            0x48, 0x8b, 0x04, 0x24, 0x48, 0x8b, 0x04, 0x64, 0x48, 0x8b, 0x04, 0xa4, 0x48, 0x8b, 0x04, 0xe4,
+            0x48, 0x8b, 0x44, 0xe4, 0x08, 0x48, 0x8b, 0x04, 0x88,
+        ];
+        let text: Vec<String> = decode(0x1000, &bytes, &|_| None)
+            .into_iter()
+            .map(|one| one.text)
+            .collect();
+        let plain = "mov (%rsp),%rax";
+        assert_eq!(
+            text,
+            [
+                plain,
+                plain,
+                plain,
+                plain,
+                "mov 0x8(%rsp),%rax",
+                "mov (%rax,%rcx,4),%rax"
+            ]
+        );
+    }
 
     #[test]
     fn calls_with_a_prefix_are_known() {

@@ -272,13 +272,15 @@ fn plan_text(
         .map(|spec| catalog.resolve(&spec, request.via))
         .collect::<Result<_>>()?;
     for resolved in together(all.into_iter().flatten().collect(), least, catalog, request.via)? {
-        let known = |h: &Hook| h.kind == resolved.kind && h.instances == resolved.instances;
-        let jprobe = resolved
-            .instances
-            .first()
-            .filter(|_| resolved.kind == jprobe::NAME);
-        if let Some(instance) = jprobe.filter(|_| hooks.iter().any(known)) {
-            return Err(jprobe::second(instance));
+        let known = |i: &&Instance| {
+            hooks
+                .iter()
+                .any(|h: &Hook| h.kind == resolved.kind && h.instances.contains(i))
+        };
+        if resolved.kind == jprobe::NAME
+            && let Some(second) = resolved.instances.iter().find(known)
+        {
+            return Err(jprobe::second(second));
         }
         if hooks.iter().any(|h: &Hook| {
             h.rows.iter().any(|r| Arc::ptr_eq(&r.source, &source)) && h.instances == resolved.instances

@@ -83,6 +83,7 @@ impl fmt::Display for PlannedWay {
             Attachment::Tracepoint { group, name } => {
                 write!(f, "tracepoint {group}:{name}, the formatted entry")
             }
+            Attachment::Tracepoints => f.write_str("tracepoints of one shape, the formatted entry"),
             Attachment::RawTracepoint { name } => write!(f, "raw tracepoint {name}"),
             Attachment::TypedTracepoint { name, .. } => write!(f, "raw tracepoint {name}, typed, {reads}"),
             Attachment::Functions { at_return: false, .. } => f.write_str("kprobe"),

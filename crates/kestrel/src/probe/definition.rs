@@ -109,11 +109,36 @@ impl Probe {
         self.place.contains(['*', '?', '['])
     }
 
-    /// Names a place, and nothing that the language would take for something else.
+    /// Names a place, and nothing that the language would take for something else; asks for nothing that would be left out silently.
     ///
     /// # Errors
     /// When it does not.
     pub(super) fn check(&self) -> Result<()> {
+        self.check_place()?;
+        if self.handlers.is_empty() {
+            return Ok(());
+        }
+        let unheard = |what: &str, instead: String| {
+            Err(Error::Unsupported {
+                what: format!("{what} of {}", self.name()),
+                why: format!(
+                    "that is for the handler by default, and this one has a text of its own, which records what it says: write {instead}"
+                ),
+            })
+        };
+        if let Some((name, expression)) = self.entry.first() {
+            return unheard(
+                &format!("entry(\"{name}\", \"{expression}\")"),
+                format!("record({name} = entry.{expression}) in it"),
+            );
+        }
+        if self.stack {
+            return unheard("with_stack()", "record(kstack) in it".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_place(&self) -> Result<()> {
         let plain = |text: &str| {
             let known = |c: char| c.is_ascii_alphanumeric() || "_.+*?[]-!".contains(c);
             !text.is_empty() && text.chars().all(known)

@@ -23,7 +23,6 @@
 //! use std::time::Duration;
 //!
 //! let mut probe = Kprobe::at("vfs_read")
-//!     .offset(0x12)
 //!     .filter("comm == \"cat\"")
 //!     .on_hit(|hit| {
 //!         let registers = hit.registers.as_ref().unwrap();
@@ -61,7 +60,7 @@ use crate::error::Result;
 ///
 /// ```no_run
 /// use kestrel::probe::{self, Kretprobe};
-/// let mut registration = probe::register(Kretprobe::on("do_filp_open").on_hit(|hit| println!("{hit}")))?;
+/// let mut registration = probe::register(Kretprobe::on("do_sys_openat2").on_hit(|hit| println!("{hit}")))?;
 /// registration.poll()?;
 /// probe::unregister(registration)?;
 /// # Ok::<(), kestrel::Error>(())

@@ -45,14 +45,15 @@ impl Texts {
     /// The texts of these probes.
     ///
     /// # Errors
-    /// When a place is not one.
-    pub(super) fn of(probes: &[Probe]) -> Result<Self> {
+    /// Which probe is wrong by itself, and why.
+    pub(super) fn of(probes: &[Probe]) -> std::result::Result<Self, (usize, Error)> {
         let mut all = Self::default();
         let mut shared: BTreeMap<(&str, String), Vec<usize>> = BTreeMap::new();
         for (number, probe) in probes.iter().enumerate() {
-            probe.check()?;
+            let of = |why| (number, why);
+            probe.check().map_err(of)?;
             if is_plain(probe) {
-                let text = handler_text(probe, probe.kind.moment(), true, None)?;
+                let text = handler_text(probe, probe.kind.moment(), true, None).map_err(of)?;
                 shared.entry((probe.kind.name(), text)).or_default().push(number);
             }
         }
@@ -60,7 +61,7 @@ impl Texts {
         all.switches = vec![None; probes.len()];
         for (number, probe) in probes.iter().enumerate() {
             if shared.values().all(|members| !members.contains(&number)) {
-                all.single(number, probe)?;
+                all.single(number, probe).map_err(|why| (number, why))?;
             }
         }
         for ((_, text), members) in shared {
@@ -161,6 +162,12 @@ fn handler_text(probe: &Probe, moment: Moment, many: bool, guard: Option<&str>) 
     };
     let given = probe.handlers.iter().find(|(known, _)| *known == moment);
     let block = match given {
+        Some((_, text)) if text.trim().is_empty() => {
+            return Err(Error::Compile {
+                event: probe.name(),
+                why: "its text is empty, and would do nothing: leave the text out to record everything, or write count()".to_owned(),
+            });
+        }
         Some((_, text)) if balanced(text) => format!("{{ {text} }}"),
         Some((_, text)) => {
             return Err(Error::Compile {

@@ -13,7 +13,7 @@ use kestrel_kernel::bpf::{
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::perf::{self, PerfEvent, Target};
 use kestrel_kernel::process::close_apart;
-use kestrel_kernel::tracefs::TraceableFunction;
+use kestrel_kernel::tracefs::{TraceableFunction, Tracefs};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -26,6 +26,8 @@ pub(super) struct Links {
     /// Where CPUs have links one by one: what is counted, and the CPU of each link.
     counting: Option<Counting>,
     cpus: Vec<OnCpu>,
+    /// Events of a set that the kernel did not let be attached, and why.
+    missing: Vec<(String, String)>,
 }
 
 /// One kprobe, or kretprobe.
@@ -100,6 +102,11 @@ impl Links {
         Ok(())
     }
 
+    /// Events of a set that are missing, and why.
+    pub(super) fn missing(&self) -> &[(String, String)] {
+        &self.missing
+    }
+
     /// Events of tracefs that were made for them.
     pub(super) fn events(&self) -> &[OwnEvent] {
         &self.events
@@ -131,11 +138,10 @@ pub(super) fn attach(
     match &way.attachment {
         Attachment::Tracepoint { group, name } => {
             let (program, maps) = load(ProgramKind::Tracepoint)?;
-            let id = catalog.tracefs()?.event_id(group, name)?;
-            let event = PerfEvent::tracepoint(id, &format!("{group}:{name}"), Target::All)?;
-            let link = Link::perf_event(&program, &event, 0)?;
+            let link = tracepoint(&program, &catalog.tracefs()?, (group, name), 0)?;
             Ok((program, maps, vec![link].into()))
         }
+        Attachment::Tracepoints => tracepoints(hook, catalog, load),
         Attachment::RawTracepoint { name } => {
             let (program, maps) = load(ProgramKind::RawTracepoint)?;
             let links = Links::raw_tracepoint(&program, name)?;
@@ -176,6 +182,43 @@ pub(super) fn attach(
             maxactive,
         } => functions(hook, (*at_return, *alone, *maxactive), catalog, load),
         Attachment::Counter { .. } => counter(&way.attachment, load),
+    }
+}
+
+fn tracepoint(
+    program: &Program,
+    tracefs: &Tracefs,
+    (group, name): (&str, &str),
+    cookie: u64,
+) -> Result<Link> {
+    let id = tracefs.event_id(group, name)?;
+    let event = PerfEvent::tracepoint(id, &format!("{group}:{name}"), Target::All)?;
+    Ok(Link::perf_event(program, &event, cookie)?)
+}
+
+/// One program for all of them. Those that only a pattern named may be missing, as long as there is one.
+fn tracepoints(hook: &Hook, catalog: &Catalog, load: &Load<'_>) -> Result<(Program, Vec<Map>, Links)> {
+    let (program, maps) = load(ProgramKind::Tracepoint)?;
+    let tracefs = catalog.tracefs()?;
+    let mut links = Links::default();
+    let mut refused = None;
+    for (cookie, instance) in (0..).zip(&hook.instances) {
+        let name = instance.name.split_once(':').unwrap_or((&instance.name, ""));
+        match tracepoint(&program, &tracefs, name, cookie) {
+            Ok(link) => links.links.push(link),
+            Err(error) if hook.optional => {
+                links.missing.push((instance.name.clone(), error.to_string()));
+                refused = Some(error);
+            }
+            Err(error) => {
+                close_many(links.into_files().collect());
+                return Err(error);
+            }
+        }
+    }
+    match refused {
+        Some(error) if links.links.is_empty() => Err(error),
+        _ => Ok((program, maps, links)),
     }
 }
 

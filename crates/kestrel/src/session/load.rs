@@ -13,7 +13,7 @@ use super::state::{
 use super::stay::{Change, PinnedSession};
 use super::trust;
 use super::{LeftOut, Session, event_of, metadata, rejection};
-use crate::catalog::{Attachment, Catalog, Instance, Via};
+use crate::catalog::{Attachment, Catalog, Instance, Via, jprobe};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, Slot};
 use crate::session::target::Target;
@@ -199,6 +199,7 @@ impl<'a> Loading<'a> {
             catalog,
             via,
         )?;
+        self.no_second_jprobe(&plan.hooks)?;
         allow_open_files(super::files(&plan));
         self.loaded.warnings.append(&mut plan.warnings);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
@@ -232,6 +233,19 @@ impl<'a> Loading<'a> {
         Ok(())
     }
 
+    /// Refuses a jprobe on a function that a named probe has one on; tables beside each other may each have theirs, one of them is active.
+    pub(super) fn no_second_jprobe(&self, hooks: &[Hook]) -> Result<()> {
+        let named = |instance: &&Instance| {
+            let mut sites = self.next.probes.each.iter().flat_map(|probe| &probe.sites);
+            sites.any(|site| site.event == instance.name)
+        };
+        let jprobes = hooks.iter().filter(|hook| hook.kind == jprobe::NAME);
+        match jprobes.flat_map(|hook| &hook.instances).find(named) {
+            Some(instance) => Err(jprobe::second(instance)),
+            None => Ok(()),
+        }
+    }
+
     /// Makes and pins the maps that the session does not have yet.
     pub(super) fn maps(&mut self, types: &[MapType]) -> Result<()> {
         let (known, had) = (self.session.maps.all().len(), self.session.maps.state().is_some());
@@ -241,6 +255,8 @@ impl<'a> Loading<'a> {
         }
         for (ty, map) in self.session.maps.all().iter().skip(known) {
             self.pinned.directory.pin(map.as_fd(), &pins::map(&ty.name))?;
+            // Its number may have been another's.
+            self.session.maps.reset_lost(ty.number)?;
         }
         self.next.maps = types.to_vec();
         Ok(())
@@ -503,7 +519,7 @@ fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
 /// The type that a program must have to be called by a hook that is attached so (`bpf_prog_map_compatible` in kernel/bpf/core.c).
 fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
     match attachment {
-        Attachment::Tracepoint { .. } => ProgramKind::Tracepoint,
+        Attachment::Tracepoint { .. } | Attachment::Tracepoints => ProgramKind::Tracepoint,
         Attachment::RawTracepoint { .. } => ProgramKind::RawTracepoint,
         Attachment::TypedTracepoint { id, .. } => ProgramKind::TypedTracepoint(*id),
         Attachment::Functions { .. } if multi => ProgramKind::KprobeMulti,

@@ -156,6 +156,17 @@ impl Maps {
         self.sweep()
     }
 
+    /// Forgets what the map of a number had no room for.
+    ///
+    /// # Errors
+    /// When there is no such number.
+    pub fn reset_lost(&self, number: u32) -> Result<()> {
+        if let Some(state) = &self.state {
+            state.word(state::lost(number))?.store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     /// Takes what was kept for some events, by their numbers, out of a map that nobody named; its other events keep theirs.
     ///
     /// # Errors

@@ -25,7 +25,6 @@ pub mod target;
 mod trust;
 mod uses;
 
-use crate::buffer::layout::Mode;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::buffer::{self, Buffer};
 use crate::catalog::{Attachment, Catalog};
@@ -42,7 +41,7 @@ use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
-use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
+use kestrel_trace::info::{ClockOffset, TraceInfo, Uuid};
 use kestrel_trace::layout::Names;
 use kestrel_trace::process::Processes;
 use maps::Maps;
@@ -245,6 +244,9 @@ impl Session {
         match self.attach(plan, hook, catalog) {
             Ok((mut attached, classes, detour)) => {
                 attached.hook = index;
+                let missing = attached.links.missing().iter().cloned();
+                self.left_out
+                    .extend(missing.map(|(event, why)| LeftOut { event, why }));
                 self.detours.extend(detour);
                 self.hooks.push(attached);
                 self.classes.extend(classes);
@@ -276,7 +278,7 @@ impl Session {
                     let detour = last.map(|why| Detour {
                         event: attached.event.clone(),
                         way: way.to_string(),
-                        why: why.to_string(),
+                        why: reason(&why),
                     });
                     return Ok((attached, hook.classes(way), detour));
                 }
@@ -596,6 +598,7 @@ fn files(plan: &Plan) -> u64 {
     let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
     let of = |hook: &Hook| match hook.ways.first().map(|way| &way.attachment) {
         Some(Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
+        Some(Attachment::Tracepoints) => 8 + hook.instances.len() as u64,
         Some(Attachment::Counter { every_cpu: true, .. }) => 8 + 2 * cpus,
         _ => 8,
     };
@@ -629,6 +632,14 @@ fn is_final(error: &Error) -> bool {
             errno.is_permission() && log.is_empty()
         }
         _ => false,
+    }
+}
+
+/// Why a way was not taken, in one line.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Rejected(rejection) => format!("{rejection}: {}", rejection.last_words()),
+        other => other.to_string(),
     }
 }
 
@@ -693,18 +704,7 @@ fn new_uuid() -> Result<Uuid> {
 }
 
 fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &str) -> TraceInfo {
-    let info = |(number, buffer): (usize, &Buffer)| {
-        let geometry = buffer.ring().geometry();
-        BufferInfo {
-            number: number as u32,
-            name: buffer.name().to_owned(),
-            mode: match geometry.mode {
-                Mode::Stream => BufferMode::Discard,
-                Mode::Overwrite => BufferMode::Overwrite,
-            },
-            bytes_per_cpu: u64::from(geometry.data()),
-        }
-    };
+    let info = |(number, buffer): (u32, &Buffer)| buffer.ring().geometry().info(number, buffer.name());
     TraceInfo {
         uuid,
         clock: clock_offset(),
@@ -714,7 +714,7 @@ fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &str) -> Tra
         tracer_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
         session: String::new(),
-        buffers: buffers.iter().enumerate().map(info).collect(),
+        buffers: (0..).zip(buffers).map(info).collect(),
         events: Vec::new(),
     }
 }

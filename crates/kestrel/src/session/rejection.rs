@@ -22,6 +22,13 @@ pub struct Rejection {
     pub log: String,
 }
 
+impl Rejection {
+    /// What the verifier said at the end.
+    pub fn last_words(&self) -> String {
+        last_words(&verifier_log::parse(&self.log)).trim().to_owned()
+    }
+}
+
 /// Turns a refusal by the verifier into [`Error::Rejected`]; every other error stays as it is.
 pub(super) fn explain(error: Error, event: &str, source: &str, code: &Code) -> Error {
     match error {

@@ -10,7 +10,7 @@
 //! active word meets the old programs and the old ring, whoever reads the new one the new ones ([`Change::settle`]). A process that is killed in
 //! here leaves the one or the other.
 //!
-//! The old ring stays as it was, to be dumped, until the buffer is resized again: a record that was written while the ring was exchanged may be
+//! The old ring stays as it was, to be dumped, or read to its end where it is a stream, until the buffer is resized again: a record that was written while the ring was exchanged may be
 //! later than the first one of the new ring, so they are not joined into one stream. Hooks keep the ring that they began with for as long as
 //! they are attached, whatever becomes of it: an attached program cannot be exchanged (`BPF_LINK_UPDATE` is refused).
 
@@ -31,7 +31,7 @@ use kestrel_compiler::lang::diag::has_errors;
 use kestrel_compiler::lang::parse_events;
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::event::EventClass;
-use kestrel_trace::info::{BufferInfo, BufferMode, TraceInfo};
+use kestrel_trace::info::{BufferInfo, TraceInfo};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -60,13 +60,13 @@ impl Change {
     /// Gives a buffer another size. What it holds can be dumped until it is resized again.
     ///
     /// # Errors
-    /// When there is no such buffer, the size cannot be, a stream's records wait for their reader, there is no memory, or the kernel refuses
+    /// When there is no such buffer, the size cannot be, a stream's records from before its last resize wait for their reader, there is no memory, or the kernel refuses
     /// something: then the session is as it was before.
     pub fn resize(&mut self, buffer: &str, bytes: u64, catalog: &Catalog) -> Result<Resized> {
         let now = self.buffers()?;
         let place = find(&now, buffer)?;
         let old = &now[place];
-        let geometry = shape(old, bytes)?;
+        let geometry = shape(old, bytes, self.control.since(place as u32))?;
         let held = |buffer: &Buffer| held(buffer, self.control.since(place as u32));
         let mut resized = Resized {
             buffer: buffer.to_owned(),
@@ -191,27 +191,39 @@ fn refused(buffer: &str, why: String) -> Error {
 }
 
 /// The new shape, if it can be.
-fn shape(old: &Buffer, bytes: u64) -> Result<Geometry> {
+fn shape(old: &Buffer, bytes: u64, since: u64) -> Result<Geometry> {
     let name = old.name();
     if bytes == 0 || bytes > MAX_BYTES {
         let most = MAX_BYTES >> 20;
         return Err(refused(
             name,
-            format!("a ring holds 1 byte to {most} MiB per CPU, not {bytes} bytes"),
+            format!("a ring holds 1 byte to {most} MiB per CPU, not {bytes} bytes: the verifier follows offsets in it no further"),
         ));
     }
     let ring = old.ring();
     let Geometry { mode, events, .. } = ring.geometry();
-    if mode == Mode::Stream && name != crate::agent::BUFFER {
-        let why = "it is a stream, and an agent that keeps it in files reads on in the old ring; start the session anew with another size";
-        return Err(refused(name, why.to_owned()));
+    let next = Geometry::new(mode, bytes, events);
+    // What is before the ring that is now will be gone: a stream's reader must be through with it.
+    let unread = |before: &Buffer| mode == Mode::Stream && next != ring.geometry() && waits(before, since);
+    if old.before().is_some_and(unread) {
+        let why = match name {
+            crate::agent::BUFFER => {
+                "messages from before its last resize wait in it; let `kestrel agent` act on them first".to_owned()
+            }
+            _ => format!(
+                "records from before its last resize wait for their reader; let `kestrel agent --log DIR` take them first, or give them up with `kestrel buffer reset {name}`"
+            ),
+        };
+        return Err(refused(name, why));
     }
-    let waits = |part: &Buffer| part.ring().cpus().any(|cpu| part.ring().is_waiting(cpu));
-    if mode == Mode::Stream && old.parts(0).any(|(_, part)| waits(part)) {
-        let why = "messages wait in it; let `kestrel agent` act on them first";
-        return Err(refused(name, why.to_owned()));
-    }
-    Ok(Geometry::new(mode, bytes, events))
+    Ok(next)
+}
+
+/// Whether a stream holds records that count and that nobody has read.
+fn waits(part: &Buffer, since: u64) -> bool {
+    let ring = part.ring();
+    let waits = |cpu: u32| ring.is_waiting(cpu) && ring.status(cpu, since).newest.is_some();
+    ring.cpus().any(waits)
 }
 
 /// Bytes of records that a buffer's own rings hold and that count.
@@ -407,15 +419,8 @@ fn described(session: &Session, next: &State) -> Result<TraceInfo> {
     info.buffers.clear();
     for (place, buffer) in (0..).zip(&next.buffers) {
         for part in buffer.earlier().iter().chain([buffer]) {
-            info.buffers.push(BufferInfo {
-                number: BufferInfo::numbered(place, part.resized),
-                name: part.name.clone(),
-                mode: match part.overwrite {
-                    true => BufferMode::Overwrite,
-                    false => BufferMode::Discard,
-                },
-                bytes_per_cpu: u64::from(part.geometry().data()),
-            });
+            let number = BufferInfo::numbered(place, part.resized);
+            info.buffers.push(part.geometry().info(number, &part.name));
         }
     }
     Ok(info)

@@ -247,9 +247,9 @@ impl PinnedSession {
 
     /// Events that a hook's program did not see because it (or one sharing its guard) was running already on that CPU; 0 where the kernel does
     /// not say.
-    pub(super) fn skips(&self, hook: &HookState) -> u64 {
+    pub(super) fn skips(&self, hook: &HookState, misses: &Misses) -> u64 {
         self.program(hook)
-            .map_or(0, |hooked| self.skipped_by(&hooked, &Misses::default()))
+            .map_or(0, |hooked| self.skipped_by(&hooked, misses))
     }
 
     /// The same of a program that is known.

@@ -1,6 +1,6 @@
 //! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it.
 
-use crate::catalog::{Catalog, Glob, Instance, Resolved, Via, Way, text_of};
+use crate::catalog::{Catalog, Glob, Instance, Resolved, Via, Way, jprobe, text_of};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use std::collections::HashMap;
@@ -133,6 +133,12 @@ impl<'a> Events<'a> {
     /// The set that an event can be seen with.
     pub(super) fn set_of(&self, event: usize) -> Option<usize> {
         self.all[event].set
+    }
+
+    /// The event, where it is a jprobe.
+    pub(super) fn jprobe(&self, event: usize) -> Option<&Instance> {
+        let event = &self.all[event];
+        (event.kind == jprobe::NAME).then_some(&event.instance)
     }
 
     /// The place of an event among all.

@@ -152,14 +152,15 @@ impl TableFile {
         }
     }
 
-    /// A table's rows, its ancestors' before its own.
-    pub(crate) fn rows(&self, name: &str) -> Vec<&Probe> {
+    /// A table and those that it starts from, the first of them first.
+    pub(crate) fn lineage(&self, name: &str) -> Vec<&TableSpec> {
         let mut chain = Vec::new();
         let mut next = self.table(name);
         while let Some(table) = next.filter(|_| chain.len() < self.tables.len()) {
             chain.push(table);
             next = table.parent.as_deref().and_then(|parent| self.table(parent));
         }
-        chain.iter().rev().flat_map(|table| &table.probes).collect()
+        chain.reverse();
+        chain
     }
 }

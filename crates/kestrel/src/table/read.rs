@@ -10,8 +10,8 @@ use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_compiler::lang::parse_script;
 use kestrel_trace::packet::PAGE;
 
-/// The smallest ring: a page that is written, one that is read, and two between them.
-const LEAST_BYTES: u64 = 4 * PAGE as u64;
+/// The least that may be asked for: one page; what is less was meant in another unit.
+const LEAST_BYTES: u64 = PAGE as u64;
 /// Most keys that the maps of a file may have: they are made before they are used.
 const MOST_KEYS: u64 = 1 << 20;
 /// Longest name of a table or buffer: it names files in bpffs and maps.
@@ -267,7 +267,7 @@ fn size(buffer: &mut BufferSpec, value: &Expr) -> Result<(), Diagnostic> {
     }
     if bytes > MAX_BYTES {
         let message = format!("a buffer has at most {} MiB per CPU", MAX_BYTES >> 20);
-        let hint = "the size is that of each CPU, not of all together";
+        let hint = "the size is that of each CPU, not of all together; the verifier follows offsets in a ring no further";
         return Err(Diagnostic::error(value.span, message).hint(hint));
     }
     buffer.bytes = bytes;

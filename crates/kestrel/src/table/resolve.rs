@@ -3,14 +3,14 @@
 use super::events::{Events, about, is_name};
 use super::{BufferSpec, TableFile};
 use crate::buffer::layout::{Geometry, Mode};
-use crate::catalog::{Catalog, Via};
+use crate::catalog::{Catalog, Via, jprobe};
 use crate::error::{Error, Result};
 use crate::plan::{self, BufferPlan, Candidate, Hook, Plan, check_set};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::ast::{Probe, Span};
 use kestrel_compiler::lang::diag::Diagnostic;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// How a table file is put to use.
 #[derive(Clone, Debug, Default)]
@@ -147,33 +147,51 @@ impl<'a> Work<'a> {
     fn table(&mut self, name: &str) -> Result<Cells> {
         let file = self.file;
         let mut cells = Cells::new();
-        for probe in file.rows(name) {
-            let masks = probe.block.as_ref().is_some_and(|b| b.statements.is_empty());
-            let handler = (!masks).then(|| self.handler(probe));
-            let start = behind(&file.text, probe).0;
-            for spec in &probe.events {
-                let matched = match self.events.find(spec) {
-                    Ok(matched) => matched,
-                    Err(error) => {
-                        // A pattern that masks asks for nothing where there is nothing.
-                        if !masks || is_name(spec) {
-                            self.unmatched(spec.span, !masks && is_name(spec), error)?;
-                        }
-                        continue;
-                    }
-                };
-                cells.resize(self.events.len(), None);
-                for found in matched.iter() {
-                    cells[found.event] = handler.map(|handler| Cell {
-                        handler,
-                        named: is_name(spec),
-                        in_set: found.in_set,
-                        start,
-                    });
-                }
+        for table in file.lineage(name) {
+            // Functions that have a jprobe in this very table: another table may say otherwise, a second one here is a mistake.
+            let mut jprobes = HashSet::new();
+            for probe in &table.probes {
+                self.row(probe, &mut cells, &mut jprobes)?;
             }
         }
         Ok(cells)
+    }
+
+    fn row(&mut self, probe: &'a Probe, cells: &mut Cells, jprobes: &mut HashSet<usize>) -> Result<()> {
+        let file = self.file;
+        let masks = probe.block.as_ref().is_some_and(|b| b.statements.is_empty());
+        let handler = (!masks).then(|| self.handler(probe));
+        let start = behind(&file.text, probe).0;
+        for spec in &probe.events {
+            let matched = match self.events.find(spec) {
+                Ok(matched) => matched,
+                Err(error) => {
+                    // A pattern that masks asks for nothing where there is nothing.
+                    if !masks || is_name(spec) {
+                        self.unmatched(spec.span, !masks && is_name(spec), error)?;
+                    }
+                    continue;
+                }
+            };
+            cells.resize(self.events.len(), None);
+            for found in matched.iter() {
+                if !masks
+                    && is_name(spec)
+                    && let Some(function) = self.events.jprobe(found.event)
+                    && !jprobes.insert(found.event)
+                {
+                    let why = jprobe::second(function).to_string();
+                    self.wrong(vec![Diagnostic::error(spec.span, why)]);
+                }
+                cells[found.event] = handler.map(|handler| Cell {
+                    handler,
+                    named: is_name(spec),
+                    in_set: found.in_set,
+                    start,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// A pattern may match nothing on one kernel and much on the next; a name must be there.

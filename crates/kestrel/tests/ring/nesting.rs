@@ -10,6 +10,10 @@ use std::sync::OnceLock;
 
 const SIZES: [(u16, u32); 5] = [(1, 40), (2, 64), (3, 2400), (4, CAPACITY - 40), (5, 40)];
 
+/// Pages of the least ring that there is, and of one in that a page lies between that written and that left before.
+const LEAST: u32 = 2;
+const SOME: u32 = 4;
+
 /// The programs of a ring: small, middling, large, variable, and one that leaves exactly room for a small one.
 struct Programs {
     small: Recorder,
@@ -24,12 +28,13 @@ struct Programs {
 
 impl Programs {
     fn of(geometry: Geometry) -> &'static Self {
-        static STREAM: OnceLock<Programs> = OnceLock::new();
-        static OVERWRITE: OnceLock<Programs> = OnceLock::new();
+        static STREAM: [OnceLock<Programs>; 2] = [const { OnceLock::new() }; 2];
+        static OVERWRITE: [OnceLock<Programs>; 2] = [const { OnceLock::new() }; 2];
         let made = match geometry.mode {
             Mode::Stream => &STREAM,
             Mode::Overwrite => &OVERWRITE,
         };
+        let made = &made[usize::from(geometry.pages > LEAST)];
         made.get_or_init(|| Self::new(geometry))
     }
 
@@ -107,16 +112,20 @@ struct Scene {
 
 impl Scene {
     fn new(mode: Mode, start: Start) -> Self {
-        let mut bench = Bench::new(mode, 4, &SIZES);
+        Self::of(mode, SOME, start)
+    }
+
+    fn of(mode: Mode, ring: u32, start: Start) -> Self {
+        let mut bench = Bench::new(mode, ring, &SIZES);
         let programs = Programs::of(bench.geometry);
         let mut attempts = Attempts::default();
-        let laps = if mode == Mode::Overwrite { 4 } else { 0 };
+        let laps = if mode == Mode::Overwrite { ring } else { 0 };
         let (pages, small) = match start {
             Start::Empty => (0, false),
             Start::ExactlyFull => (1 + laps, false),
             Start::Switch => (1, true),
-            Start::LastPage => (3 + laps, true),
-            Start::Full => (4 + laps * 2, true),
+            Start::LastPage => (ring - 1 + laps, true),
+            Start::Full => (ring + laps * 2, true),
         };
         for page in 0..pages {
             let payload = attempts.next(4);
@@ -212,13 +221,22 @@ fn variable(p: &Programs) -> &Recorder {
 
 #[test]
 fn one_interrupt_anywhere() {
+    one_interrupt(SOME);
+}
+
+#[test]
+fn one_interrupt_anywhere_in_the_least_ring() {
+    one_interrupt(LEAST);
+}
+
+fn one_interrupt(ring: u32) {
     for mode in [Mode::Stream, Mode::Overwrite] {
         for start in STARTS {
             for outer in [small as fn(&Programs) -> &Recorder, variable] {
                 for interrupt in INTERRUPTS {
                     for clock in CLOCKS {
                         for at in 0.. {
-                            let mut scene = Scene::new(mode, start);
+                            let mut scene = Scene::of(mode, ring, start);
                             let went = interrupted(&mut scene, outer, at, &mut |m, p, a| {
                                 clock.during(m, |m| interrupt.run(m, p, a));
                             });

@@ -60,7 +60,7 @@ fn killed_starts_and_stops_leave_all_or_nothing() {
     println!("start {starting} µs, stop {stopping} µs, seed {}", dice.0);
     let store = store();
     let (mut stayed, mut gone) = (0, 0);
-    for round in 0..number("KESTREL_KILLS", 50) {
+    for round in 0..number("KESTREL_KILLS", 12) {
         kill_after(&start, dice.throw(starting * 5 / 4));
         if store.names().unwrap().is_empty() {
             gone += 1;
@@ -72,7 +72,7 @@ fn killed_starts_and_stops_leave_all_or_nothing() {
             explained(&[each[0] - base], skipped, 50);
             kill_after(&stop, dice.throw(stopping * 5 / 4));
         }
-        if round % 8 == 0 {
+        if round % 4 == 0 {
             let there = !store.names().unwrap().is_empty();
             assert_eq!(
                 kestrel(&["status", "--interval", "0"]).code,
@@ -109,7 +109,7 @@ fn killed_switches_and_loads_leave_the_old_or_the_new() {
     let mut dice = Dice(Instant::now().elapsed().as_nanos() as u64 ^ u64::from(std::process::id()));
     println!("{times:?} µs, seed {}", dice.0);
     let store = store();
-    for round in 0..number("KESTREL_KILLS", 50) {
+    for round in 0..number("KESTREL_KILLS", 12) {
         let which = dice.throw(commands.len() as u64) as usize;
         kill_after(commands[which], dice.throw(times[which] * 5 / 4));
         let session = store.session(Some("changed")).unwrap();
@@ -249,7 +249,7 @@ fn killed_commands_of_every_kind_leave_the_old_or_the_new() {
     println!("start {starting} µs, others {times:?} µs, seed {}", dice.0);
     let mut calls = 0;
     let mut done: BTreeMap<String, (u32, u32)> = BTreeMap::new();
-    for round in 0..number("KESTREL_KILLS", 30) {
+    for round in 0..number("KESTREL_KILLS", 12) {
         let there = store.names().unwrap().contains(&"victim".to_owned());
         let which = dice.throw(commands.len() as u64) as usize;
         let (words, time) = match there {
@@ -260,7 +260,7 @@ fn killed_commands_of_every_kind_leave_the_old_or_the_new() {
         let counts = done.entry(title(words)).or_default();
         *(if ended { &mut counts.0 } else { &mut counts.1 }) += 1;
         sound(&store, words);
-        if round % 16 == 15 {
+        if round % 6 == 5 {
             kestrel(&["status", "--interval", "0"]).success();
             calls += works_on(&store, &file);
         }

@@ -287,9 +287,9 @@ fn switches_lose_and_double_nothing() {
     start(&store, "switched", &text, &catalog);
     let mut happened = 0;
     let mut switches = 0;
-    let wanted = number("KESTREL_SWITCHES", 2000);
+    let wanted = number("KESTREL_SWITCHES", 500);
     while switches < wanted {
-        let mut load = Load::start(200_000);
+        let mut load = Load::start(50_000);
         while load.runs() {
             let change = store.change(None).unwrap();
             for name in ["b", "a", "b", "a", "b"] {
@@ -328,7 +328,7 @@ fn loading_replacing_and_unloading_lose_nothing() {
     let same = TableFile::parse(&text, "same").unwrap();
     let stop = AtomicBool::new(false);
     let happened = AtomicU64::new(0);
-    let rounds = number("KESTREL_LOADS", 25);
+    let rounds = number("KESTREL_LOADS", 8);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {

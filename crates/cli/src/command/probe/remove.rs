@@ -24,7 +24,7 @@ pub(crate) struct Options {
 
 const EXAMPLES: &str = "\
 Examples:
-  kestrel probe remove reads writes
+  kestrel probe remove reads w1
   kestrel probe remove --all
   kestrel stop probes                    with the buffer and what is in it
 

@@ -15,7 +15,7 @@ pub(super) fn of_words(words: &[String]) -> Result<Vec<Request>, Failure> {
         let Some(source) = rest.next() else {
             let why = format!("`{word}` is a name without an event");
             return Err(
-                Failure::new(Exit::Usage, why).hint("kestrel probe add NAME 'kprobe:vfs_read { record() }'")
+                Failure::new(Exit::Usage, why).hint("kestrel probe add NAME 'kprobe:vfs_read { record() }'; or a line of the kernel's, place and all in one word: 'p:GROUP/NAME vfs_read count=%dx'")
             );
         };
         all.push(Request {

@@ -80,6 +80,8 @@ pub enum What {
     Finished(Finished),
     /// A segment could not be ended; it is tried again.
     NotEnded(Error),
+    /// One of the session's buffers has another size: what it was before is read to its end, then what it is.
+    Resized,
     /// The session has ended, and its log is whole.
     Ended,
 }
@@ -198,16 +200,10 @@ impl Logs {
                 .get(name)
                 .is_some_and(|s: &PinnedSession| s.state().uuid == uuid)
         };
-        // The log of a buffer that was resized ends with its old ring.
-        let resized = |open: &Open, name: &str| {
-            there
-                .get(name)
-                .is_some_and(|s| open.spool.is_resized(&s.state().buffers))
-        };
         let gone = self
             .open
             .iter()
-            .filter(|(name, open)| !same(open.spool.uuid(), name) || resized(open, name));
+            .filter(|(name, open)| !same(open.spool.uuid(), name));
         for name in gone.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             if let Some(mut open) = self.open.remove(&name) {
                 let done = open.spool.close(true);
@@ -218,11 +214,29 @@ impl Logs {
         }
         self.passed.retain(|name, uuid| same(uuid, name));
         for (name, session) in there {
-            if !self.open.contains_key(&name) {
-                self.begin(&name, session, notes);
-            }
+            self.go_on(&name, session, notes);
         }
         Ok(())
+    }
+
+    /// Begins a session's log, if it is not kept already, or goes on with it in the rings that its buffers have now.
+    fn go_on(&mut self, name: &str, session: PinnedSession, notes: &mut Vec<Note>) {
+        if let Some(open) = self.open.get_mut(name) {
+            if open.spool.uuid() != session.state().uuid {
+                return; // ended, and another one begun: who looks for sessions will see
+            }
+            if !open.spool.is_resized(session.state()) {
+                open.spool.settle(session.state());
+                return;
+            }
+            if let Some(mut open) = self.open.remove(name) {
+                let done = open.spool.close(false);
+                notes.extend(done.into_iter().map(|done| note(name, ended_as(done))));
+                open.lock.release();
+            }
+            notes.push(note(name, What::Resized));
+        }
+        self.begin(name, session, notes);
     }
 
     fn begin(&mut self, name: &str, session: PinnedSession, notes: &mut Vec<Note>) {
@@ -266,6 +280,13 @@ impl Logs {
     /// Writes what has come. Gives the number of pages.
     pub fn poll(&mut self, notes: &mut Vec<Note>) -> usize {
         let mut pages = 0;
+        let stale = self.open.iter().filter(|(_, open)| open.spool.is_stale());
+        for name in stale.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            // It may just have ended: that is found out by who looks for sessions.
+            if let Ok(session) = self.store.session(Some(&name)) {
+                self.go_on(&name, session, notes);
+            }
+        }
         for (name, open) in &mut self.open {
             let done = open.spool.finished();
             notes.extend(done.into_iter().map(|done| note(name, ended_as(done))));
@@ -396,17 +417,7 @@ fn wanted(session: &PinnedSession, names: &[String]) -> std::result::Result<Vec<
             .collect();
     }
     match (numbers.is_empty(), names.is_empty()) {
-        (false, _) => match numbers
-            .iter()
-            .map(|n| &session.state().buffers[*n as usize])
-            .find(|b| b.resized > 0)
-        {
-            Some(buffer) => Err(format!(
-                "its buffer {} was resized, and what a resized buffer takes cannot be kept yet; `kestrel buffer dump` copies it",
-                buffer.name
-            )),
-            None => Ok(numbers),
-        },
+        (false, _) => Ok(numbers),
         (_, true) => Err("none of its buffers is a stream (`buffer NAME { mode = stream }`)".to_owned()),
         (_, false) => Err(format!("it has no buffer {}", names.join(", "))),
     }

@@ -12,7 +12,7 @@
 //! how far the ring was written, whether or not the other one came to say so in the ring. Only what is taken out of a page in use does not say
 //! how far it goes: that is the last packet of its stream, and what is about to be written is noted beforehand ([`Closing`]).
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, numbered_mut};
 use crate::error::{Error, Result};
 use crate::review::{Review, Tally, counts, review};
 use kestrel_kernel::Host;
@@ -31,7 +31,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What buffers have refused so far, by buffer, event number and CPU; zeros are left out.
+/// What buffers have refused so far, by place, event number and CPU; zeros are left out.
 pub(super) type Refused = BTreeMap<(u32, u16, u32), u64>;
 
 /// What the session's buffers have refused when a segment ended.
@@ -353,7 +353,8 @@ impl Ending {
 
 /// Says in the ring what is on file.
 fn catch_up(tail: &Tail, closing: Option<&Closing>, buffers: &mut [Buffer]) {
-    let Some(buffer) = buffers.get_mut(tail.buffer as usize) else {
+    // A ring that is gone was read to its end before.
+    let Some(buffer) = numbered_mut(buffers, tail.buffer) else {
         return;
     };
     let page = tail.sequence * u64::from(PAGE);
@@ -371,19 +372,15 @@ fn catch_up(tail: &Tail, closing: Option<&Closing>, buffers: &mut [Buffer]) {
 /// What buffers have refused so far, those of a trace alone.
 pub(super) fn refused(info: &TraceInfo, buffers: &[Buffer]) -> Refused {
     let mut all = Refused::new();
-    for of in &info.buffers {
-        let Some(buffer) = buffers.get(of.number as usize) else {
+    for (place, buffer) in (0..).zip(buffers) {
+        if buffer.discarded() == 0 || info.buffers.iter().all(|of| of.place() != place) {
             continue;
-        };
-        let ring = buffer.ring();
-        for cpu in ring.cpus().filter(|cpu| ring.discarded(*cpu) > 0) {
+        }
+        for cpu in buffer.ring().cpus() {
             for class in &info.events {
-                if u32::from(class.id.0) >= ring.geometry().events {
-                    continue;
-                }
-                let refused = ring.counts(cpu, class.id.0).refused;
+                let refused = buffer.counts(cpu, class.id.0).refused;
                 if refused > 0 {
-                    all.insert((of.number, class.id.0, cpu), refused);
+                    all.insert((place, class.id.0, cpu), refused);
                 }
             }
         }

@@ -5,17 +5,17 @@
 use super::segment::{self, Ending, Finished, PartEntry, Refused, Segment};
 use super::{RETRY, Rotation, as_user};
 use crate::agent::user::User;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, numbered, numbered_mut};
 use crate::buffer::lend::Part;
 use crate::error::{Error, Result};
 use crate::record::into_io;
-use crate::session::state::BufferState;
+use crate::session::state::State;
 use crate::session::stay::{PinnedSession, ThreadNames};
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet as ctf;
 use kestrel_trace::decode::EventTable;
-use kestrel_trace::info::TraceInfo;
+use kestrel_trace::info::{BufferInfo, TraceInfo};
 use kestrel_trace::packet::{HEADER, PAGE};
 use kestrel_trace::process::Processes;
 use std::fs::File;
@@ -26,6 +26,10 @@ use std::time::{Duration, Instant};
 
 /// Segments that are being ended beside the one that is written.
 const MOST_ENDING: usize = 4;
+/// How soon a file ends after its beginning for the sake of a ring that is read to its end.
+const REST: Duration = Duration::from_millis(20);
+/// How long a buffer that is described takes to be there.
+const RESIZING: Duration = Duration::from_secs(2);
 /// How long programs that were running when a session ended may take for their records.
 const SETTLING: Duration = Duration::from_millis(50);
 
@@ -45,6 +49,10 @@ pub(super) struct Spool {
     session: PinnedSession,
     threads: ThreadNames,
     buffers: Vec<Buffer>,
+    /// Whether nobody writes any more what buffers were before they were resized.
+    settled: bool,
+    /// A newer description tells of a ring that is not read here: since when.
+    stale: Option<Instant>,
     /// What segments say about themselves: the buffers logged, all events known.
     info: TraceInfo,
     events: EventTable,
@@ -62,13 +70,14 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Goes on with the log of a session where the last agent stopped, whose unfinished segments are ended now. `wanted` are names of its
-    /// stream buffers; none: all of them.
+    /// Goes on with the log of a session where the last agent stopped, whose unfinished segments are ended now. `wanted` are the places of its
+    /// stream buffers; of one that was resized, what it was before is read to its end, too.
     pub(super) fn open(target: Target, session: PinnedSession, wanted: &[u32]) -> Result<Self> {
         let mut buffers = session.buffers()?;
         let described = session.description();
         let mut info = session.info()?;
-        info.buffers.retain(|buffer| wanted.contains(&buffer.number));
+        let places = (0..).zip(&buffers).filter(|(place, _)| wanted.contains(place));
+        info.buffers = places.flat_map(|(place, buffer)| buffer.infos(place)).collect();
         let uuid = info.uuid.to_string();
         let threads = session.thread_names()?;
         let endings = as_user(target.user.as_ref(), || {
@@ -82,6 +91,8 @@ impl Spool {
         Ok(Self {
             events: EventTable::new(info.events.iter().cloned()),
             target,
+            settled: session.state().retiring.is_empty(),
+            stale: None,
             session,
             threads,
             buffers,
@@ -101,14 +112,23 @@ impl Spool {
         &self.session.state().uuid
     }
 
-    /// Whether one of its buffers has another ring now.
-    pub(super) fn is_resized(&self, now: &[BufferState]) -> bool {
-        let then = &self.session.state().buffers;
-        let differs = |number: u32| {
-            let resized = |all: &[BufferState]| all.get(number as usize).map(|b| b.resized);
-            resized(then) != resized(now)
+    /// Whether one of its buffers has another ring in this state of the session.
+    pub(super) fn is_resized(&self, now: &State) -> bool {
+        let differs = |place: u32| {
+            let then = self.buffers.get(place as usize).map(Buffer::times_resized);
+            then != now.buffers.get(place as usize).map(|buffer| buffer.resized)
         };
-        self.info.buffers.iter().any(|b| differs(b.number))
+        self.info.buffers.iter().any(|of| differs(of.place()))
+    }
+
+    /// Learns from a state of the session, with the same rings, whether tables are on their way out.
+    pub(super) fn settle(&mut self, now: &State) {
+        self.settled |= now.retiring.is_empty();
+    }
+
+    /// Whether its session should be looked at now, because it has a ring, or will have one, that is not read here.
+    pub(super) fn is_stale(&self) -> bool {
+        self.stale.is_some_and(|since| since.elapsed() < RESIZING)
     }
 
     /// Bytes of packets written so far.
@@ -118,12 +138,12 @@ impl Spool {
 
     /// Names of the buffers that it takes.
     pub(super) fn buffers(&self) -> Vec<String> {
-        self.info.buffers.iter().map(|b| b.name.clone()).collect()
+        self.info.buffer_names().into_iter().map(str::to_owned).collect()
     }
 
     /// How full the fullest of the buffers is, 0 to 1.
     pub(super) fn fill(&self) -> f64 {
-        let fill = |number: u32| self.buffers.get(number as usize).map_or(0.0, |b| b.ring().fill());
+        let fill = |number: u32| numbered(&self.buffers, number).map_or(0.0, |b| b.ring().fill());
         let all = self.info.buffers.iter().map(|b| fill(b.number));
         all.fold(0.0, f64::max)
     }
@@ -136,18 +156,26 @@ impl Spool {
         let user = self.target.user.clone();
         as_user(user.as_ref(), || {
             let pages = self.take(&ends)?;
-            if self.rotated.elapsed() >= self.target.rotation.time {
+            if self.rotated.elapsed() >= self.target.rotation.time || self.has_rest() {
                 self.rotate(true)?;
             }
             Ok(pages)
         })
     }
 
+    /// Whether something is left in the last page of a ring that nobody writes any more: then its file ends with it, so that the ring can go.
+    fn has_rest(&self) -> bool {
+        let waits = |part: &Buffer| part.ring().cpus().any(|cpu| part.ring().is_waiting(cpu));
+        let place = |of: &BufferInfo| self.buffers.get(of.place() as usize);
+        let mut before = self.info.buffers.iter().filter_map(|of| place(of)?.before());
+        self.settled && self.rotated.elapsed() >= REST && before.any(waits)
+    }
+
     /// Number of a buffer logged, CPU, and position of the page in use.
     fn ends(&self) -> Vec<(u32, u32, u64)> {
         let mut all = Vec::new();
         for of in &self.info.buffers {
-            if let Some(buffer) = self.buffers.get(of.number as usize) {
+            if let Some(buffer) = numbered(&self.buffers, of.number) {
                 let ring = buffer.ring();
                 all.extend(ring.cpus().map(|cpu| (of.number, cpu, ring.in_use(cpu))));
             }
@@ -164,6 +192,11 @@ impl Spool {
         let Ok(info) = self.session.info() else {
             return Ok(()); // it has just ended
         };
+        let of = |number: u32| self.info.buffers.iter().any(|of| of.number == number);
+        let ours = |place: u32| self.info.buffers.iter().any(|of| of.place() == place);
+        if info.buffers.iter().any(|b| ours(b.place()) && !of(b.number)) {
+            self.stale = Some(Instant::now());
+        }
         let known = self.info.events.len();
         let new = || info.events.iter().skip(known).cloned();
         if let Some(segment) = &mut self.segment {
@@ -179,7 +212,7 @@ impl Spool {
     fn take(&mut self, ends: &[(u32, u32, u64)]) -> Result<usize> {
         let mut pages = 0;
         for &(number, cpu, end) in ends {
-            let Some(buffer) = self.buffers.get(number as usize) else {
+            let Some(buffer) = numbered(&self.buffers, number) else {
                 continue;
             };
             if let Some(part) = buffer.ring().rest_of_page(cpu, end, &self.events)? {
@@ -204,11 +237,11 @@ impl Spool {
     /// Writes one run of pages.
     fn take_run(&mut self, number: u32, cpu: u32, end: u64) -> Result<usize> {
         let idle = |buffer: &Buffer| buffer.ring().read_position(cpu) >= end;
-        if self.buffers.get(number as usize).is_none_or(idle) {
+        if numbered(&self.buffers, number).is_none_or(idle) {
             return Ok(0);
         }
         self.begin()?;
-        let (Some(segment), Some(buffer)) = (&mut self.segment, self.buffers.get_mut(number as usize)) else {
+        let (Some(segment), Some(buffer)) = (&mut self.segment, numbered_mut(&mut self.buffers, number)) else {
             return Ok(0);
         };
         let path = segment.place.beside();
@@ -244,7 +277,7 @@ impl Spool {
                 self.written += u64::from(PAGE);
             }
         }
-        if let Some(buffer) = self.buffers.get_mut(number as usize) {
+        if let Some(buffer) = numbered_mut(&mut self.buffers, number) {
             buffer.ring_mut().acknowledge(cpu, part.end);
         }
         Ok(())
@@ -299,10 +332,9 @@ impl Spool {
         let now = procfs::monotonic();
         let mut all = Vec::new();
         for (number, cpu, _) in self.ends() {
-            let ring = self.buffers[number as usize].ring();
-            if let Some(part) = ring.part(cpu, now, &self.events)? {
-                all.push((number, cpu, part));
-            }
+            let buffer = numbered(&self.buffers, number);
+            let part = buffer.map(|buffer| buffer.ring().part(cpu, now, &self.events));
+            all.extend(part.transpose()?.flatten().map(|part| (number, cpu, part)));
         }
         Ok(all)
     }
@@ -352,7 +384,8 @@ impl Spool {
 
     fn drain(&mut self) -> Result<()> {
         let deadline = Instant::now() + SETTLING;
-        let quiet = |buffer: &Buffer| buffer.ring().cpus().all(|cpu| buffer.ring().is_quiet(cpu));
+        let calm = |part: &Buffer| part.ring().cpus().all(|cpu| part.ring().is_quiet(cpu));
+        let quiet = |buffer: &Buffer| buffer.before().is_none_or(calm) && calm(buffer);
         std::thread::sleep(Duration::from_millis(2));
         while Instant::now() < deadline && !self.buffers.iter().all(quiet) {
             std::thread::sleep(Duration::from_millis(1));
@@ -365,7 +398,7 @@ impl Spool {
             // What is left now is where a writer was stopped in the middle of a record.
             for (number, cpu, _) in ends {
                 let mut pages = Vec::new();
-                let Some(buffer) = self.buffers.get_mut(number as usize) else {
+                let Some(buffer) = numbered_mut(&mut self.buffers, number) else {
                     continue;
                 };
                 let ring = buffer.ring_mut();

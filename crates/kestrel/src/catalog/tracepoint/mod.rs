@@ -1,5 +1,6 @@
 //! Tracepoints of tracefs: named `group:event`, read raw where a rule says how and the classic way otherwise.
 
+mod alike;
 mod classic;
 mod page_frame;
 mod plain;
@@ -75,8 +76,11 @@ impl EventKind for Tracepoint {
         self.resolve_names(catalog, names, via)
     }
 
-    fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {
-        syscall::set_of(catalog, names)
+    fn set(&self, catalog: &Catalog, names: &[String], via: Via) -> Result<Option<Resolved>> {
+        match syscall::set_of(catalog, names)? {
+            Some(set) => Ok(Some(set)),
+            None => alike::set_of(catalog, names, via),
+        }
     }
 }
 
@@ -103,7 +107,8 @@ impl Tracepoint {
 
     fn resolve_names(self, catalog: &Catalog, names: Vec<String>, via: Via) -> Result<Vec<Resolved>> {
         let one_by_one = |names: Vec<String>| -> Result<Vec<Resolved>> {
-            names.iter().map(|name| resolve_one(catalog, name, via)).collect()
+            let singles = names.iter().map(|name| resolve_one(catalog, name, via));
+            Ok(alike::together(singles.collect::<Result<_>>()?))
         };
         if via == Via::Classic {
             return one_by_one(names);

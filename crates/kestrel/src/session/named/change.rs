@@ -110,6 +110,7 @@ impl Change {
                 return Err(error);
             }
         };
+        let unused = let_go(&mut next, &gone);
         let mut info = session.info.clone();
         info.events.clone_from(&session.classes);
         let meta = metadata::create(&info, next.generation + 1)?;
@@ -134,6 +135,7 @@ impl Change {
         self.forget(&gone)?;
         self.arm();
         self.unpin(&gone)?;
+        self.unpin_maps(&unused)?;
         Ok(Added {
             programs: session.hooks.len(),
             warnings: loaded.warnings,
@@ -149,11 +151,12 @@ impl Change {
         self.check_probes(names)?;
         let mut next = self.state.clone();
         let gone = take_out(&mut next, |probe| names.contains(&probe.name));
+        let unused = let_go(&mut next, &gone);
         self.write(next)?;
         self.forget(&gone)?;
         self.arm();
         self.unpin(&gone)?;
-        forget_calls(&self.maps()?, gone.iter())
+        self.unpin_maps(&unused)
     }
 
     /// Enables or disables named probes, each from its next event on. One whose module was unloaded and loaded again is attached anew when it is
@@ -275,6 +278,17 @@ impl Change {
         Ok(())
     }
 
+    /// Lets go of maps that the state does not mention any more.
+    fn unpin_maps(&self, gone: &[MapType]) -> Result<()> {
+        for map in gone {
+            self.session.directory.remove(&pins::map(&map.name))?;
+        }
+        if self.state.maps.is_empty() && !gone.is_empty() {
+            self.session.directory.remove(pins::MAPS)?;
+        }
+        Ok(())
+    }
+
     /// The counts of hits; made where this is the session's first named probe.
     fn hits(&self) -> Result<Map> {
         let directory = &self.session.directory;
@@ -322,6 +336,19 @@ fn take_out(next: &mut State, which: impl Fn(&ProbeState) -> bool) -> Vec<HookSt
     let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut next.hooks).into_iter().partition(of);
     next.hooks = kept;
     gone
+}
+
+/// Takes out of a state the maps that only these hooks kept something in for themselves; gives them. Those that people can name stay.
+fn let_go(next: &mut State, gone: &[HookState]) -> Vec<MapType> {
+    let used = |hooks: &[HookState]| -> BTreeSet<u32> {
+        rows(hooks).flat_map(|row| row.maps.iter().copied()).collect()
+    };
+    let (theirs, others) = (used(gone), used(&next.hooks));
+    let unused =
+        |map: &MapType| map.is_hidden() && theirs.contains(&map.number) && !others.contains(&map.number);
+    let (unused, kept) = std::mem::take(&mut next.maps).into_iter().partition(unused);
+    next.maps = kept;
+    unused
 }
 
 fn rows(hooks: &[HookState]) -> impl Iterator<Item = &crate::session::state::RowState> {
@@ -419,14 +446,13 @@ impl Loading<'_> {
 
     /// Refuses a jprobe on a function that has one already, a named probe's or a table's.
     fn one_jprobe(&self, hooks: &[Hook]) -> Result<()> {
-        let there = |instance: &Instance| {
-            let mut sites = self.next.probes.each.iter().flat_map(|probe| &probe.sites);
+        self.no_second_jprobe(hooks)?;
+        let there = |instance: &&Instance| {
             let mut tables = self.next.hooks.iter().filter(|hook| hook.probe.is_none());
-            sites.any(|site| site.event == instance.name)
-                || tables.any(|hook| hook.events.iter().any(|event| event.name == instance.name))
+            tables.any(|hook| hook.events.iter().any(|event| event.name == instance.name))
         };
         let jprobes = hooks.iter().filter(|hook| hook.kind == jprobe::NAME);
-        match jprobes.flat_map(|hook| &hook.instances).find(|one| there(one)) {
+        match jprobes.flat_map(|hook| &hook.instances).find(there) {
             Some(instance) => Err(jprobe::second(instance)),
             None => Ok(()),
         }

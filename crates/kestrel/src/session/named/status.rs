@@ -2,6 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::error::Result;
+use crate::session::missed::Misses;
 use crate::session::pins;
 use crate::session::state::{HookState, ProbeState, SiteState};
 use crate::session::stay::PinnedSession;
@@ -83,6 +84,7 @@ impl PinnedSession {
         let listed = kprobes::list(host).unwrap_or_default();
         let buffers = self.buffers()?;
         let hits = self.map(pins::HITS)?;
+        let misses = Misses::default();
         let probe = |probe: &ProbeState| {
             let element = hits.lookup(&probe.place.to_ne_bytes())?.unwrap_or_default();
             let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
@@ -99,7 +101,7 @@ impl PinnedSession {
                 ..Probe::default()
             };
             for hook in self.state.hooks.iter().filter(|h| h.probe == Some(probe.number)) {
-                now.missed += self.skips(hook);
+                now.missed += self.skips(hook, &misses);
                 now.missed_known &= self.tells_missed(hook);
                 for (kept, lost) in counted(hook, &buffers) {
                     now.kept += kept;

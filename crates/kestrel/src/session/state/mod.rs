@@ -232,6 +232,7 @@ pub enum AttachmentState {
         group: String,
         name: String,
     },
+    Tracepoints,
     RawTracepoint {
         name: String,
     },
@@ -275,6 +276,7 @@ impl From<&Attachment> for AttachmentState {
     fn from(attachment: &Attachment) -> Self {
         match attachment.clone() {
             Attachment::Tracepoint { group, name } => Self::Tracepoint { group, name },
+            Attachment::Tracepoints => Self::Tracepoints,
             Attachment::RawTracepoint { name } => Self::RawTracepoint { name },
             Attachment::TypedTracepoint { name, id } => Self::TypedTracepoint { name, id: id.0 },
             Attachment::Functions {
@@ -330,6 +332,7 @@ impl AttachmentState {
         Some(match self.clone() {
             Self::Nothing => return None,
             Self::Tracepoint { group, name } => Attachment::Tracepoint { group, name },
+            Self::Tracepoints => Attachment::Tracepoints,
             Self::RawTracepoint { name } => Attachment::RawTracepoint { name },
             Self::TypedTracepoint { name, id } => Attachment::TypedTracepoint { name, id: TypeId(id) },
             Self::Functions {

@@ -1,18 +1,20 @@
 //! The handlers of a session that stays: which there are, what they have counted, what their maps and parameters hold; changing the latter and
 //! starting anew. What a handler does is decided when its table is loaded, not here.
 
-use super::state::{Baseline, HookState, ParameterState, ProgramState, RowState, State};
+mod group;
+
+use super::missed::Misses;
+use super::state::{Baseline, ParameterState, RowState};
 use super::stay::{Change, PinnedSession};
 use crate::agent;
 use crate::buffer::Buffer;
 use crate::buffer::layout::Mode;
-use crate::catalog::Glob;
 use crate::error::{Error, Result};
+use group::{Group, Part, choose, groups};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::aggregate::read::Snapshot;
-use std::collections::{BTreeSet, HashMap};
 
 /// A handler: one text that stands in one or more tables, for one or more events.
 #[derive(Clone, Debug, PartialEq)]
@@ -216,159 +218,13 @@ impl Change {
     }
 }
 
-/// Where a handler stands in the state.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    hook: usize,
-    program: usize,
-    row: usize,
-}
-
-/// One of the rows that a handler is made of.
-#[derive(Clone, Debug)]
-struct Part<'s> {
-    place: Place,
-    hook: &'s HookState,
-    program: &'s ProgramState,
-    row: &'s RowState,
-    /// Kinds of record of the program's rows before it.
-    before: u16,
-}
-
-impl<'s> Part<'s> {
-    /// Its events, each with the number that it is counted under, and that of this row's first record of it.
-    fn events(&self) -> impl Iterator<Item = (&'s str, u64, u64)> {
-        let (hook, program, row) = (self.hook, self.program, self.row);
-        let before = u64::from(self.before);
-        let places = (0u16..).zip(&hook.events);
-        let own = places.filter(|(place, _)| row.events.is_empty() || row.events.contains(place));
-        own.map(move |(place, event)| {
-            let number = u64::from(program.first) + u64::from(place) * u64::from(program.records);
-            (event.name.as_str(), number, number + before)
-        })
-    }
-}
-
-/// A handler's rows: the same text in the same tables.
-#[derive(Clone, Debug)]
-struct Group<'s> {
-    /// Names of its tables.
-    tables: Vec<&'s str>,
-    parts: Vec<Part<'s>>,
-}
-
-impl Group<'_> {
-    /// Its names, those of its first table first: in full, and how long what stands before the event is.
-    fn names(&self) -> impl Iterator<Item = (String, usize)> {
-        let events = |table: &&str| {
-            let before = format!("{table}/");
-            let events = self.parts.iter().flat_map(Part::events);
-            events.map(move |(event, ..)| (format!("{before}{event}"), before.len()))
-        };
-        self.tables.iter().flat_map(events)
-    }
-
-    fn name(&self) -> String {
-        self.names().next().map_or_else(String::new, |(name, _)| name)
-    }
-
-    fn maps(&self) -> BTreeSet<u32> {
-        self.parts
-            .iter()
-            .flat_map(|part| part.row.maps.iter().copied())
-            .collect()
-    }
-
-    fn parameters(&self) -> BTreeSet<&str> {
-        let names = self.parts.iter().flat_map(|part| &part.row.parameters);
-        names.map(String::as_str).collect()
-    }
-
-    /// What its events are counted under.
-    fn numbers(&self) -> Vec<u64> {
-        self.parts
-            .iter()
-            .flat_map(Part::events)
-            .map(|(_, number, _)| number)
-            .collect()
-    }
-}
-
-/// The handlers of a session.
-fn groups(state: &State) -> Vec<Group<'_>> {
-    let mut all: Vec<(usize, Group<'_>)> = Vec::new();
-    let mut known: HashMap<(&str, &[u32]), usize> = HashMap::new();
-    for (hook, on) in state.hooks.iter().enumerate() {
-        for (program, of) in on.programs.iter().enumerate() {
-            let mut before = 0;
-            for (index, row) in of.rows.iter().enumerate() {
-                let part = Part {
-                    place: Place {
-                        hook,
-                        program,
-                        row: index,
-                    },
-                    hook: on,
-                    program: of,
-                    row,
-                    before,
-                };
-                before += row.records;
-                let places = (0..).zip(&state.tables);
-                let mut tables = places
-                    .filter(|(_, table)| row.tables.contains(&table.number))
-                    .peekable();
-                let Some((first, _)) = tables.peek().copied() else {
-                    continue; // its tables are gone
-                };
-                let group = *known.entry((&row.source, &row.tables)).or_insert_with(|| {
-                    let tables = tables.map(|(_, table)| table.name.as_str()).collect();
-                    all.push((
-                        first,
-                        Group {
-                            tables,
-                            parts: Vec::new(),
-                        },
-                    ));
-                    all.len() - 1
-                });
-                all[group].1.parts.push(part);
-            }
-        }
-    }
-    all.sort_by_key(|(first, _)| *first);
-    all.into_iter().map(|(_, group)| group).collect()
-}
-
-/// Whether a name in full and its event fit what was typed.
-type Fits<'a> = dyn Fn(&str, &str) -> bool + 'a;
-
-/// Which handlers a text means: the first way of reading it that fits any.
-fn choose(all: &[Group<'_>], wanted: &str) -> Vec<usize> {
-    let pattern = Glob::new(wanted);
-    let ways: [&Fits; 4] = [
-        &|full, _| full == wanted,
-        &|_, event| event == wanted,
-        &|full, event| pattern.matches(full) || pattern.matches(event),
-        &|full, event| full.starts_with(wanted) || event.starts_with(wanted),
-    ];
-    let fitting = |fits: &&Fits| -> Vec<usize> {
-        let any = |group: &Group<'_>| group.names().any(|(full, at)| fits(&full, &full[at..]));
-        let fitting = all.iter().enumerate().filter(|(_, group)| any(group));
-        fitting.map(|(index, _)| index).collect()
-    };
-    ways.iter()
-        .map(fitting)
-        .find(|found| !found.is_empty())
-        .unwrap_or_default()
-}
-
 /// What a session's handlers have done so far.
 struct Now<'s> {
     session: &'s PinnedSession,
     buffers: Vec<Buffer>,
     maps: Vec<Snapshot>,
     uncounted: bool,
+    misses: Misses,
 }
 
 impl<'s> Now<'s> {
@@ -379,6 +235,7 @@ impl<'s> Now<'s> {
             uncounted: buffers.iter().any(streams),
             buffers,
             maps: session.map_snapshots()?,
+            misses: Misses::default(),
             session,
         })
     }
@@ -400,7 +257,7 @@ impl<'s> Now<'s> {
             });
             events.extend(counts);
             let before = reset.map_or(0, |reset| reset.skipped);
-            skipped += self.session.skips(part.hook).saturating_sub(before);
+            skipped += self.session.skips(part.hook, &self.misses).saturating_sub(before);
         }
         let active = self.session.active();
         let rows = || group.parts.iter().map(|part| part.row);
@@ -449,7 +306,7 @@ impl<'s> Now<'s> {
         Baseline {
             at: ClockPair::now().realtime,
             counts: counts.collect(),
-            skipped: self.session.skips(part.hook),
+            skipped: self.session.skips(part.hook, &self.misses),
         }
     }
 
@@ -483,105 +340,5 @@ impl<'s> Now<'s> {
             value: parameter.show(self.session.control.parameter(place)),
         };
         used.map(value).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::state::{EventState, TableState};
-    use super::*;
-
-    fn row(source: &str, tables: &[u32], records: u16, events: &[u16]) -> RowState {
-        RowState {
-            source: source.to_owned(),
-            tables: tables.to_vec(),
-            records,
-            events: events.to_vec(),
-            ..RowState::default()
-        }
-    }
-
-    fn hook(events: &[&str], first: u16, records: u16, rows: Vec<RowState>) -> HookState {
-        let event = |name: &&str| EventState {
-            name: (*name).to_owned(),
-            code: None,
-        };
-        HookState {
-            events: events.iter().map(event).collect(),
-            programs: vec![ProgramState {
-                first,
-                records,
-                rows,
-                ..ProgramState::default()
-            }],
-            ..HookState::default()
-        }
-    }
-
-    fn state() -> State {
-        let table = |(number, name): (u32, &str)| TableState {
-            name: name.to_owned(),
-            number,
-            ..TableState::default()
-        };
-        State {
-            tables: [(1, "one"), (2, "two")].map(table).to_vec(),
-            hooks: vec![
-                hook(
-                    &["s:open"],
-                    5,
-                    2,
-                    vec![row("b", &[2], 1, &[]), row("a", &[1], 1, &[])],
-                ),
-                hook(
-                    &["s:read", "s:write"],
-                    7,
-                    2,
-                    vec![
-                        row("a", &[1], 1, &[1]),
-                        row("d", &[1, 2], 1, &[0]),
-                        row("c", &[9], 0, &[]),
-                    ],
-                ),
-            ],
-            ..State::default()
-        }
-    }
-
-    #[test]
-    fn rows_of_one_text_are_one_handler() {
-        let state = state();
-        let all = groups(&state);
-        let names: Vec<String> = all.iter().map(Group::name).collect();
-        assert_eq!(
-            names,
-            ["one/s:open", "one/s:read", "two/s:open"],
-            "one whose table is gone is not there"
-        );
-        let events = |index: usize| -> Vec<_> { all[index].parts.iter().flat_map(Part::events).collect() };
-        assert_eq!(events(0), [("s:open", 5, 6), ("s:write", 9, 9)]);
-        assert_eq!(events(1), [("s:read", 7, 8)]);
-        assert_eq!(all[1].names().count(), 2, "a name for each of its tables");
-    }
-
-    #[test]
-    fn a_handler_is_named_by_what_it_has_alone() {
-        let state = state();
-        let all = groups(&state);
-        for (wanted, found) in [
-            ("one/s:open", &[0][..]),
-            ("one/s:write", &[0]),
-            ("two/s:read", &[1]),
-            ("s:write", &[0]),
-            ("s:open", &[0, 2]),
-            ("two/*pen", &[2]),
-            ("*ite", &[0]),
-            ("one/s:r", &[1]),
-            ("s:w", &[0]),
-            ("two", &[1, 2]),
-            ("three", &[]),
-        ] {
-            assert_eq!(choose(&all, wanted), found, "{wanted}");
-        }
     }
 }

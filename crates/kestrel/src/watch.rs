@@ -1,0 +1,349 @@
+//! Watching a session that stays: records of its buffers as they come, in the order of their times, while an agent, dumps and other watchers go
+//! on; nothing is taken, and what was overwritten before it was shown is counted.
+//!
+//! Pages are copied first, then the session's description is looked at: so whatever is in them was described before. A buffer that is resized is
+//! watched on in its new ring.
+
+use crate::buffer::watch::{Cursor, Mark};
+use crate::buffer::{Buffer, numbered};
+use crate::error::{Error, Result};
+use crate::live::Queue;
+use crate::session::stay::PinnedSession;
+use crate::session::store::Store;
+use kestrel_kernel::procfs;
+use kestrel_trace::ctf::packet::Packet;
+use kestrel_trace::decode::EventTable;
+use kestrel_trace::event::EventClass;
+use kestrel_trace::info::BufferInfo;
+use kestrel_trace::packet::HEADER;
+use kestrel_trace::process::Processes;
+use kestrel_trace::record::Record;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+/// A session that stays, being watched.
+#[derive(Debug)]
+pub struct Watch {
+    store: Store,
+    session: PinnedSession,
+    buffers: Vec<Buffer>,
+    /// Places of the buffers that are watched.
+    places: Vec<u32>,
+    rings: Vec<Watched>,
+    classes: Vec<EventClass>,
+    table: EventTable,
+    /// Identity of what `classes` were read from.
+    described: Option<u64>,
+    since_ns: u64,
+    waiting: Queue,
+    /// Packets missed in rings that are gone.
+    missed_before: u64,
+    /// Whether records missed in rings that are gone have been counted, and how many.
+    gone: Option<u64>,
+    told_missed: u64,
+    told_refused: u64,
+    /// A ring was described that is not there yet: since when.
+    awaited: Option<Instant>,
+    ended: bool,
+}
+
+/// How long a ring that is described takes to be there.
+const RESIZING: Duration = Duration::from_secs(2);
+
+/// One CPU's ring.
+#[derive(Debug)]
+struct Watched {
+    /// The number in its packets.
+    number: u32,
+    cursor: Cursor,
+    /// From where on records are counted, and how many had been kept there.
+    begin: Option<Mark>,
+    /// Up to where.
+    end: Option<Mark>,
+    /// Records shown between the two.
+    shown: u64,
+}
+
+impl Watched {
+    /// Records between its begin and its end that were not shown, if that can be told.
+    fn missing(&self) -> Option<u64> {
+        if self.cursor.missed() == 0 {
+            return Some(0);
+        }
+        let all = self.end?.recorded.checked_sub(self.begin?.recorded)?;
+        Some(all.saturating_sub(self.shown))
+    }
+}
+
+/// A page copied out of a ring.
+struct Taken {
+    /// Which of the rings.
+    ring: usize,
+    bytes: Vec<u8>,
+    from: u32,
+    position: u64,
+}
+
+/// What went by unseen since the last time that somebody asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unseen {
+    /// Packets of records that were overwritten before they were shown.
+    pub packets: u64,
+    /// Records that the buffers refused: full streams, frozen buffers.
+    pub refused: u64,
+}
+
+impl Watch {
+    /// Watches buffers of a session (none named: all but that of the agent's messages), from now on, or from so long ago as they hold still.
+    ///
+    /// # Errors
+    /// When there is no such session or buffer, and the kernel's.
+    pub fn open(store: Store, session: Option<&str>, names: &[String], since: Option<Duration>) -> Result<Self> {
+        let session = store.session(session)?;
+        let buffers = session.buffers()?;
+        let places = crate::dump::numbers(&buffers, names)?;
+        let since_ns = since.map_or(0, |since| {
+            procfs::monotonic().saturating_sub(since.as_nanos() as u64).max(1)
+        });
+        let described = session.description();
+        let classes = session.info()?.events;
+        let mut watch = Self {
+            store,
+            session,
+            buffers,
+            places,
+            rings: Vec::new(),
+            table: EventTable::new(classes.iter().cloned()),
+            classes,
+            described,
+            since_ns,
+            waiting: Queue::default(),
+            missed_before: 0,
+            gone: Some(0),
+            told_missed: 0,
+            told_refused: 0,
+            awaited: None,
+            ended: false,
+        };
+        watch.told_refused = watch.refused();
+        let mut rings = Vec::new();
+        for (number, buffer) in watch.parts() {
+            let ring = buffer.ring();
+            for cpu in ring.cpus() {
+                let begin = ring.mark(cpu);
+                let cursor = match since_ns {
+                    0 => ring.cursor(cpu, begin.map(|mark| mark.position)),
+                    since_ns => ring.cursor_since(cpu, since_ns.max(watch.reset(number))),
+                };
+                rings.push(Watched {
+                    number,
+                    cursor,
+                    begin,
+                    end: None,
+                    shown: 0,
+                });
+            }
+        }
+        watch.rings = rings;
+        Ok(watch)
+    }
+
+    /// The session's name.
+    pub fn name(&self) -> &str {
+        self.session.name()
+    }
+
+    /// Kinds of records known so far.
+    pub fn classes(&self) -> &[EventClass] {
+        &self.classes
+    }
+
+    /// Names of threads that the session has kept.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn thread_names(&self) -> Result<Processes> {
+        self.session.thread_names()?.read()
+    }
+
+    /// Whether the session is there no more.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The parts of the buffers that are watched, each with the number in its packets.
+    fn parts(&self) -> Vec<(u32, &Buffer)> {
+        let of = |place: &u32| self.buffers.get(*place as usize).map(|buffer| buffer.parts(*place));
+        self.places.iter().filter_map(of).flatten().collect()
+    }
+
+    /// When a buffer was last reset.
+    fn reset(&self, number: u32) -> u64 {
+        self.session.control().since(number & 0xffff)
+    }
+
+    fn refused(&self) -> u64 {
+        let of = |place: &u32| self.buffers.get(*place as usize).map_or(0, Buffer::discarded);
+        self.places.iter().map(of).sum()
+    }
+
+    /// Shows every record that has come since the last call, oldest first over all CPUs. Gives their number.
+    ///
+    /// # Errors
+    /// What `show` answers, and the kernel's.
+    pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
+        let until = procfs::monotonic();
+        let pages = self.take(until)?;
+        let now = self.learn()?;
+        self.read(&pages);
+        if let Some((session, buffers)) = now {
+            self.renew(session, buffers);
+        }
+        self.waiting.emit(&self.table, until, show)
+    }
+
+    /// Shows what is left, to a moment for each ring at which it can be told what was missed.
+    ///
+    /// # Errors
+    /// As [`Watch::poll`].
+    pub fn finish(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
+        for watched in &mut self.rings {
+            if let Some(buffer) = numbered(&self.buffers, watched.number) {
+                watched.end = buffer.ring().mark(watched.cursor.cpu());
+            }
+        }
+        let pages = self.take(procfs::monotonic())?;
+        self.learn()?;
+        self.read(&pages);
+        self.waiting.emit(&self.table, u64::MAX, show)
+    }
+
+    /// Records that were kept and overwritten before they could be shown, from the beginning to [`Watch::finish`]; `None` where buffers do not
+    /// count what they keep (streams), or were never at rest.
+    pub fn missing(&self) -> Option<u64> {
+        let each = self.rings.iter().map(Watched::missing);
+        each.sum::<Option<u64>>()?.checked_add(self.gone?)
+    }
+
+    /// What went by unseen since the last call.
+    pub fn take_unseen(&mut self) -> Unseen {
+        let missed = self.rings.iter().map(|ring| ring.cursor.missed()).sum::<u64>() + self.missed_before;
+        let refused = self.refused();
+        Unseen {
+            packets: missed - std::mem::replace(&mut self.told_missed, missed),
+            refused: refused.saturating_sub(std::mem::replace(&mut self.told_refused, refused)),
+        }
+    }
+
+    /// Copies the pages that have something new.
+    fn take(&mut self, now: u64) -> Result<Vec<Taken>> {
+        let mut all = Vec::new();
+        for (ring, watched) in self.rings.iter_mut().enumerate() {
+            let Some(buffer) = numbered(&self.buffers, watched.number) else {
+                continue;
+            };
+            buffer.ring().watch(&mut watched.cursor, now, &mut |bytes, from, position| {
+                all.push(Taken {
+                    ring,
+                    bytes: bytes.to_vec(),
+                    from,
+                    position,
+                });
+                Ok(())
+            })?;
+        }
+        Ok(all)
+    }
+
+    /// Puts their records among those that wait to be shown.
+    fn read(&mut self, pages: &[Taken]) {
+        for page in pages {
+            let Ok(packet) = Packet::parse(&page.bytes) else {
+                continue;
+            };
+            let Some(watched) = self.rings.get_mut(page.ring) else {
+                continue;
+            };
+            let counted = watched.begin.map_or(0, |mark| mark.position)
+                ..watched.end.map_or(u64::MAX, |mark| mark.position);
+            let mut at = HEADER;
+            for record in packet.records(&self.table).map_while(std::result::Result::ok) {
+                if at >= page.from {
+                    watched.shown += u64::from(counted.contains(&(page.position + u64::from(at))));
+                    if record.time_ns >= self.since_ns {
+                        self.waiting.push(&record);
+                    }
+                }
+                at += record.bytes.len() as u32;
+            }
+        }
+    }
+
+    /// Learns of tables that were loaded and of the session's end; gives the session as it is now, if it is another than it was.
+    fn learn(&mut self) -> Result<Option<(PinnedSession, Vec<Buffer>)>> {
+        let described = self.session.description();
+        let waits = self.awaited.is_some_and(|since| since.elapsed() < RESIZING);
+        if described == self.described && !waits {
+            return Ok(None);
+        }
+        let uuid = self.session.uuid()?;
+        let now = match self.store.session(Some(self.session.name())) {
+            Ok(now) if now.uuid()? == uuid => now,
+            Ok(_) | Err(Error::NoSession { .. }) => {
+                self.ended = true;
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        // It may end, or be resized, while it is looked at: then it is looked at again.
+        let (Ok(info), Ok(buffers)) = (now.info(), now.buffers()) else {
+            return Ok(None);
+        };
+        let ours = |of: &&BufferInfo| self.places.contains(&of.place());
+        let there = |of: &BufferInfo| numbered(&buffers, of.number).is_some();
+        // A ring is described before it is there.
+        if info.buffers.iter().filter(ours).all(there) {
+            self.awaited = None;
+        } else if !waits {
+            self.awaited = Some(Instant::now());
+        }
+        self.classes = info.events;
+        self.table = EventTable::new(self.classes.iter().cloned());
+        self.described = described;
+        Ok(Some((now, buffers)))
+    }
+
+    /// Goes on with the session as it is now: rings that are gone are left, new ones are watched from their beginning.
+    fn renew(&mut self, session: PinnedSession, buffers: Vec<Buffer>) {
+        for mut watched in std::mem::take(&mut self.rings) {
+            if numbered(&buffers, watched.number).is_some() {
+                self.rings.push(watched);
+                continue;
+            }
+            if let Some(buffer) = numbered(&self.buffers, watched.number) {
+                watched.end = buffer.ring().mark(watched.cursor.cpu());
+            }
+            self.missed_before += watched.cursor.missed();
+            self.gone = self.gone.zip(watched.missing()).map(|(gone, more)| gone + more);
+        }
+        (self.session, self.buffers) = (session, buffers);
+        let known: HashSet<u32> = self.rings.iter().map(|watched| watched.number).collect();
+        let mut new = Vec::new();
+        for (number, buffer) in self.parts() {
+            if known.contains(&number) {
+                continue;
+            }
+            for cpu in buffer.ring().cpus() {
+                let (cursor, begin) = buffer.ring().cursor_at_start(cpu);
+                new.push(Watched {
+                    number,
+                    cursor,
+                    begin,
+                    end: None,
+                    shown: 0,
+                });
+            }
+        }
+        self.rings.extend(new);
+    }
+}

@@ -1,0 +1,95 @@
+//! The examples in the documentation of `kestrel::probe` and of the README, as functions that a guest test calls: what is printed there runs.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+
+/// The rooms whose examples are taken, from here.
+const DOCUMENTED: &str = "../../crates/kestrel/src/probe";
+/// The page whose example of the library is taken.
+const README: &str = "../../README.md";
+
+fn main() -> std::io::Result<()> {
+    println!("cargo::rerun-if-changed={DOCUMENTED}");
+    println!("cargo::rerun-if-changed={README}");
+    let mut files: Vec<_> = fs::read_dir(DOCUMENTED)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<_>>()?;
+    files.sort();
+    let mut all: Vec<(String, String)> = Vec::new();
+    for file in files {
+        let name = file
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        println!("cargo::rerun-if-changed={}", file.display());
+        all.extend(
+            fenced(&fs::read_to_string(&file)?)
+                .into_iter()
+                .map(|(line, text)| (format!("{name}:{line}"), text)),
+        );
+    }
+    let readme = indented(&fs::read_to_string(README)?, "    use kestrel::probe::");
+    all.extend(readme.map(|text| ("README.md".to_owned(), text)));
+    let mut out = String::new();
+    let mut table = String::new();
+    for (number, (place, text)) in all.iter().enumerate() {
+        let end = if text.contains("Ok::<") {
+            ""
+        } else {
+            "    Ok(())\n"
+        };
+        let _ = write!(
+            out,
+            "fn example_{number}() -> Result<(), kestrel::Error> {{\n{text}{end}}}\n\n"
+        );
+        let _ = writeln!(table, "    ({place:?}, example_{number}),");
+    }
+    let _ = write!(
+        out,
+        "/// Where each stands, and what it does.\nconst EXAMPLES: &[(&str, fn() -> Result<(), kestrel::Error>)] = &[\n{table}];\n"
+    );
+    let to = env::var_os("OUT_DIR").unwrap_or_default();
+    fs::write(Path::new(&to).join("documented.rs"), out)
+}
+
+/// The Rust examples in a file's documentation, each with its first line's number.
+fn fenced(text: &str) -> Vec<(usize, String)> {
+    let mut all: Vec<(usize, String)> = Vec::new();
+    let mut inside = false;
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        let Some(said) = line.strip_prefix("//!").or_else(|| line.strip_prefix("///")) else {
+            inside = false;
+            continue;
+        };
+        let said = said.strip_prefix(' ').unwrap_or(said);
+        match said.strip_prefix("```") {
+            Some("" | "no_run") if !inside => {
+                inside = true;
+                all.push((number + 1, String::new()));
+            }
+            Some(_) => inside = false,
+            None if inside => {
+                // What is not shown is compiled all the same.
+                let code = said.strip_prefix("# ").unwrap_or(said);
+                if let Some((_, text)) = all.last_mut() {
+                    text.push_str(code);
+                    text.push('\n');
+                }
+            }
+            None => {}
+        }
+    }
+    all
+}
+
+/// The indented block that begins so.
+fn indented(text: &str, begin: &str) -> Option<String> {
+    let lines = text.lines().skip_while(|line| !line.starts_with(begin));
+    let block: Vec<&str> = lines
+        .take_while(|line| line.is_empty() || line.starts_with("    "))
+        .collect();
+    (!block.is_empty()).then(|| block.join("\n") + "\n")
+}
