@@ -20,6 +20,7 @@ mod recovery;
 mod tally;
 mod test;
 mod tidy;
+mod try_objects;
 mod vm;
 mod vm_test;
 
@@ -43,6 +44,7 @@ enum Command {
     Bench(bench::Options),
     Demo(demo::Options),
     Recovery(recovery::Options),
+    Objects(try_objects::Options),
     Tidy(tidy::Options),
 }
 
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Recovery(options) => recovery::run(&options),
+        Command::Objects(options) => try_objects::run(&options),
         Command::Tidy(options) => tidy::run(&options),
     };
     result.unwrap_or_else(|error| {

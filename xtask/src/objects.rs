@@ -1,4 +1,4 @@
-//! BPF objects for guest tests, compiled by Debian's clang from the sources in `tests/vm/objects`.
+//! BPF objects for guest tests and programs that they are attached to, compiled by Debian's clang from the sources in `tests/vm/objects`.
 
 use std::{
     fs,
@@ -16,6 +16,17 @@ pub(crate) const PLACE: &str = "/object_";
 
 /// Sources that are compiled without types, as objects were before there were any.
 const WITHOUT_TYPES: &[&str] = &["classic"];
+
+/// How sources of objects are compiled.
+const BPF: &[&str] = &[
+    "-O2",
+    "--target=bpf",
+    "-Wall",
+    "-Werror",
+    "-Wno-unused-variable",
+    "-Wno-unused-const-variable",
+    "-c",
+];
 
 /// What was compiled already: once is enough for all guests.
 static COMPILED: Mutex<Option<Vec<PathBuf>>> = Mutex::new(None);
@@ -42,23 +53,22 @@ fn compile_now() -> Result<Vec<PathBuf>> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        if source.extension().is_none_or(|extension| extension != "c") {
-            continue;
-        }
-        let object = target.join(format!("{stem}.o"));
         let mut clang = Command::new("clang");
-        clang.args([
-            "-O2",
-            "--target=bpf",
-            "-Wall",
-            "-Werror",
-            "-Wno-unused-variable",
-            "-Wno-unused-const-variable",
-            "-c",
-        ]);
-        if !WITHOUT_TYPES.contains(&&*stem) {
-            clang.arg("-g");
-        }
+        let object = match source.extension().and_then(|extension| extension.to_str()) {
+            Some("c") => {
+                clang.args(BPF);
+                if !WITHOUT_TYPES.contains(&&*stem) {
+                    clang.arg("-g");
+                }
+                target.join(format!("{stem}.o"))
+            }
+            // A program for objects to be attached to.
+            Some("S") => {
+                clang.args(["-nostdlib", "-static"]);
+                target.join(&stem)
+            }
+            _ => continue,
+        };
         let status = clang
             .arg(&source)
             .arg("-o")

@@ -18,12 +18,7 @@ use std::time::Duration;
 pub(crate) struct Selection {
     /// An event, e.g. 'sched:sched_switch', 'kprobe:vfs_read /pid == 42/ { record(arg2) }'; may be repeated
     /// (or several with commas between them)
-    #[arg(
-        short,
-        long = "event",
-        value_name = "EVENT",
-        conflicts_with = "table"
-    )]
+    #[arg(short, long = "event", value_name = "EVENT", conflicts_with = "table")]
     events: Vec<String>,
     /// Events, handlers and buffers of a table file, or of one that comes with Kestrel (`kestrel table list --shipped`): its first table is
     /// active
@@ -81,11 +76,12 @@ enum ViaOption {
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let bytes = bytes(text)?;
     let fits = (1..=kestrel::buffer::layout::MAX_BYTES).contains(&bytes);
-    fits.then_some(bytes)
-        .ok_or_else(|| format!(
+    fits.then_some(bytes).ok_or_else(|| {
+        format!(
             "a ring holds 1 byte to {}M per CPU: the verifier follows offsets in it no further",
             kestrel::buffer::layout::MAX_BYTES >> 20
-        ))
+        )
+    })
 }
 
 /// A size in bytes.
@@ -222,7 +218,9 @@ pub(crate) fn plan(
 ) -> Result<Plan, Failure> {
     if selection.events.is_empty() && selection.table.is_none() {
         let failure = Failure::new(Exit::Usage, "nothing says what to trace");
-        return Err(failure.hint("-e EVENT does (`kestrel list` shows the events there are), or --table FILE"));
+        return Err(
+            failure.hint("-e EVENT does (`kestrel list` shows the events there are), or --table FILE")
+        );
     }
     if let Some(pid) = selection.pid
         && !catalog.host().path(format!("/proc/{pid}")).exists()

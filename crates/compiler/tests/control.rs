@@ -313,3 +313,24 @@ fn a_sink_that_cannot_says_so() {
         assert_eq!(bare.is_err(), !text.contains("record"), "{text}");
     }
 }
+
+/// Work that grows faster than the handlers do would not end here: 200 tables with a handler each of their own, all in one program.
+#[test]
+fn hundreds_of_handlers_of_one_event() {
+    let texts: Vec<String> = (0..200)
+        .map(|n| format!("/arg2 > {n}/ {{ record(n = arg2 + {n}, comm); if (arg2 == {n} + 1) {{ record(only = arg1, comm, pid) }} }}"))
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let mut bench = hook(&texts, &kernel::kprobe(), Chosen::ByTable);
+    for n in [0, 1, 77, 198, 199] {
+        bench.set_word(word::ACTIVE, n + 1);
+        bench.run(&registers(n));
+        assert!(bench.rows().is_empty(), "handler {n}: not more than {n}");
+        bench.run(&registers(n + 5));
+        assert_eq!(bench.row().number("n"), i128::from(2 * n + 5));
+        bench.run(&registers(n + 1));
+        let rows = bench.rows();
+        let names: Vec<&str> = rows.iter().map(|row| row.fields[0].0.as_str()).collect();
+        assert_eq!(names, ["n", "only"], "handler {n}");
+    }
+}

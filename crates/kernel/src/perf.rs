@@ -221,6 +221,30 @@ impl PerfEvent {
     /// # Errors
     /// As [`PerfEvent::kprobe`].
     pub fn uprobe(host: &Host, path: &str, offset: u64, at_return: bool, target: Target) -> Result<Self> {
+        Self::in_file(host, path, offset, at_return, 0, target)
+    }
+
+    /// A uprobe on a USDT mark. `semaphore` is where in the file its counter of listeners lies, which the kernel raises in each process that runs
+    /// the file, 0 if it has none.
+    ///
+    /// # Errors
+    /// As [`PerfEvent::kprobe`]; [`Error::Argument`] if the semaphore lies beyond 4 GiB.
+    pub fn mark(host: &Host, path: &str, offset: u64, semaphore: u64, target: Target) -> Result<Self> {
+        let semaphore = u32::try_from(semaphore).map_err(|_| Error::Argument {
+            subject: path.to_owned(),
+            why: format!("the semaphore at {semaphore:#x} of the file is beyond what perf can be told"),
+        })?;
+        Self::in_file(host, path, offset, false, semaphore, target)
+    }
+
+    fn in_file(
+        host: &Host,
+        path: &str,
+        offset: u64,
+        at_return: bool,
+        semaphore: u32,
+        target: Target,
+    ) -> Result<Self> {
         let unit = ProbeUnit::read(host, "uprobe", "uprobes")?;
         let what = format!(
             "{} {path}+{offset:#x}",
@@ -229,12 +253,13 @@ impl PerfEvent {
         let file = text(path)?;
         let attributes = Attributes {
             kind: unit.kind,
-            config: if at_return { unit.at_return } else { 0 },
+            // PERF_UPROBE_REF_CTR_OFFSET_SHIFT
+            config: if at_return { unit.at_return } else { 0 } | u64::from(semaphore) << 32,
             config1: file.as_ptr() as u64,
             config2: offset,
             ..Zeroable::zeroed()
         };
-        open(attributes, target, what)
+        open(attributes, target, what) // `file` lives until here
     }
 
     /// A counter or clock that the kernel keeps itself.

@@ -34,7 +34,6 @@ pub struct Watch {
     table: EventTable,
     /// Identity of what `classes` were read from.
     described: Option<u64>,
-    since_ns: u64,
     waiting: Queue,
     /// Packets missed in rings that are gone.
     missed_before: u64,
@@ -47,6 +46,8 @@ pub struct Watch {
     ended: bool,
 }
 
+/// Pages of a ring that are copied at once.
+const AT_ONCE: usize = 256;
 /// How long a ring that is described takes to be there.
 const RESIZING: Duration = Duration::from_secs(2);
 
@@ -56,6 +57,8 @@ struct Watched {
     /// The number in its packets.
     number: u32,
     cursor: Cursor,
+    /// Only records from then on are shown, ns.
+    since_ns: u64,
     /// From where on records are counted, and how many had been kept there.
     begin: Option<Mark>,
     /// Up to where.
@@ -98,7 +101,12 @@ impl Watch {
     ///
     /// # Errors
     /// When there is no such session or buffer, and the kernel's.
-    pub fn open(store: Store, session: Option<&str>, names: &[String], since: Option<Duration>) -> Result<Self> {
+    pub fn open(
+        store: Store,
+        session: Option<&str>,
+        names: &[String],
+        since: Option<Duration>,
+    ) -> Result<Self> {
         let session = store.session(session)?;
         let buffers = session.buffers()?;
         let places = crate::dump::numbers(&buffers, names)?;
@@ -116,7 +124,6 @@ impl Watch {
             table: EventTable::new(classes.iter().cloned()),
             classes,
             described,
-            since_ns,
             waiting: Queue::default(),
             missed_before: 0,
             gone: Some(0),
@@ -131,13 +138,18 @@ impl Watch {
             let ring = buffer.ring();
             for cpu in ring.cpus() {
                 let begin = ring.mark(cpu);
+                let since_ns = match since_ns {
+                    0 => 0,
+                    since_ns => since_ns.max(watch.reset(number)),
+                };
                 let cursor = match since_ns {
                     0 => ring.cursor(cpu, begin.map(|mark| mark.position)),
-                    since_ns => ring.cursor_since(cpu, since_ns.max(watch.reset(number))),
+                    since_ns => ring.cursor_since(cpu, since_ns),
                 };
                 rings.push(Watched {
                     number,
                     cursor,
+                    since_ns,
                     begin,
                     end: None,
                     shown: 0,
@@ -173,7 +185,11 @@ impl Watch {
 
     /// The parts of the buffers that are watched, each with the number in its packets.
     fn parts(&self) -> Vec<(u32, &Buffer)> {
-        let of = |place: &u32| self.buffers.get(*place as usize).map(|buffer| buffer.parts(*place));
+        let of = |place: &u32| {
+            self.buffers
+                .get(*place as usize)
+                .map(|buffer| buffer.parts(*place))
+        };
         self.places.iter().filter_map(of).flatten().collect()
     }
 
@@ -192,8 +208,7 @@ impl Watch {
     /// # Errors
     /// What `show` answers, and the kernel's.
     pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
-        let until = procfs::monotonic();
-        let pages = self.take(until)?;
+        let (pages, until) = self.take(procfs::monotonic())?;
         let now = self.learn()?;
         self.read(&pages);
         if let Some((session, buffers)) = now {
@@ -212,10 +227,20 @@ impl Watch {
                 watched.end = buffer.ring().mark(watched.cursor.cpu());
             }
         }
-        let pages = self.take(procfs::monotonic())?;
-        self.learn()?;
-        self.read(&pages);
-        self.waiting.emit(&self.table, u64::MAX, show)
+        let mut shown = 0;
+        // More than once round a ring is not what there was at the end.
+        let most = self
+            .parts()
+            .iter()
+            .map(|(_, part)| part.ring().geometry().pages)
+            .max();
+        for _ in 0..=most.unwrap_or(0) as usize / AT_ONCE {
+            let (pages, until) = self.take(procfs::monotonic())?;
+            self.learn()?;
+            self.read(&pages);
+            shown += self.waiting.emit(&self.table, until, show)?;
+        }
+        Ok(shown + self.waiting.emit(&self.table, u64::MAX, show)?)
     }
 
     /// Records that were kept and overwritten before they could be shown, from the beginning to [`Watch::finish`]; `None` where buffers do not
@@ -235,14 +260,14 @@ impl Watch {
         }
     }
 
-    /// Copies the pages that have something new.
-    fn take(&mut self, now: u64) -> Result<Vec<Taken>> {
-        let mut all = Vec::new();
+    /// Copies pages that have something new, and gives the time up to which these are all: `now`, unless a ring has more than is copied at once.
+    fn take(&mut self, now: u64) -> Result<(Vec<Taken>, u64)> {
+        let (mut all, mut until) = (Vec::new(), now);
         for (ring, watched) in self.rings.iter_mut().enumerate() {
             let Some(buffer) = numbered(&self.buffers, watched.number) else {
                 continue;
             };
-            buffer.ring().watch(&mut watched.cursor, now, &mut |bytes, from, position| {
+            let mut show = |bytes: &[u8], from, position| {
                 all.push(Taken {
                     ring,
                     bytes: bytes.to_vec(),
@@ -250,9 +275,16 @@ impl Watch {
                     position,
                 });
                 Ok(())
-            })?;
+            };
+            let is_all = buffer
+                .ring()
+                .watch(&mut watched.cursor, now, AT_ONCE, &mut show)?;
+            let last = all.last().and_then(|taken| Packet::parse(&taken.bytes).ok());
+            if let Some(last) = last.filter(|_| !is_all) {
+                until = until.min(last.end_ns.saturating_sub(1));
+            }
         }
-        Ok(all)
+        Ok((all, until))
     }
 
     /// Puts their records among those that wait to be shown.
@@ -270,7 +302,7 @@ impl Watch {
             for record in packet.records(&self.table).map_while(std::result::Result::ok) {
                 if at >= page.from {
                     watched.shown += u64::from(counted.contains(&(page.position + u64::from(at))));
-                    if record.time_ns >= self.since_ns {
+                    if record.time_ns >= watched.since_ns {
                         self.waiting.push(&record);
                     }
                 }
@@ -338,6 +370,7 @@ impl Watch {
                 new.push(Watched {
                     number,
                     cursor,
+                    since_ns: 0,
                     begin,
                     end: None,
                     shown: 0,

@@ -46,7 +46,7 @@ impl Session {
 
     /// Hits that the kernel skipped while a program of the session was preempted.
     fn skipped(&self) -> u64 {
-        let run = kestrel(&["status", self.0, "--format", "json"]);
+        let run = kestrel(&["status", self.0, "--interval", "0", "--format", "json"]);
         let status: Value = serde_json::from_str(run.out.lines().next().unwrap()).unwrap();
         let programs = status["programs"].as_array().unwrap();
         programs.iter().map(|p| p["skipped"].as_u64().unwrap()).sum()
@@ -84,7 +84,7 @@ fn waiting(command: &str) -> Child {
     let end = Instant::now() + Duration::from_secs(60);
     while !fs::read_to_string(&stat).unwrap().contains(") S ") {
         assert!(Instant::now() < end, "it waits");
-        thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(2));
     }
     child
 }
@@ -102,7 +102,7 @@ fn happened(records: &[Record]) -> BTreeMap<&str, Vec<String>> {
 
 #[test]
 fn the_second_of_three_buffers_holds_one_process() {
-    let mut target = waiting("calls getppid 3000");
+    let mut target = waiting("calls getppid 1000");
     let pid = target.id();
     let session = Session::start(
         "three",
@@ -134,7 +134,7 @@ fn the_second_of_three_buffers_holds_one_process() {
     let recorder = Recorder::start("filtered", &options);
     // Others on all CPUs, so that it is switched in and out, and moved.
     let mut others = Command::new("sh")
-        .args(["-c", "for i in 1 2 3; do calls getppid 3000 & done; wait"])
+        .args(["-c", "for i in 1 2 3; do calls getppid 1000 & done; wait"])
         .spawn()
         .unwrap();
     target.stdin.take().unwrap().write_all(b"go\n").unwrap();
@@ -153,7 +153,7 @@ fn the_second_of_three_buffers_holds_one_process() {
         second.len(),
         second.iter().map(|r| r.cpu).max().unwrap() + 1
     );
-    assert!(theirs["raw_syscalls:sys_enter"].len() > 3000);
+    assert!(theirs["raw_syscalls:sys_enter"].len() > 1000);
     for (event, expected) in theirs {
         let got = &ours[event];
         // Programs of system calls may be preempted on kernels of 7.x, which then skip hits of other processes, and say how many.
@@ -213,7 +213,7 @@ fn dumps_while_the_ring_comes_round() {
     let tables = format!("buffer main {{ size = 64K mode = overwrite }}\n{CALLS}");
     let session = Session::start("round", &tables);
     let mut load = Command::new("sh")
-        .args(["-c", "for i in 1 2; do calls getppid 40000 & done; wait"])
+        .args(["-c", "for i in 1 2; do calls getppid 12000 & done; wait"])
         .spawn()
         .unwrap();
     let mut dumps = 0;
@@ -234,7 +234,7 @@ fn dumps_while_the_ring_comes_round() {
     // 24 bytes each, 64 KiB on each CPU on which they ran, less the page that comes next.
     assert!(rest.len() > 2000, "{} {told}", rest.len());
     let status = session.status("main");
-    assert!(status["overwritten"].as_u64().unwrap() > 60_000, "{status}");
+    assert!(status["overwritten"].as_u64().unwrap() > 15_000, "{status}");
     assert!(dumps > 0);
     println!("{dumps} dumps: {told}");
 }

@@ -17,6 +17,7 @@ use vm_tests::{kestrel, shell};
     clippy::restriction,
     unused_imports,
     unused_mut,
+    unused_variables,
     dead_code,
     reason = "examples are as short as they can be"
 )]
@@ -24,7 +25,7 @@ mod examples {
     include!(concat!(env!("OUT_DIR"), "/documented.rs"));
 
     /// Runs them; gives how many.
-    pub fn run() -> usize {
+    pub(super) fn run() -> usize {
         for (place, example) in EXAMPLES {
             let begun = std::time::Instant::now();
             if let Err(error) = example() {

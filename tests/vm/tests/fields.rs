@@ -88,6 +88,7 @@ const FIRED_IN_MEMORY: &[&str] = &[
     "maple_tree:ma_read",
     "maple_tree:ma_write",
     "mmap:vm_unmapped_area",
+    "pagemap:mm_lru_insertion",
 ];
 
 /// Of those whose entries are their arguments.

@@ -38,7 +38,7 @@ fn monotonic() -> u64 {
 }
 
 fn status() -> serde_json::Value {
-    let text = kestrel(&["status", "hot", "--format", "json"]).success();
+    let text = kestrel(&["status", "hot", "--interval", "0", "--format", "json"]).success();
     serde_json::from_str(&text).unwrap()
 }
 
@@ -66,7 +66,7 @@ fn a_processor_goes_and_comes_back() {
     assert_eq!(with["unattended"][0]["event"], "profile:ms:20", "{with}");
     assert_eq!(with["unattended"][0]["cpus"], serde_json::json!([1]));
     assert!(
-        kestrel(&["status", "hot"])
+        kestrel(&["status", "hot", "--interval", "0"])
             .success()
             .contains("profile:ms:20 does not come from CPU 1")
     );
@@ -129,7 +129,7 @@ fn the_wall_clock_is_set_while_events_come() {
     shell("date -s @1000000000").success();
     calls(1, 300);
     kestrel(&["buffer", "dump", "-o", "/tmp/clock.dump"]).success();
-    let text = kestrel(&["status", "clock"]).success();
+    let text = kestrel(&["status", "clock", "--interval", "0"]).success();
     let ago = text
         .lines()
         .next()
@@ -142,7 +142,7 @@ fn the_wall_clock_is_set_while_events_come() {
     let directory = recorder.directory.clone();
     let said = recorder.wait();
     assert_eq!(said.code, Some(0), "{}", said.err);
-    let programs = kestrel(&["status", "clock", "--format", "json"]).success();
+    let programs = kestrel(&["status", "clock", "--interval", "0", "--format", "json"]).success();
     let programs: serde_json::Value = serde_json::from_str(&programs).unwrap();
     let programs = programs["programs"].as_array().unwrap();
     let skipped: u64 = programs.iter().map(|p| p["skipped"].as_u64().unwrap()).sum();

@@ -117,7 +117,7 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
                 }
             });
         }
-        for round in 0..number("KESTREL_AGENT_KILLS", 12) {
+        for round in 0..number("KESTREL_AGENT_KILLS", 8) {
             let rotation = ["64K", "8M"][round as usize % 2];
             let mut agent = agent(&[
                 "--log",
@@ -181,10 +181,11 @@ fn a_stream_is_resized_while_it_is_kept_and_its_agent_is_killed() {
                 while !done.load(Ordering::Relaxed) {
                     shell(&format!("calls getppid {burst}")).success();
                     calls.fetch_add(burst.parse().unwrap(), Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(20));
                 }
             });
         }
-        for round in 0..number("KESTREL_AGENT_KILLS", 8) {
+        for round in 0..number("KESTREL_AGENT_KILLS", 4) {
             let mut agent = agent(&["--log", "/tmp/resized"]);
             let size = ["512K", "1M", "2M"][round as usize % 3];
             // What the one before did not come to read of the ring that was is read first.
@@ -212,7 +213,10 @@ fn a_stream_is_resized_while_it_is_kept_and_its_agent_is_killed() {
     let kept = all_records("/tmp/resized/main");
     let calls = calls.load(Ordering::Relaxed);
     let mut newest = std::collections::BTreeMap::new();
-    let backwards = kept.iter().filter(|r| newest.insert(r.cpu, r.time) > Some(r.time)).count();
+    let backwards = kept
+        .iter()
+        .filter(|r| newest.insert(r.cpu, r.time) > Some(r.time))
+        .count();
     println!(
         "{calls} calls, {resized} resizes, {refused} refused at first, {} files, {backwards} out of order",
         files("/tmp/resized/main").len()
@@ -245,7 +249,7 @@ fn files_are_the_users_and_of_limited_size_and_number() {
         "--log",
         "/tmp/rotated",
         "--rotate-size",
-        "128K",
+        "64K",
         "--keep",
         "3",
         "--user",
@@ -260,7 +264,7 @@ fn files_are_the_users_and_of_limited_size_and_number() {
         second.err
     );
     for _ in 0..10 {
-        shell("calls getppid 2000").success();
+        shell("calls getppid 1000").success();
     }
     until("rotating", || said().contains("removed"));
     // What is left when the session ends is kept, too.

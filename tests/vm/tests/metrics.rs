@@ -203,7 +203,7 @@ fn agent(options: &[&str]) -> Child {
     let begun = Instant::now();
     while request("GET / HTTP/1.1\r\n\r\n").is_err() {
         assert!(begun.elapsed() < Duration::from_secs(20), "nobody listens");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(2));
     }
     agent
 }

@@ -1,6 +1,7 @@
 //! Named probes: they stay, are switched one by one and all together, count exactly, and leave nothing behind; modules come and go under them.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
+use kestrel::Error;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::session::named::{Request, SESSION};
@@ -149,18 +150,11 @@ fn all_or_nothing(entry: &str) {
     let there = listed().len();
     for (words, code, said) in [
         (&["add", "calls", entry][..], 1, "there is a probe `calls`"),
-        (&["add", "x", entry, "x", entry], 1, "there is a probe `x`"),
-        (
-            &["add", "x", entry, "y", "kprobe:no_such_function"],
-            2,
-            "no_such_function",
-        ),
         (
             &["add", "x", entry, "y", "kprobe:vfs_read { record(nope) }"],
             2,
             "nope",
         ),
-        (&["add", "x", entry, "y", "kprobe:vfs_read { }"], 2, "empty block"),
         (&["add", "-x", entry], 2, "-x"),
         (&["add", "a b", entry], 2, "cannot be the name"),
         (&["add", "x"], 2, "without an event"),
@@ -175,6 +169,31 @@ fn all_or_nothing(entry: &str) {
         let run = kestrel(&[&["probe"], words].concat());
         assert_eq!(run.code, Some(code), "{words:?}: {}", run.err);
         assert!(run.err.contains(said), "{words:?}: {}", run.err);
+    }
+    let store = Store::open(&Host::default()).unwrap();
+    let catalog = Catalog::new(Host::default());
+    for (names, second, said) in [
+        (["x", "x"], entry, "there is a probe `x`"),
+        (["x", "y"], "kprobe:no_such_function", "no_such_function"),
+        (["x", "y"], "kprobe:vfs_read { }", "empty block"),
+        (
+            ["x", "y"],
+            "jprobe:vfs_read, jprobe:vfs_read",
+            "one jprobe at a time",
+        ),
+    ] {
+        let request = |(name, source): (&str, &str)| Request {
+            name: name.to_owned(),
+            source: source.to_owned(),
+            ..Request::default()
+        };
+        let both = [(names[0], entry), (names[1], second)].map(request);
+        let added = store.add_probes(SESSION, &both, false, &catalog, "test");
+        let why = match added.unwrap_err() {
+            Error::Table { diagnostics, .. } => diagnostics[0].message.clone(),
+            other => other.to_string(),
+        };
+        assert!(why.contains(said), "{names:?} {second}: {why}");
     }
     assert_eq!(listed().len(), there);
     for verb in ["use", "unload"] {
@@ -388,7 +407,7 @@ fn killed_commands_leave_the_old_or_the_new() {
     let begun = Instant::now();
     kestrel(&["probe", "remove", "one", "two"]).success();
     let removing = begun.elapsed().as_micros() as u64;
-    let rounds = std::env::var("KESTREL_KILLS").map_or(4, |text| text.parse().unwrap());
+    let rounds = std::env::var("KESTREL_KILLS").map_or(3, |text| text.parse().unwrap());
     let (mut added, mut stayed) = (0, 0);
     let names = || -> Vec<String> {
         listed()
@@ -495,8 +514,8 @@ fn added_and_removed_under_load() {
     let session = store.session(Some(SESSION)).unwrap();
     assert_eq!(session.state().probes.each.len(), 1);
     assert!(
-        session.state().next_record as usize <= total / 2 + 20,
-        "numbers are used again"
+        session.state().next_record as usize <= total + 20,
+        "a probe has two numbers, one for what it records and one for its entry; those of a name are used again"
     );
     let kept = session.state().maps.iter().filter(|map| map.is_hidden());
     assert_eq!(kept.count(), 0, "what they kept for themselves went with them");
@@ -527,6 +546,10 @@ fn one_more_beside_many() {
         return vm_tests::skip("500 probes take a while: set KESTREL_PROBES");
     }
     fs::write("/tmp/many.probes", rows.concat()).unwrap();
+    add(&["first", &format!("kprobe:{CALLED}")]);
+    let begun = Instant::now();
+    add(&["second", &format!("kprobe:{CALLED}")]);
+    println!("the second in {:?}", begun.elapsed());
     let begun = Instant::now();
     add(&["--file", "/tmp/many.probes"]);
     let all = begun.elapsed();

@@ -15,7 +15,7 @@ buffer flown { size = 256K }
 buffer kept  { size = 256K; mode = stream }
 table main {
   syscalls:sys_enter_getppid /comm == "calls"/ { record(pid) }
-  syscalls:sys_enter_getuid /comm == "calls"/ { record(pid, to("kept")) }
+  syscalls:sys_enter_lseek /comm == "calls"/ { record(pid, to("kept")) }
 }
 "#;
 
@@ -46,7 +46,9 @@ struct Watcher(Child);
 impl Watcher {
     fn start(options: &[&str]) -> Self {
         let mut command = Command::new("kestrel");
-        command.args(["trace", "--session", "--format", "json"]).args(options);
+        command
+            .args(["trace", "--session", "--format", "json"])
+            .args(options);
         command.stdout(fs::File::create("/tmp/watch.out").unwrap());
         command.stderr(fs::File::create("/tmp/watch.said").unwrap());
         let child = command.stdin(Stdio::null()).spawn().unwrap();
@@ -67,7 +69,10 @@ impl Watcher {
         let text = fs::read_to_string("/tmp/watch.out").unwrap();
         let line = |line: &str| {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
-            (value["event"].as_str().unwrap().to_owned(), value["time"].as_u64().unwrap_or(0))
+            (
+                value["event"].as_str().unwrap().to_owned(),
+                value["time"].as_u64().unwrap_or(0),
+            )
         };
         text.lines().map(line).collect()
     }
@@ -80,7 +85,11 @@ fn said() -> String {
 fn until(what: &str, mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what} in vain: {}", said());
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{what} in vain: {}",
+            said()
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -90,37 +99,48 @@ fn of(seen: &[(String, u64)], call: &str) -> u64 {
 }
 
 fn explained(seen: u64, skipped: u64, happened: u64) {
-    assert!(seen <= happened && seen + skipped >= happened, "{seen} of {happened}, {skipped} skipped: {}", said());
+    assert!(
+        seen <= happened && seen + skipped >= happened,
+        "{seen} of {happened}, {skipped} skipped: {}",
+        said()
+    );
 }
 
 #[test]
 fn what_a_session_takes_is_shown_once_and_taken_from_nobody() {
     let session = Session::start(TABLES);
-    shell("calls getppid 50 && calls getuid 50").success();
+    shell("calls getppid 50 && calls seek 50").success();
     let watcher = Watcher::start(&[]);
-    shell("calls getppid 700 && calls getuid 700").success();
+    shell("calls getppid 700 && calls seek 700").success();
     // Two that look at the same time see the same; a stream's reader frees nothing that is not seen.
     let agent = kestrel(&["agent", "--once", "--log", "/tmp/watch.log"]);
     assert_eq!(agent.code, Some(0), "{}", agent.err);
-    let text = "table later { syscalls:sys_enter_gettid /comm == \"calls\"/ { record(later = 1) } }";
+    let text = "table later { syscalls:sys_enter_getppid /comm == \"calls\"/ { record(later = 1) } }";
     fs::write("/tmp/later.kst", text).unwrap();
     kestrel(&["table", "load", "/tmp/later.kst"]).success();
     kestrel(&["table", "use", "later"]).success();
-    shell("calls gettid 300").success();
+    shell("calls getppid 300").success();
     kestrel(&["table", "use", "main"]).success();
     kestrel(&["buffer", "resize", "flown", "512K"]).success();
     kestrel(&["buffer", "resize", "kept", "64K"]).success();
-    shell("calls getppid 90 && calls getuid 90").success();
+    shell("calls getppid 90 && calls seek 90").success();
     let seen = watcher.end();
     let skipped = skipped();
-    explained(of(&seen, "getppid"), skipped, 790);
-    explained(of(&seen, "getuid"), skipped, 790);
-    explained(of(&seen, "gettid"), skipped, 300);
+    explained(of(&seen, "getppid"), skipped, 700 + 300 + 90);
+    explained(of(&seen, "lseek"), skipped, 790);
     assert!(seen.is_sorted_by_key(|(_, time)| *time));
-    assert!(!said().contains("missed") && !said().contains("overwritten"), "{}", said());
+    assert!(
+        !said().contains("missed") && !said().contains("overwritten"),
+        "{}",
+        said()
+    );
     // All of it is where it was.
     kestrel(&["agent", "--once", "--log", "/tmp/watch.log"]).success();
-    let logged: usize = shell("ls -d /tmp/watch.log/main/0*").success().lines().map(|path| records(path).len()).sum();
+    let logged: usize = shell("ls -d /tmp/watch.log/main/0*")
+        .success()
+        .lines()
+        .map(|path| records(path).len())
+        .sum();
     explained(logged as u64, skipped, 840);
     kestrel(&["buffer", "dump", "--buffer", "flown", "-o", "/tmp/watch.trace"]).success();
     explained(records("/tmp/watch.trace").len() as u64, skipped, 840 + 300);
@@ -129,16 +149,25 @@ fn what_a_session_takes_is_shown_once_and_taken_from_nobody() {
     drop(session);
     let seen = watcher.wait();
     assert!(said().contains("the session has ended"), "{}", said());
-    explained(of(&seen, "getppid"), skipped, 840);
-    assert_eq!(of(&seen, "getuid"), 0);
+    explained(of(&seen, "getppid"), skipped, 840 + 300);
+    assert_eq!(of(&seen, "lseek"), 0);
     for (options, code, why) in [
         (&["trace", "--session"][..], 1, "no session"),
-        (&["trace", "--session", "x", "-e", "interval:s:1"], 2, "cannot be used with"),
+        (
+            &["trace", "--session", "x", "-e", "interval:s:1"],
+            2,
+            "cannot be used with",
+        ),
         (&["trace"], 2, "nothing says what to trace"),
         (&["trace", "--buffer", "flown"], 2, "--session"),
     ] {
         let run = kestrel(options);
-        assert!(run.code == Some(code) && run.err.contains(why), "{options:?}: {:?} {}", run.code, run.err);
+        assert!(
+            run.code == Some(code) && run.err.contains(why),
+            "{options:?}: {:?} {}",
+            run.code,
+            run.err
+        );
     }
 }
 
@@ -146,7 +175,12 @@ fn what_a_session_takes_is_shown_once_and_taken_from_nobody() {
 fn what_is_overwritten_before_it_is_shown_is_counted_to_the_record() {
     let session = Session::start(&TABLES.replace("256K", "4K"));
     let wrong = kestrel(&["trace", "--session", "--buffer", "nowhere"]);
-    assert!(wrong.code == Some(2) && wrong.err.contains("flown, kept"), "{:?} {}", wrong.code, wrong.err);
+    assert!(
+        wrong.code == Some(2) && wrong.err.contains("flown, kept"),
+        "{:?} {}",
+        wrong.code,
+        wrong.err
+    );
     let watcher = Watcher::start(&["--buffer", "flown"]);
     // It sleeps while rings of two pages come round, many times.
     shell(&format!("kill -STOP {}", watcher.0.id())).success();
@@ -156,7 +190,10 @@ fn what_is_overwritten_before_it_is_shown_is_counted_to_the_record() {
     shell("calls getppid 20").success();
     let seen = watcher.end();
     let missing = said();
-    let missing = missing.lines().find(|line| line.contains("events were overwritten")).unwrap_or_default();
+    let missing = missing
+        .lines()
+        .find(|line| line.contains("events were overwritten"))
+        .unwrap_or_default();
     let missing: u64 = missing.split_whitespace().next().unwrap().parse().unwrap();
     let shown = of(&seen, "getppid");
     println!("{shown} shown, {missing} missing: {}", said());

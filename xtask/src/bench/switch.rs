@@ -1,16 +1,26 @@
 //! `cargo xtask bench switch`: what a masked event costs beside an empty program on the same hook, and what a switch costs: the store, and
-//! the time until no CPU does what the table before it said; and what loading a table of many events takes. On this machine, of one
-//! process's events.
+//! the time until no CPU does what the table before it said, both on this machine, of one process's events; and what loading a table of many
+//! events takes, in a guest: its hooks see everybody's events.
 
 use std::{
     path::Path,
     process::{Command, ExitCode, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{artifact, install};
+use crate::{
+    artifact::{self, Profile},
+    guest::{Ending, Program, Stable, Wish},
+    install,
+};
+
+/// The kernel series that tables are loaded on.
+const SERIES: &str = "6.12";
+/// An emulated processor takes its time for a thousand programs.
+const LONGEST_LOAD: Duration = Duration::from_secs(600);
 
 /// A masked event costs at most so much more than an empty program, ns.
 const MASKED_AT_MOST: f64 = 3.0;
@@ -18,13 +28,13 @@ const MASKED_AT_MOST: f64 = 3.0;
 /// Measure what masked events and switches cost.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Rounds over all rows.
+    /// Rounds over all rows; 0 leaves masked events out.
     #[arg(long, default_value_t = 8)]
     rounds: u32,
-    /// Switches.
+    /// Switches; 0 leaves them out.
     #[arg(long, default_value_t = 500)]
     switches: u32,
-    /// Events of the tables that are loaded.
+    /// Events of the tables that are loaded in a guest; 0 leaves it out.
     #[arg(long, value_delimiter = ',', default_value = "100,1000")]
     load: Vec<u32>,
 }
@@ -37,10 +47,27 @@ const MASKED: [&str; 2] = ["masked", "masked-of-two"];
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     install::ensure(install::TRACERS)?;
     let program = artifact::switch()?;
+    let kept = options.rounds == 0 || masked(&program, options.rounds)?;
+    if options.switches > 0 {
+        switches(&program, options.switches)?;
+    }
+    let sizes: Vec<u32> = options.load.iter().copied().filter(|events| *events > 0).collect();
+    if !sizes.is_empty() {
+        loads(&program, &sizes)?;
+    }
+    Ok(if kept {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Whether masked events cost no more than promised.
+fn masked(program: &Path, rounds: u32) -> Result<bool> {
     let costs = numbers(&measure(
-        &program,
+        program,
         &["taskset", "-c", "1"],
-        &["masked", &options.rounds.to_string()],
+        &["masked", &rounds.to_string()],
     )?);
     println!("raw_syscalls:sys_enter of one process; ns per getppid, best of all rounds");
     let cost = |name: &str| -> Result<f64> {
@@ -62,15 +89,40 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     for name in MASKED {
         cost(name)?;
     }
-    let switches = options.switches.to_string();
+    Ok(kept)
+}
+
+fn switches(program: &Path, switches: u32) -> Result<()> {
     println!("\na switch under load on all CPUs, ns: median, greatest");
-    for (name, values) in numbers(&measure(&program, &[], &["store", &switches])?) {
+    for (name, values) in numbers(&measure(program, &[], &["store", &switches.to_string()])?) {
         let values: Vec<String> = values.iter().map(|value| format!("{value:>10.0}")).collect();
         println!("{:<40}{}", explain(&name), values.concat());
     }
-    println!("\na table of tracepoints in a session that stays, ms: loaded, replaced, taken out");
-    for events in &options.load {
-        for (_, values) in numbers(&measure(&program, &[], &["load", &events.to_string()])?) {
+    Ok(())
+}
+
+/// In a guest of its own for each size.
+fn loads(program: &Path, sizes: &[u32]) -> Result<()> {
+    install::ensure(install::GUESTS)?;
+    let stable = Stable::prepare(&Wish::plain(SERIES), &artifact::bare(Profile::Release)?.init)?;
+    println!(
+        "\na table of tracepoints in a session that stays, ms in an emulated guest ({}): loaded, replaced, taken out",
+        stable.release()
+    );
+    for events in sizes {
+        let mut guest = stable.guest()?;
+        guest.copy(program, LOADER)?;
+        let argv = [LOADER, "load", &events.to_string()].map(str::to_owned).to_vec();
+        let (ending, out) = guest.capture(&Program {
+            argv,
+            env: Vec::new(),
+            limit: LONGEST_LOAD,
+        })?;
+        ensure!(
+            ending == Ending::Exited(0),
+            "loading {events} events: {ending:?} in guest {SERIES}"
+        );
+        for (_, values) in numbers(&String::from_utf8_lossy(&out)) {
             let [events, hooks, times @ ..] = values.as_slice() else {
                 continue;
             };
@@ -82,12 +134,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             );
         }
     }
-    Ok(if kept {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(())
 }
+
+/// The measuring program in a guest.
+const LOADER: &str = "/usr/bin/switch";
 
 /// What the measuring program's words mean.
 fn explain(name: &str) -> &str {

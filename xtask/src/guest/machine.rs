@@ -238,6 +238,18 @@ impl Machine {
         Duration::from_millis(ticks.sum::<u64>() * (1000 / TICKS))
     }
 
+    /// How long the emulator was ready to run and did not, because others had the processors.
+    pub(crate) fn starved(&self) -> Duration {
+        // Of each thread: time on a processor, time waiting for one, in nanoseconds. The thread of the guest's CPUs waits longest.
+        let threads = fs::read_dir(format!("/proc/{}/task", self.process.id()));
+        let waited = |thread: fs::DirEntry| -> Option<u64> {
+            let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            text.split_whitespace().nth(1)?.parse().ok()
+        };
+        let all = threads.into_iter().flatten().flatten().filter_map(waited);
+        Duration::from_nanos(all.max().unwrap_or_default())
+    }
+
     /// What the kernel wrote to its console so far.
     pub(crate) fn log(&self) -> String {
         let bytes = fs::read(self.folder.path().join("log")).unwrap_or_default();

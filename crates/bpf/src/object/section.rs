@@ -19,6 +19,7 @@ pub enum Hook {
     Uretprobe,
     UprobeMulti,
     UretprobeMulti,
+    UprobeSession,
     Usdt,
     Tracepoint,
     RawTracepoint,
@@ -33,6 +34,8 @@ pub enum Hook {
     Syscall,
     /// Loaded for nothing here: networking, cgroups and so on are other loaders' business.
     Foreign,
+    /// Not even loaded: what it belongs to must be made first, or replaced (`struct_ops`, `freplace`).
+    Left,
 }
 
 /// One kind of section.
@@ -148,6 +151,13 @@ pub const KINDS: &[Kind] = &[
         KPROBE,
         48,
     )),
+    sleepy(row(
+        &["uprobe.session"],
+        "uprobe.session/FILE:PATTERN",
+        Hook::UprobeSession,
+        KPROBE,
+        57,
+    )),
     sleepy(row(&["usdt"], "usdt/FILE:PROVIDER:NAME", Hook::Usdt, KPROBE, 0)),
     row(
         &["tracepoint", "tp"],
@@ -198,14 +208,29 @@ pub const KINDS: &[Kind] = &[
         "bpf_iter_",
     ),
     bound(sleepy(row(&["lsm"], "lsm/HOOK", Hook::Lsm, 29, 27)), "bpf_lsm_"),
-    sleepy(row(&["syscall"], "syscall", Hook::Syscall, 31, 0)),
+    // The kernel takes these as sleepable programs only; see `SectionName::parse`.
+    row(&["syscall"], "syscall", Hook::Syscall, 31, 0),
     row(&["socket"], "socket", Hook::Foreign, 1, 0),
-    row(&["classifier", "tc", "tcx"], "tc", Hook::Foreign, 3, 0),
+    row(&["classifier", "tc", "tcx", "netkit"], "tc", Hook::Foreign, 3, 0),
     row(&["action"], "action", Hook::Foreign, 4, 0),
-    row(&["xdp"], "xdp", Hook::Foreign, 6, 37),
+    row(&["xdp", "xdp.frags"], "xdp", Hook::Foreign, 6, 37),
     row(&["cgroup_skb"], "cgroup_skb/ingress", Hook::Foreign, 8, 0),
+    row(&["cgroup"], "cgroup/HOOK", Hook::Left, 0, 0),
+    row(&["lwt_in"], "lwt_in", Hook::Foreign, 10, 0),
+    row(&["lwt_out"], "lwt_out", Hook::Foreign, 11, 0),
+    row(&["lwt_xmit"], "lwt_xmit", Hook::Foreign, 12, 0),
+    row(&["sockops"], "sockops", Hook::Foreign, 13, 3),
+    row(&["sk_skb"], "sk_skb", Hook::Foreign, 14, 0),
     row(&["sk_msg"], "sk_msg", Hook::Foreign, 16, 7),
+    row(&["lwt_seg6local"], "lwt_seg6local", Hook::Foreign, 19, 0),
+    row(&["lirc_mode2"], "lirc_mode2", Hook::Foreign, 20, 11),
+    row(&["sk_reuseport"], "sk_reuseport", Hook::Foreign, 21, 39),
     row(&["flow_dissector"], "flow_dissector", Hook::Foreign, 22, 17),
+    row(&["sk_lookup"], "sk_lookup", Hook::Foreign, 30, 36),
+    row(&["netfilter"], "netfilter", Hook::Foreign, 32, 45),
+    sleepy(row(&["struct_ops"], "struct_ops", Hook::Left, 27, 0)),
+    row(&["freplace"], "freplace/FUNCTION", Hook::Left, 28, 0),
+    row(&["lsm_cgroup"], "lsm_cgroup/HOOK", Hook::Left, 29, 43),
 ];
 
 /// A section's name taken apart.
@@ -230,7 +255,10 @@ impl SectionName {
         let (name, target) = bare.split_once('/').unwrap_or((bare, ""));
         let find = |name: &str| KINDS.iter().position(|kind| kind.names.contains(&name));
         let (kind, sleepable) = match (find(name), name.strip_suffix(".s").and_then(find)) {
-            (Some(kind), _) => (Some(kind), false),
+            (Some(kind), _) => (
+                Some(kind),
+                KINDS.get(kind).is_some_and(|kind| kind.hook == Hook::Syscall),
+            ),
             (None, Some(kind)) if KINDS.get(kind).is_some_and(|kind| kind.sleeps) => (Some(kind), true),
             _ => (None, false),
         };
@@ -277,6 +305,14 @@ mod tests {
             Some(42)
         );
         assert!(SectionName::parse("no_such_kind/x").kind().is_none());
+        assert!(
+            SectionName::parse("syscall").sleepable,
+            "it is never anything else"
+        );
+        assert_eq!(
+            SectionName::parse("struct_ops.s/x").kind().map(|kind| kind.hook),
+            Some(Hook::Left)
+        );
     }
 
     #[test]

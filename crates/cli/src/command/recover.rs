@@ -43,7 +43,10 @@ Examples:
   kestrel recover --format json guest.ram | jq '.sessions[].events'
 
 No symbols or debug information are needed: the buffers explain themselves. makedumpfile must not leave out the kernel's own pages, which
-no dump level does.";
+no dump level does.
+
+--live finds buffers whose session's pins are gone while anybody holds a program that writes to them. Handlers of the session's first file go on
+meanwhile; those of tables that were loaded later have ended with the pins: the kernel empties arrays of programs that no pin holds.";
 
 /// Recovers.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {

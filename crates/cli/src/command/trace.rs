@@ -112,15 +112,17 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     let host = Host::default();
     let interrupt = Interrupt::install()?;
     let mut watch = Watch::open(Store::open(&host)?, session, &options.buffer, options.since)?;
-    eprintln!("watching session {}; Ctrl-C ends this, not the session", watch.name());
+    eprintln!(
+        "watching session {}; Ctrl-C ends this, not the session",
+        watch.name()
+    );
     let symbols = symbols_for(watch.classes(), &host);
     let mut line = printer(options.format, symbols, watch.thread_names()?, &host);
     let deadline = options.selection.duration.map(|d| Instant::now() + d);
     let mut out = Vec::new();
     loop {
-        let last = interrupt.requested()
-            || watch.has_ended()
-            || deadline.is_some_and(|d| Instant::now() >= d);
+        let last =
+            interrupt.requested() || watch.has_ended() || deadline.is_some_and(|d| Instant::now() >= d);
         let mut show = |record: &Record<'_>| {
             line(record, &mut out);
             Ok(())
@@ -141,7 +143,9 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     match watch.missing() {
         Some(0) => {}
         Some(missing) => eprintln!("{missing} events were overwritten before they could be shown"),
-        None => eprintln!("how many events were in the packets that were overwritten before they could be shown is not known"),
+        None => eprintln!(
+            "how many events were in the packets that were overwritten before they could be shown is not known"
+        ),
     }
     if watch.has_ended() {
         eprintln!("the session has ended");
@@ -155,7 +159,9 @@ fn tell_unseen(unseen: Unseen) {
         eprintln!("missed {packets} packets: they were overwritten before they could be shown");
     }
     if refused > 0 {
-        eprintln!("{refused} events were refused by the session's buffers: a full stream, or a frozen buffer");
+        eprintln!(
+            "{refused} events were refused by the session's buffers: a full stream, or a frozen buffer"
+        );
     }
 }
 

@@ -7,6 +7,7 @@ use super::live::{Live, Range, arguments};
 use super::spill::{Part, Spills};
 use crate::ir::{BlockId, Function, Op, Vreg};
 use kestrel_bpf::isa::Reg;
+use std::collections::BTreeMap;
 
 /// Where a virtual register lives, all of its life.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,15 +97,38 @@ type Worth = (bool, u64);
 /// One scan's result.
 struct Scan {
     regs: Vec<Option<Reg>>,
-    /// By machine register: whom it was given to.
-    tenants: [Vec<Vreg>; 10],
+    /// By machine register: to whom it was given when. Stretches of one register have no position in common, so the order of their starts is
+    /// that of their ends.
+    tenants: [BTreeMap<u32, (u32, Vreg)>; 10],
     spilled: Vec<Vreg>,
 }
 
 impl Scan {
-    fn move_in(&mut self, v: Vreg, reg: Reg) {
+    fn move_in(&mut self, v: Vreg, reg: Reg, stretches: &[Range]) {
         self.regs[v.0 as usize] = Some(reg);
-        self.tenants[reg as usize].push(v);
+        let taken = stretches.iter().map(|range| (range.start, (range.end, v)));
+        self.tenants[reg as usize].extend(taken);
+    }
+
+    fn move_out(&mut self, v: Vreg, reg: Reg, stretches: &[Range]) {
+        self.regs[v.0 as usize] = None;
+        for range in stretches {
+            self.tenants[reg as usize].remove(&range.start);
+        }
+    }
+
+    /// Who has a register during any of these stretches, each once.
+    fn in_the_way(&self, reg: Reg, stretches: &[Range]) -> Vec<Vreg> {
+        let tenants = &self.tenants[reg as usize];
+        let mut found: Vec<Vreg> = Vec::new();
+        for range in stretches {
+            let before_its_end = tenants.range(..=range.end).rev();
+            let there = before_its_end.take_while(|(_, (end, _))| *end >= range.start);
+            found.extend(there.map(|(_, (_, tenant))| *tenant));
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 }
 
@@ -233,10 +257,14 @@ impl<'a> Problem<'a> {
     /// Registers lost somewhere strictly inside the range.
     fn lost_in(&self, range: Range) -> Mask {
         let from = self.losses.partition_point(|(at, _)| *at <= range.start);
-        self.losses[from..]
-            .iter()
-            .take_while(|(at, _)| *at < range.end)
-            .fold(0, |mask, (_, lost)| mask | lost)
+        let mut mask = 0;
+        for (_, lost) in self.losses[from..].iter().take_while(|(at, _)| *at < range.end) {
+            mask |= lost;
+            if mask == LOST {
+                break;
+            }
+        }
+        mask
     }
 
     /// Gives each virtual register one of the machine's, or spills the least wanted ones in the way.
@@ -244,7 +272,7 @@ impl<'a> Problem<'a> {
         let n = self.hints.len();
         let mut scan = Scan {
             regs: vec![None; n],
-            tenants: std::array::from_fn(|_| Vec::new()),
+            tenants: std::array::from_fn(|_| BTreeMap::new()),
             spilled: Vec::new(),
         };
         let mut todo: Vec<(Range, Vreg)> = (0..n as u32)
@@ -263,15 +291,12 @@ impl<'a> Problem<'a> {
             .wishes(scan, v)
             .filter(|reg| allowed & bit(*reg) != 0)
             .collect();
-        let in_the_way = |scan: &Scan, reg: Reg| -> Vec<Vreg> {
-            let tenants = scan.tenants[reg as usize].iter().copied();
-            tenants.filter(|w| self.collide(v, *w)).collect()
-        };
+        let stretches = self.live.stretches[v.0 as usize].as_slice();
         let mut best: Option<(Worth, Reg)> = None;
         for reg in candidates {
-            let price = in_the_way(scan, reg).into_iter().map(|w| self.worth(w)).max();
-            match (price, best) {
-                (None, _) => return scan.move_in(v, reg),
+            let tenants = scan.in_the_way(reg, stretches).into_iter();
+            match (tenants.map(|w| self.worth(w)).max(), best) {
+                (None, _) => return scan.move_in(v, reg, stretches),
                 (Some(price), None) => best = Some((price, reg)),
                 (Some(price), Some((least, _))) if price < least => best = Some((price, reg)),
                 _ => {}
@@ -279,24 +304,16 @@ impl<'a> Problem<'a> {
         }
         match best {
             Some((price, reg)) if price < self.worth(v) => {
-                for loser in in_the_way(scan, reg) {
-                    scan.regs[loser.0 as usize] = None;
-                    scan.tenants[reg as usize].retain(|w| *w != loser);
+                let mut losers = scan.in_the_way(reg, stretches);
+                losers.sort_by_key(|w| (self.live.ranges[w.0 as usize].map(|r| r.start), *w));
+                for loser in losers {
+                    scan.move_out(loser, reg, &self.live.stretches[loser.0 as usize]);
                     scan.spilled.push(loser);
                 }
-                scan.move_in(v, reg);
+                scan.move_in(v, reg, stretches);
             }
             _ => scan.spilled.push(v),
         }
-    }
-
-    /// Whether both are needed at the same time.
-    fn collide(&self, v: Vreg, w: Vreg) -> bool {
-        let (v, w) = (
-            &self.live.stretches[v.0 as usize],
-            &self.live.stretches[w.0 as usize],
-        );
-        v.iter().any(|a| w.iter().any(|b| a.overlaps(*b)))
     }
 
     /// How much a register is worth to it: reads and writes per length; nothing for what is cheap to make again.

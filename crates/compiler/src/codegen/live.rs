@@ -18,11 +18,6 @@ impl Range {
         self.start <= position && position <= self.end
     }
 
-    /// Whether they have a position in common.
-    pub(crate) fn overlaps(self, other: Self) -> bool {
-        self.start <= other.end && other.start <= self.end
-    }
-
     /// The smallest range that covers both.
     pub(crate) fn union(self, other: Self) -> Self {
         Self {
@@ -48,46 +43,50 @@ pub(crate) struct Live {
     pub(crate) loops: Vec<Range>,
 }
 
-/// A set of registers.
+/// Registers, or objects, that outlive a block, one by one.
 #[derive(Clone, PartialEq, Eq)]
-struct Set(Vec<u64>);
+pub(crate) struct Set(Vec<u64>);
 
 impl Set {
-    fn new(n: u32) -> Self {
-        Self(vec![0; n.div_ceil(64) as usize])
+    pub(crate) fn new(n: usize) -> Self {
+        Self(vec![0; n.div_ceil(64)])
     }
 
-    fn insert(&mut self, v: Vreg) {
-        self.0[v.0 as usize / 64] |= 1 << (v.0 % 64);
+    pub(crate) fn insert(&mut self, v: usize) {
+        self.0[v / 64] |= 1 << (v % 64);
     }
 
-    fn remove(&mut self, v: Vreg) {
-        self.0[v.0 as usize / 64] &= !(1 << (v.0 % 64));
+    pub(crate) fn contains(&self, v: usize) -> bool {
+        self.0[v / 64] >> (v % 64) & 1 == 1
     }
 
-    fn contains(&self, v: Vreg) -> bool {
-        self.0[v.0 as usize / 64] >> (v.0 % 64) & 1 == 1
-    }
-
-    fn add_all(&mut self, other: &Self) {
+    /// Adds all of another one; says whether any was new.
+    pub(crate) fn add_all(&mut self, other: &Self) -> bool {
+        let mut new = 0;
         for (to, from) in self.0.iter_mut().zip(&other.0) {
+            new |= from & !*to;
             *to |= from;
         }
+        new != 0
     }
 
-    fn iter(&self) -> impl Iterator<Item = Vreg> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(word, bits)| {
             let left = |bits: &u64| Some(bits & (bits - 1)).filter(|left| *left != 0);
             let rests = std::iter::successors(Some(*bits).filter(|bits| *bits != 0), left);
-            rests.map(move |rest| Vreg(word as u32 * 64 + rest.trailing_zeros()))
+            rests.map(move |rest| word * 64 + rest.trailing_zeros() as usize)
         })
     }
 
-    /// Adds what `other` has and `without` has not.
-    fn add_rest(&mut self, other: &Self, without: &Self) {
+    /// Adds what `other` has and `without` has not; says whether any was new.
+    fn add_rest(&mut self, other: &Self, without: &Self) -> bool {
+        let mut new = 0;
         for ((to, from), without) in self.0.iter_mut().zip(&other.0).zip(&without.0) {
-            *to |= from & !without;
+            let more = from & !without;
+            new |= more & !*to;
+            *to |= more;
         }
+        new != 0
     }
 }
 
@@ -119,9 +118,10 @@ impl Live {
     }
 
     fn find_stretches(&mut self, function: &Function, warm: usize) {
-        let (ins, outs) = flow(function, &self.order);
+        let Flow { ins, outs, registers } = flow(function, &self.order);
         if let Some(context) = function.context {
-            let end = if ins[0].contains(context) { 4 } else { 2 };
+            let mut needed = ins[0].iter().map(|number| registers[number]);
+            let end = if needed.any(|v| v == context) { 4 } else { 2 };
             self.stretches[context.0 as usize].push(Range { start: 2, end });
         }
         // Where the stretch that a register is in ends, going backwards; 0 outside of one.
@@ -134,7 +134,7 @@ impl Live {
                 false => 64,
                 true => 128,
             };
-            for v in outs[at].iter() {
+            for v in outs[at].iter().map(|number| registers[number]) {
                 ends[v.0 as usize] = end * 4 + 3;
             }
             for v in block.end.iter().flat_map(End::uses) {
@@ -151,7 +151,7 @@ impl Live {
                     self.read(&mut ends, v, n * 4, weight);
                 }
             }
-            for v in ins[at].iter() {
+            for v in ins[at].iter().map(|number| registers[number]) {
                 let end = std::mem::take(&mut ends[v.0 as usize]);
                 self.stretches[v.0 as usize].push(Range { start: from * 4, end });
             }
@@ -203,50 +203,109 @@ fn code_order(function: &Function) -> (Vec<BlockId>, usize) {
     (code, warm)
 }
 
-/// Registers needed at the start and at the end of each block.
-fn flow(function: &Function, order: &[BlockId]) -> (Vec<Set>, Vec<Set>) {
+/// Registers needed at the start and at the end of each block, by their numbers among those that are needed across a border of blocks at all:
+/// few of a long program's.
+struct Flow {
+    ins: Vec<Set>,
+    outs: Vec<Set>,
+    registers: Vec<Vreg>,
+}
+
+/// By block: its place in an order of all that are reachable.
+pub(crate) fn places(function: &Function, order: &[BlockId]) -> Vec<usize> {
     let mut place = vec![0; function.blocks.len()];
     for (at, id) in order.iter().enumerate() {
         place[id.0 as usize] = at;
     }
-    let none = vec![Set::new(function.vregs); order.len()];
-    // What a block reads before it writes it, if at all, and what it writes.
-    let (mut ins, mut written) = (none.clone(), none.clone());
+    place
+}
+
+/// Tells what a block reads, and what it writes (`true`), its end first.
+fn backwards(function: &Function, id: BlockId, mut found: impl FnMut(Vreg, bool)) {
+    let block = function.block(id);
+    block.end.iter().flat_map(End::uses).for_each(|v| found(v, false));
+    for inst in block.insts.iter().rev() {
+        if let Some(v) = inst.op.def() {
+            found(v, true);
+        }
+        inst.op.uses().for_each(|v| found(v, false));
+    }
+}
+
+fn flow(function: &Function, order: &[BlockId]) -> Flow {
+    // Which ones a block reads before it writes them, if at all.
+    let mut numbers: Vec<Option<usize>> = vec![None; function.vregs as usize];
+    let mut registers: Vec<Vreg> = Vec::new();
+    let mut exposed: Vec<Vec<Vreg>> = Vec::with_capacity(order.len());
+    let mut pending: Vec<usize> = vec![usize::MAX; function.vregs as usize];
     for (at, id) in order.iter().enumerate() {
-        let block = function.block(*id);
-        let (read, written) = (&mut ins[at], &mut written[at]);
-        block.end.iter().flat_map(End::uses).for_each(|v| read.insert(v));
-        for inst in block.insts.iter().rev() {
-            if let Some(v) = inst.op.def() {
-                read.remove(v);
-                written.insert(v);
+        let mut read: Vec<Vreg> = Vec::new();
+        backwards(function, *id, |v, written| {
+            let mark = &mut pending[v.0 as usize];
+            match written {
+                true if *mark == at => *mark = usize::MAX,
+                false if *mark != at => {
+                    *mark = at;
+                    read.push(v);
+                }
+                _ => {}
             }
-            inst.op.uses().for_each(|v| read.insert(v));
+        });
+        read.retain(|v| pending[v.0 as usize] == at);
+        for v in &read {
+            numbers[v.0 as usize].get_or_insert_with(|| {
+                registers.push(*v);
+                registers.len() - 1
+            });
+        }
+        exposed.push(read);
+    }
+    let none = vec![Set::new(registers.len()); order.len()];
+    let (mut ins, mut written, mut outs) = (none.clone(), none.clone(), none);
+    for (at, id) in order.iter().enumerate() {
+        for number in exposed[at].iter().filter_map(|v| numbers[v.0 as usize]) {
+            ins[at].insert(number);
+        }
+        for inst in &function.block(*id).insts {
+            if let Some(number) = inst.op.def().and_then(|v| numbers[v.0 as usize]) {
+                written[at].insert(number);
+            }
         }
     }
-    let mut outs = none;
-    loop {
-        let mut changed = false;
-        for (at, id) in order.iter().enumerate().rev() {
-            for target in function.block(*id).end.iter().flat_map(End::targets) {
-                outs[at].add_all(&ins[place[target.0 as usize]]);
-            }
-            let before = ins[at].clone();
-            ins[at].add_rest(&outs[at], &written[at]);
-            changed |= before != ins[at];
-        }
-        if !changed {
-            return (ins, outs);
+    let place = places(function, order);
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); order.len()];
+    for (at, id) in order.iter().enumerate() {
+        for target in function.block(*id).end.iter().flat_map(End::targets) {
+            before[place[target.0 as usize]].push(at);
         }
     }
+    // A block is looked at again only when one behind it needs more.
+    let mut waiting = vec![true; order.len()];
+    let mut work: Vec<usize> = (0..order.len()).collect();
+    while let Some(at) = work.pop() {
+        waiting[at] = false;
+        for target in function.block(order[at]).end.iter().flat_map(End::targets) {
+            outs[at].add_all(&ins[place[target.0 as usize]]);
+        }
+        if ins[at].add_rest(&outs[at], &written[at]) {
+            for &one in &before[at] {
+                if !std::mem::replace(&mut waiting[one], true) {
+                    work.push(one);
+                }
+            }
+        }
+    }
+    Flow { ins, outs, registers }
 }
 
 /// What each jump backwards (in code order) spans.
 fn loops(function: &Function, order: &[BlockId], first: &[u32]) -> Vec<Range> {
     let mut loops = Vec::new();
+    let place = places(function, order);
     for (from, id) in order.iter().enumerate() {
         for target in function.block(*id).end.iter().flat_map(End::targets) {
-            if let Some(to) = order[..=from].iter().position(|b| *b == target) {
+            let to = place[target.0 as usize];
+            if to <= from {
                 let end = first[from] + function.block(*id).insts.len() as u32;
                 loops.push(Range {
                     start: first[to] * 4,

@@ -44,7 +44,13 @@ pub fn generate(function: &Function) -> Result<Generated, Error> {
                 function: attempt,
             });
         }
-        evicted.push(next_victim(function, &evicted, frame.size)?);
+        // So many bytes must go at least; each attempt takes a while.
+        let mut excess = frame.size - frame::LIMIT;
+        while excess > 0 {
+            let victim = next_victim(function, &evicted, frame.size)?;
+            excess = excess.saturating_sub(function.objects[victim.0 as usize].size);
+            evicted.push(victim);
+        }
     }
 }
 

@@ -57,6 +57,7 @@ impl Spills {
                 self.homes.insert(*v, home);
             }
         }
+        let spilled: &HashSet<Vreg> = &spilled.iter().copied().collect();
         self.keep_context(function, spilled);
         for at in 0..function.blocks.len() {
             self.rewrite(function, at, spilled);
@@ -64,7 +65,7 @@ impl Spills {
     }
 
     /// A context that is spilled is stored first of all.
-    fn keep_context(&mut self, function: &mut Function, spilled: &[Vreg]) {
+    fn keep_context(&mut self, function: &mut Function, spilled: &HashSet<Vreg>) {
         let Some(context) = function.context.filter(|c| spilled.contains(c)) else {
             return;
         };
@@ -91,7 +92,7 @@ impl Spills {
         }
     }
 
-    fn rewrite(&mut self, function: &mut Function, at: usize, spilled: &[Vreg]) {
+    fn rewrite(&mut self, function: &mut Function, at: usize, spilled: &HashSet<Vreg>) {
         let insts = std::mem::take(&mut function.blocks[at].insts);
         let mut out: Vec<Inst> = Vec::with_capacity(insts.len());
         // Names under which values are in registers here.
@@ -137,7 +138,7 @@ impl Spills {
     }
 
     /// Loads and stores of an earlier splitting, and operations that are made again at each use.
-    fn is_superfluous(&self, op: &Op, spilled: &[Vreg]) -> bool {
+    fn is_superfluous(&self, op: &Op, spilled: &HashSet<Vreg>) -> bool {
         match op {
             Op::Load { dst, .. } if self.loaded.contains(dst) => spilled.contains(dst),
             Op::Store {

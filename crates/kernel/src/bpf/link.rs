@@ -13,6 +13,9 @@ use kestrel_bpf::btf::TypeId;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+/// `BPF_TRACE_UPROBE_SESSION`.
+const UPROBE_SESSION: u32 = 57;
+
 /// The functions of a `kprobe.multi` link.
 #[derive(Clone, Copy, Debug)]
 pub enum KprobeTargets<'a> {
@@ -48,6 +51,8 @@ pub struct UprobeMulti<'a> {
     pub pid: u32,
     /// Probe returns.
     pub at_return: bool,
+    /// The program is for entry and return at once (`uprobe.session`, Linux 6.13 and later).
+    pub session: bool,
 }
 
 /// A link; closing it detaches the program, unless the link is pinned or open elsewhere.
@@ -205,7 +210,11 @@ impl Link {
         let path = name(multi.path)?;
         let argument = sys::LinkCreate {
             prog_fd: program.as_fd().as_raw_fd() as u32,
-            attach_type: AttachType::TRACE_UPROBE_MULTI.0,
+            attach_type: if multi.session {
+                UPROBE_SESSION
+            } else {
+                AttachType::TRACE_UPROBE_MULTI.0
+            },
             with: [
                 path.as_ptr() as u64,
                 address(multi.offsets),

@@ -87,6 +87,8 @@ pub struct ProgramSpec<'a> {
     pub btf: Option<ProgramBtf<'a>>,
     /// The kernel's version as `LINUX_VERSION_CODE`, which kernels before 5.0 compare with their own for kprobe programs; 0 elsewhere.
     pub kernel_version: u32,
+    /// The types of modules whose functions are called: a call names one by its place here, from 1 on, in its offset.
+    pub modules: &'a [BorrowedFd<'a>],
     /// 0: the verifier writes a log only when it refuses; 1 or 2: always, also for what it accepts (see [`Program::log`]).
     pub log_level: u32,
 }
@@ -105,6 +107,7 @@ impl<'a> ProgramSpec<'a> {
             target: None,
             btf: None,
             kernel_version: 0,
+            modules: &[],
             log_level: 0,
         }
     }
@@ -196,7 +199,16 @@ impl Program {
     pub fn load(spec: &ProgramSpec<'_>) -> Result<Self> {
         let insns = bind(spec)?;
         let (program, attach, btf_id) = spec.kind.numbers();
+        // Place 0 stands for the kernel itself and is not looked at.
+        let called: Vec<i32> = std::iter::once(0)
+            .chain(spec.modules.iter().map(AsRawFd::as_raw_fd))
+            .collect();
         let mut argument = sys::ProgLoad {
+            fd_array: if spec.modules.is_empty() {
+                0
+            } else {
+                called.as_ptr() as u64
+            },
             prog_type: program.0,
             insn_cnt: spec.code.insns.len() as u32,
             insns: insns.as_ptr() as u64,

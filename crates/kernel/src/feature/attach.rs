@@ -165,6 +165,7 @@ pub(super) fn uprobe_multi(_: &Features) -> Result<()> {
         cookies: &[],
         pid: 0,
         at_return: false,
+        session: false,
     };
     match Link::uprobe_multi(&program, &multi) {
         Err(error) if error.errno() == Some(Errno(libc::EBADF)) => Ok(()),

@@ -64,6 +64,8 @@ pub struct Loaded {
     pub(super) btf: Option<OwnedFd>,
     /// Descriptors of modules' types, which instructions may name.
     pub(super) modules: HashMap<String, OwnedFd>,
+    /// Programs that the others do without, and why.
+    pub(super) left: Vec<(String, Error)>,
 }
 
 /// Makes or finds the maps and loads the programs.
@@ -79,16 +81,17 @@ pub(super) fn load(object: Object) -> Result<Loaded> {
         notes: Vec::new(),
         btf: None,
         modules: HashMap::new(),
+        left: Vec::new(),
     };
     // What can be known to fail fails before anything is made.
     let mut bound = Vec::new();
     for program in wanted {
         let target = loaded.target(&program);
         let held = loaded.is_held(&program);
-        bound.push((
-            attach::bind(&loaded.kernel, &program, &target, held, &loaded.object.settings)?,
-            program,
-        ));
+        match attach::bind(&loaded.kernel, &program, &target, held, &loaded.object.settings) {
+            Ok(found) => bound.push((found, program)),
+            Err(error) => loaded.leave(&program.name, error)?,
+        }
     }
     if let Some(btf) = loaded.object.parsed.btf() {
         match bpf::load_btf(btf.bytes()) {
@@ -103,31 +106,58 @@ pub(super) fn load(object: Object) -> Result<Loaded> {
             .notes
             .push("the object has no license section: GPL is assumed".to_owned());
     }
+    if bound.is_empty() && !loaded.left.is_empty() {
+        return Err(loaded.left.swap_remove(0).1);
+    }
     loaded.make_maps()?;
+    let others = bound.iter().all(|(bound, _)| bound.is_foreign());
     for (bound, program) in bound {
-        let one = loaded.load_program(bound, program)?;
-        loaded.programs.push(one);
+        let (name, foreign) = (program.name.clone(), bound.is_foreign());
+        match loaded.load_program(bound, program) {
+            Ok(one) => loaded.programs.push(one),
+            // Programs that nothing here attaches are no reason to do without those that are.
+            Err(error @ Error::Refused(_)) if foreign && !others && !loaded.object.settings.strict => {
+                loaded.left.push((name, error));
+            }
+            Err(error @ Error::Refused(_)) => return Err(error),
+            Err(error) => loaded.leave(&name, error)?,
+        }
+    }
+    if loaded.programs.is_empty() && !loaded.left.is_empty() {
+        return Err(loaded.left.swap_remove(0).1);
     }
     loaded.fill_slots()?;
+    loaded
+        .notes
+        .extend(loaded.left.iter().map(|(name, error)| left_out(name, error)));
     Ok(loaded)
+}
+
+/// How people learn that a program is missing.
+pub(super) fn left_out(program: &str, error: &Error) -> String {
+    let text = error.to_string();
+    let why = text
+        .strip_prefix(&format!("program {program}: "))
+        .unwrap_or(&text);
+    format!("the program {program} is left out: {why}")
 }
 
 /// The programs to load: all but those that only come when asked for.
 fn wanted(object: &Object) -> Result<Vec<Declared>> {
-    let asked = |program: &Declared| {
-        object
-            .settings
-            .targets
-            .iter()
-            .any(|(name, _)| *name == program.name)
-    };
+    let asked = |program: &Declared| object.settings.asks_for(&program.name);
     let all: Vec<_> = object
         .parsed
         .programs()
         .iter()
-        .filter(|p| !p.section.optional || asked(p))
+        .filter(|p| !p.section.optional || object.settings.optional || asked(p))
         .cloned()
         .collect();
+    if let (true, Some(first)) = (all.is_empty(), object.parsed.programs().first()) {
+        return Err(object.wrong(format!(
+            "all its programs are optional (their sections begin with `?`): name those that are wanted, {}=TARGET, or take all with --optional",
+            first.name
+        )));
+    }
     if all.is_empty() {
         return Err(object
             .wrong("it has no program: functions are programs in a section like SEC(\"kprobe/vfs_read\")"));
@@ -136,6 +166,15 @@ fn wanted(object: &Object) -> Result<Vec<Declared>> {
 }
 
 impl Loaded {
+    /// Goes on without a program, if that is allowed.
+    pub(super) fn leave(&mut self, program: &str, error: Error) -> Result<()> {
+        if !self.object.settings.spares(program, &error) {
+            return Err(error);
+        }
+        self.left.push((program.to_owned(), error));
+        Ok(())
+    }
+
     /// Its programs.
     pub fn programs(&self) -> &[LoadedProgram] {
         &self.programs
@@ -268,12 +307,17 @@ impl Loaded {
             .parsed
             .link(&declared)
             .map_err(|error| super::wrong(&self.object.name, &error))?;
-        let code = self.resolve(&linked)?;
+        let (code, called) = self.resolve(&linked)?;
         let target = match &bound.module {
             Some(module) => Some(self.module(module)?),
             None => None,
         };
         let maps: Vec<BorrowedFd<'_>> = self.maps.iter().map(|map| map.map.as_fd()).collect();
+        let modules: Vec<BorrowedFd<'_>> = called
+            .iter()
+            .filter_map(|module| self.modules.get(module))
+            .map(AsFd::as_fd)
+            .collect();
         let kfunc = |name: &str| {
             self.kernel
                 .find(Kind::Func, name)
@@ -309,6 +353,7 @@ impl Loaded {
                 lines: &linked.lines,
                 relocations: &linked.core,
             }),
+            modules: &modules,
             log_level: u32::from(self.object.settings.verifier_log),
             ..ProgramSpec::new(&declared.name, bound.kind, &code, &maps).with_kfunc(&kfunc)
         };
@@ -341,7 +386,9 @@ impl Loaded {
     }
 
     /// Fills in what only this kernel knows; maps stay references.
-    fn resolve(&mut self, linked: &Linked) -> Result<Code> {
+    /// Answers with the modules whose functions it calls, too.
+    fn resolve(&mut self, linked: &Linked) -> Result<(Code, Vec<String>)> {
+        let mut called = Vec::new();
         let mut code = Code {
             insns: linked.insns.clone(),
             ..Code::default()
@@ -353,10 +400,21 @@ impl Loaded {
                 Reference::MapValue(map) => refer(Target::MapValue(MapRef(*map as u32))),
                 Reference::Function { name, weak } => match self.kernel.find(Kind::Func, name)? {
                     Some(Found { module: None, .. }) => refer(Target::Kfunc(name.clone())),
+                    // The call's offset is a place in a list of descriptors, whose first is the kernel's own.
                     Some(Found {
-                        module: Some(module), ..
+                        module: Some(module),
+                        id,
                     }) => {
-                        return Err(self.object.wrong(format!("it calls the function {name} of the module {module}; only functions of the kernel itself can be called so far")));
+                        let module = self.module(&module)?;
+                        let known = called.iter().position(|known| *known == module);
+                        let place = known.unwrap_or_else(|| {
+                            called.push(module);
+                            called.len() - 1
+                        });
+                        if let Some(insn) = code.insns.get_mut(*insn) {
+                            (insn.src, insn.off, insn.imm) =
+                                (PSEUDO_KFUNC_CALL, place as i16 + 1, id.0 as i32);
+                        }
                     }
                     // The verifier refuses the call if it can be reached.
                     None if *weak => {
@@ -382,7 +440,7 @@ impl Loaded {
                 }
             }
         }
-        Ok(code)
+        Ok((code, called))
     }
 
     /// Source register and halves of the immediate of the load of a kernel symbol's address.
@@ -439,6 +497,9 @@ impl Loaded {
                             .programs
                             .iter()
                             .find(|program| program.declared.name == *name);
+                        if self.left.iter().any(|(left, _)| left == name) {
+                            continue;
+                        }
                         let program = program.ok_or_else(|| {
                             self.object.wrong(format!(
                                 "slot {slot} of {} wants the program {name}, which is not there",
@@ -454,6 +515,8 @@ impl Loaded {
     }
 }
 
+/// `BPF_PSEUDO_KFUNC_CALL`.
+const PSEUDO_KFUNC_CALL: u8 = 2;
 /// `BPF_PSEUDO_BTF_ID`.
 const PSEUDO_BTF_ID: u8 = 3;
 /// The number of a helper that no kernel has.

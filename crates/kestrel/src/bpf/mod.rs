@@ -54,6 +54,41 @@ struct Settings {
     at_return: bool,
     via: Via,
     verifier_log: bool,
+    strict: bool,
+    optional: bool,
+}
+
+impl Settings {
+    /// Whether a program was asked for by its name.
+    fn asks_for(&self, program: &str) -> bool {
+        self.targets.iter().any(|(name, _)| name == program)
+    }
+
+    /// Whether the others may go on without a program that this happens to. What a section says is a wish: objects carry programs for other
+    /// kernels. What the user says is not.
+    fn spares(&self, program: &str, error: &Error) -> bool {
+        /// The kernel has no such thing, or not in this shape; not: it has no room, or we may not.
+        const ABSENT: &[&str] = &[
+            "ENOENT",
+            "EINVAL",
+            "EBADF",
+            "EOPNOTSUPP",
+            "ENOTSUPP",
+            "EADDRNOTAVAIL",
+            "EILSEQ",
+            "ENODEV",
+            "ESRCH",
+        ];
+        let absent = match error {
+            Error::NoSuchEvent { .. } | Error::Unsupported { .. } | Error::Object { .. } => true,
+            Error::Kernel(error) => error
+                .errno()
+                .and_then(kestrel_kernel::Errno::name)
+                .is_some_and(|name| ABSENT.contains(&name)),
+            _ => false,
+        };
+        absent && !self.strict && !self.asks_for(program)
+    }
 }
 
 /// An object that was read and not yet loaded.
@@ -182,6 +217,19 @@ impl Object {
     /// Chooses how kprobes are attached.
     pub fn via(mut self, via: Via) -> Self {
         self.settings.via = via;
+        self
+    }
+
+    /// Makes it an error if any program finds nothing to be attached to; otherwise the others go on without those, and [`Loaded::notes`] and
+    /// [`Running::loaded`] name them. What was asked for with [`Object::attach_to`] is always strict, and so is an object of which nothing is left.
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.settings.strict = strict;
+        self
+    }
+
+    /// Takes the programs of sections that begin with `?`, too.
+    pub fn with_optional(mut self, optional: bool) -> Self {
+        self.settings.optional = optional;
         self
     }
 

@@ -1,7 +1,7 @@
 //! An object at work: attached, asked about, pinned, taken down when it is dropped.
 
 use super::attach::{self, Tie};
-use super::load::Loaded;
+use super::load::{Loaded, left_out};
 use super::map::{BpfMap, NewPins, file_name};
 use crate::error::{Error, Result};
 use kestrel_bpf::object::Hook;
@@ -62,8 +62,18 @@ impl Running {
             }
         }
         let (mut attached, mut notes) = (Vec::new(), Vec::new());
+        let mut first = None;
         for (index, one) in loaded.programs.iter().enumerate() {
-            let ties = attach::attach(&loaded.kernel, &one.declared.name, &one.bound, &one.program)?;
+            let name = &one.declared.name;
+            let ties = match attach::attach(&loaded.kernel, name, &one.bound, &one.program, &loaded.maps) {
+                Ok(ties) => ties,
+                Err(error) if loaded.object.settings.spares(name, &error) => {
+                    notes.push(left_out(name, &error));
+                    first = first.or(Some(error));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             if ties.is_empty() && !one.bound.held {
                 notes.push(format!("the program {} is loaded and attached to nothing: its section `{}` is other loaders' business", one.declared.name, one.declared.section.text));
             }
@@ -72,6 +82,9 @@ impl Running {
                 ties,
                 missed: 0,
             });
+        }
+        if let (true, Some(error)) = (attached.is_empty(), first) {
+            return Err(error);
         }
         loaded.pins.keep();
         loaded.notes.extend(notes);
@@ -121,10 +134,8 @@ impl Running {
     /// # Errors
     /// [`Error::Kernel`].
     pub fn stats(&self) -> Result<Vec<(String, ProgramInfo)>> {
-        self.loaded
-            .programs
-            .iter()
-            .map(|one| Ok((one.declared.name.clone(), one.program.info()?)))
+        self.programs()
+            .map(|(one, _)| Ok((one.declared.name.clone(), one.program.info()?)))
             .collect()
     }
 

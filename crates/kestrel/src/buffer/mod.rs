@@ -181,6 +181,25 @@ impl Buffer {
     }
 }
 
+/// The part of a session's buffers whose packets bear this number, if it is there still.
+pub fn numbered(buffers: &[Buffer], number: u32) -> Option<&Buffer> {
+    let (place, resized) = BufferInfo::split(number);
+    let buffer = buffers.get(place as usize)?;
+    let parts = [Some(buffer), buffer.before()];
+    parts.into_iter().flatten().find(|part| part.resized == resized)
+}
+
+/// The same, to be read.
+pub fn numbered_mut(buffers: &mut [Buffer], number: u32) -> Option<&mut Buffer> {
+    let (place, resized) = BufferInfo::split(number);
+    let buffer = buffers.get_mut(place as usize)?;
+    if buffer.resized == resized {
+        return Some(buffer);
+    }
+    let before = buffer.before.as_deref_mut();
+    before.filter(|before| before.resized == resized)
+}
+
 /// As much memory as one thread writes the heads of pages of before another one helps, in bytes.
 const SHARE: u64 = 4 << 20;
 
@@ -210,25 +229,6 @@ fn format(mapping: Mapping, spec: &RingSpec<'_>) -> Result<Ring> {
         })
     })?;
     Ok(ring)
-}
-
-/// The part of a session's buffers whose packets bear this number, if it is there still.
-pub fn numbered(buffers: &[Buffer], number: u32) -> Option<&Buffer> {
-    let (place, resized) = BufferInfo::split(number);
-    let buffer = buffers.get(place as usize)?;
-    let parts = [Some(buffer), buffer.before()];
-    parts.into_iter().flatten().find(|part| part.resized == resized)
-}
-
-/// The same, to be read.
-pub fn numbered_mut(buffers: &mut [Buffer], number: u32) -> Option<&mut Buffer> {
-    let (place, resized) = BufferInfo::split(number);
-    let buffer = buffers.get_mut(place as usize)?;
-    if buffer.resized == resized {
-        return Some(buffer);
-    }
-    let before = buffer.before.as_deref_mut();
-    before.filter(|before| before.resized == resized)
 }
 
 #[cfg(test)]

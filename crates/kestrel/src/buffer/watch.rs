@@ -7,7 +7,7 @@ use super::layout::Mode;
 use super::memory::Memory;
 use super::ring::{PAGE64, Ring};
 use crate::error::Result;
-use kestrel_trace::packet::{HEADER, PAGE};
+use kestrel_trace::packet::{self, HEADER, PAGE};
 
 /// How far somebody who takes nothing has looked at a CPU's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct Mark {
 
 /// How often a moment is sought in that no writer is in the middle of a record.
 const LOOKS: u32 = 500;
+/// Pages before the one in use that a writer who was interrupted may be at.
+const NEWEST: u64 = 8;
 
 impl<M: Memory> Ring<M> {
     /// A cursor at a position of a CPU's ring; without one behind all that it holds now.
@@ -84,7 +86,8 @@ impl<M: Memory> Ring<M> {
         (self.cursor(cpu, Some(start)), begun)
     }
 
-    /// Shows what has come since: pages, each with the offset of the first record not shown before, and its position. `now` becomes the end of the page in use.
+    /// Shows what has come since, at most so many pages, each with the offset of the first record not shown before, and its position. `now` becomes
+    /// the end of the page in use. Whether that was all.
     ///
     /// # Errors
     /// Those of `show`.
@@ -92,10 +95,12 @@ impl<M: Memory> Ring<M> {
         &self,
         cursor: &mut Cursor,
         now: u64,
+        most: usize,
         show: &mut dyn FnMut(&[u8], u32, u64) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let cpu = cursor.cpu;
         let mut bytes = vec![0; PAGE as usize];
+        let mut pages = 0;
         loop {
             let current = self.current(cpu);
             if self.is_overwritten(cpu, cursor.page) {
@@ -106,15 +111,19 @@ impl<M: Memory> Ring<M> {
             }
             let from = (cursor.seen - cursor.page) as u32;
             if cursor.page < current {
+                if pages == most {
+                    return Ok(false);
+                }
                 if !self.is_whole(cpu, cursor.page) {
                     // Its last writer is at it still.
-                    return Ok(());
+                    return Ok(true);
                 }
                 self.copy(cpu, cursor.page, &mut bytes)?;
                 if self.is_overwritten(cpu, cursor.page) {
                     continue;
                 }
                 show(&bytes, from, cursor.page)?;
+                pages += 1;
                 cursor.page += PAGE64;
                 cursor.seen = cursor.page + u64::from(HEADER);
                 continue;
@@ -127,7 +136,7 @@ impl<M: Memory> Ring<M> {
                 show(&bytes, from, cursor.page)?;
                 cursor.seen = position;
             }
-            return Ok(());
+            return Ok(true);
         }
     }
 
@@ -140,7 +149,7 @@ impl<M: Memory> Ring<M> {
         let numbers = 0..self.geometry().events.min(1 << 16);
         for _ in 0..LOOKS {
             let position = self.position(cpu);
-            if self.is_quiet(cpu) {
+            if self.is_still(cpu, position) {
                 let recorded = numbers.clone().map(|n| self.counts(cpu, n as u16).recorded).sum();
                 if self.position(cpu) == position {
                     return Some(Mark { position, recorded });
@@ -149,5 +158,15 @@ impl<M: Memory> Ring<M> {
             std::hint::spin_loop();
         }
         None
+    }
+
+    /// Whether every record of the newest pages up to a position is committed: who interrupts whom does not reach further back.
+    fn is_still(&self, cpu: u32, position: u64) -> bool {
+        let page = (position - 1) / PAGE64 * PAGE64;
+        let used = (position - page) as u32;
+        let from = self.oldest(cpu, page).max(page.saturating_sub(NEWEST * PAGE64));
+        let mut left = (from..page).step_by(PAGE64 as usize);
+        let committed = self.header(cpu, page, packet::offset::COMMITTED);
+        left.all(|page| self.is_whole(cpu, page)) && committed as u32 == used - HEADER
     }
 }

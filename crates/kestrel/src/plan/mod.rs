@@ -4,7 +4,7 @@ mod pair;
 mod rows;
 mod show;
 
-pub(crate) use rows::{Candidate, check_set, without_set};
+pub(crate) use rows::{Candidate, Checked, check_set, without_set};
 pub use show::show;
 
 use crate::agent;

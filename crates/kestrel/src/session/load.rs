@@ -325,7 +325,7 @@ impl<'a> Loading<'a> {
         self.renumber(&mut plan.hooks[index])?;
         let before = self.session.hooks.len();
         let known = self.session.classes.clone();
-        self.session.add(plan, index, catalog)?;
+        self.session.add(plan, index, None, catalog)?;
         // They were given their numbers above.
         self.session.classes = known;
         self.loaded.left_out.append(&mut self.session.left_out);
@@ -517,7 +517,7 @@ fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
 }
 
 /// The type that a program must have to be called by a hook that is attached so (`bpf_prog_map_compatible` in kernel/bpf/core.c).
-fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
+pub(super) fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
     match attachment {
         Attachment::Tracepoint { .. } | Attachment::Tracepoints => ProgramKind::Tracepoint,
         Attachment::RawTracepoint { .. } => ProgramKind::RawTracepoint,

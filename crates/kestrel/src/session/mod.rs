@@ -14,6 +14,7 @@ mod names;
 mod own_event;
 mod pins;
 pub mod processors;
+mod ready;
 pub mod rejection;
 pub mod resize;
 pub mod start;
@@ -46,6 +47,7 @@ use kestrel_trace::layout::Names;
 use kestrel_trace::process::Processes;
 use maps::Maps;
 use missed::Misses;
+use ready::Ready;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -222,8 +224,9 @@ impl Session {
             attaching: Duration::ZERO,
         };
         let begun = Instant::now();
-        for hook in 0..plan.hooks.len() {
-            if let Err(error) = session.add(plan, hook, catalog) {
+        let ready = ready::prepare(&session, plan, catalog);
+        for (hook, ready) in ready.into_iter().enumerate() {
+            if let Err(error) = session.add(plan, hook, ready, catalog) {
                 // None stays if one fails, and nobody waits for those before it.
                 session.detach_apart();
                 return Err(error);
@@ -238,10 +241,10 @@ impl Session {
         Ok(session)
     }
 
-    /// Attaches one of a plan's hooks, or leaves it out where nobody named it.
-    fn add(&mut self, plan: &Plan, index: usize, catalog: &Catalog) -> Result<()> {
+    /// Attaches one of a plan's hooks, whose first way may be ready, or leaves it out where nobody named it.
+    fn add(&mut self, plan: &Plan, index: usize, ready: Option<Ready>, catalog: &Catalog) -> Result<()> {
         let hook = &plan.hooks[index];
-        match self.attach(plan, hook, catalog) {
+        match self.attach(plan, hook, ready, catalog) {
             Ok((mut attached, classes, detour)) => {
                 attached.hook = index;
                 let missing = attached.links.missing().iter().cloned();
@@ -268,11 +271,13 @@ impl Session {
         &self,
         plan: &Plan,
         hook: &Hook,
+        mut ready: Option<Ready>,
         catalog: &Catalog,
     ) -> Result<(Attached, Vec<EventClass>, Option<Detour>)> {
         let mut last: Option<Error> = None;
         for (index, way) in hook.ways.iter().enumerate() {
-            match self.attach_way(plan, hook, way, catalog) {
+            let ready = ready.take().map_or_else(|| Ready::compile(plan, hook, way), Ok);
+            match ready.and_then(|ready| self.attach_way(hook, way, ready, catalog)) {
                 Ok(mut attached) => {
                     attached.way = index;
                     let detour = last.map(|why| Detour {
@@ -293,26 +298,31 @@ impl Session {
         }))
     }
 
-    fn attach_way(&self, plan: &Plan, hook: &Hook, way: &PlannedWay, catalog: &Catalog) -> Result<Attached> {
-        let compiled = hook.compile(way, plan)?;
+    fn attach_way(
+        &self,
+        hook: &Hook,
+        way: &PlannedWay,
+        mut ready: Ready,
+        catalog: &Catalog,
+    ) -> Result<Attached> {
         let event = event_of(hook);
         let types = catalog.types().ok();
-        let numbers = way
-            .context
-            .selector
-            .as_ref()
-            .map(|s| numbers_map(hook, &s.map))
-            .transpose()?;
-        let slots = (plan.slots && hook.own.is_none()).then(slots_map).transpose()?;
-        let own: Vec<(&str, &Map)> = numbers
-            .iter()
-            .map(|(name, map)| (name.as_str(), map))
-            .chain(slots.as_ref().map(|map| (gate::SLOTS, map)))
-            .collect();
+        let kept = Cell::new(ready.loaded.take());
         let loaded = Cell::new(ProgramKind::RawTracepoint);
+        let compiled = &ready.compiled;
         let load = |kind: ProgramKind| {
             loaded.set(kind);
-            self.load(&event, kind, &compiled.code, &compiled.maps, types.as_ref(), &own)
+            match kept.take() {
+                Some((known, program, maps)) if known == kind => Ok((program, maps)),
+                _ => self.load(
+                    &event,
+                    kind,
+                    &compiled.code,
+                    &compiled.maps,
+                    types.as_ref(),
+                    &ready.maps(),
+                ),
+            }
         };
         let source = hook
             .rows
@@ -320,13 +330,13 @@ impl Session {
             .map_or_else(String::new, |row| row.source.to_string());
         let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)
             .map_err(|error| rejection::explain(error, &event, &source, &compiled.code))?;
-        maps.extend(numbers.map(|(_, map)| map));
+        maps.extend(ready.numbers.map(|(_, map)| map));
         Ok(Attached {
             event,
             program,
             _maps: maps,
             links,
-            slots,
+            slots: ready.slots,
             kind: loaded.get(),
             returns: matches!(
                 way.attachment,

@@ -197,7 +197,9 @@ fn shape(old: &Buffer, bytes: u64, since: u64) -> Result<Geometry> {
         let most = MAX_BYTES >> 20;
         return Err(refused(
             name,
-            format!("a ring holds 1 byte to {most} MiB per CPU, not {bytes} bytes: the verifier follows offsets in it no further"),
+            format!(
+                "a ring holds 1 byte to {most} MiB per CPU, not {bytes} bytes: the verifier follows offsets in it no further"
+            ),
         ));
     }
     let ring = old.ring();
@@ -208,7 +210,8 @@ fn shape(old: &Buffer, bytes: u64, since: u64) -> Result<Geometry> {
     if old.before().is_some_and(unread) {
         let why = match name {
             crate::agent::BUFFER => {
-                "messages from before its last resize wait in it; let `kestrel agent` act on them first".to_owned()
+                "messages from before its last resize wait in it; let `kestrel agent` act on them first"
+                    .to_owned()
             }
             _ => format!(
                 "records from before its last resize wait for their reader; let `kestrel agent --log DIR` take them first, or give them up with `kestrel buffer reset {name}`"

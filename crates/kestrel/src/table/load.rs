@@ -2,11 +2,13 @@
 
 use super::TableFile;
 use super::resolve::{Cell, Cells, Done, Work};
-use crate::catalog::{Attachment, Catalog, Via};
+use super::events::Events;
+use crate::catalog::{Attachment, Catalog, Resolved, Via, Way};
 use crate::error::{Error, Result};
-use crate::plan::{self, BufferPlan, Hook, Plan, Slot, without_set};
+use crate::plan::{self, BufferPlan, Candidate, Checked, Hook, Plan, PlannedWay, Slot, without_set};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::lang::diag::Diagnostic;
 
 /// What is to be known of a running session, as plain data.
@@ -200,12 +202,36 @@ fn into_slot(
     }
     let mut globals = work.globals.clone();
     let (candidates, own) = work.candidates(cells, &numbers);
-    let checked = match without_set(resolved, &candidates, &mut globals) {
-        Ok(checked) => checked,
-        Err(refused) => {
-            drop(candidates);
-            work.refused(own[refused.candidate], cells, refused.why);
-            return Ok(Vec::new());
+    let one_by_one = OneByOne {
+        events: &work.events,
+        hook,
+        cells,
+        own: &own,
+    };
+    let checked = match without_set(resolved.clone(), &candidates, &mut globals) {
+        Ok(checked) if checked.refused.is_empty() || hook.instances.len() == 1 => checked,
+        whole => {
+            // As one of the set an event has only what all of them have.
+            let mut apart = work.globals.clone();
+            match (one_by_one.check(&resolved, &candidates, &mut apart), whole) {
+                (Some((mut planned, sets)), _) => {
+                    drop(candidates);
+                    work.globals = apart;
+                    planned.rows.iter_mut().for_each(|row| row.tables = vec![number]);
+                    planned.slot = Some(Slot {
+                        hook: place,
+                        sets,
+                        only: None,
+                    });
+                    return Ok(vec![planned]);
+                }
+                (None, Ok(checked)) => checked,
+                (None, Err(refused)) => {
+                    drop(candidates);
+                    work.refused(own[refused.candidate], cells, refused.why);
+                    return Ok(Vec::new());
+                }
+            }
         }
     };
     drop(candidates);
@@ -235,6 +261,102 @@ fn into_slot(
     }
     hooks.push(planned);
     Ok(hooks)
+}
+
+/// The events of a set each with its own fields: a program that the set's hook calls tells them apart before any of their handlers looks at
+/// them, so each handler may be checked for its own event.
+struct OneByOne<'a, 'c> {
+    events: &'a Events<'c>,
+    hook: &'a ExistingHook,
+    cells: &'a [Option<Cell>],
+    /// The handler of each candidate.
+    own: &'a [usize],
+}
+
+impl OneByOne<'_, '_> {
+    /// A hook with a row for each event that has a handler, and the places of their events; `None` where one of them does not hold, or needs a
+    /// hook beside its own.
+    fn check(
+        &self,
+        set: &Resolved,
+        candidates: &[Candidate<'_>],
+        globals: &mut Globals,
+    ) -> Option<(Hook, Vec<Vec<u16>>)> {
+        let mut rows: Vec<plan::Row> = Vec::new();
+        let mut sets = Vec::new();
+        let mut handlers: Vec<Vec<CheckedProbe>> = vec![Vec::new(); set.ways.len()];
+        for (candidate, &handler) in candidates.iter().zip(self.own) {
+            let candidate = std::slice::from_ref(candidate);
+            let cells = (0..).zip(self.cells);
+            let mine = cells.filter(|(_, cell)| cell.is_some_and(|c| c.handler == handler));
+            let mine: Vec<u16> = mine.map(|(place, _)| place).collect();
+            let mut trial = globals.clone();
+            let together = without_set(set.clone(), candidate, &mut trial);
+            if let Some(hook) = together.ok().and_then(|checked| whole(checked, set)) {
+                *globals = trial;
+                add(&mut handlers, &mut rows, hook);
+                sets.push(mine);
+                continue;
+            }
+            for place in mine {
+                let name = self.hook.instances.get(usize::from(place))?;
+                let event = self.events.named(&self.hook.kind, name)?;
+                let mut one = self.events.one(event)?;
+                let ways = set.ways.iter().map(|way| alike(way, &one.ways));
+                one.ways = ways.collect::<Option<_>>()?;
+                let hook = whole(without_set(one, candidate, globals).ok()?, set)?;
+                add(&mut handlers, &mut rows, hook);
+                sets.push(vec![place]);
+            }
+        }
+        let ways = set.ways.iter().zip(handlers).map(|(way, handlers)| PlannedWay {
+            attachment: way.attachment.clone(),
+            context: way.context.clone(),
+            handlers,
+            companions: None,
+        });
+        Some((
+            Hook {
+                kind: set.kind,
+                instances: set.instances.clone(),
+                first: 0,
+                records: rows.iter().map(|row| row.records).sum(),
+                rows,
+                ways: ways.collect(),
+                optional: candidates.iter().all(|candidate| !candidate.required),
+                slot: None,
+                own: None,
+                companion: false,
+            },
+            sets,
+        ))
+    }
+}
+
+/// A hook that can be taken all the ways of the set, and needs no other beside it: a way that one of them cannot take is none for the program
+/// of all.
+fn whole(checked: Checked, set: &Resolved) -> Option<Hook> {
+    let fits = checked.refused.is_empty() && checked.companions.is_empty();
+    checked.hook.filter(|hook| fits && hook.ways.len() == set.ways.len())
+}
+
+fn add(handlers: &mut [Vec<CheckedProbe>], rows: &mut Vec<plan::Row>, hook: Hook) {
+    for (handlers, way) in handlers.iter_mut().zip(hook.ways) {
+        handlers.extend(way.handlers);
+    }
+    rows.extend(hook.rows);
+}
+
+/// The way to see one event that reads what a way to see its set reads; told apart as the set's events are.
+fn alike(set: &Way, ways: &[Way]) -> Option<Way> {
+    let same = |way: &&Way| {
+        way.context.program == set.context.program
+            && way.context.direct_loads == set.context.direct_loads
+            && (way.attachment == set.attachment || set.attachment == Attachment::Tracepoints)
+    };
+    let mut way = ways.iter().find(same)?.clone();
+    way.context.selector.clone_from(&set.context.selector);
+    Some(way)
 }
 
 /// A companion goes into the slot of the hook that its like has already, or is a hook of its own.

@@ -8,4 +8,5 @@ mod nesting;
 mod reader;
 mod snapshot;
 mod support;
+mod watch;
 mod writer;

@@ -40,7 +40,7 @@ const ATTRIBUTES: &[Attribute] = &[
     },
     Attribute {
         name: "map_extra",
-        set: |map, btf, member| number(btf, map, member).map(|n| map.extra = u64::from(n)),
+        set: |map, btf, member| wide(btf, map, member).map(|n| map.extra = n),
     },
     // NUMA nodes are a wish about speed that no program depends on.
     Attribute {
@@ -131,17 +131,24 @@ fn define(btf: &Btf, name: &str, ty: TypeId, outer: bool) -> Result<Map, Error> 
     Ok(map)
 }
 
-/// `__uint(name, N)` is `int (*name)[N]`; `__ulong(name, N)` an enumerator.
 fn number(btf: &Btf, map: &Map, member: &Member<'_>) -> Result<u32, Error> {
+    let number = wide(btf, map, member)?;
+    u32::try_from(number)
+        .map_err(|_| wrong(&map.name, format!("`{}` is {number:#x}, too large", member.name)))
+}
+
+/// `__uint(name, N)` is `int (*name)[N]`; `__ulong(name, N)` an enumerator, behind a pointer or in an array of one.
+fn wide(btf: &Btf, map: &Map, member: &Member<'_>) -> Result<u64, Error> {
+    let enumerator = |ty: TypeId| match btf.resolved(ty) {
+        Type::Enum(values) => values.values().next().map(|v| v.value as u64),
+        _ => None,
+    };
     let count = match btf.resolved(member.ty) {
         Type::Ptr(to) => match btf.resolved(to) {
-            Type::Array { count, .. } => Some(count),
-            _ => None,
+            Type::Array { count, .. } => Some(u64::from(count)),
+            _ => enumerator(to),
         },
-        Type::Array { element, .. } => match btf.resolved(element) {
-            Type::Enum(values) => values.values().next().and_then(|v| u32::try_from(v.value).ok()),
-            _ => None,
-        },
+        Type::Array { element, .. } => enumerator(element),
         _ => None,
     };
     count.ok_or_else(|| {

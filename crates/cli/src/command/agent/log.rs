@@ -160,7 +160,9 @@ fn tell(notes: &mut Vec<Note>) {
             What::NotEnded(error) => {
                 eprintln!("session {session}: a log file could not be ended: {error}; it is tried again");
             }
-            What::Resized => eprintln!("session {session}: a buffer was resized; its log goes on in another file"),
+            What::Resized => {
+                eprintln!("session {session}: a buffer was resized; its log goes on in another file")
+            }
             What::Ended => eprintln!("session {session}: it has ended, and its log is whole"),
         }
     }

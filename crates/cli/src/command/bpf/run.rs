@@ -21,6 +21,7 @@ Examples:
   kestrel bpf run count.o vfs_read --return         … on its return
   kestrel bpf run tools.o                           what the sections say
   kestrel bpf run tools.o on_open=do_sys_openat2    … but this program elsewhere
+  kestrel bpf run marks.o on_gc=/usr/bin/python3:python:gc__start   a mark of a program (USDT)
   kestrel bpf run events.o --output --format json   records of ring buffers and perf event arrays
   kestrel bpf run count.o vfs_read --maps --stats   values of maps and costs, once a second
   kestrel bpf run count.o --unpin                   remove the pins that its maps left
@@ -30,6 +31,8 @@ Pins: a map that asks to be pinned stays when the command ends, and is found aga
            pinning 2 (global)   /sys/fs/bpf/tc/globals/MAP
   BTF      LIBBPF_PIN_BY_NAME   /sys/fs/bpf/MAP
 --unpin removes them when the command ends, or at once where there is nothing to attach to.
+Programs that this kernel has nothing for are left out, each with a note, as long as another is attached; --strict makes that an error,
+and what is asked for as NAME=TARGET always is one.
 Types of records: `__type(value, struct event)` in a ring buffer or perf event array.";
 
 /// How kprobes are attached.
@@ -60,6 +63,12 @@ pub(crate) struct Options {
     /// Attach kprobe programs to the return of the function
     #[arg(long = "return")]
     at_return: bool,
+    /// Take optional programs, too: those of sections that begin with `?`
+    #[arg(long)]
+    optional: bool,
+    /// Refuse the object if any of its programs finds nothing to be attached to, instead of going on without it
+    #[arg(long)]
+    strict: bool,
     /// How kprobes are attached
     #[arg(long, value_enum, default_value_t)]
     via: Way,
@@ -109,7 +118,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Way::Link => Via::Link,
         Way::Tracefs => Via::Tracefs,
     };
-    object = object.at_return(options.at_return).via(via);
+    object = object
+        .at_return(options.at_return)
+        .via(via)
+        .strict(options.strict)
+        .with_optional(options.optional);
     for target in &options.targets {
         object = match target.split_once('=') {
             Some((name, target)) => object.attach_to(name, target)?,

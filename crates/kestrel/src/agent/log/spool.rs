@@ -5,8 +5,8 @@
 use super::segment::{self, Ending, Finished, PartEntry, Refused, Segment};
 use super::{RETRY, Rotation, as_user};
 use crate::agent::user::User;
-use crate::buffer::{Buffer, numbered, numbered_mut};
 use crate::buffer::lend::Part;
+use crate::buffer::{Buffer, numbered, numbered_mut};
 use crate::error::{Error, Result};
 use crate::record::into_io;
 use crate::session::state::State;
@@ -241,7 +241,8 @@ impl Spool {
             return Ok(0);
         }
         self.begin()?;
-        let (Some(segment), Some(buffer)) = (&mut self.segment, numbered_mut(&mut self.buffers, number)) else {
+        let (Some(segment), Some(buffer)) = (&mut self.segment, numbered_mut(&mut self.buffers, number))
+        else {
             return Ok(0);
         };
         let path = segment.place.beside();

@@ -9,8 +9,10 @@ mod raw_tracepoint;
 mod tracepoint;
 mod tracing;
 mod uprobe;
+mod usdt;
 
 use super::kernel::Kernel;
+use super::map::BpfMap;
 use super::{Settings, Via};
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::TypeId;
@@ -66,6 +68,8 @@ pub(super) struct Request<'a> {
     pub(super) target: &'a str,
     pub(super) at_return: bool,
     pub(super) via: Via,
+    /// The object's maps, once they are made.
+    pub(super) maps: &'a [BpfMap],
 }
 
 impl Request<'_> {
@@ -100,6 +104,13 @@ pub(super) struct Bound {
     pub(super) held: bool,
     section: &'static Kind,
     via: Via,
+}
+
+impl Bound {
+    /// Whether it is of no family that is attached here.
+    pub(super) fn is_foreign(&self) -> bool {
+        matches!(self.section.hook, Hook::Foreign | Hook::Syscall)
+    }
 }
 
 /// One family of hooks.
@@ -142,6 +153,7 @@ const FAMILIES: &[Family] = &[
             Hook::Uretprobe,
             Hook::UprobeMulti,
             Hook::UretprobeMulti,
+            Hook::UprobeSession,
         ],
         bind: uprobe::bind,
         attach: uprobe::attach,
@@ -174,7 +186,12 @@ const FAMILIES: &[Family] = &[
         attach: perf_event::attach,
     },
     Family {
-        hooks: &[Hook::Syscall, Hook::Foreign, Hook::Usdt],
+        hooks: &[Hook::Usdt],
+        bind: usdt::bind,
+        attach: usdt::attach,
+    },
+    Family {
+        hooks: &[Hook::Syscall, Hook::Foreign, Hook::Left],
         bind: nothing::bind,
         attach: nothing::attach,
     },
@@ -228,6 +245,7 @@ pub(super) fn bind(
         target,
         at_return: settings.at_return,
         via: settings.via,
+        maps: &[],
     };
     let family = family(section.hook)
         .ok_or_else(|| wrong(format!("nothing here attaches sections like `{}`", section.shape)))?;
@@ -254,7 +272,13 @@ pub(super) fn bind(
 }
 
 /// Attaches a loaded program.
-pub(super) fn attach(kernel: &Kernel, name: &str, bound: &Bound, program: &Program) -> Result<Vec<Tie>> {
+pub(super) fn attach(
+    kernel: &Kernel,
+    name: &str,
+    bound: &Bound,
+    program: &Program,
+    maps: &[BpfMap],
+) -> Result<Vec<Tie>> {
     let request = Request {
         kernel,
         name,
@@ -262,6 +286,7 @@ pub(super) fn attach(kernel: &Kernel, name: &str, bound: &Bound, program: &Progr
         target: &bound.target,
         at_return: bound.at_return,
         via: bound.via,
+        maps,
     };
     match family(bound.section.hook).filter(|_| !bound.held) {
         Some(family) => (family.attach)(&request, program, bound.kind),

@@ -6,10 +6,9 @@ use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 
 pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
-    // What is loaded and never runs would look like an event that never comes.
-    if request.kind.hook == Hook::Usdt {
+    if request.kind.hook == Hook::Left {
         return Err(request.wrong(format!(
-            "sections like `{}` cannot be attached yet; `uprobe/FILE:FUNCTION` can",
+            "sections like `{}` are other loaders' business: they are no events",
             request.kind.shape
         )));
     }

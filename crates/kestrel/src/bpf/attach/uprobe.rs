@@ -66,13 +66,17 @@ fn places(request: &Request<'_>) -> Result<Places> {
 }
 
 fn is_multi(request: &Request<'_>) -> bool {
-    matches!(request.kind.hook, Hook::UprobeMulti | Hook::UretprobeMulti)
+    matches!(
+        request.kind.hook,
+        Hook::UprobeMulti | Hook::UretprobeMulti | Hook::UprobeSession
+    )
 }
 
 pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     places(request)?;
-    let one_by_one =
-        is_multi(request) && !Features::new(request.kernel.host().clone()).works(Feature::UprobeMulti);
+    let one_by_one = is_multi(request)
+        && request.kind.hook != Hook::UprobeSession
+        && !Features::new(request.kernel.host().clone()).works(Feature::UprobeMulti);
     Ok(Binding {
         kind: one_by_one.then_some(ProgramKind::Kprobe),
         ..Binding::default()
@@ -89,6 +93,7 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind
             cookies: &[],
             pid: 0,
             at_return,
+            session: request.kind.hook == Hook::UprobeSession,
         };
         return Ok(vec![Tie::Link(Link::uprobe_multi(program, &multi)?)]);
     }

@@ -29,6 +29,8 @@ pub struct Arch {
     pub syscall_number: &'static str,
     /// The number of a system call by the name that its tracepoints bear (`openat`, `newfstat`).
     pub syscall: fn(&str) -> Option<u32>,
+    /// Where in the saved registers lies what the assembler calls by that name, without its `%`; parts of a register lie where it does.
+    pub(crate) operand: fn(&str) -> Option<u32>,
 }
 
 /// A register in `struct pt_regs`.

@@ -14,6 +14,7 @@ pub(super) const ARCH: Arch = Arch {
     syscall_arguments: ["di", "si", "dx", "r10", "r8", "r9"],
     syscall_number: "orig_ax",
     syscall,
+    operand,
 };
 
 /// Offsets as in the kernel's `struct pt_regs`, order as in its oops messages, more or less.
@@ -113,6 +114,29 @@ const fn word(name: &'static str, aliases: &'static [&'static str], offset: u32)
         offset,
         holds: Holds::Word,
     }
+}
+
+/// `eax`, `ax` and `al` are the register `ax`, `r8d`, `r8w` and `r8b` are `r8`.
+fn operand(name: &str) -> Option<u32> {
+    let full = match name
+        .strip_prefix('r')
+        .filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    {
+        Some(number) => format!("r{}", number.trim_end_matches(['d', 'w', 'b'])),
+        None => match name {
+            "al" | "bl" | "cl" | "dl" => format!("{}x", name.get(..1)?),
+            "sil" | "dil" | "bpl" | "spl" => name.get(..2)?.to_owned(),
+            _ if name.len() == 3 => name.strip_prefix(['r', 'e'])?.to_owned(),
+            _ => name.to_owned(),
+        },
+    };
+    let known = REGISTERS
+        .iter()
+        .filter(|saved| matches!(saved.holds, Holds::Word));
+    known
+        .filter(|saved| saved.name == full && full != "orig_ax")
+        .map(|saved| saved.offset)
+        .next()
 }
 
 /// Tracepoints bear the name of the kernel's function (`sys_newfstat`), the table that of the ABI (`fstat`).

@@ -131,6 +131,51 @@ const JBD2: &[(&str, &str)] = &[
 /// `ntohs(skb->protocol)`.
 const PROTOCOL: &str = "((skb->protocol & 0xff) << 8) | (skb->protocol >> 8)";
 
+/// The fields of `pagemap:mm_lru_insertion` (`folio_lru_list`, `trace_pagemap_flags`), given where a folio has its flags. Before
+/// `_large_mapcount` (6.10) the kernel counted the mappings of a large folio page by page: there the classic way serves.
+macro_rules! lru_insertion {
+    ($flags:literal) => {
+        &[
+            ("pfn", "PFN(folio)"),
+            (
+                "lru",
+                concat!(
+                    "((",
+                    $flags,
+                    " >> PG_unevictable) & 1) != 0 ? 4 : ((((",
+                    $flags,
+                    " >> PG_swapbacked) & 1) ^ 1) << 1) + ((",
+                    $flags,
+                    " >> PG_active) & 1)"
+                ),
+            ),
+            (
+                "flags",
+                concat!(
+                    "(((uint64)folio->mapping & 1) != 0 ? 2 : 4)",
+                    " | ((((",
+                    $flags,
+                    " >> PG_head) & 1) != 0 ? folio->_large_mapcount.counter : folio->_mapcount.counter) >= 0 ? 1 : 0)",
+                    " | ((",
+                    $flags,
+                    " >> PG_swapbacked) & (",
+                    $flags,
+                    " >> PG_swapcache) & 1) << 3",
+                    " | ((",
+                    $flags,
+                    " >> PG_swapbacked) & 1) << 4",
+                    " | ((",
+                    $flags,
+                    " >> PG_mappedtodisk) & 1) << 5",
+                    " | ((",
+                    $flags,
+                    " >> PG_private) & 1) << 6"
+                ),
+            ),
+        ]
+    };
+}
+
 const RULES: &[Rule<'static>] = &[
     Rule {
         event: "sched:sched_switch",
@@ -480,6 +525,16 @@ const RULES: &[Rule<'static>] = &[
             ("s_dev", "folio->mapping->host->i_sb->s_dev"),
             ("order", "(folio->flags >> PG_head) & 1 ? folio->_folio_order : 0"),
         ],
+    },
+    Rule {
+        event: "pagemap:mm_lru_insertion",
+        raw: "mm_lru_insertion",
+        fields: lru_insertion!("folio->flags.f"),
+    },
+    Rule {
+        event: "pagemap:mm_lru_insertion",
+        raw: "mm_lru_insertion",
+        fields: lru_insertion!("folio->flags"),
     },
     Rule {
         event: "pagemap:mm_lru_activate",

@@ -1,22 +1,24 @@
 //! What a session that stays says about itself: its shape, and what can be asked of it; what changes from event to event stands in the control page.
 
+mod attachment;
 mod keep;
 mod make;
+mod message;
+mod parameter;
+mod probes;
 
+pub use attachment::AttachmentState;
 pub(super) use make::{parameter, uses};
+pub use message::{Ask, AskedState, MessageState};
+pub use parameter::ParameterState;
+pub use probes::{Arming, ProbeState, Probes, SiteState};
 
 use super::control::Table;
 use super::processors::OnCpu;
 use crate::buffer::layout::{Geometry, Mode};
-use crate::catalog::Attachment;
-use crate::catalog::kind::Spot;
-use crate::code::Place;
-use kestrel_bpf::btf::TypeId;
-use kestrel_compiler::check::globals::Parameter;
-use kestrel_compiler::check::tree::{Message, Show, Type};
-use kestrel_kernel::perf::Software;
+use kestrel_compiler::check::tree::Message;
 use kestrel_trace::aggregate::MapType;
-use kestrel_trace::layout::{Base, Names};
+use kestrel_trace::layout::Names;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -68,69 +70,6 @@ pub struct State {
     pub followers: u32,
     /// Its named probes.
     pub probes: Probes,
-}
-
-/// The named probes of a session: rows of a table that is in force beside the active one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Probes {
-    /// Their table's number; none until there was a probe.
-    pub table: Option<u32>,
-    /// In the order in which they came.
-    pub each: Vec<ProbeState>,
-    /// Number of the last one: a number is never used twice.
-    pub last: u32,
-    /// Those that are enabled as soon as the state of this generation is there.
-    pub arming: Option<Arming>,
-}
-
-/// Named probes that are about to be enabled.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arming {
-    /// The state's generation.
-    pub generation: u64,
-    /// The probes' numbers.
-    pub probes: Vec<u32>,
-}
-
-/// A named probe; whether it is enabled stands in the control page.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProbeState {
-    /// Its name.
-    pub name: String,
-    /// Its number.
-    pub number: u32,
-    /// The place of its word in the control page, and of its hits.
-    pub place: u32,
-    /// Its text: events, predicate, block.
-    pub source: String,
-    /// The line of the kernel's own syntax that it was made of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<String>,
-    /// When it was added: ns since 1970.
-    pub added: u64,
-    /// Where it sits.
-    pub sites: Vec<SiteState>,
-    /// Records kept and refused under its numbers before it came: a probe of its name and shape had them.
-    pub before: (u64, u64),
-}
-
-/// One event of a named probe.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SiteState {
-    /// As people name it, its kind included.
-    pub event: String,
-    /// k, j or r as the kernel's list has it; t for tracepoints, f for trampolines.
-    pub letter: char,
-    /// Where in the kernel; 0 where it is in no place, or that is hidden.
-    pub address: u64,
-    /// The function, for function events.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub symbol: Option<String>,
-    /// Bytes into it.
-    pub offset: u32,
-    /// The function's module.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub module: Option<String>,
 }
 
 impl State {
@@ -222,170 +161,6 @@ pub struct HookState {
     pub probe: Option<u32>,
 }
 
-/// What a hook is attached to: [`Attachment`] as the state spells it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "as in Attachment")]
-pub enum AttachmentState {
-    #[default]
-    Nothing,
-    Tracepoint {
-        group: String,
-        name: String,
-    },
-    Tracepoints,
-    RawTracepoint {
-        name: String,
-    },
-    TypedTracepoint {
-        name: String,
-        id: u32,
-    },
-    Functions {
-        at_return: bool,
-        #[serde(default)]
-        alone: bool,
-        #[serde(default)]
-        maxactive: Option<u32>,
-    },
-    Instruction {
-        module: Option<String>,
-        symbol: String,
-        offset: u64,
-        address: u64,
-        by_name: bool,
-        at_return: bool,
-        #[serde(default)]
-        maxactive: Option<u32>,
-    },
-    Instructions {
-        spots: Vec<Spot>,
-    },
-    Trampoline {
-        function: String,
-        id: u32,
-        at_return: bool,
-    },
-    Counter {
-        counter: String,
-        period: u64,
-        every_cpu: bool,
-    },
-}
-
-impl From<&Attachment> for AttachmentState {
-    fn from(attachment: &Attachment) -> Self {
-        match attachment.clone() {
-            Attachment::Tracepoint { group, name } => Self::Tracepoint { group, name },
-            Attachment::Tracepoints => Self::Tracepoints,
-            Attachment::RawTracepoint { name } => Self::RawTracepoint { name },
-            Attachment::TypedTracepoint { name, id } => Self::TypedTracepoint { name, id: id.0 },
-            Attachment::Functions {
-                at_return,
-                alone,
-                maxactive,
-            } => Self::Functions {
-                at_return,
-                alone,
-                maxactive,
-            },
-            Attachment::Instruction {
-                place,
-                address,
-                by_name,
-                at_return,
-                maxactive,
-            } => Self::Instruction {
-                module: place.module,
-                symbol: place.symbol,
-                offset: place.offset,
-                address,
-                by_name,
-                at_return,
-                maxactive,
-            },
-            Attachment::Instructions { spots } => Self::Instructions { spots },
-            Attachment::Trampoline {
-                function,
-                id,
-                at_return,
-            } => Self::Trampoline {
-                function,
-                id: id.0,
-                at_return,
-            },
-            Attachment::Counter {
-                counter,
-                period,
-                every_cpu,
-            } => Self::Counter {
-                counter: counter.name().to_owned(),
-                period,
-                every_cpu,
-            },
-        }
-    }
-}
-
-impl AttachmentState {
-    /// The same as the catalog has it.
-    pub fn attachment(&self) -> Option<Attachment> {
-        Some(match self.clone() {
-            Self::Nothing => return None,
-            Self::Tracepoint { group, name } => Attachment::Tracepoint { group, name },
-            Self::Tracepoints => Attachment::Tracepoints,
-            Self::RawTracepoint { name } => Attachment::RawTracepoint { name },
-            Self::TypedTracepoint { name, id } => Attachment::TypedTracepoint { name, id: TypeId(id) },
-            Self::Functions {
-                at_return,
-                alone,
-                maxactive,
-            } => Attachment::Functions {
-                at_return,
-                alone,
-                maxactive,
-            },
-            Self::Instruction {
-                module,
-                symbol,
-                offset,
-                address,
-                by_name,
-                at_return,
-                maxactive,
-            } => Attachment::Instruction {
-                place: Place {
-                    module,
-                    symbol,
-                    offset,
-                },
-                address,
-                by_name,
-                at_return,
-                maxactive,
-            },
-            Self::Instructions { spots } => Attachment::Instructions { spots },
-            Self::Trampoline {
-                function,
-                id,
-                at_return,
-            } => Attachment::Trampoline {
-                function,
-                id: TypeId(id),
-                at_return,
-            },
-            Self::Counter {
-                counter,
-                period,
-                every_cpu,
-            } => Attachment::Counter {
-                counter: Software::find(&counter)?,
-                period,
-                every_cpu,
-            },
-        })
-    }
-}
-
 /// One of a hook's events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventState {
@@ -416,52 +191,6 @@ impl ProgramState {
     pub(super) fn asks(&self, events: usize) -> impl Iterator<Item = (u16, &MessageState)> {
         let instances = (0..events as u16).map(|instance| self.first + instance * self.records);
         instances.flat_map(|first| self.messages.iter().map(move |m| (first + m.record, m)))
-    }
-}
-
-/// A record that is for an agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MessageState {
-    /// Its place among the records of the program's handlers.
-    pub record: u16,
-    /// What the agent does.
-    pub ask: Ask,
-    /// The text, or the command.
-    pub text: String,
-}
-
-/// What a record with a number asks of an agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedState {
-    /// The record's number.
-    pub number: u16,
-    /// What the agent does.
-    pub ask: Ask,
-    /// The text, or the command.
-    pub text: String,
-}
-
-/// What an agent does with a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ask {
-    /// Tell.
-    Notify,
-    /// Run.
-    Exec,
-}
-
-impl MessageState {
-    pub(super) fn message(&self) -> Message {
-        self.ask.message(&self.text)
-    }
-}
-
-impl Ask {
-    fn message(self, text: &str) -> Message {
-        match self {
-            Self::Notify => Message::Notify(text.to_owned()),
-            Self::Exec => Message::Exec(text.to_owned()),
-        }
     }
 }
 
@@ -539,47 +268,6 @@ impl BufferState {
             },
             pages: self.pages,
             events: self.events,
-        }
-    }
-}
-
-/// A parameter: its value stands in the control page.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ParameterState {
-    /// Its name.
-    pub name: String,
-    /// The value that it started with.
-    pub start: u64,
-    /// Its type: bytes, or 0 for a truth value.
-    pub size: u8,
-    /// Whether it may be negative.
-    pub signed: bool,
-}
-
-impl ParameterState {
-    /// A value of it, as people read it.
-    pub fn show(&self, value: u64) -> String {
-        match (self.size, self.signed) {
-            (0, _) => (value != 0).to_string(),
-            (_, true) => value.cast_signed().to_string(),
-            (_, false) => value.to_string(),
-        }
-    }
-
-    /// The same as the compiler has it.
-    pub fn parameter(&self) -> Parameter {
-        let ty = match self.size {
-            0 => Type::Bool,
-            size => Type::Integer {
-                size,
-                signed: self.signed,
-                show: Show::Number(Base::Decimal),
-            },
-        };
-        Parameter {
-            name: self.name.clone(),
-            ty,
-            value: self.start,
         }
     }
 }

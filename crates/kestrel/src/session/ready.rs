@@ -1,0 +1,98 @@
+//! Programs made before they are attached: compiled and loaded by several threads, because the verifier looks at each program for itself and
+//! takes longer than all the rest. What cannot be made here is made, with its error or by its next way, when its turn comes.
+
+use super::{Session, gate, load, numbers_map, slots_map};
+use crate::catalog::{Attachment, Catalog};
+use crate::error::Result;
+use crate::plan::{Hook, Plan, PlannedWay};
+use kestrel_bpf::btf::Btf;
+use kestrel_compiler::Program as Compiled;
+use kestrel_kernel::bpf::{Map, Program, ProgramKind};
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Fewer programs than this are not worth a thread.
+const FEW: usize = 16;
+/// More threads than this wait for each other in the kernel.
+const THREADS: usize = 8;
+
+/// One way of a hook on its way to being attached.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) compiled: Compiled,
+    /// The map by which a set's events are told apart, under its name.
+    pub(super) numbers: Option<(String, Map)>,
+    /// Room for handlers that come later.
+    pub(super) slots: Option<Map>,
+    /// The program, where it is loaded already: its type, and maps of its own.
+    pub(super) loaded: Option<(ProgramKind, Program, Vec<Map>)>,
+}
+
+impl Ready {
+    /// Compiles a way and makes its maps.
+    pub(super) fn compile(plan: &Plan, hook: &Hook, way: &PlannedWay) -> Result<Self> {
+        let selector = way.context.selector.as_ref();
+        Ok(Self {
+            compiled: hook.compile(way, plan)?,
+            numbers: selector.map(|s| numbers_map(hook, &s.map)).transpose()?,
+            slots: (plan.slots && hook.own.is_none()).then(slots_map).transpose()?,
+            loaded: None,
+        })
+    }
+
+    /// Its own maps by the names that its code has for them.
+    pub(super) fn maps(&self) -> Vec<(&str, &Map)> {
+        let numbers = self.numbers.iter().map(|(name, map)| (name.as_str(), map));
+        numbers
+            .chain(self.slots.iter().map(|map| (gate::SLOTS, map)))
+            .collect()
+    }
+}
+
+/// The first way of each hook as far as it can be made without attaching anything; none where there are few.
+pub(super) fn prepare(session: &Session, plan: &Plan, catalog: &Catalog) -> Vec<Option<Ready>> {
+    let mut all: Vec<Option<Ready>> = plan.hooks.iter().map(|_| None).collect();
+    let threads = thread::available_parallelism()
+        .map_or(1, NonZero::get)
+        .min(THREADS);
+    if plan.hooks.len() < FEW || threads < 2 {
+        return all;
+    }
+    let types = catalog.types().ok();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut made = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(hook) = plan.hooks.get(index) else {
+                return made;
+            };
+            made.extend(one(session, plan, hook, types.as_ref()).map(|ready| (index, ready)));
+        }
+    };
+    let made = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let made = threads.into_iter().filter_map(|thread| thread.join().ok());
+        made.flatten().collect::<Vec<_>>()
+    });
+    for (index, ready) in made {
+        all[index] = Some(ready);
+    }
+    all
+}
+
+fn one(session: &Session, plan: &Plan, hook: &Hook, types: Option<&Arc<Btf>>) -> Option<Ready> {
+    let way = hook.ways.first()?;
+    let mut ready = Ready::compile(plan, hook, way).ok()?;
+    // What becomes of functions is known only when they are attached.
+    if !matches!(way.attachment, Attachment::Functions { .. }) {
+        let kind = load::kind(&way.attachment, false);
+        let (code, maps) = (&ready.compiled.code, &ready.compiled.maps);
+        let event = super::event_of(hook);
+        let loaded = session.load(&event, kind, code, maps, types, &ready.maps());
+        ready.loaded = loaded.ok().map(|(program, maps)| (kind, program, maps));
+    }
+    Some(ready)
+}

@@ -1,0 +1,172 @@
+//! What a hook is attached to, as the state spells it.
+
+use crate::catalog::Attachment;
+use crate::catalog::kind::Spot;
+use crate::code::Place;
+use kestrel_bpf::btf::TypeId;
+use kestrel_kernel::perf::Software;
+use serde::{Deserialize, Serialize};
+
+/// What a hook is attached to: [`Attachment`] as the state spells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in Attachment")]
+pub enum AttachmentState {
+    #[default]
+    Nothing,
+    Tracepoint {
+        group: String,
+        name: String,
+    },
+    Tracepoints,
+    RawTracepoint {
+        name: String,
+    },
+    TypedTracepoint {
+        name: String,
+        id: u32,
+    },
+    Functions {
+        at_return: bool,
+        #[serde(default)]
+        alone: bool,
+        #[serde(default)]
+        maxactive: Option<u32>,
+    },
+    Instruction {
+        module: Option<String>,
+        symbol: String,
+        offset: u64,
+        address: u64,
+        by_name: bool,
+        at_return: bool,
+        #[serde(default)]
+        maxactive: Option<u32>,
+    },
+    Instructions {
+        spots: Vec<Spot>,
+    },
+    Trampoline {
+        function: String,
+        id: u32,
+        at_return: bool,
+    },
+    Counter {
+        counter: String,
+        period: u64,
+        every_cpu: bool,
+    },
+}
+
+impl From<&Attachment> for AttachmentState {
+    fn from(attachment: &Attachment) -> Self {
+        match attachment.clone() {
+            Attachment::Tracepoint { group, name } => Self::Tracepoint { group, name },
+            Attachment::Tracepoints => Self::Tracepoints,
+            Attachment::RawTracepoint { name } => Self::RawTracepoint { name },
+            Attachment::TypedTracepoint { name, id } => Self::TypedTracepoint { name, id: id.0 },
+            Attachment::Functions {
+                at_return,
+                alone,
+                maxactive,
+            } => Self::Functions {
+                at_return,
+                alone,
+                maxactive,
+            },
+            Attachment::Instruction {
+                place,
+                address,
+                by_name,
+                at_return,
+                maxactive,
+            } => Self::Instruction {
+                module: place.module,
+                symbol: place.symbol,
+                offset: place.offset,
+                address,
+                by_name,
+                at_return,
+                maxactive,
+            },
+            Attachment::Instructions { spots } => Self::Instructions { spots },
+            Attachment::Trampoline {
+                function,
+                id,
+                at_return,
+            } => Self::Trampoline {
+                function,
+                id: id.0,
+                at_return,
+            },
+            Attachment::Counter {
+                counter,
+                period,
+                every_cpu,
+            } => Self::Counter {
+                counter: counter.name().to_owned(),
+                period,
+                every_cpu,
+            },
+        }
+    }
+}
+
+impl AttachmentState {
+    /// The same as the catalog has it.
+    pub fn attachment(&self) -> Option<Attachment> {
+        Some(match self.clone() {
+            Self::Nothing => return None,
+            Self::Tracepoint { group, name } => Attachment::Tracepoint { group, name },
+            Self::Tracepoints => Attachment::Tracepoints,
+            Self::RawTracepoint { name } => Attachment::RawTracepoint { name },
+            Self::TypedTracepoint { name, id } => Attachment::TypedTracepoint { name, id: TypeId(id) },
+            Self::Functions {
+                at_return,
+                alone,
+                maxactive,
+            } => Attachment::Functions {
+                at_return,
+                alone,
+                maxactive,
+            },
+            Self::Instruction {
+                module,
+                symbol,
+                offset,
+                address,
+                by_name,
+                at_return,
+                maxactive,
+            } => Attachment::Instruction {
+                place: Place {
+                    module,
+                    symbol,
+                    offset,
+                },
+                address,
+                by_name,
+                at_return,
+                maxactive,
+            },
+            Self::Instructions { spots } => Attachment::Instructions { spots },
+            Self::Trampoline {
+                function,
+                id,
+                at_return,
+            } => Attachment::Trampoline {
+                function,
+                id: TypeId(id),
+                at_return,
+            },
+            Self::Counter {
+                counter,
+                period,
+                every_cpu,
+            } => Attachment::Counter {
+                counter: Software::find(&counter)?,
+                period,
+                every_cpu,
+            },
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! What the state says about named probes.
+
+use serde::{Deserialize, Serialize};
+
+/// The named probes of a session: rows of a table that is in force beside the active one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probes {
+    /// Their table's number; none until there was a probe.
+    pub table: Option<u32>,
+    /// In the order in which they came.
+    pub each: Vec<ProbeState>,
+    /// Number of the last one: a number is never used twice.
+    pub last: u32,
+    /// Those that are enabled as soon as the state of this generation is there.
+    pub arming: Option<Arming>,
+}
+
+/// Named probes that are about to be enabled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arming {
+    /// The state's generation.
+    pub generation: u64,
+    /// The probes' numbers.
+    pub probes: Vec<u32>,
+}
+
+/// A named probe; whether it is enabled stands in the control page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeState {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub number: u32,
+    /// The place of its word in the control page, and of its hits.
+    pub place: u32,
+    /// Its text: events, predicate, block.
+    pub source: String,
+    /// The line of the kernel's own syntax that it was made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+    /// When it was added: ns since 1970.
+    pub added: u64,
+    /// Where it sits.
+    pub sites: Vec<SiteState>,
+    /// Records kept and refused under its numbers before it came: a probe of its name and shape had them.
+    pub before: (u64, u64),
+}
+
+/// One event of a named probe.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteState {
+    /// As people name it, its kind included.
+    pub event: String,
+    /// k, j or r as the kernel's list has it; t for tracepoints, f for trampolines.
+    pub letter: char,
+    /// Where in the kernel; 0 where it is in no place, or that is hidden.
+    pub address: u64,
+    /// The function, for function events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbol: Option<String>,
+    /// Bytes into it.
+    pub offset: u32,
+    /// The function's module.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
+}

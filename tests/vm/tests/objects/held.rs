@@ -1,0 +1,150 @@
+//! What all tests of objects share: what the kernel holds before and after, the command while it runs, what it showed.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use kestrel_kernel::bpf;
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
+use vm_tests::{TRACEFS, shell};
+
+/// What the kernel holds of BPF, and which probes tracefs has.
+pub(crate) fn held() -> (Vec<u32>, Vec<u32>, Vec<u32>, String) {
+    let probes = fs::read_to_string(format!("{TRACEFS}/kprobe_events")).unwrap();
+    (
+        bpf::program_ids().unwrap(),
+        bpf::link_ids().unwrap(),
+        bpf::map_ids().unwrap(),
+        probes,
+    )
+}
+
+/// Maps and programs go a little after their last user: what must be gone is waited for.
+pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..200 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(25));
+    }
+    panic!("{what} does not come");
+}
+
+pub(crate) fn gone(before: &(Vec<u32>, Vec<u32>, Vec<u32>, String)) {
+    wait_for(
+        &format!("the state of before, {before:?}; now {:?}", held()),
+        || held() == *before,
+    );
+}
+
+/// `kestrel bpf run …`, once it says that it runs.
+pub(crate) struct Run {
+    pub(crate) child: Child,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Run {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new("kestrel")
+            .args(["bpf", "run"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while line.trim() != "Running." {
+            line.clear();
+            if out.read_line(&mut line).unwrap() == 0 {
+                let output = child.wait_with_output().unwrap();
+                panic!(
+                    "{arguments:?} does not run: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                );
+            }
+        }
+        Self { child, out }
+    }
+
+    /// Ctrl-C, and what it said until its end.
+    pub(crate) fn end(self) -> (String, String) {
+        shell(&format!("kill -INT {}", self.child.id())).success();
+        self.wait()
+    }
+
+    pub(crate) fn wait(mut self) -> (String, String) {
+        let mut out = String::new();
+        std::io::Read::read_to_string(&mut self.out, &mut out).unwrap();
+        let output = self.child.wait_with_output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{out}{err}");
+        (out, err)
+    }
+}
+
+/// The values of the last showing of maps in JSON: by map and key.
+pub(crate) fn last_value(out: &str, map: &str, key: u64) -> Value {
+    let mut lines = out
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines
+        .rfind(|line| line["map"] == map && line["key"] == key)
+        .unwrap_or_else(|| panic!("no {map}[{key}] in {out}"))["value"]
+        .clone()
+}
+
+/// Hits that the kernel skipped, of all programs: on some kernels a program that is preempted makes others miss.
+pub(crate) fn skipped(out: &str) -> u64 {
+    let lines = out
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut last = std::collections::BTreeMap::new();
+    for line in lines.filter(|line| line["program"].is_string()) {
+        last.insert(
+            line["program"].to_string(),
+            line["skipped"].as_u64().unwrap() + line["missed"].as_u64().unwrap(),
+        );
+    }
+    last.values().sum()
+}
+
+/// Runs an object while `work` is done; what it showed.
+pub(crate) fn shown(arguments: &[&str], work: impl FnOnce()) -> String {
+    let options = ["--maps", "--stats", "--format", "json", "--interval", "60"];
+    let mut child = Command::new("kestrel")
+        .args(["bpf", "run"])
+        .args(arguments)
+        .args(options)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    let mut said = String::new();
+    while line.trim() != "Running." {
+        line.clear();
+        if err.read_line(&mut line).unwrap() == 0 {
+            panic!("{arguments:?} does not run: {said}");
+        }
+        said += &line;
+    }
+    work();
+    shell(&format!("kill -INT {}", child.id())).success();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The same while this process makes so many reads of one byte and calls of getppid.
+pub(crate) fn shown_calls(arguments: &[&str], count: u64) -> String {
+    let wanted = format!("wanted={}", std::process::id());
+    let work = || {
+        vm_tests::read_calls(count).unwrap();
+        vm_tests::getppid_calls(count);
+    };
+    shown(&[arguments, &["--set", &wanted]].concat(), work)
+}

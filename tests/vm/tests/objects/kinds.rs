@@ -1,0 +1,180 @@
+//! Every kind of section, on the functions of kernels and of this very test; CO-RE.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use crate::held::{Run, gone, held, last_value, shown_calls, skipped};
+use serde_json::Value;
+use std::fs;
+use vm_tests::{shell, version};
+
+#[test]
+fn every_kind_of_section_runs_and_counts() {
+    let before = held();
+    let count = 50;
+    let session = version() >= (6, 12);
+    let mut arguments = vec![
+        "/object_modern.o",
+        "--output",
+        "on_uprobe=/test:*getppid_marker*",
+        "on_uretprobe=/test:*getppid_marker*",
+        "on_uprobe_multi=/test:*getppid_marke?*",
+    ];
+    if session {
+        arguments.push("on_session=vfs_read");
+    }
+    let out = shown_calls(&arguments, count);
+    let values = last_value(&out, ".bss", 0);
+    let runs: Vec<u64> = values["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v.as_u64().unwrap())
+        .collect();
+    let lost = skipped(&out);
+    println!("runs {runs:?}, skipped {lost}, session {session}");
+    let about = |index: usize, what: &str| {
+        assert!(
+            runs[index] <= count + 20 && runs[index] + lost >= count,
+            "{what}: {} of {count}, {lost} skipped",
+            runs[index]
+        );
+    };
+    let names = [
+        "kprobe",
+        "tail call",
+        "kretprobe",
+        "kprobe.multi",
+        "kretprobe.multi",
+        "ksyscall",
+        "tracepoint",
+        "tp",
+        "raw_tp",
+        "tp_btf",
+        "fentry",
+        "fexit",
+    ];
+    for (index, name) in names.iter().enumerate() {
+        about(index, name);
+    }
+    assert!(runs[12] > 0, "perf_event: {runs:?}");
+    if session {
+        assert!(runs[13] + lost >= 2 * count, "entry and return: {runs:?}");
+    }
+    assert_eq!(runs[23], 0, "the tail call failed");
+    assert!(
+        out.lines().filter(|line| *line == "one task").count() > 5,
+        "the iterator: {out}"
+    );
+    let release = values["version_seen"].as_u64().unwrap();
+    assert_eq!(
+        (release >> 16, release >> 8 & 255),
+        (version().0.into(), version().1.into())
+    );
+    let config = shell("zcat /proc/config.gz 2>/dev/null || cat /boot/config-$(uname -r) 2>/dev/null");
+    let hz = config
+        .out
+        .lines()
+        .find_map(|line| line.strip_prefix("CONFIG_HZ="))
+        .map(|hz| hz.parse::<u64>().unwrap());
+    println!("HZ {hz:?}, seen {}", values["hz_seen"]);
+    assert!(hz.is_none_or(|hz| values["hz_seen"] == hz));
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
+    let task = symbols
+        .lines()
+        .find(|line| line.ends_with(" init_task"))
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
+    assert_eq!(values["init_task_at"], u64::from_str_radix(task, 16).unwrap());
+    assert_eq!(last_value(&out, ".data", 0)["start"], 7);
+    assert!(
+        last_value(&out, "inner_one", 0).as_u64().unwrap() + lost >= count,
+        "through the map of maps"
+    );
+    let pid = u64::from(std::process::id());
+    let hit = last_value(&out, "last", 0);
+    assert_eq!(hit["pid"], pid, "read through a relocated field");
+    let records = |map: &str| {
+        let lines = out
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines
+            .filter(|line| line["output"] == map && line["value"]["pid"] == pid)
+            // Other threads of the test read, too.
+            .filter(|line| {
+                line["value"]["comm"]
+                    .as_str()
+                    .is_some_and(|comm| !comm.is_empty())
+            })
+            .count() as u64
+    };
+    let (ring, perf) = (records("ring"), records("perf"));
+    assert_eq!(ring, perf);
+    assert!(ring >= count, "{ring}");
+    assert_eq!(ring, runs[0], "what is written and what is counted");
+    gone(&before);
+}
+
+#[inline(never)]
+fn getppid_marker() -> u32 {
+    std::hint::black_box(7)
+}
+
+#[test]
+fn functions_of_programs_are_probed() {
+    let wanted = format!("wanted={}", std::process::id());
+    let before = held();
+    let arguments = [
+        "/object_modern.o",
+        "on_uprobe=/test:*getppid_marker*",
+        "on_uretprobe=/test:*getppid_marker*",
+        "on_uprobe_multi=/test:*getppid_marke?*",
+        "--set",
+        &wanted,
+        "--maps",
+        "--interval",
+        "60",
+    ];
+    let run = Run::start(&arguments);
+    for _ in 0..40 {
+        std::hint::black_box(getppid_marker());
+    }
+    let (out, _) = run.end();
+    let line = out.lines().find(|line| line.starts_with(".bss ")).unwrap();
+    let runs: Vec<u64> = line
+        .split_once("runs: [")
+        .unwrap()
+        .1
+        .split(']')
+        .next()
+        .unwrap()
+        .split(", ")
+        .map(|n| n.parse().unwrap())
+        .collect();
+    assert_eq!((runs[14], runs[15], runs[16]), (40, 40, 40), "{line}");
+    gone(&before);
+}
+
+#[test]
+fn a_field_that_was_renamed_is_found_by_whatever_name() {
+    let before = held();
+    let out = shown_calls(&["/object_core.o"], 5);
+    let values = last_value(&out, ".bss", 0);
+    let (name, seen) = (
+        values["name"].as_u64().unwrap(),
+        values["changed"].as_i64().unwrap(),
+    );
+    let metadata = fs::metadata("/dev/zero").unwrap();
+    assert_eq!(
+        seen,
+        std::os::unix::fs::MetadataExt::ctime(&metadata),
+        "by name {name}"
+    );
+    let expected = match version() {
+        (6, minor) if minor < 6 => 1,
+        (6, minor) if minor < 11 => 2,
+        _ => 3,
+    };
+    assert_eq!(name, expected);
+    gone(&before);
+}

@@ -1,0 +1,136 @@
+//! What is refused, and what is left out: why, and nothing is left behind.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use crate::held::{Run, gone, held};
+use std::{fs, path::Path};
+use vm_tests::{kestrel, shell};
+
+#[test]
+fn refusals_say_why_and_leave_nothing() {
+    let before = held();
+    let says = |arguments: &[&str], code: i32, words: &[&str]| {
+        let run = kestrel(&[&["bpf", "run"], arguments].concat());
+        assert_eq!(run.code, Some(code), "{arguments:?}: {}{}", run.out, run.err);
+        for word in words {
+            assert!(
+                run.err.contains(word),
+                "{arguments:?} should say {word:?}: {}",
+                run.err
+            );
+        }
+    };
+    says(
+        &["/object_refused.o"],
+        1,
+        &["map_value_or_null", "refused.c:", "return *value;", "hint: test"],
+    );
+    says(&["/object_classic.o", "vfs_raed"], 2, &["vfs_raed", "vfs_read"]);
+    says(&["/object_classic.o", "vfs_read+0x1000000"], 4, &["instruction"]);
+    says(&["/object_classic.o", "vfs_read+0x4", "--return"], 2, &["return"]);
+    says(
+        &["/object_classic.o"],
+        2,
+        &["count=", "does not say what to attach to"],
+    );
+    says(
+        &["/object_classic.o", "other=vfs_read"],
+        2,
+        &["no program `other`", "count"],
+    );
+    says(&["/object_older.o", "nothing_at_all"], 2, &["nothing_at_all"]);
+    says(&["/test"], 2, &["x86-64"]);
+    says(&["/nothing.o"], 1, &["/nothing.o"]);
+    says(&["/proc/version"], 2, &["not an ELF file"]);
+    says(&["/"], 1, &["directory"]);
+    let whole = fs::read("/object_modern.o").unwrap();
+    fs::write("/tmp/cut.o", &whole[..whole.len() / 2]).unwrap();
+    says(&["/tmp/cut.o"], 2, &["cut"]);
+    assert!(!Path::new("/sys/fs/bpf/tc").exists());
+    gone(&before);
+}
+
+/// Numbers that look random and are the same at each run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below
+    }
+}
+
+#[test]
+fn damaged_objects_leave_nothing_behind() {
+    let mutants: usize = std::env::var("KESTREL_MUTANTS").map_or(100, |number| number.parse().unwrap());
+    let before = held();
+    let mut dice = Dice(5);
+    let mut ran = 0;
+    let sources =
+        ["classic", "older", "raw", "core"].map(|name| fs::read(format!("/object_{name}.o")).unwrap());
+    for number in 0..mutants {
+        let mut bytes = sources[number % sources.len()].clone();
+        for _ in 0..=dice.roll(4) {
+            let at = dice.roll(bytes.len());
+            bytes[at] = dice.roll(256) as u8;
+        }
+        let name = format!("mutant{number}");
+        // Most go through the library, which is all that the command does; some through the command itself.
+        if number % 20 == 0 {
+            fs::write("/tmp/mutant.o", &bytes).unwrap();
+            let run = kestrel(&["bpf", "run", "/tmp/mutant.o", "--duration", "0"]);
+            assert!(
+                run.code.is_some_and(|code| code < 5),
+                "{number}: {:?} {}",
+                run.code,
+                run.err
+            );
+            continue;
+        }
+        let Ok(object) = kestrel::bpf::Object::open_as(&name, &bytes) else {
+            continue;
+        };
+        let object = match object.parsed().programs() {
+            [only] if only.section.target.is_empty() => object.attach_only_to("vfs_read").unwrap(),
+            _ => object,
+        };
+        if let Ok(running) = object.load().and_then(kestrel::bpf::Loaded::attach) {
+            ran += 1;
+            let _ = running.unpin();
+        }
+    }
+    println!("{ran} of {mutants} mutants ran");
+    assert!(ran > mutants / 20, "most damage is harmless: {ran}");
+    let _ = shell("rm -rf /sys/fs/bpf/tc"); // pins that the command's mutants asked for, which stay as documented
+    gone(&before);
+}
+
+#[test]
+fn programs_for_other_kernels_are_left_out_and_named() {
+    let before = held();
+    let run = Run::start(&["/object_absent.o"]);
+    assert_eq!(kestrel_kernel::bpf::link_ids().unwrap().len(), before.1.len() + 1);
+    let (_, err) = run.end();
+    for word in [
+        "on_absent is left out",
+        "no_such_function_of_any_kernel",
+        "on_operation is left out",
+        "struct_ops",
+    ] {
+        assert!(err.contains(word), "{word}: {err}");
+    }
+    assert!(!err.contains("on_wish"), "optional: {err}");
+    let refused = |arguments: &[&str], code: i32, word: &str| {
+        let all = [&["bpf", "run", "/object_absent.o", "--duration", "0"], arguments].concat();
+        let run = kestrel(&all);
+        assert_eq!(run.code, Some(code), "{arguments:?}: {}", run.err);
+        assert!(run.err.contains(word), "{arguments:?}: {}", run.err);
+    };
+    refused(&["--strict"], 2, "no_such_function_of_any_kernel");
+    refused(&["on_read=no_function_either"], 2, "no_function_either");
+    refused(&["--optional"], 0, "on_wish is left out");
+    refused(&["on_wish=vfs_read"], 0, "on_absent is left out");
+    gone(&before);
+}
