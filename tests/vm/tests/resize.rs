@@ -177,10 +177,10 @@ fn what_was_held_is_dumped_and_wrong_wishes_change_nothing() {
         (&["nowhere", "1M"][..], 2, "one, two, messages"),
         (&["one", "0"], 2, "1 byte to"),
         (&["one", "1T"], 2, "not a unit"),
-        (&["one", "513M"], 2, "1 byte to"),
+        (&["one", "257M"], 2, "1 byte to"),
         (&["one", "many"], 2, "not a unit"),
         (&["one"], 2, "SIZE"),
-        (&["one", "512M"], 4, "are available"),
+        (&["one", "256M"], 4, "are available"),
         (&["one", "1M", "--session", "other"], 1, "no session other"),
     ] {
         let (got, _, err) = resize(words);

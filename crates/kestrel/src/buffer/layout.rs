@@ -63,7 +63,8 @@ pub struct Geometry {
 pub const MIN_BYTES: u64 = 2 * PAGE as u64;
 
 /// The largest ring of one CPU: where a record begins is a variable offset in an array map's value, and the verifier follows those below 512 MiB.
-pub const MAX_BYTES: u64 = 512 << 20;
+/// Linux 7.2 takes the control pages before the data for a part of the offset, and the next smaller power of two is this.
+pub const MAX_BYTES: u64 = 256 << 20;
 
 impl Geometry {
     /// A geometry with at least `bytes` per CPU: rounded up to a power of two of pages, at least two.

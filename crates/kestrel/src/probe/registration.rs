@@ -97,7 +97,7 @@ pub struct Ended {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Bytes of buffer per CPU, 8 KiB to 512 MiB; a power of two of pages is made of it. 1 MiB, if nothing else is said.
+    /// Bytes of buffer per CPU, 8 KiB to 256 MiB; a power of two of pages is made of it. 1 MiB, if nothing else is said.
     pub buffer_bytes: u64,
     /// Where the kernel's files are.
     pub host: Host,

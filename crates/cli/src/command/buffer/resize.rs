@@ -20,7 +20,7 @@ pub(super) struct Options {
     /// The buffer
     #[arg(value_name = "BUFFER")]
     buffer: String,
-    /// Bytes per CPU, or with K, M, G, at most 512M; rounded up to a power of two, at least 8K
+    /// Bytes per CPU, or with K, M, G, at most 256M; rounded up to a power of two, at least 8K
     #[arg(value_name = "SIZE", value_parser = size)]
     size: u64,
     /// How to say what came of it
