@@ -262,10 +262,15 @@ fn refusals_say_what_there_is() {
             events: vec![event.clone()],
             ..Request::default()
         };
-        let Err(error) = plan::plan(&request, &catalog) else {
-            panic!("{event} is not refused")
+        let said = match plan::plan(&request, &catalog) {
+            Err(error) => error.to_string(),
+            // What is known only when it is to be attached.
+            Ok(_) => {
+                let run = kestrel(&["record", "-o", "/tmp/refused", "-e", &event, "--", "true"]);
+                assert_eq!(run.code, Some(2), "{event}: {}", run.err);
+                run.err
+            }
         };
-        let said = error.to_string();
         for word in words {
             assert!(said.contains(&word), "{event} should say `{word}`: {said}");
         }
