@@ -51,7 +51,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.switches > 0 {
         switches(&program, options.switches)?;
     }
-    let sizes: Vec<u32> = options.load.iter().copied().filter(|events| *events > 0).collect();
+    let sizes: Vec<u32> = options
+        .load
+        .iter()
+        .copied()
+        .filter(|events| *events > 0)
+        .collect();
     if !sizes.is_empty() {
         loads(&program, &sizes)?;
     }

@@ -1,8 +1,8 @@
 //! A table for a session that runs already: programs for its hooks' slots, and new hooks only for events that it does not see yet.
 
 use super::TableFile;
-use super::resolve::{Cell, Cells, Done, Work};
 use super::events::Events;
+use super::resolve::{Cell, Cells, Done, Work};
 use crate::catalog::{Attachment, Catalog, Resolved, Via, Way};
 use crate::error::{Error, Result};
 use crate::plan::{self, BufferPlan, Candidate, Checked, Hook, Plan, PlannedWay, Slot, without_set};
@@ -337,7 +337,9 @@ impl OneByOne<'_, '_> {
 /// of all.
 fn whole(checked: Checked, set: &Resolved) -> Option<Hook> {
     let fits = checked.refused.is_empty() && checked.companions.is_empty();
-    checked.hook.filter(|hook| fits && hook.ways.len() == set.ways.len())
+    checked
+        .hook
+        .filter(|hook| fits && hook.ways.len() == set.ways.len())
 }
 
 fn add(handlers: &mut [Vec<CheckedProbe>], rows: &mut Vec<plan::Row>, hook: Hook) {
