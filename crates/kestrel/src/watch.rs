@@ -267,7 +267,7 @@ impl Watch {
             let Some(buffer) = numbered(&self.buffers, watched.number) else {
                 continue;
             };
-            let mut show = |bytes: &[u8], from, position| {
+            let show = |bytes: &[u8], from, position| {
                 all.push(Taken {
                     ring,
                     bytes: bytes.to_vec(),
@@ -278,7 +278,7 @@ impl Watch {
             };
             let is_all = buffer
                 .ring()
-                .watch(&mut watched.cursor, now, AT_ONCE, &mut show)?;
+                .watch(&mut watched.cursor, now, AT_ONCE, show)?;
             let last = all.last().and_then(|taken| Packet::parse(&taken.bytes).ok());
             if let Some(last) = last.filter(|_| !is_all) {
                 until = until.min(last.end_ns.saturating_sub(1));

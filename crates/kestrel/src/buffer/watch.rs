@@ -96,7 +96,7 @@ impl<M: Memory> Ring<M> {
         cursor: &mut Cursor,
         now: u64,
         most: usize,
-        show: &mut dyn FnMut(&[u8], u32, u64) -> Result<()>,
+        mut show: impl FnMut(&[u8], u32, u64) -> Result<()>,
     ) -> Result<bool> {
         let cpu = cursor.cpu;
         let mut bytes = vec![0; PAGE as usize];
