@@ -135,6 +135,9 @@ pub enum Patch {
     Ftrace,
 }
 
+/// Patches with their places from the beginning of a text on.
+type Patches = Vec<(u64, Patch)>;
+
 impl fmt::Display for Patch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -244,7 +247,7 @@ impl<'c> Code<'c> {
     ///
     /// The kernel turns breakpoints into jumps and back in the background, and keeps what a jump covers only from the moment it writes it: where
     /// there are probes, they count as read only if the text was the same before and after.
-    fn text(&self, extent: &Extent) -> Result<(Vec<u8>, Vec<(u64, Patch)>)> {
+    fn text(&self, extent: &Extent) -> Result<(Vec<u8>, Patches)> {
         let text = || self.memory.bytes(extent.address, extent.size as usize);
         let mut before: Vec<u8> = text()?;
         if !self.originals.any_in(extent.address, extent.size) {
