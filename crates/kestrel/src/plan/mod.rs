@@ -1,9 +1,11 @@
 //! What a session will do, before it does anything: events resolved, handlers checked, numbers given out; pure but for asking the catalog.
 
+mod apart;
 mod pair;
 mod rows;
 mod show;
 
+pub(crate) use apart::Apart;
 pub(crate) use rows::{Candidate, Checked, check_set, without_set};
 pub use show::show;
 

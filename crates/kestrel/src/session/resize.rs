@@ -23,7 +23,7 @@ use crate::buffer::ring::RingSpec;
 use crate::buffer::{Buffer, check_memory};
 use crate::catalog::{Catalog, Resolved, Via};
 use crate::error::{Error, Result};
-use crate::plan::{Candidate, Hook, Plan, Slot, without_set};
+use crate::plan::{Apart, Candidate, Hook, Plan, Slot, without_set};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::ast::Probe;
@@ -336,16 +336,29 @@ fn again(
             continue;
         }
         let mut checked_globals = globals.clone();
-        let checked = match without_set(resolved, &candidates, &mut checked_globals) {
-            Ok(checked) => checked,
+        let checked = without_set(resolved.clone(), &candidates, &mut checked_globals);
+        let mut hook = match checked.map(|checked| checked.hook) {
+            Ok(Some(hook)) => hook,
+            Ok(None) => continue,
             Err(refused) => {
-                if let Some(diagnostic) = refused.why.first() {
-                    why.clone_from(&diagnostic.message);
-                }
-                continue;
+                checked_globals = globals.clone();
+                let apart = one_by_one(
+                    there,
+                    program,
+                    &resolved,
+                    &candidates,
+                    &mut checked_globals,
+                    catalog,
+                )?;
+                let Some(hook) = apart else {
+                    if let Some(diagnostic) = refused.why.first() {
+                        why.clone_from(&diagnostic.message);
+                    }
+                    continue;
+                };
+                hook
             }
         };
-        let Some(mut hook) = checked.hook else { continue };
         hook.first = program.first;
         let same = |class: &EventClass| {
             let known = classes.get(&class.id.0);
@@ -383,6 +396,40 @@ fn again(
     })
 }
 
+/// The same where handlers ask for what only their own events have: each is checked for the first of them, as all of a row's events are read
+/// in one way.
+fn one_by_one(
+    there: &HookState,
+    program: &ProgramState,
+    set: &Resolved,
+    candidates: &[Candidate<'_>],
+    globals: &mut Globals,
+    catalog: &Catalog,
+) -> Result<Option<Hook>> {
+    let mut apart = Apart::new(set);
+    for (candidate, row) in candidates.iter().zip(&program.rows) {
+        let mut hook = apart.of_set(candidate, globals);
+        let event = row
+            .events
+            .first()
+            .and_then(|place| there.events.get(usize::from(*place)));
+        if let (None, Some(event)) = (&hook, event) {
+            let mut ones = named(there, &event.name, catalog)?.into_iter();
+            hook = ones.find_map(|one| {
+                let mut trial = globals.clone();
+                let hook = apart.of_one(one, candidate, &mut trial)?;
+                *globals = trial;
+                Some(hook)
+            });
+        }
+        let Some(hook) = hook else {
+            return Ok(None);
+        };
+        apart.add(hook);
+    }
+    Ok(Some(apart.into_hook(false)))
+}
+
 /// A handler's text.
 fn parse(row: &RowState) -> Result<(Arc<str>, Probe)> {
     let (probe, diagnostics) = parse_events(&row.source);
@@ -400,18 +447,25 @@ fn resolved(there: &HookState, catalog: &Catalog) -> Result<Vec<Resolved>> {
     let names: Vec<String> = there.events.iter().map(|event| event.name.clone()).collect();
     let mut all = Vec::new();
     if let [name] = names.as_slice() {
-        let (probe, _) = parse_events(name);
-        for via in [Via::Auto, Via::Classic] {
-            for spec in &probe.events {
-                let found = catalog.resolve(spec, via)?;
-                all.extend(found.into_iter().filter(|resolved| {
-                    resolved.kind == there.kind
-                        && matches!(resolved.instances.as_slice(), [one] if one.name == *name)
-                }));
-            }
-        }
+        all = named(there, name, catalog)?;
     }
     all.extend(catalog.set(&there.kind, &names, Via::Auto)?);
+    Ok(all)
+}
+
+/// One of a hook's events.
+fn named(there: &HookState, name: &str, catalog: &Catalog) -> Result<Vec<Resolved>> {
+    let (probe, _) = parse_events(name);
+    let mut all = Vec::new();
+    for via in [Via::Auto, Via::Classic] {
+        for spec in &probe.events {
+            let found = catalog.resolve(spec, via)?;
+            all.extend(found.into_iter().filter(|resolved| {
+                resolved.kind == there.kind
+                    && matches!(resolved.instances.as_slice(), [one] if one.name == name)
+            }));
+        }
+    }
     Ok(all)
 }
 

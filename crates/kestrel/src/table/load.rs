@@ -3,12 +3,11 @@
 use super::TableFile;
 use super::events::Events;
 use super::resolve::{Cell, Cells, Done, Work};
-use crate::catalog::{Attachment, Catalog, Resolved, Via, Way};
+use crate::catalog::{Attachment, Catalog, Resolved, Via};
 use crate::error::{Error, Result};
-use crate::plan::{self, BufferPlan, Candidate, Checked, Hook, Plan, PlannedWay, Slot, without_set};
+use crate::plan::{self, Apart, BufferPlan, Candidate, Hook, Plan, Slot, without_set};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::Globals;
-use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::lang::diag::Diagnostic;
 
 /// What is to be known of a running session, as plain data.
@@ -215,6 +214,7 @@ fn into_slot(
             let mut apart = work.globals.clone();
             match (one_by_one.check(&resolved, &candidates, &mut apart), whole) {
                 (Some((mut planned, sets)), _) => {
+                    few_bodies(&planned)?;
                     drop(candidates);
                     work.globals = apart;
                     planned.rows.iter_mut().for_each(|row| row.tables = vec![number]);
@@ -274,91 +274,63 @@ struct OneByOne<'a, 'c> {
 }
 
 impl OneByOne<'_, '_> {
-    /// A hook with a row for each event that has a handler, and the places of their events; `None` where one of them does not hold, or needs a
-    /// hook beside its own.
+    /// A hook with a row for each handler, or for each of its events that it reads in another way, and the places of their events; `None`
+    /// where one of them does not hold, or needs a hook beside its own.
     fn check(
         &self,
         set: &Resolved,
         candidates: &[Candidate<'_>],
         globals: &mut Globals,
     ) -> Option<(Hook, Vec<Vec<u16>>)> {
-        let mut rows: Vec<plan::Row> = Vec::new();
+        let mut apart = Apart::new(set);
         let mut sets = Vec::new();
-        let mut handlers: Vec<Vec<CheckedProbe>> = vec![Vec::new(); set.ways.len()];
         for (candidate, &handler) in candidates.iter().zip(self.own) {
-            let candidate = std::slice::from_ref(candidate);
             let cells = (0..).zip(self.cells);
             let mine = cells.filter(|(_, cell)| cell.is_some_and(|c| c.handler == handler));
             let mine: Vec<u16> = mine.map(|(place, _)| place).collect();
-            let mut trial = globals.clone();
-            let together = without_set(set.clone(), candidate, &mut trial);
-            if let Some(hook) = together.ok().and_then(|checked| whole(checked, set)) {
-                *globals = trial;
-                add(&mut handlers, &mut rows, hook);
+            if let Some(hook) = apart.of_set(candidate, globals) {
+                apart.add(hook);
                 sets.push(mine);
                 continue;
             }
+            let first = apart.rows();
             for place in mine {
                 let name = self.hook.instances.get(usize::from(place))?;
                 let event = self.events.named(&self.hook.kind, name)?;
-                let mut one = self.events.one(event)?;
-                let ways = set.ways.iter().map(|way| alike(way, &one.ways));
-                one.ways = ways.collect::<Option<_>>()?;
-                let hook = whole(without_set(one, candidate, globals).ok()?, set)?;
-                add(&mut handlers, &mut rows, hook);
-                sets.push(vec![place]);
+                let hook = apart.of_one(self.events.one(event)?, candidate, globals)?;
+                // What it asks for stands at the same place in many events: one body serves them all.
+                match apart.same(first, &hook) {
+                    Some(row) => sets[row].push(place),
+                    None => {
+                        apart.add(hook);
+                        sets.push(vec![place]);
+                    }
+                }
             }
         }
-        let ways = set.ways.iter().zip(handlers).map(|(way, handlers)| PlannedWay {
-            attachment: way.attachment.clone(),
-            context: way.context.clone(),
-            handlers,
-            companions: None,
-        });
-        Some((
-            Hook {
-                kind: set.kind,
-                instances: set.instances.clone(),
-                first: 0,
-                records: rows.iter().map(|row| row.records).sum(),
-                rows,
-                ways: ways.collect(),
-                optional: candidates.iter().all(|candidate| !candidate.required),
-                slot: None,
-                own: None,
-                companion: false,
-            },
-            sets,
-        ))
+        let optional = candidates.iter().all(|candidate| !candidate.required);
+        Some((apart.into_hook(optional), sets))
     }
 }
 
-/// A hook that can be taken all the ways of the set, and needs no other beside it: a way that one of them cannot take is none for the program
-/// of all.
-fn whole(checked: Checked, set: &Resolved) -> Option<Hook> {
-    let fits = checked.refused.is_empty() && checked.companions.is_empty();
-    checked
-        .hook
-        .filter(|hook| fits && hook.ways.len() == set.ways.len())
-}
+/// Handlers that one program for a slot may have where each is for events of its own: the verifier follows all of them, in an emulated guest
+/// for seconds.
+const MOST_BODIES: usize = 32;
 
-fn add(handlers: &mut [Vec<CheckedProbe>], rows: &mut Vec<plan::Row>, hook: Hook) {
-    for (handlers, way) in handlers.iter_mut().zip(hook.ways) {
-        handlers.extend(way.handlers);
+fn few_bodies(hook: &Hook) -> Result<()> {
+    let bodies = hook.rows.len();
+    if bodies <= MOST_BODIES {
+        return Ok(());
     }
-    rows.extend(hook.rows);
-}
-
-/// The way to see one event that reads what a way to see its set reads; told apart as the set's events are.
-fn alike(set: &Way, ways: &[Way]) -> Option<Way> {
-    let same = |way: &&Way| {
-        way.context.program == set.context.program
-            && way.context.direct_loads == set.context.direct_loads
-            && (way.attachment == set.attachment || set.attachment == Attachment::Tracepoints)
-    };
-    let mut way = ways.iter().find(same)?.clone();
-    way.context.selector.clone_from(&set.context.selector);
-    Some(way)
+    Err(Error::Unsupported {
+        what: format!(
+            "{bodies} different handlers with fields of their own for {} and others of its set",
+            hook.instances.first().map_or("an event", |event| &event.name)
+        ),
+        why: format!(
+            "one program of the running session serves them all and has room for {MOST_BODIES}; name fewer events, or start the session anew with this table in its file"
+        ),
+    })
 }
 
 /// A companion goes into the slot of the hook that its like has already, or is a hook of its own.

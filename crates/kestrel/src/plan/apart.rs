@@ -1,0 +1,115 @@
+//! The handlers of a set's events each checked for its own event: for a program that tells the events apart before any of their handlers looks
+//! at them.
+
+use super::{Candidate, Checked, Hook, PlannedWay, Row, without_set};
+use crate::catalog::{Resolved, Way};
+use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::check::tree::CheckedProbe;
+
+/// A hook at a set of events, put together handler by handler.
+pub(crate) struct Apart<'s> {
+    set: &'s Resolved,
+    rows: Vec<Row>,
+    /// For each way of the set, one per row.
+    handlers: Vec<Vec<CheckedProbe>>,
+}
+
+impl<'s> Apart<'s> {
+    /// Without a handler yet.
+    pub(crate) fn new(set: &'s Resolved) -> Self {
+        Self {
+            set,
+            rows: Vec::new(),
+            handlers: vec![Vec::new(); set.ways.len()],
+        }
+    }
+
+    /// Handlers that are in it.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The handler with what all events of the set have; `None` where it needs more.
+    pub(crate) fn of_set(&self, candidate: &Candidate<'_>, globals: &mut Globals) -> Option<Hook> {
+        let mut trial = globals.clone();
+        let checked = without_set(self.set.clone(), std::slice::from_ref(candidate), &mut trial).ok()?;
+        let hook = self.whole(checked)?;
+        *globals = trial;
+        Some(hook)
+    }
+
+    /// The handler with what this one of its events has.
+    pub(crate) fn of_one(
+        &self,
+        mut one: Resolved,
+        candidate: &Candidate<'_>,
+        globals: &mut Globals,
+    ) -> Option<Hook> {
+        let ways = self.set.ways.iter().map(|way| alike(way, &one.ways));
+        one.ways = ways.collect::<Option<_>>()?;
+        self.whole(without_set(one, std::slice::from_ref(candidate), globals).ok()?)
+    }
+
+    /// A hook that can be taken all the ways of the set, and needs no other beside it: a way that one of them cannot take is none for the
+    /// program of all.
+    fn whole(&self, checked: Checked) -> Option<Hook> {
+        let fits = checked.refused.is_empty() && checked.companions.is_empty();
+        checked
+            .hook
+            .filter(|hook| fits && hook.ways.len() == self.set.ways.len())
+    }
+
+    /// The row from `first` on that does on every way what this hook's handler does.
+    pub(crate) fn same(&self, first: usize, hook: &Hook) -> Option<usize> {
+        let same = |row: &usize| {
+            let mut ways = self.handlers.iter().zip(&hook.ways);
+            ways.all(|(known, way)| known.get(*row) == way.handlers.first())
+        };
+        (first..self.rows.len()).find(same)
+    }
+
+    /// Puts a hook's handler behind the others.
+    pub(crate) fn add(&mut self, hook: Hook) {
+        for (handlers, way) in self.handlers.iter_mut().zip(hook.ways) {
+            handlers.extend(way.handlers);
+        }
+        self.rows.extend(hook.rows);
+    }
+
+    /// The hook of all of them.
+    pub(crate) fn into_hook(self, optional: bool) -> Hook {
+        let ways = self.set.ways.iter().zip(self.handlers);
+        let ways = ways.map(|(way, handlers)| PlannedWay {
+            attachment: way.attachment.clone(),
+            context: way.context.clone(),
+            handlers,
+            companions: None,
+        });
+        Hook {
+            kind: self.set.kind,
+            instances: self.set.instances.clone(),
+            first: 0,
+            records: self.rows.iter().map(|row| row.records).sum(),
+            rows: self.rows,
+            ways: ways.collect(),
+            optional,
+            slot: None,
+            own: None,
+            companion: false,
+        }
+    }
+}
+
+/// The way to see one event that reads what a way to see its set reads; told apart as the set's events are, so that its own number need not be
+/// asked again.
+fn alike(set: &Way, ways: &[Way]) -> Option<Way> {
+    let same = |way: &&Way| {
+        way.context.program == set.context.program
+            && way.context.direct_loads == set.context.direct_loads
+            && (way.attachment == set.attachment || set.attachment == crate::catalog::Attachment::Tracepoints)
+    };
+    let mut way = ways.iter().find(same)?.clone();
+    way.context.selector.clone_from(&set.context.selector);
+    way.guard.clone_from(&set.guard);
+    Some(way)
+}
