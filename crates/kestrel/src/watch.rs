@@ -276,9 +276,7 @@ impl Watch {
                 });
                 Ok(())
             };
-            let is_all = buffer
-                .ring()
-                .watch(&mut watched.cursor, now, AT_ONCE, show)?;
+            let is_all = buffer.ring().watch(&mut watched.cursor, now, AT_ONCE, show)?;
             let last = all.last().and_then(|taken| Packet::parse(&taken.bytes).ok());
             if let Some(last) = last.filter(|_| !is_all) {
                 until = until.min(last.end_ns.saturating_sub(1));
