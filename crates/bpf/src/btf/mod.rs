@@ -5,6 +5,7 @@
 //! Format: the kernel's `Documentation/bpf/btf.rst`.
 
 mod find;
+mod matches;
 mod names;
 mod render;
 mod scan;
@@ -13,6 +14,7 @@ mod walk;
 pub mod write;
 
 pub use find::{Enumerator, Function};
+pub use matches::essential_name;
 pub use types::{
     Composite, DatasecEntry, Entries, Enumeration, EnumerationValue, Integer, Kind, Member, Parameter,
     Prototype, Type,

@@ -51,6 +51,40 @@ pub struct Linked {
     pub parts: Vec<(usize, String)>,
 }
 
+/// `BPF_CORE_TYPE_MATCHES`, of the kernel's `enum bpf_core_relo_kind`.
+const TYPE_MATCHES: u32 = 12;
+
+impl Linked {
+    /// Takes the relocations that ask whether a type has its shape in the kernel, too, out of [`Linked::core`], and answers them: the kernel itself
+    /// (6.0 and later) refuses programs that ask for structs deep in one another.
+    ///
+    /// # Errors
+    /// What `matches` says.
+    pub fn answer_type_matches<E>(
+        &mut self,
+        mut matches: impl FnMut(TypeId) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let word = |record: &[u8], at: usize| {
+            let word = record.get(at..).and_then(<[u8]>::first_chunk);
+            word.map_or(0, |word| u32::from_le_bytes(*word))
+        };
+        let mut kept = Vec::with_capacity(self.core.len());
+        for record in self.core.chunks_exact(super::extension::CORE) {
+            if word(record, 12) != TYPE_MATCHES {
+                kept.extend_from_slice(record);
+                continue;
+            }
+            let at = (u64::from(word(record, 0)) / INSN) as usize;
+            let answer = matches(TypeId(word(record, 4)))?;
+            if let Some(insn) = self.insns.get_mut(at) {
+                insn.imm = i32::from(answer);
+            }
+        }
+        self.core = kept;
+        Ok(())
+    }
+}
+
 /// A line of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLine {

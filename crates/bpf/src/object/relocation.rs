@@ -174,7 +174,7 @@ fn symbol(linker: &mut Linker<'_>, site: &Site<'_>) -> Result<(), Error> {
         .find(|known| known.name == site.symbol.name);
     let known = known.ok_or_else(|| {
         site.wrong(format!(
-            "`{}` is defined nowhere: kernel symbols are declared `extern … __ksym`",
+            "`{}` is defined nowhere in it: if it is of another object, link the two first (`bpftool gen object ALL.o THIS.o OTHER.o`); kernel symbols are declared `extern … __ksym`",
             site.symbol.name
         ))
     })?;

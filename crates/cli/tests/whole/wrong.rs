@@ -11,7 +11,9 @@ const SWITCH: &str = "sched:sched_switch";
 fn a_wrong_command_line() {
     let place = Place::new();
     place.run(&["--nosuch"]).fails(2, &["--nosuch"]);
-    place.run(&["record"]).fails(2, &["--event"]);
+    place
+        .run(&["record"])
+        .fails(2, &["nothing says what to trace", "-e EVENT"]);
     place
         .run(&["record", "-e", SWITCH, "--nosuch"])
         .fails(2, &["--nosuch"]);

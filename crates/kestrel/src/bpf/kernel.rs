@@ -64,6 +64,17 @@ impl Kernel {
         }))
     }
 
+    /// Whether the kernel, or else a module, has a type of an object with all that the object says of it.
+    pub(super) fn matches(&self, object: &Btf, ty: TypeId) -> Result<bool> {
+        if let Some(answer) = object.matched_in(ty, &*self.catalog.types()?) {
+            return Ok(answer);
+        }
+        let modules = self.modules()?.iter();
+        Ok(modules
+            .filter_map(|(_, types)| object.matched_in(ty, types))
+            .any(|answer| answer))
+    }
+
     fn modules(&self) -> Result<&[(String, Btf)]> {
         if let Some(known) = self.modules.get() {
             return Ok(known);

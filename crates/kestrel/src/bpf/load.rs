@@ -302,11 +302,14 @@ impl Loaded {
     }
 
     fn load_program(&mut self, bound: Bound, declared: Declared) -> Result<LoadedProgram> {
-        let linked = self
+        let mut linked = self
             .object
             .parsed
             .link(&declared)
             .map_err(|error| super::wrong(&self.object.name, &error))?;
+        if let Some(types) = self.object.parsed.btf() {
+            linked.answer_type_matches(|ty| self.kernel.matches(types, ty))?;
+        }
         let (code, called) = self.resolve(&linked)?;
         let target = match &bound.module {
             Some(module) => Some(self.module(module)?),

@@ -27,6 +27,7 @@ use place::Extent;
 use reserved::Reserved;
 use std::cell::OnceCell;
 use std::fmt;
+use std::time::Duration;
 
 /// The code of one kernel, as it is while this lives.
 #[derive(Debug)]
@@ -134,6 +135,9 @@ pub enum Patch {
     Ftrace,
 }
 
+/// Patches with their places from the beginning of a text on.
+type Patches = Vec<(u64, Patch)>;
+
 impl fmt::Display for Patch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -146,6 +150,17 @@ impl fmt::Display for Patch {
 
 /// Functions longer than this are not shown: kallsyms does not say where the last one of a range ends.
 const LONGEST: u64 = 1 << 20;
+
+fn hidden(extent: &Extent, why: &str) -> Error {
+    Error::Unsupported {
+        what: format!("the instructions of {}", extent.symbol),
+        why: format!("a breakpoint hides some of them, and what is under it is not to be had: {why}"),
+    }
+}
+
+/// How often a text is read anew that is written to meanwhile.
+const LOOKS: u32 = 50;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 impl<'c> Code<'c> {
     /// The code of the catalog's host.
@@ -228,15 +243,43 @@ impl<'c> Code<'c> {
         after.into_iter().map(follow).collect()
     }
 
+    /// A function's text with the original bytes in the place of kprobes', and where those were.
+    ///
+    /// The kernel turns breakpoints into jumps and back in the background, and keeps what a jump covers only from the moment it writes it: where
+    /// there are probes, they count as read only if the text was the same before and after.
+    fn text(&self, extent: &Extent) -> Result<(Vec<u8>, Patches)> {
+        let text = || self.memory.bytes(extent.address, extent.size as usize);
+        let mut before: Vec<u8> = text()?;
+        if !self.originals.any_in(extent.address, extent.size) {
+            return Ok((before, Vec::new()));
+        }
+        for _ in 0..LOOKS {
+            let originals = Originals::read(self.catalog, &self.memory);
+            if let Some(why) = originals.failed() {
+                return Err(hidden(extent, why));
+            }
+            let after = text()?;
+            if before == after {
+                let patches = originals.restore(extent.address, &mut before);
+                return Ok((before, patches));
+            }
+            before = after;
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        Err(Error::Unsupported {
+            what: format!("the instructions of {}", extent.symbol),
+            why: "probes come and go in it all the time; try again".to_owned(),
+        })
+    }
+
     fn read(&self, extent: &Extent) -> Result<Function> {
-        let mut bytes = self.memory.bytes(extent.address, extent.size as usize)?;
+        let (mut bytes, mut patches) = self.text(extent)?;
         let traced = self.catalog.is_traced(
             extent.module.as_deref(),
             &extent.symbol,
             extent.address,
             extent.size,
         )?;
-        let mut patches = self.originals.restore(extent.address, &mut bytes);
         if traced && let Some(at) = original::restore_ftrace(&mut bytes) {
             patches.push((at, Patch::Ftrace));
         }
@@ -279,10 +322,7 @@ impl<'c> Code<'c> {
         if let Some(why) = self.originals.failed()
             && self.is_probed(extent)
         {
-            return Err(Error::Unsupported {
-                what: format!("the instructions of {}", extent.symbol),
-                why: format!("a breakpoint hides some of them, and what is under it is not to be had: {why}"),
-            });
+            return Err(hidden(extent, why));
         }
         Ok(Function {
             symbol: extent.symbol.clone(),

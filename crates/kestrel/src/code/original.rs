@@ -68,6 +68,12 @@ impl Originals {
         }
     }
 
+    /// Whether one of them lies in this range.
+    pub(super) fn any_in(&self, address: u64, size: u64) -> bool {
+        let inside = |probe: &Probe| probe.address.wrapping_sub(address) < size;
+        self.probes.iter().any(inside)
+    }
+
     /// Puts the original bytes in the place of kprobes' in the text from `address` on; says where.
     pub(super) fn restore(&self, address: u64, bytes: &mut [u8]) -> Vec<(u64, Patch)> {
         let mut patches = Vec::new();

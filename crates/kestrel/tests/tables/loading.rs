@@ -66,7 +66,8 @@ fn events_that_are_seen_already_get_slots_and_others_hooks() {
         "vfs_read is the second of the set"
     );
     let new: Vec<&Hook> = plan.hooks.iter().filter(|h| h.slot.is_none()).collect();
-    let mut names: Vec<&str> = new.iter().map(|h| h.instances[0].name.as_str()).collect();
+    let of_all = new.iter().flat_map(|h| &h.instances);
+    let mut names: Vec<&str> = of_all.map(|event| event.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["sched:sched_wakeup", "sched:sched_waking"]);
     assert!(

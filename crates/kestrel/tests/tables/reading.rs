@@ -39,7 +39,7 @@ fn buffers_and_parameters_are_read() {
 #[test]
 fn every_mistake_has_its_place() {
     for (text, place, words) in [
-        ("buffer a { size = 1K }\ntable t { }", "1:19", "at least 16 KiB"),
+        ("buffer a { size = 1K }\ntable t { }", "1:19", "at least 4 KiB"),
         ("buffer a { size = 1G }\ntable t { }", "1:19", "at most 256 MiB"),
         (
             "buffer messages { size = 1M }\ntable t { }",

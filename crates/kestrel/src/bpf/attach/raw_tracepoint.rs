@@ -14,6 +14,12 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -
     match Link::raw_tracepoint(program, request.target, 0) {
         Ok(link) => Ok(vec![Tie::Link(link)]),
         Err(error) if error.errno().is_some_and(|e| e.name() == Some("ENOENT")) => Err(unknown(request)),
+        // The kernel's `__bpf_probe_register` compares what the program reads with what there is.
+        Err(error) if error.errno().is_some_and(|e| e.name() == Some("EINVAL")) => Err(Error::Unsupported {
+            what: format!("cannot attach to the raw tracepoint {}", request.target),
+            why: "the program reads more arguments than this tracepoint has (each is 8 bytes of its context), or writes more than may be written"
+                .to_owned(),
+        }),
         Err(error) => Err(error.into()),
     }
 }
