@@ -123,6 +123,10 @@ const MESSAGES: &[(&[&str], &str)] = &[
         "r10, the frame pointer, is written",
     ),
     (
+        &["invalid func unknown#195896080"],
+        "it uses a field, type or value that this kernel does not have (CO-RE)",
+    ),
+    (
         &["invalid func unknown"],
         "this kernel has no helper of that number",
     ),

@@ -305,7 +305,7 @@ fn explain(error: kestrel_kernel::Error, map: &Declaration, shape: &Shape) -> Er
         Some("EINVAL") if shape.kind == MapKind::RINGBUF && !pages => {
             refused("the size of a ring buffer (max_entries) must be a power of two and a multiple of the page size, 4096".to_owned())
         }
-        Some("EINVAL") if shape.entries == 0 => refused("it has no max_entries".to_owned()),
+        Some("EINVAL") if shape.entries == 0 => refused("it has no max_entries; some objects leave that to their own loader".to_owned()),
         Some("EINVAL") => refused("the kernel does not know this type of map, or not with these sizes and flags".to_owned()),
         Some("E2BIG") => refused("it is too large for this kernel".to_owned()),
         _ => error.into(),
