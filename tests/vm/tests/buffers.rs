@@ -234,7 +234,8 @@ fn dumps_while_the_ring_comes_round() {
     // 24 bytes each, 64 KiB on each CPU on which they ran, less the page that comes next.
     assert!(rest.len() > 2000, "{} {told}", rest.len());
     let status = session.status("main");
-    assert!(status["overwritten"].as_u64().unwrap() > 15_000, "{status}");
+    // It came round at least twice; 7.x skips the hits of a program that is preempted.
+    assert!(status["overwritten"].as_u64().unwrap() > 5_000, "{status}");
     assert!(dumps > 0);
     println!("{dumps} dumps: {told}");
 }
