@@ -46,7 +46,7 @@ impl Session {
 
     /// Hits that the kernel skipped while a program of the session was preempted.
     fn skipped(&self) -> u64 {
-        let run = kestrel(&["status", self.0, "--interval", "0", "--format", "json"]);
+        let run = kestrel(&["status", self.0, "--interval", "50ms", "--format", "json"]);
         let status: Value = serde_json::from_str(run.out.lines().next().unwrap()).unwrap();
         let programs = status["programs"].as_array().unwrap();
         programs.iter().map(|p| p["skipped"].as_u64().unwrap()).sum()
