@@ -36,6 +36,12 @@
 //! instruction, waits until everything before it is written, for such a line as long as for all the rest; so each record, when it is
 //! committed, reads a line of what comes later. Nobody waits for that.
 //!
+//! *Committing alone.* Where no other task can come between, the committed word is changed without a lock, which would cost a third of a
+//! record. Interrupts still come: who changes it says so before (`adding`, the page) and an interrupt that has to add to that page's word leaves
+//! its share beside (`left`), which the interrupted writer adds when it has done. While something is left, everybody else takes the lock.
+//! A processor that is stopped for good within these few instructions leaves the shares of what interrupted it there: a reader of the ring counts
+//! them, and a memory image's pages then tell of fewer torn records than there were.
+//!
 //! *A record's number* is 0, which no event has, until the record is committed: an unfinished one is never taken for an event.
 
 use super::layout::{COUNTER, Geometry, Mode, offset};
