@@ -4,6 +4,7 @@ use crate::buffer::Buffer;
 use crate::buffer::layout::Mode;
 use crate::error::Result;
 use kestrel_kernel::Host;
+use kestrel_kernel::index;
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::directory;
@@ -100,7 +101,15 @@ fn is_symbolic(ty: &FieldType) -> bool {
 
 /// The kernel's names of these addresses.
 fn kernel_symbols(host: &Host, addresses: &HashSet<u64>) -> Symbols {
-    let Ok(table) = Kallsyms::read(host) else {
+    let own = |table: &Kallsyms| {
+        let bound = |name| table.named(name).find(|s| s.module.is_none()).map(|s| s.address);
+        bound("_stext").zip(bound("_etext")).map(|(begin, end)| begin..end)
+    };
+    let kept = index::symbols(host).ok().filter(|table| {
+        own(table).is_some_and(|text| addresses.iter().all(|address| text.contains(address)))
+    });
+    // Elsewhere there may be programs and trampolines, which come and go.
+    let Some(table) = kept.or_else(|| Kallsyms::read(host).ok()) else {
         return Symbols::default();
     };
     if table.is_restricted() {
