@@ -375,7 +375,15 @@ mod tests {
     #[test]
     fn letters_promise_no_more_than_the_distance() {
         let words = [
-            "vfs_read", "vfs_raed", "filldir63", "FillDir64", "", "a", "ääh", "do_sys_open", "x_x",
+            "vfs_read",
+            "vfs_raed",
+            "filldir63",
+            "FillDir64",
+            "",
+            "a",
+            "ääh",
+            "do_sys_open",
+            "x_x",
         ];
         for one in words {
             let letters = Letters::of(one);
