@@ -19,7 +19,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Where the files are.
-const PLACE: &str = "/run/kestrel/index";
+const PLACE: &str = "/run/kestrel-index";
 
 /// Changes with the shape of what is kept.
 const HEAD: &str = "kestrel index 1";
