@@ -1,11 +1,12 @@
-//! What takes long to ask a kernel for, kept for the next process until the kernel is another or its modules are: its symbols, and the
-//! functions that ftrace can hook. In files below /run; where they cannot be written or do not fit, the kernel is asked. Not kept are the symbols of
+//! What takes long to ask a kernel for, kept for the next process until the kernel is another or its modules are: its symbols, the
+//! functions that ftrace can hook, and its types where they cannot be mapped. In files below /run; where they cannot be written or do not fit, the kernel is asked. Not kept are the symbols of
 //! what comes and goes without a module (BPF programs, trampolines).
 //!
 //! ```text
 //! file     = "kestrel index 1\n", boot id, "\n", one line for each module, "\n", content
 //! symbols  = content: see Kallsyms::to_bytes
 //! functions = content: see Traceable
+//! types    = content: the kernel's BTF; no lines for modules
 //! ```
 
 use crate::error::Result;
@@ -13,8 +14,8 @@ use crate::host::Host;
 use crate::kallsyms::Kallsyms;
 use crate::procfs;
 use crate::tracefs::{TraceableFunction, Tracefs};
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::Write;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -64,6 +65,25 @@ pub fn traceable(host: &Host) -> Result<Traceable> {
         place.write(traceable.text.as_bytes());
     }
     Ok(traceable)
+}
+
+/// The kernel's own types, of which sysfs gives a page at a time; `read` asks it.
+pub(crate) fn types(host: &Host, size: usize, read: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+    let place = beginning(host).map(|head| Place {
+        host,
+        name: "types",
+        modules: false,
+        head: head + "\n",
+    });
+    let kept = place.as_ref().and_then(Place::read);
+    if let Some(kept) = kept.filter(|kept| kept.len() == size) {
+        return Ok(kept);
+    }
+    let types = read()?;
+    if let Some(place) = place.filter(|_| types.len() == size) {
+        place.write(&types);
+    }
+    Ok(types)
 }
 
 /// Functions that ftrace can hook: `name`, its module, and its address where the kernel tells, between tabs; a line each, sorted.
@@ -167,6 +187,8 @@ fn fields(line: &str) -> Option<(&str, &str, &str)> {
 struct Place<'h> {
     host: &'h Host,
     name: &'static str,
+    /// Whether it holds only as long as there are the same modules.
+    modules: bool,
     head: String,
 }
 
@@ -176,22 +198,27 @@ impl<'h> Place<'h> {
         Some(Self {
             host,
             name,
+            modules: true,
             head: head(host)?,
         })
     }
 
     fn read(&self) -> Option<Vec<u8>> {
-        let mut bytes = fs::read(self.host.path(PLACE).join(self.name)).ok()?;
-        if !bytes.starts_with(self.head.as_bytes()) {
+        let mut file = File::open(self.host.path(PLACE).join(self.name)).ok()?;
+        let mut head = vec![0; self.head.len()];
+        file.read_exact(&mut head).ok()?;
+        if head != self.head.as_bytes() {
             return None;
         }
-        Some(bytes.split_off(self.head.len()))
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).ok()?;
+        Some(bytes)
     }
 
     /// Only a help: what cannot be written is asked for again.
     fn write(&self, content: &[u8]) {
         // A module that came while the kernel was asked may be there in part.
-        if head(self.host).as_ref() == Some(&self.head) {
+        if !self.modules || head(self.host).as_ref() == Some(&self.head) {
             let _ = self.replace(content);
         }
     }
@@ -219,10 +246,14 @@ impl<'h> Place<'h> {
     }
 }
 
+fn beginning(host: &Host) -> Option<String> {
+    let boot = procfs::boot_id(host).ok()?;
+    Some(format!("{HEAD}\n{boot}\n"))
+}
+
 /// What must be the same for what was kept to hold: which start of which kernel, and of each module its name, size and address.
 fn head(host: &Host) -> Option<String> {
-    let boot = procfs::boot_id(host).ok()?;
-    let mut head = format!("{HEAD}\n{boot}\n");
+    let mut head = beginning(host)?;
     // A kernel without modules has no such file.
     for line in host.read("/proc/modules").unwrap_or_default().lines() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -328,6 +359,19 @@ mod tests {
         fs::write(tree.path().join("proc/modules"), other).unwrap();
         assert_eq!(symbols(&host).unwrap().len(), 0);
         assert!(!traceable(&host).unwrap().has("vfs_read"));
+    }
+
+    #[test]
+    fn types_are_kept_whole_or_asked_for() {
+        let (_tree, host) = tree("");
+        let asked = |text: &str| {
+            let text = text.as_bytes().to_vec();
+            move || Ok(text)
+        };
+        assert_eq!(types(&host, 4, asked("cut")).unwrap(), b"cut");
+        assert_eq!(types(&host, 4, asked("abcd")).unwrap(), b"abcd");
+        assert_eq!(types(&host, 4, asked("not asked")).unwrap(), b"abcd");
+        assert_eq!(types(&host, 5, asked("other")).unwrap(), b"other");
     }
 
     #[test]
