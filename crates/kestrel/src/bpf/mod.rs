@@ -11,6 +11,7 @@
 //! ```
 
 mod attach;
+pub(crate) mod handler;
 mod kconfig;
 mod kernel;
 mod load;
@@ -20,6 +21,7 @@ mod refusal;
 mod running;
 pub mod value;
 
+pub use handler::HandlerFile;
 pub use kestrel_bpf::btf::{Btf, TypeId};
 pub use kestrel_bpf::object::map::Pinning;
 pub use kestrel_bpf::object::{Hook, KINDS, Linked, Map as MapDeclaration, Program as ProgramDeclaration};

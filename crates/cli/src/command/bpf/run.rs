@@ -1,15 +1,16 @@
 //! `kestrel bpf run`: an object onto the kernel, in the foreground.
 
+use super::maps;
 use crate::command::Format;
 use crate::exit::{Exit, Failure};
 use crate::style::thousands;
 use clap::{Args, ValueEnum};
 use kestrel::bpf::output::{Outputs, Printk, Record};
-use kestrel::bpf::{BpfMap, Loaded, Object, Running, Via, value};
+use kestrel::bpf::{Loaded, Object, Running, Via, value};
 use kestrel::kernel::Host;
-use kestrel::kernel::bpf::{self, MapKind};
+use kestrel::kernel::bpf;
 use kestrel::kernel::process::Interrupt;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -372,59 +373,16 @@ fn show_line(line: &str, format: Format) -> String {
     }
 }
 
-/// Whether a map's values can be read by key.
-fn has_values(map: &BpfMap) -> bool {
-    let readable = [
-        MapKind::HASH,
-        MapKind::ARRAY,
-        MapKind::PERCPU_HASH,
-        MapKind::PERCPU_ARRAY,
-        MapKind::LRU_HASH,
-        MapKind::LRU_PERCPU_HASH,
-        MapKind::LPM_TRIE,
-    ];
-    readable.contains(&map.info().kind)
-}
-
-/// Entries of one map shown at most.
-const MOST: usize = 1000;
-
 fn show_maps(out: &mut impl Write, running: &Running, format: Format) -> Result<(), Failure> {
-    for map in running.maps().iter().filter(|map| has_values(map)) {
-        let entries = map.entries()?;
-        let zeroes = |element: &[u8]| element.iter().all(|byte| *byte == 0);
-        let arrays =
-            matches!(map.info().kind, MapKind::ARRAY | MapKind::PERCPU_ARRAY) && map.info().entries > 1;
-        let shown = entries.iter().filter(|(_, element)| !arrays || !zeroes(element));
-        if format == Format::Text && !map.is_data() {
-            let kind = map.info().kind;
-            writeln!(
-                out,
-                "{} ({kind}, {} of {} entries)",
-                map.name(),
-                thousands(entries.len() as u64),
-                thousands(u64::from(map.info().entries))
-            )?;
-        }
-        for (key, element) in shown.take(MOST) {
-            let key = match map.key_type() {
-                Some((btf, ty)) => value::to_json(btf, ty, key),
-                None => value::plain(key),
-            };
-            let one = |bytes: &[u8]| match map.value_type() {
-                Some((btf, ty)) => value::to_json(btf, ty, bytes),
-                None => value::plain(bytes),
-            };
-            let value = if map.info().is_per_cpu() {
-                Value::Array(map.cpu_values(element).map(one).collect())
-            } else {
-                one(element)
-            };
-            match format {
-                Format::Json => writeln!(out, "{}", json!({"map": map.name(), "key": key, "value": value}))?,
-                Format::Text if map.is_data() => writeln!(out, "{} {}", map.name(), value::to_text(&value))?,
-                Format::Text => writeln!(out, "  {}: {}", value::to_text(&key), value::to_text(&value))?,
+    for map in running.maps().iter().filter(|map| maps::is_readable(map)) {
+        match format {
+            Format::Json => {
+                for entry in maps::entries(map)? {
+                    let (key, value) = (entry.key, entry.value);
+                    writeln!(out, "{}", json!({"map": map.name(), "key": key, "value": value}))?;
+                }
             }
+            Format::Text => out.write_all(maps::text(map)?.as_bytes())?,
         }
     }
     Ok(())

@@ -107,6 +107,19 @@ pub(super) struct Bound {
 }
 
 impl Bound {
+    /// Of a program that another one calls which is attached, and so of its type; `None` where its section is of no known kind.
+    pub(super) fn called(program: &Declared, kind: ProgramKind) -> Option<Self> {
+        Some(Self {
+            kind,
+            module: None,
+            target: String::new(),
+            at_return: false,
+            held: true,
+            section: program.section.kind()?,
+            via: Via::Best,
+        })
+    }
+
     /// Whether it is of no family that is attached here.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self.section.hook, Hook::Foreign | Hook::Syscall)
