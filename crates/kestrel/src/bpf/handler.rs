@@ -31,6 +31,7 @@ use crate::catalog::{Attachment, Instance};
 use crate::error::{Error, Result};
 use kestrel_bpf::object::{self, Hook};
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 /// The file of an object whose programs are handlers, read and not loaded.
@@ -200,6 +201,11 @@ impl HandlerFile {
         let mut loaded = Loaded::empty(object);
         loaded.load_types();
         let reused = loaded.make_maps_with(given)?;
+        for map in loaded.maps.iter().filter(|map| !map.reused) {
+            if let Some(path) = &map.path {
+                loaded.pins.pin(map.map.as_fd(), path)?;
+            }
+        }
         Ok(HandlerObject {
             loaded,
             reused,
@@ -222,6 +228,11 @@ impl HandlerObject {
     /// Its maps.
     pub(crate) fn maps(&self) -> &[super::BpfMap] {
         &self.loaded.maps
+    }
+
+    /// What its maps are pinned at of themselves stays from now on, as with objects that are run.
+    pub(crate) fn keep(&mut self) {
+        self.loaded.pins.keep();
     }
 
     /// One of its programs, loaded as this type.

@@ -95,6 +95,7 @@ impl Change {
             self.sweep()?;
             return Err(error);
         }
+        session.objects.keep();
         self.session.directory.remove(pins::FILLING)?;
         self.settle()?;
         Ok(loaded)

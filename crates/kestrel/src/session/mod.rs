@@ -27,6 +27,7 @@ pub mod target;
 mod trust;
 mod uses;
 
+use crate::bpf::BpfMap;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::buffer::{self, Buffer};
 use crate::catalog::{Attachment, Catalog};
@@ -246,6 +247,7 @@ impl Session {
         metadata::bind(&metadata, session.hooks.iter().map(|hook| &hook.program))?;
         session.metadata = Some(metadata);
         session.follow(catalog, plan.target)?;
+        session.objects.keep();
         Ok(session)
     }
 
@@ -517,6 +519,11 @@ impl Session {
     /// When the kernel does not answer.
     pub fn map_snapshots(&self) -> Result<Vec<Snapshot>> {
         self.maps.read(&self.numbers)
+    }
+
+    /// Gives the maps of the compiled objects that its handlers call, each with the path of its file.
+    pub fn each_object_map(&self, show: &mut dyn FnMut(&str, &BpfMap)) {
+        self.objects.each_map(show);
     }
 
     /// Its handlers' maps, to be emptied.

@@ -59,6 +59,21 @@ impl Objects {
         Ok(())
     }
 
+    /// Pins that maps ask for stay from now on.
+    pub(super) fn keep(&self) {
+        self.inner()
+            .open
+            .iter_mut()
+            .for_each(|(.., object)| object.keep());
+    }
+
+    /// Shows the maps of those in use, with the paths of their files.
+    pub(super) fn each_map(&self, show: &mut dyn FnMut(&str, &BpfMap)) {
+        for (path, _, _, object) in &self.inner().open {
+            object.maps().iter().for_each(|map| show(path, map));
+        }
+    }
+
     /// Says in a program's state which objects its rows call.
     pub(super) fn tell(&self, hook: &Hook, way: Option<&PlannedWay>, state: &mut ProgramState) {
         let Some(way) = way else { return };
