@@ -309,7 +309,13 @@ impl Loaded {
                     .parsed
                     .btf()
                     .ok_or_else(|| self.object.wrong("it has no types"))?;
-                kconfig = kconfig::values(&self.object.host, btf, variables, declared.value_size)?;
+                kconfig = kconfig::values(
+                    &self.object.host,
+                    &self.object.settings.config,
+                    btf,
+                    variables,
+                    declared.value_size,
+                )?;
                 Some(&kconfig)
             }
         };

@@ -23,6 +23,8 @@ Examples:
   kestrel bpf run tools.o                           what the sections say
   kestrel bpf run tools.o on_open=do_sys_openat2    … but this program elsewhere
   kestrel bpf run marks.o on_gc=/usr/bin/python3:python:gc__start   a mark of a program (USDT)
+  kestrel bpf run walk.o dump=map:hits              an iterator over a map of the object (or a pin), over cgroup:PATH or task:PID
+  kestrel bpf run ring.o --map-size events=65536    a size that the object leaves open
   kestrel bpf run events.o --output --format json   records of ring buffers and perf event arrays
   kestrel bpf run count.o vfs_read --maps --stats   values of maps and costs, once a second
   kestrel bpf run count.o --unpin                   remove the pins that its maps left
@@ -58,9 +60,12 @@ pub(crate) struct Options {
     /// What to attach to: one target for the one program, or NAME=TARGET for each that goes elsewhere than its section says
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
-    /// Give a global variable of the object this number from the start
-    #[arg(long, value_name = "NAME=NUMBER")]
+    /// Give a global variable of the object this number from the start, or a CONFIG_… option of the kernel this value
+    #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
+    /// Give a map room for so many entries, or a ring so many bytes, whatever the object says
+    #[arg(long, value_name = "MAP=ENTRIES")]
+    map_size: Vec<String>,
     /// Attach kprobe programs to the return of the function
     #[arg(long = "return")]
     at_return: bool,
@@ -131,6 +136,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         };
     }
     for setting in &options.set {
+        if let Some((name, value)) = setting
+            .split_once('=')
+            .filter(|(name, _)| name.starts_with("CONFIG_"))
+        {
+            object = object.config(name, value);
+            continue;
+        }
         let parsed = setting
             .split_once('=')
             .and_then(|(name, number)| Some((name, number.parse::<i64>().ok()?)));
@@ -141,6 +153,18 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             )
         })?;
         object = object.set_number(name, number)?;
+    }
+    for setting in &options.map_size {
+        let parsed = setting
+            .split_once('=')
+            .and_then(|(name, entries)| Some((name, entries.parse::<u32>().ok()?)));
+        let (name, entries) = parsed.ok_or_else(|| {
+            Failure::new(
+                Exit::Usage,
+                format!("--map-size {setting}: it should read MAP=ENTRIES"),
+            )
+        })?;
+        object = object.map_size(name, entries)?;
     }
     if options.log.is_some() {
         object = object.with_verifier_log();
