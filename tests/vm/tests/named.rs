@@ -19,6 +19,7 @@ use vm_tests::{getppid_calls, kestrel, shell};
 /// A function of the kernel that nobody but these tests has called.
 const CALLED: &str = "__x64_sys_getppid";
 const LIST: &str = "/sys/kernel/debug/kprobes/list";
+const DEFINITIONS: &str = "/sys/kernel/tracing/kprobe_events";
 const ENABLED: &str = "/sys/kernel/debug/kprobes/enabled";
 
 fn held() -> [BTreeSet<u32>; 3] {
@@ -87,6 +88,15 @@ fn they_stay_and_are_switched() {
             .any(|l| l.starts_with(address) && l.ends_with("calls")),
         "{all}"
     );
+    // Somebody else's, which is not switched on, is not taken for ours.
+    shell(&format!("echo 'p:theirs/off {CALLED}' >> {DEFINITIONS}")).success();
+    let all = kestrel(&["probe", "list", "--kernel"]).success();
+    let theirs: Vec<&str> = all.lines().filter(|l| l.contains("[DISABLED]")).collect();
+    assert!(
+        matches!(theirs.as_slice(), [one] if one.starts_with(address) && one.ends_with(']')),
+        "{all}"
+    );
+    shell(&format!("echo '-:theirs/off' >> {DEFINITIONS}")).success();
 
     // One by itself, all together, and the former stays as it was.
     kestrel(&["probe", "disable", "grp/back"]).success();

@@ -25,6 +25,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::OnceCell;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use traced::Traced;
@@ -35,9 +36,18 @@ pub struct Catalog {
     host: Host,
     types: OnceCell<std::result::Result<Arc<Btf>, String>>,
     symbols: OnceCell<std::result::Result<Kallsyms, kestrel_kernel::Error>>,
-    functions: OnceCell<std::result::Result<Vec<String>, kestrel_kernel::Error>>,
+    functions: OnceCell<std::result::Result<Functions, kestrel_kernel::Error>>,
     traced: OnceCell<std::result::Result<Traced, kestrel_kernel::Error>>,
     blacklist: OnceCell<Vec<(Range<u64>, String)>>,
+}
+
+/// Functions that probes can be put on.
+#[derive(Debug)]
+struct Functions {
+    /// Sorted, each once.
+    names: Vec<String>,
+    /// Those that a module has, too.
+    of_modules: HashSet<String>,
 }
 
 /// Names close to a mistyped one are looked for among at most so many.
@@ -94,19 +104,27 @@ impl Catalog {
     pub fn functions(&self) -> Result<&[String]> {
         let list = || {
             let tracefs = Tracefs::mount(&self.host)?;
-            let mut names: Vec<String> = tracefs
-                .traceable_functions()?
-                .into_iter()
-                .map(|f| f.name)
-                .collect();
+            let all = tracefs.traceable_functions()?;
+            let of_modules = all.iter().filter(|f| f.module.is_some());
+            let of_modules = of_modules.map(|f| f.name.clone()).collect();
+            let mut names: Vec<String> = all.into_iter().map(|f| f.name).collect();
             names.sort_unstable();
             names.dedup();
-            Ok(names)
+            Ok(Functions { names, of_modules })
         };
         match self.functions.get_or_init(list) {
-            Ok(names) => Ok(names),
+            Ok(functions) => Ok(&functions.names),
             Err(error) => Err(error.clone().into()),
         }
+    }
+
+    /// Whether a name is known already, without reading anything, as that of functions of the kernel itself and of no module.
+    pub(crate) fn is_kernels_own(&self, name: &str) -> bool {
+        let Some(Ok(known)) = self.functions.get() else {
+            return false;
+        };
+        let listed = known.names.binary_search_by(|f| f.as_str().cmp(name)).is_ok();
+        listed && !known.of_modules.contains(name)
     }
 
     /// Whether the kernel lists a function of this name among those that probes can be put on.
