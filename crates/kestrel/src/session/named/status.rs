@@ -85,6 +85,11 @@ impl PinnedSession {
         let buffers = self.buffers()?;
         let hits = self.map(pins::HITS)?;
         let misses = Misses::default();
+        let mut skipped = Vec::new();
+        for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_some()) {
+            // Before the hits: where the kernel's memory is read, that hits some probes itself.
+            skipped.push((hook, self.skips(hook, &misses)));
+        }
         let probe = |probe: &ProbeState| {
             let element = hits.lookup(&probe.place.to_ne_bytes())?.unwrap_or_default();
             let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
@@ -100,8 +105,8 @@ impl PinnedSession {
                 sites: probe.sites.iter().map(|site| of(site, &listed)).collect(),
                 ..Probe::default()
             };
-            for hook in self.state.hooks.iter().filter(|h| h.probe == Some(probe.number)) {
-                now.missed += self.skips(hook, &misses);
+            for (hook, skips) in skipped.iter().filter(|(h, _)| h.probe == Some(probe.number)) {
+                now.missed += skips;
                 now.missed_known &= self.tells_missed(hook);
                 for (kept, lost) in counted(hook, &buffers) {
                     now.kept += kept;
@@ -187,6 +192,10 @@ fn of(site: &SiteState, listed: &[Listed]) -> Site {
                     && (site.address == 0 || probe.address.wrapping_sub(site.address) <= 4))
     };
     let found = listed.iter().find(here);
+    // The kernel moves an entry behind its `endbr64`.
+    let moved = found.filter(|probe| {
+        probe.address == site.address && site.symbol.as_deref() == Some(&probe.symbol) && !probe.gone
+    });
     let flags = found.map_or_else(Flags::default, |probe| Flags {
         gone: probe.gone,
         optimized: probe.optimized,
@@ -197,7 +206,7 @@ fn of(site: &SiteState, listed: &[Listed]) -> Site {
         letter: site.letter,
         address: site.address,
         symbol: site.symbol.clone(),
-        offset: site.offset,
+        offset: moved.map_or(site.offset, |probe| probe.offset as u32),
         module: site.module.clone(),
         listed: found.map_or(0, |probe| probe.address),
         flags,
