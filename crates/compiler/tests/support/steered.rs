@@ -142,8 +142,8 @@ impl Sink for Steered {
         Ok(reservation)
     }
 
-    fn commit(&self, b: &mut Builder, reservation: Reservation) {
-        Bump::default().commit(b, reservation);
+    fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {
+        Bump::default().commit(b, reservation, alone);
     }
 
     fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {

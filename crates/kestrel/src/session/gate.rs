@@ -363,8 +363,8 @@ impl Sink for Gate {
         join.ok_or_else(|| Refused("there is no buffer".to_owned()))
     }
 
-    fn commit(&self, b: &mut Builder, reservation: Reservation) {
-        RingSink::emit_commit(b, reservation);
+    fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {
+        RingSink::emit_commit(b, reservation, alone);
     }
 
     fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {
