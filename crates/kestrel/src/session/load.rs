@@ -4,6 +4,8 @@
 //! what makes it part of the session. What it replaces is in the new state as *retiring*, and is taken out by [`Change::settle`], here or, if
 //! this process is killed, by the next command.
 
+use super::gate;
+use super::objects;
 use super::pins;
 use super::start::hook_state;
 use super::state::{
@@ -20,7 +22,7 @@ use crate::session::target::Target;
 use crate::table::{Existing, ExistingHook, TableFile, plan_load};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
-use kestrel_kernel::bpf::{Program, ProgramKind};
+use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
@@ -57,14 +59,18 @@ impl Change {
         let made = loading.tables(file, names, catalog, via);
         let Loading {
             session,
-            next,
+            mut next,
             loaded,
             programs,
             ..
         } = loading;
-        if let Err(error) = made {
-            self.sweep()?;
-            return Err(error);
+        let made = made.and_then(|()| session.objects.pin(&self.session.directory));
+        match made {
+            Ok(objects) => next.objects.extend(objects),
+            Err(error) => {
+                self.sweep()?;
+                return Err(error);
+            }
         }
         let mut info = session.info.clone();
         info.events = session.classes.clone();
@@ -89,6 +95,7 @@ impl Change {
             self.sweep()?;
             return Err(error);
         }
+        session.objects.keep();
         self.session.directory.remove(pins::FILLING)?;
         self.settle()?;
         Ok(loaded)
@@ -200,6 +207,7 @@ impl<'a> Loading<'a> {
             via,
         )?;
         self.no_second_jprobe(&plan.hooks)?;
+        self.session.objects.add(&plan.objects);
         allow_open_files(super::files(&plan));
         self.loaded.warnings.append(&mut plan.warnings);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
@@ -309,12 +317,19 @@ impl<'a> Loading<'a> {
             Some(first) if plan.hooks[index].records == 0 => plan.hooks[index].first = first,
             _ => self.renumber(&mut plan.hooks[index])?,
         }
+        let many = plan.hooks[index].most_calls();
+        let first = objects::free(&self.next.hooks[into.hook].programs, many).ok_or_else(|| {
+            let why = format!("a hook has room for {} programs of objects", super::CALLS);
+            full(&[event_of(&plan.hooks[index])], &why)
+        })?;
+        plan.hooks[index].first_call = first;
         let hook = &plan.hooks[index];
         let there = &self.next.hooks[into.hook];
-        let program = compile(&self.session, plan, hook, there, catalog)?;
         let slots = self.pinned.directory.map(&pins::slots(there.number))?;
+        let (program, way) = compile(&self.session, plan, hook, there, &slots, catalog)?;
         slots.set_slot(slot, program.as_fd())?;
-        let state = program_state(hook, into, slot);
+        let mut state = program_state(hook, into, slot);
+        self.session.objects.tell(hook, hook.ways.get(way), &mut state);
         self.next.hooks[into.hook].programs.push(state);
         self.programs.push(program);
         Ok(())
@@ -334,9 +349,12 @@ impl<'a> Loading<'a> {
             attached.pin(number, &self.pinned.directory)?;
             // If the load fails, the links go and the next run sweeps the events.
             attached.links.leave();
-            self.next
-                .hooks
-                .push(hook_state(number, &plan.hooks[index], attached));
+            self.next.hooks.push(hook_state(
+                number,
+                &plan.hooks[index],
+                attached,
+                &self.session.objects,
+            ));
             self.next.next_hook += 1;
         }
         Ok(())
@@ -449,15 +467,17 @@ pub(super) fn compile(
     plan: &Plan,
     hook: &Hook,
     there: &HookState,
+    slots: &Map,
     catalog: &Catalog,
-) -> Result<Program> {
+) -> Result<(Program, usize)> {
     let event = event_of(hook);
     let mut last = None;
-    for way in &hook.ways {
+    for (index, way) in hook.ways.iter().enumerate() {
         let compiled = hook.compile(way, plan)?;
         let numbers = way.context.selector.as_ref();
         let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
-        let given: Vec<_> = numbers.iter().map(|(name, map)| (name.as_str(), map)).collect();
+        let given = numbers.iter().map(|(name, map)| (name.as_str(), map));
+        let given: Vec<_> = given.chain([(gate::SLOTS, slots)]).collect();
         let types = catalog.types().ok();
         let kind = kind(&way.attachment, there.multi);
         let loaded = session.load(
@@ -469,7 +489,14 @@ pub(super) fn compile(
             &given,
         );
         match loaded {
-            Ok((program, _)) => return Ok(program),
+            Ok((program, _)) => {
+                let calls = hook.calls(way);
+                // When it is made anew, what it calls is there.
+                if hook.known_calls.is_empty() {
+                    session.objects.fill(slots, &calls, kind)?;
+                }
+                return Ok((program, index));
+            }
             Err(error) => {
                 let source = hook.rows.first().map_or("", |row| &row.source);
                 last = Some(rejection::explain(error, &event, source, &compiled.code));
