@@ -137,12 +137,6 @@ impl Traceable {
         self.of(name).any(|found| found == module.unwrap_or_default())
     }
 
-    /// Whether the kernel itself has one of this name, and no module has.
-    pub fn is_in_no_module(&self, name: &str) -> bool {
-        let mut modules = self.of(name).peekable();
-        modules.peek().is_some() && modules.all(str::is_empty)
-    }
-
     /// All addresses, sorted; `None` where the kernel does not tell them (before Linux 6.5).
     pub fn addresses(&self) -> Option<Vec<u64>> {
         let address = |(_, _, address): (_, _, &str)| u64::from_str_radix(address, 16).ok();
@@ -301,8 +295,6 @@ mod tests {
             assert!(!traceable.has(none), "{none}");
         }
         assert!(!traceable.has_in(Some("xfs"), "same"));
-        assert!(traceable.is_in_no_module("f_7") && !traceable.is_in_no_module("same"));
-        assert!(!traceable.is_in_no_module("none"));
         assert_eq!(traceable.names().count(), 501);
         assert!(traceable.names().is_sorted());
         let addresses = traceable.addresses().unwrap();

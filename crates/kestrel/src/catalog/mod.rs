@@ -103,14 +103,6 @@ impl Catalog {
         }
     }
 
-    /// Whether a name is known already, without reading anything, as that of functions of the kernel itself and of no module.
-    pub(crate) fn is_kernels_own(&self, name: &str) -> bool {
-        let Some(Ok(known)) = self.functions.get() else {
-            return false;
-        };
-        known.is_in_no_module(name)
-    }
-
     /// Whether the kernel lists a function of this name among those that probes can be put on.
     pub(crate) fn is_listed(&self, name: &str) -> Result<bool> {
         Ok(self.functions()?.has(name))

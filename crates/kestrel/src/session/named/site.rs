@@ -41,12 +41,7 @@ pub(super) fn of(
         {
             site.address = address;
         }
-        // The kernel's own list says the rest when it is asked for; of a module that goes, it does not.
-        let own = |name: &String| catalog.is_kernels_own(name);
-        let whole = matches!(hook.attached, AttachmentState::Functions { .. });
-        if !(whole && site.address != 0 && site.symbol.as_ref().is_some_and(own)) {
-            complete(&mut site, catalog.symbols().ok());
-        }
+        complete(&mut site, catalog.symbols().ok());
         site
     })
     .collect()

@@ -192,10 +192,6 @@ fn of(site: &SiteState, listed: &[Listed]) -> Site {
                     && (site.address == 0 || probe.address.wrapping_sub(site.address) <= 4))
     };
     let found = listed.iter().find(here);
-    // The kernel moves an entry behind its `endbr64`.
-    let moved = found.filter(|probe| {
-        probe.address == site.address && site.symbol.as_deref() == Some(&probe.symbol) && !probe.gone
-    });
     let flags = found.map_or_else(Flags::default, |probe| Flags {
         gone: probe.gone,
         optimized: probe.optimized,
@@ -206,7 +202,7 @@ fn of(site: &SiteState, listed: &[Listed]) -> Site {
         letter: site.letter,
         address: site.address,
         symbol: site.symbol.clone(),
-        offset: moved.map_or(site.offset, |probe| probe.offset as u32),
+        offset: site.offset,
         module: site.module.clone(),
         listed: found.map_or(0, |probe| probe.address),
         flags,
