@@ -267,8 +267,8 @@ impl HandlerObject {
     }
 
     fn one(&mut self, name: &str, kind: ProgramKind) -> Result<Program> {
-        let all = self.loaded.object.parsed().programs().iter();
-        let declared = all.filter(|program| program.name == name).cloned().next();
+        let mut all = self.loaded.object.parsed().programs().iter();
+        let declared = all.find(|program| program.name == name).cloned();
         let declared =
             declared.ok_or_else(|| self.loaded.object.wrong(format!("it has no program {name}")))?;
         let bound = self.bound(&declared, kind)?;

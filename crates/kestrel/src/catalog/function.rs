@@ -284,7 +284,7 @@ impl EventKind for FunctionProbe {
         functions
             .names()
             .filter(|name| patterns.first().is_none_or(|p| p.matches(name)))
-            .for_each(|name| found(name));
+            .for_each(found);
         Ok(())
     }
 

@@ -61,7 +61,7 @@ impl EventKind for Trampoline {
         functions
             .names()
             .filter(|name| patterns.first().is_none_or(|p| p.matches(name)) && typed.contains(name))
-            .for_each(|name| found(name));
+            .for_each(found);
         Ok(())
     }
 
