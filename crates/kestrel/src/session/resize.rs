@@ -159,21 +159,16 @@ impl Change {
             warnings: Vec::new(),
         };
         let objects = next.objects.clone();
+        let known = Known {
+            objects: &objects,
+            classes: &classes,
+        };
         let mut programs = Vec::new();
         for (index, there) in next.hooks.iter_mut().enumerate() {
             let mut made = Vec::new();
             for program in &there.programs {
                 for (rows, tables) in parts(program, &renewed) {
-                    let hook = again(
-                        there,
-                        index,
-                        program,
-                        &rows,
-                        &objects,
-                        &mut plan.globals,
-                        &classes,
-                        catalog,
-                    )?;
+                    let hook = again(there, index, program, &rows, &mut plan.globals, &known, catalog)?;
                     let slots = self.session.directory.map(&pins::slots(there.number))?;
                     let (loaded, _) = compile(&session, &plan, &hook, there, &slots, catalog)?;
                     for table in &tables {
@@ -319,21 +314,27 @@ fn renewed_state(program: &ProgramState, rows: &[usize], tables: &[Renewed]) -> 
     next
 }
 
+/// What the session has of what handlers made anew refer to.
+struct Known<'a> {
+    objects: &'a [ObjectState],
+    /// Kinds of record by number.
+    classes: &'a HashMap<u16, &'a EventClass>,
+}
+
 /// A program of a hook as a plan for a slot of the hook: all of its rows, so that its records have the same numbers; of these, `live` are met.
 fn again(
     there: &HookState,
     index: usize,
     program: &ProgramState,
     live: &[usize],
-    objects: &[ObjectState],
     globals: &mut Globals,
-    classes: &HashMap<u16, &EventClass>,
+    known: &Known<'_>,
     catalog: &Catalog,
 ) -> Result<Hook> {
     let event = there.events.first().map_or("", |event| &event.name);
     let texts: Vec<(Arc<str>, Probe)> = program.rows.iter().map(parse).collect::<Result<_>>()?;
     let path_of = |call: &CallState| {
-        let object = objects.iter().find(|object| object.number == call.object);
+        let object = known.objects.iter().find(|object| object.number == call.object);
         object.map_or_else(String::new, |object| object.path.clone())
     };
     let candidates: Vec<Candidate<'_>> = texts
@@ -393,7 +394,7 @@ fn again(
         hook.first = program.first;
         hook.known_calls.clone_from(&calls);
         let same = |class: &EventClass| {
-            let known = classes.get(&class.id.0);
+            let known = known.classes.get(&class.id.0);
             known.is_some_and(|k| k.name == class.name && k.kind == class.kind && k.layout == class.layout)
         };
         let ways = std::mem::take(&mut hook.ways);

@@ -121,6 +121,7 @@ impl Session {
             tables: self.globals.tables.clone(),
             parameters: self.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: false,
+            calls: Vec::new(),
             choice,
         };
         let context = Context {

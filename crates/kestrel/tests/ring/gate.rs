@@ -51,6 +51,7 @@ impl Bench {
                 tables: Vec::new(),
                 parameters: Vec::new(),
                 followed: false,
+                calls: Vec::new(),
                 choice: Choice::Only,
             },
             control,
