@@ -304,7 +304,7 @@ impl<'a> Loading<'a> {
         let own = there
             .programs
             .first()
-            .filter(|own| own.records == 1 || there.events.len() == 1);
+            .filter(|own| (own.records == 1 && into.events.is_empty()) || there.events.len() == 1);
         match own.map(|own| own.first) {
             Some(first) if plan.hooks[index].records == 0 => plan.hooks[index].first = first,
             _ => self.renumber(&mut plan.hooks[index])?,
@@ -505,13 +505,14 @@ fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
     let way = hook.ways.first();
     let row = |(index, (row, events)): (usize, (&crate::plan::Row, &Vec<u16>))| {
         let handler = way.and_then(|way| way.handlers.get(index));
-        RowState::of(row, handler, events.clone())
+        RowState::of(row, handler, events.iter().map(|at| into.place(*at)).collect())
     };
     ProgramState {
         slot: Some(slot),
         first: hook.first,
         records: hook.records.max(1),
         rows: hook.rows.iter().zip(&into.sets).enumerate().map(row).collect(),
+        events: into.events.clone(),
         messages: messages(hook),
     }
 }

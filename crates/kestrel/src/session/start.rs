@@ -161,6 +161,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
             first: hook.first,
             records: hook.records.max(1),
             rows: rows.collect(),
+            events: Vec::new(),
             messages: MessageState::of(&way.handlers),
         }],
         probe: hook.own.map(|own| own.number),
