@@ -121,10 +121,9 @@ fn as_json(status: &Status) -> Value {
         })
     };
     let map = |m: &MapStatus| json!({ "map": m.title, "keys": m.keys, "most": m.most, "lost": m.lost });
-    let events = status
-        .events
-        .iter()
-        .map(|e| json!({ "event": e.event, "recorded": e.recorded, "refused": e.refused, "rate": rate(e.rate) }));
+    let events = status.events.iter().map(
+        |e| json!({ "event": e.event, "recorded": e.recorded, "refused": e.refused, "rate": rate(e.rate) }),
+    );
     json!({
         "session": status.name,
         "uuid": status.uuid,
@@ -243,7 +242,11 @@ fn events(status: &Status, verbose: bool, out: &mut String) {
             e.event,
             thousands(e.recorded),
             thousands(e.refused),
-            if timed { thousands(e.rate.round() as u64) } else { "-".to_owned() }
+            if timed {
+                thousands(e.rate.round() as u64)
+            } else {
+                "-".to_owned()
+            }
         );
     }
     if events.len() > shown {
@@ -307,7 +310,11 @@ fn programs(status: &Status, verbose: bool, out: &mut String) {
         return;
     }
     let mut all: Vec<_> = status.programs.iter().collect();
-    all.sort_by(|a, b| (b.rate, b.skipped as f64).partial_cmp(&(a.rate, a.skipped as f64)).unwrap_or(std::cmp::Ordering::Equal));
+    all.sort_by(|a, b| {
+        (b.rate, b.skipped as f64)
+            .partial_cmp(&(a.rate, a.skipped as f64))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
     for p in all {
         let name = match p.events {
             1 => p.event.clone(),

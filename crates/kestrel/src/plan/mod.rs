@@ -452,14 +452,21 @@ impl Hook {
     /// Leaves only instances at these places, in this order; rows of its slot that are for others are for none.
     pub(crate) fn keep_only(&mut self, events: &[u16]) {
         let Some(slot) = &mut self.slot else { return };
-        let instances = events.iter().map(|&place| self.instances.get(usize::from(place)).cloned());
+        let instances = events
+            .iter()
+            .map(|&place| self.instances.get(usize::from(place)).cloned());
         let Some(instances) = instances.collect::<Option<Vec<_>>>() else {
             return;
         };
         self.instances = instances;
         for set in &mut slot.sets {
             let place = |event: &u16| events.iter().position(|known| known == event);
-            *set = match set.iter().filter_map(place).map(|at| at as u16).collect::<Vec<_>>() {
+            *set = match set
+                .iter()
+                .filter_map(place)
+                .map(|at| at as u16)
+                .collect::<Vec<_>>()
+            {
                 none if none.is_empty() && !set.is_empty() => vec![Slot::NO_EVENT],
                 some => some,
             };

@@ -5,6 +5,7 @@
 //! this process is killed, by the next command.
 
 use super::pins;
+use super::ready::{self, Ready};
 use super::start::hook_state;
 use super::state::{
     BufferState, HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter,
@@ -12,12 +13,13 @@ use super::state::{
 };
 use super::stay::{Change, PinnedSession};
 use super::trust;
-use super::{LeftOut, Session, event_of, metadata, rejection};
+use super::{LeftOut, Session, attach, event_of, metadata, rejection};
 use crate::catalog::{Attachment, Catalog, Instance, Via, jprobe};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, Slot};
 use crate::session::target::Target;
 use crate::table::{Existing, ExistingHook, TableFile, plan_load};
+use kestrel_bpf::btf::Btf;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::bpf::{Program, ProgramKind};
@@ -28,6 +30,7 @@ use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 /// What came of loading.
 #[derive(Debug, Default)]
@@ -216,10 +219,19 @@ impl<'a> Loading<'a> {
             loaded: self.now,
             uses: uses(&plan, number),
         };
+        let _turn = attach::turn(catalog);
         for index in 0..plan.hooks.len() {
             match plan.hooks[index].slot.clone() {
-                Some(into) => self.fill(&mut plan, index, &into, slot, catalog)?,
-                None => self.hook(&mut plan, index, catalog)?,
+                Some(into) => self.number_in_slot(&mut plan, index, &into)?,
+                None => self.renumber(&mut plan.hooks[index])?,
+            }
+        }
+        let mut ready = ready::prepare(&self.session, &plan, catalog);
+        let mut programs = self.compile_all(&plan, catalog);
+        for index in 0..plan.hooks.len() {
+            match plan.hooks[index].slot.clone() {
+                Some(into) => self.fill(&plan, index, &into, (slot, programs[index].take()), catalog)?,
+                None => self.attach(&plan, index, ready[index].take(), catalog)?,
             }
         }
         match self.next.tables.iter_mut().find(|known| known.name == name) {
@@ -290,15 +302,19 @@ impl<'a> Loading<'a> {
         })
     }
 
-    /// A program for a slot of a hook that is there.
-    fn fill(
-        &mut self,
-        plan: &mut Plan,
-        index: usize,
-        into: &Slot,
-        slot: u32,
-        catalog: &Catalog,
-    ) -> Result<()> {
+    /// The programs for slots, where they are many, made by several threads.
+    fn compile_all(&self, plan: &Plan, catalog: &Catalog) -> Vec<Option<Result<Program>>> {
+        let types = catalog.types().ok();
+        let (session, hooks) = (&self.session, &self.next.hooks);
+        ready::each(plan.hooks.len(), &|index| {
+            let hook = plan.hooks.get(index)?;
+            let there = hooks.get(hook.slot.as_ref()?.hook)?;
+            Some(compile(session, plan, hook, there, types.as_ref()))
+        })
+    }
+
+    /// The numbers of a program for a slot of a hook that is there.
+    fn number_in_slot(&mut self, plan: &mut Plan, index: usize, into: &Slot) -> Result<()> {
         let there = &self.next.hooks[into.hook];
         // Without records a number is only what counts are kept under: that of the hook itself will do.
         let own = there
@@ -306,12 +322,27 @@ impl<'a> Loading<'a> {
             .first()
             .filter(|own| (own.records == 1 && into.events.is_empty()) || there.events.len() == 1);
         match own.map(|own| own.first) {
-            Some(first) if plan.hooks[index].records == 0 => plan.hooks[index].first = first,
-            _ => self.renumber(&mut plan.hooks[index])?,
+            Some(first) if plan.hooks[index].records == 0 => {
+                plan.hooks[index].first = first;
+                Ok(())
+            }
+            _ => self.renumber(&mut plan.hooks[index]),
         }
+    }
+
+    /// A program for a slot of a hook that is there, which may be made already.
+    fn fill(
+        &mut self,
+        plan: &Plan,
+        index: usize,
+        into: &Slot,
+        (slot, made): (u32, Option<Result<Program>>),
+        catalog: &Catalog,
+    ) -> Result<()> {
         let hook = &plan.hooks[index];
         let there = &self.next.hooks[into.hook];
-        let program = compile(&self.session, plan, hook, there, catalog)?;
+        let make = || compile(&self.session, plan, hook, there, catalog.types().ok().as_ref());
+        let program = made.unwrap_or_else(make)?;
         let slots = self.pinned.directory.map(&pins::slots(there.number))?;
         slots.set_slot(slot, program.as_fd())?;
         let state = program_state(hook, into, slot);
@@ -323,9 +354,14 @@ impl<'a> Loading<'a> {
     /// A hook for events that the session does not see yet; it does nothing until its table is active.
     pub(super) fn hook(&mut self, plan: &mut Plan, index: usize, catalog: &Catalog) -> Result<()> {
         self.renumber(&mut plan.hooks[index])?;
+        self.attach(plan, index, None, catalog)
+    }
+
+    /// The same once it has its numbers; its program may be ready.
+    fn attach(&mut self, plan: &Plan, index: usize, ready: Option<Ready>, catalog: &Catalog) -> Result<()> {
         let before = self.session.hooks.len();
         let known = self.session.classes.clone();
-        self.session.add(plan, index, None, catalog)?;
+        self.session.add(plan, index, ready, catalog)?;
         // They were given their numbers above.
         self.session.classes = known;
         self.loaded.left_out.append(&mut self.session.left_out);
@@ -449,7 +485,7 @@ pub(super) fn compile(
     plan: &Plan,
     hook: &Hook,
     there: &HookState,
-    catalog: &Catalog,
+    types: Option<&Arc<Btf>>,
 ) -> Result<Program> {
     let event = event_of(hook);
     let mut last = None;
@@ -458,16 +494,8 @@ pub(super) fn compile(
         let numbers = way.context.selector.as_ref();
         let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
         let given: Vec<_> = numbers.iter().map(|(name, map)| (name.as_str(), map)).collect();
-        let types = catalog.types().ok();
         let kind = kind(&way.attachment, there.multi);
-        let loaded = session.load(
-            &event,
-            kind,
-            &compiled.code,
-            &compiled.maps,
-            types.as_ref(),
-            &given,
-        );
+        let loaded = session.load(&event, kind, &compiled.code, &compiled.maps, types, &given);
         match loaded {
             Ok((program, _)) => return Ok(program),
             Err(error) => {

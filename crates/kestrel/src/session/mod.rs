@@ -224,6 +224,7 @@ impl Session {
             attaching: Duration::ZERO,
         };
         let begun = Instant::now();
+        let _turn = attach::turn(catalog);
         let ready = ready::prepare(&session, plan, catalog);
         for (hook, ready) in ready.into_iter().enumerate() {
             if let Err(error) = session.add(plan, hook, ready, catalog) {
@@ -478,17 +479,10 @@ impl Session {
     /// process of its own does that, [`kestrel_kernel::process::CLOSER`]; gives for how many events. They are masked meanwhile.
     pub fn detach_apart(&mut self) -> usize {
         self.deactivate();
-        let links = |attached: &Attached| match attached.kind {
-            // What tracefs was given for them can go only after them.
-            _ if !attached.links.events().is_empty() => 0,
-            ProgramKind::Tracepoint
-            | ProgramKind::Kprobe
-            | ProgramKind::FunctionEntry(_)
-            | ProgramKind::FunctionExit(_) => attached.links.each().len(),
-            _ => 0,
-        };
+        // What tracefs was given for them can go only after them.
+        let slow = |attached: &Attached| attach::is_slow(attached.kind) && attached.links.events().is_empty();
         let hooks = std::mem::take(&mut self.hooks).into_iter();
-        let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(|attached| links(attached) > 0);
+        let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(slow);
         let files = slowly
             .into_iter()
             .flat_map(|attached| attached.links.into_files());

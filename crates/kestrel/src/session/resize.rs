@@ -157,7 +157,7 @@ impl Change {
             for program in &there.programs {
                 for (rows, tables) in parts(program, &renewed) {
                     let hook = again(there, index, program, &rows, &mut plan.globals, &classes, catalog)?;
-                    let loaded = compile(&session, &plan, &hook, there, catalog)?;
+                    let loaded = compile(&session, &plan, &hook, there, catalog.types().ok().as_ref())?;
                     let slots = self.session.directory.map(&pins::slots(there.number))?;
                     for table in &tables {
                         slots.set_slot(table.slot, loaded.as_fd())?;

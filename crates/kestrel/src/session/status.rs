@@ -154,7 +154,12 @@ impl PinnedSession {
         let misses = Misses::default();
         let begun = Instant::now();
         let before = counts(&buffers, &info.events);
-        let runs = || hooks.iter().map(|hook| Runs::of(&hook.program)).collect::<Vec<_>>();
+        let runs = || {
+            hooks
+                .iter()
+                .map(|hook| Runs::of(&hook.program))
+                .collect::<Vec<_>>()
+        };
         let measured = match interval {
             None => None,
             Some(interval) => {

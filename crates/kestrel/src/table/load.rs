@@ -353,7 +353,11 @@ impl OneByOne<'_, '_> {
             }
             return match without_set(alone, std::slice::from_ref(candidate), &mut globals.clone()) {
                 Err(refused) => refused.why,
-                Ok(_) => refused.why.into_iter().map(|diagnostic| not_alone(name, &diagnostic)).collect(),
+                Ok(_) => refused
+                    .why
+                    .into_iter()
+                    .map(|diagnostic| not_alone(name, &diagnostic))
+                    .collect(),
             };
         }
         refused.why

@@ -113,7 +113,9 @@ pub(super) fn member(catalog: &Catalog, full: &str) -> Result<Option<Resolved>> 
     let Some(number) = (arch.syscall)(call) else {
         return Ok(None);
     };
-    let format = catalog.tracefs()?.format("syscalls", &format!("sys_enter_{call}"))?;
+    let format = catalog
+        .tracefs()?
+        .format("syscalls", &format!("sys_enter_{call}"))?;
     let ways = by_arguments(catalog, full, number, arch, &format);
     Ok((!ways.is_empty()).then(|| Resolved {
         kind: "tracepoint",
