@@ -5,11 +5,15 @@ use crate::buffer::memory::Memory;
 use crate::buffer::ring::Ring;
 use crate::error::Result;
 use crate::session::Session;
+use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::{HEADER, PAGE};
 use kestrel_trace::record::Record;
+use settled::Settled;
+
+pub(crate) mod settled;
 
 /// A session being watched.
 #[derive(Debug)]
@@ -17,6 +21,7 @@ pub struct Live {
     session: Session,
     table: EventTable,
     waiting: Queue,
+    settled: Option<Settled>,
     lost: u64,
 }
 
@@ -32,14 +37,24 @@ struct Waiting {
 }
 
 impl Live {
-    /// Watches a session; hooks stay masked until [`Live::start`].
+    /// Watches a session; hooks stay masked until [`Live::start`]. What has come is given at once: a record that another CPU kept a moment later
+    /// than its time says may come after later ones.
     pub fn new(session: Session) -> Self {
         let table = EventTable::new(session.classes().iter().cloned());
         Self {
             session,
             table,
             waiting: Queue::default(),
+            settled: None,
             lost: 0,
+        }
+    }
+
+    /// Watches a session and gives records in the order of their times over all CPUs, without exception, for which each waits some 10 to 50 ms.
+    pub fn ordered(session: Session) -> Self {
+        Self {
+            settled: Some(Settled::new()),
+            ..Self::new(session)
         }
     }
 
@@ -58,14 +73,17 @@ impl Live {
         &mut self.session
     }
 
-    /// Gives every record that has come since the last call, oldest first over all CPUs. Gives their number.
+    /// Gives every record that has come since the last call (of an ordered watch: that no other can precede any more), oldest first over all CPUs.
+    /// Gives their number.
     ///
     /// # Errors
     /// What `show` answers, and the reader's.
     pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
         self.session.follow_cpus()?;
-        let until = procfs::monotonic();
-        self.gather(until)?;
+        let settled = self.settled.as_ref().map(Settled::until);
+        let now = procfs::monotonic();
+        let until = settled.unwrap_or(now);
+        self.gather(now)?;
         self.waiting.emit(&self.table, until, show)
     }
 
@@ -75,7 +93,9 @@ impl Live {
     /// As [`Live::poll`].
     pub fn stop(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
         self.session.deactivate();
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        if wait_for_running_programs().is_err() {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
         self.gather(procfs::monotonic())?;
         self.waiting.emit(&self.table, u64::MAX, show)
     }

@@ -8,6 +8,7 @@ use crate::buffer::watch::{Cursor, Mark};
 use crate::buffer::{Buffer, numbered};
 use crate::error::{Error, Result};
 use crate::live::Queue;
+use crate::live::settled::Settled;
 use crate::session::stay::PinnedSession;
 use crate::session::store::Store;
 use kestrel_kernel::procfs;
@@ -35,6 +36,7 @@ pub struct Watch {
     /// Identity of what `classes` were read from.
     described: Option<u64>,
     waiting: Queue,
+    settled: Settled,
     /// Packets missed in rings that are gone.
     missed_before: u64,
     /// Whether records missed in rings that are gone have been counted, and how many.
@@ -125,6 +127,7 @@ impl Watch {
             classes,
             described,
             waiting: Queue::default(),
+            settled: Settled::new(),
             missed_before: 0,
             gone: Some(0),
             told_missed: 0,
@@ -203,12 +206,13 @@ impl Watch {
         self.places.iter().map(of).sum()
     }
 
-    /// Shows every record that has come since the last call, oldest first over all CPUs. Gives their number.
+    /// Shows every record that has come since the last call and that no other can precede any more (some 10 to 50 ms after it happened), oldest
+    /// first over all CPUs. Gives their number.
     ///
     /// # Errors
     /// What `show` answers, and the kernel's.
     pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
-        let (pages, until) = self.take(procfs::monotonic())?;
+        let (pages, until) = self.take()?;
         let now = self.learn()?;
         self.read(&pages);
         if let Some((session, buffers)) = now {
@@ -235,7 +239,7 @@ impl Watch {
             .map(|(_, part)| part.ring().geometry().pages)
             .max();
         for _ in 0..=most.unwrap_or(0) as usize / AT_ONCE {
-            let (pages, until) = self.take(procfs::monotonic())?;
+            let (pages, until) = self.take()?;
             self.learn()?;
             self.read(&pages);
             shown += self.waiting.emit(&self.table, until, show)?;
@@ -260,9 +264,11 @@ impl Watch {
         }
     }
 
-    /// Copies pages that have something new, and gives the time up to which these are all: `now`, unless a ring has more than is copied at once.
-    fn take(&mut self, now: u64) -> Result<(Vec<Taken>, u64)> {
-        let (mut all, mut until) = (Vec::new(), now);
+    /// Copies pages that have something new, and gives the time up to which these are all: what has settled, unless a ring has more than is copied
+    /// at once.
+    fn take(&mut self) -> Result<(Vec<Taken>, u64)> {
+        let (mut all, mut until) = (Vec::new(), self.settled.until());
+        let now = procfs::monotonic();
         for (ring, watched) in self.rings.iter_mut().enumerate() {
             let Some(buffer) = numbered(&self.buffers, watched.number) else {
                 continue;

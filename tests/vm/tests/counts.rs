@@ -36,11 +36,15 @@ fn adds_up(options: &[&str]) -> (Vec<Record>, Counts) {
         "{options:?}: {kept} kept, {} lost, {} overwritten, {} skipped",
         counts.lost, counts.overwritten, counts.skipped
     );
-    assert_eq!(
-        kept + missing(&counts, GETPPID) + counts.skipped,
-        CALLS as u64,
-        "{counts:?}"
-    );
+    let known = kept + missing(&counts, GETPPID);
+    match options.iter().filter(|option| **option == "-e").count() {
+        1 => assert_eq!(known + counts.skipped, CALLS as u64, "{counts:?}"),
+        // Of several events, the others' hits may have been skipped, too.
+        _ => assert!(
+            known <= CALLS as u64 && known + counts.skipped >= CALLS as u64,
+            "{known}: {counts:?}"
+        ),
+    }
     (records, counts)
 }
 

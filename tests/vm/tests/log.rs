@@ -65,7 +65,7 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {
         assert!(
-            begun.elapsed() < Duration::from_secs(20),
+            begun.elapsed() < Duration::from_secs(60),
             "{what} in vain: {}",
             said()
         );
@@ -263,10 +263,11 @@ fn files_are_the_users_and_of_limited_size_and_number() {
         "{}",
         second.err
     );
-    for _ in 0..10 {
+    // However much a slow agent takes at once, and so puts into one file.
+    until("rotating", || {
         shell("calls getppid 1000").success();
-    }
-    until("rotating", || said().contains("removed"));
+        said().contains("removed")
+    });
     // What is left when the session ends is kept, too.
     shell("calls getppid 7").success();
     drop(session);

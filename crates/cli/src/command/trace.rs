@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let interrupt = Interrupt::install()?;
-    let mut live = Live::new(Session::start(&plan, &catalog, &command_line())?);
+    let mut live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let line = printer(options.format, symbols, Processes::default(), catalog.host());
     live.start();

@@ -1,0 +1,77 @@
+//! Up to which moment all that happened has been kept: a program that read its clock earlier may still be running on another CPU, interrupted or
+//! preempted, with its record to come. Asking the kernel takes some 10 to 50 ms, so a thread of its own does.
+
+use kestrel_kernel::barrier::wait_for_running_programs;
+use kestrel_kernel::procfs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long the thread rests between two questions.
+const REST: Duration = Duration::from_millis(5);
+
+/// Asks again and again, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Settled(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// CLOCK_MONOTONIC, ns.
+    until: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Settled {
+    /// Begins to ask.
+    pub(crate) fn new() -> Self {
+        let shared = Arc::new(Shared::default());
+        let asking = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            while !asking.over.load(Ordering::Relaxed) {
+                let now = procfs::monotonic();
+                // A kernel that cannot be asked leaves the order to the length of the rest.
+                let asked = wait_for_running_programs();
+                std::thread::sleep(REST);
+                asking.until.store(now, Ordering::Release);
+                if asked.is_err() {
+                    std::thread::sleep(REST);
+                }
+            }
+        });
+        Self(shared)
+    }
+
+    /// Whatever happened up to then (CLOCK_MONOTONIC, ns) is in its ring by now, if it was to be kept.
+    pub(crate) fn until(&self) -> u64 {
+        self.0.until.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Settled {
+    /// Does not wait for the thread: it holds nothing.
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn each_moment_settles() {
+        let settled = Settled::new();
+        let asked = procfs::monotonic();
+        assert!(
+            settled.until() < asked,
+            "nothing is settled before it was asked for"
+        );
+        let begun = Instant::now();
+        while settled.until() < asked {
+            assert!(begun.elapsed() < Duration::from_secs(60), "in vain");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(settled.until() <= procfs::monotonic());
+    }
+}
