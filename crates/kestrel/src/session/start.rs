@@ -62,7 +62,7 @@ impl Store {
         plan.give_messages_a_buffer();
         let (directory, lock) = self.begin(name)?;
         let made = Session::make(&plan, catalog, origin.command, name)
-            .map_err(|error| super::name_what_is_missing(error, catalog.host()))
+            .map_err(|error| super::lacking::name_what_is_missing(error, catalog.host()))
             .and_then(|session| {
                 let state = describe(&session, name, &plan, origin);
                 trust::check(&state, origin.file)?;
