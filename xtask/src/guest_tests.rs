@@ -40,8 +40,12 @@ const GUESTS: usize = 2;
 /// Guests at one time at most: each has memory of its own.
 const MOST_GUESTS: usize = 8;
 
-/// Tests that share a clone at most.
-const SHARE: usize = 16;
+/// Tests that share a clone at most, whatever files they are in: what was emulated once is emulated quickly from then on, so that a test's first run in a
+/// clone takes several times what the next takes.
+const SHARE: usize = 48;
+
+/// Files whose tests need a clone that saw no others: they end it, or are about what everything before left in memory.
+const FRESH: &[&str] = &["boot", "old_kernel", "extremes", "hotplug", "recover"];
 
 /// A file that nobody is at comes before one where somebody could be helped, whatever is left there, in seconds.
 const ALONE: f64 = 1e6;
@@ -79,6 +83,16 @@ struct Rest {
     workers: usize,
 }
 
+/// A clone that tests ran in, for the next.
+struct Used {
+    guest: Guest,
+    series: String,
+    /// The file whose tests it is equipped for.
+    file: String,
+    /// How many tests it saw.
+    seen: usize,
+}
+
 /// All that is still to do.
 struct Queue(Mutex<Vec<Rest>>);
 
@@ -103,16 +117,19 @@ pub(crate) struct Selection<'a> {
 pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
     let base = artifact::base(Profile::Quick)?;
     let memory = Memory::recall();
-    let queue = Queue::of(selection, artifact::guest_tests()?, &memory)?;
+    let file = selection.name.split_once("::").map(|(file, _)| file);
+    let queue = Queue::of(selection, artifact::guest_tests(file)?, &memory)?;
     let stables = queue.stables(&base)?;
     let begun = Instant::now();
     let worker = || -> Result<(Tally, Vec<Took>)> {
         let (mut tally, mut run) = (Tally::default(), Vec::new());
-        while let Some((index, job)) = queue.enter() {
+        let mut used: Option<Used> = None;
+        while let Some((index, job)) = queue.enter(used.as_ref().map(|used| &*used.series)) {
             let stable = stables
                 .get(&job.series)
                 .context("a kernel that was not prepared")?;
-            let done = job.run(stable, &base, selection.output, || queue.next(index), &mut run);
+            let next = || queue.next(index);
+            let done = job.run(stable, &base, selection.output, next, &mut used, &mut run);
             queue.leave(index);
             tally = tally + done?;
         }
@@ -202,13 +219,17 @@ impl Queue {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where most is left for each who would be at it.
-    fn enter(&self) -> Option<(usize, Arc<Job>)> {
+    /// Where most is left for each who would be at it; whoever has a clone of a kernel stays with that kernel while it has files that nobody is at.
+    fn enter(&self, series: Option<&str>) -> Option<(usize, Arc<Job>)> {
         let mut rests = self.rests();
-        let left = rests.iter().map(Rest::share).enumerate();
-        let (index, _) = left
-            .filter(|(_, share)| *share > 0.0)
-            .max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let left: Vec<(usize, f64)> = rests.iter().map(Rest::share).enumerate().collect();
+        let most = |of: &dyn Fn(usize, f64) -> bool| {
+            let among = left.iter().copied().filter(|(index, share)| of(*index, *share));
+            among.max_by(|a, b| a.1.total_cmp(&b.1))
+        };
+        let same = |index: usize| Some(&*rests[index].job.series) == series;
+        let here = most(&|index, share| share >= ALONE && same(index));
+        let (index, _) = here.or_else(|| most(&|_, share| share > 0.0))?;
         rests[index].workers += 1;
         Some((index, Arc::clone(&rests[index].job)))
     }
@@ -250,23 +271,27 @@ fn list(file: &Executable) -> Result<Vec<String>> {
 }
 
 impl Job {
-    /// Runs tests in one clone, in a new one after each failure: what follows must not suffer from it.
+    /// Runs tests in the clone that was used before where that can be, in a new one after each failure: what follows must not suffer from it.
     fn run(
         &self,
         stable: &Stable,
         base: &Base,
         output: bool,
         next: impl Fn() -> Option<String>,
+        used: &mut Option<Used>,
         run: &mut Vec<Took>,
     ) -> Result<Tally> {
         let mut tally = Tally::default();
-        let mut guest: Option<(Guest, usize)> = None;
         while let Some(test) = &next() {
             let begun = Instant::now();
-            let (mut running, before, seen) = match guest.take() {
-                Some((guest, seen)) => {
-                    let before = guest.busy();
-                    (guest, before, seen)
+            let (mut running, before, seen) = match used.take().filter(|used| self.may_use(used)) {
+                Some(mut used) => {
+                    let before = used.guest.busy();
+                    if used.file != self.file.name {
+                        clear(&mut used.guest)?;
+                        self.equip(&mut used.guest)?;
+                    }
+                    (used.guest, before, used.seen)
                 }
                 None => (self.start(stable, base)?, Duration::ZERO, 0),
             };
@@ -295,15 +320,35 @@ impl Job {
             println!("{report}"); // In one piece: two guests are told of at once.
             tally = tally + verdict.tally();
             if !failed && seen + 1 < SHARE {
-                guest = Some((running, seen + 1));
+                *used = Some(Used {
+                    guest: running,
+                    series: self.series.clone(),
+                    file: self.file.name.clone(),
+                    seen: seen + 1,
+                });
             }
         }
         Ok(tally)
     }
 
+    fn may_use(&self, used: &Used) -> bool {
+        let fresh = |file: &str| FRESH.contains(&file);
+        let same_file = used.file == self.file.name;
+        used.series == self.series && (same_file || !fresh(&self.file.name) && !fresh(&used.file))
+    }
+
     fn start(&self, stable: &Stable, base: &Base) -> Result<Guest> {
         let mut guest = stable.guest()?;
-        for program in base.programs.iter().chain(&self.examples) {
+        for program in &base.programs {
+            guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
+        }
+        self.equip(&mut guest)?;
+        Ok(guest)
+    }
+
+    /// What the tests of the file need beyond what every guest has.
+    fn equip(&self, guest: &mut Guest) -> Result<()> {
+        for program in &self.examples {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
         guest.copy(&self.file.path, "/test")?;
@@ -317,7 +362,7 @@ impl Job {
                 guest.copy(&object, &format!("{}{name}", objects::PLACE))?;
             }
         }
-        Ok(guest)
+        Ok(())
     }
 
     fn program(&self, stable: &Stable, test: &str) -> Result<Program> {
@@ -342,6 +387,20 @@ impl Job {
         let limit = if env.len() > always { LONG } else { LIMIT };
         Ok(Program { argv, env, limit })
     }
+}
+
+/// Takes away the files that tests left: they lie in the guest's memory.
+fn clear(guest: &mut Guest) -> Result<()> {
+    let argv = ["sh", "-c", "cd /tmp && rm -rf ./* ./.[!.]*"]
+        .map(str::to_owned)
+        .to_vec();
+    let limit = LIMIT;
+    let program = Program {
+        argv,
+        env: Vec::new(),
+        limit,
+    };
+    guest.run(&program, |_, _| {}).map(drop)
 }
 
 fn line(took: &Took, verdict: &Verdict) -> String {

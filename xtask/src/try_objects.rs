@@ -1,4 +1,7 @@
-//! `cargo xtask objects`: all BPF objects of a folder run in a guest, one by one, with what came of each and the share that runs.
+//! `cargo xtask objects`: all BPF objects of a folder run in a guest, one by one, with what came of each and the share that runs of those that can.
+//!
+//! Where the command says what an object leaves to its own loader (a map's size, what to attach to), it is run again with that, as a user would. What
+//! still does not run is a failure of ours, unless bpftool does not load it either.
 
 use std::{
     fs,
@@ -25,6 +28,9 @@ pub(crate) struct Options {
     /// Kernel series.
     #[arg(long, default_value = kernel::DEFAULT)]
     kernel: String,
+    /// Ask bpftool (libbpf) about those that do not run: what it does not load either is not ours to serve.
+    #[arg(long)]
+    bpftool: bool,
     /// Options of `kestrel bpf run` for all of them, such as --strict.
     #[arg(last = true)]
     options: Vec<String>,
@@ -32,13 +38,15 @@ pub(crate) struct Options {
 
 /// One object has this long.
 const LIMIT: Duration = Duration::from_secs(60);
+/// Options that are added one after the other because the command asks for them.
+const ROUNDS: usize = 8;
 
 /// What came of an object.
 enum Outcome {
     /// It runs; so many of its programs were left out.
     Runs(usize),
-    /// It has no program that is an event's.
-    NotOurs,
+    /// It has no program that is an event's, or nobody loads it.
+    NotOurs(String),
     Fails(String),
 }
 
@@ -57,12 +65,21 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         options.folder.display()
     );
     let base = artifact::base(Profile::Quick)?;
-    let stable = Stable::prepare(&Wish::plain(&options.kernel), &base.init)?;
-    let mut guest = None;
+    let mut wish = Wish::plain(&options.kernel);
+    if options.bpftool {
+        wish.packages.push("bpftool".to_owned());
+    }
+    let mut trial = Trial {
+        stable: Stable::prepare(&wish, &base.init)?,
+        base,
+        guest: None,
+        bpftool: options.bpftool,
+    };
     let (mut ran, mut failed) = (0usize, 0usize);
     for object in &objects {
         let name = object.file_name().unwrap_or_default().to_string_lossy();
-        match one(&mut guest, &stable, &base, object, &options.options)? {
+        let mut given = options.options.clone();
+        match trial.object(object, &mut given)? {
             Outcome::Runs(left) => {
                 ran += 1;
                 let left = if left == 0 {
@@ -70,9 +87,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
                 } else {
                     format!(", without {left} of its programs")
                 };
-                println!("runs      {name}{left}");
+                let added = given[options.options.len()..].join(" ");
+                let added = if added.is_empty() {
+                    added
+                } else {
+                    format!(", with {added}")
+                };
+                println!("runs      {name}{left}{added}");
             }
-            Outcome::NotOurs => println!("not ours  {name}"),
+            Outcome::NotOurs(why) => println!("not ours  {name}: {why}"),
             Outcome::Fails(why) => {
                 failed += 1;
                 println!("fails     {name}: {why}");
@@ -87,7 +110,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     println!(
         "{ran} of {ours} run on {} ({share:.1} %), {} are not ours",
-        stable.release(),
+        trial.stable.release(),
         objects.len() - ours
     );
     Ok(if failed == 0 {
@@ -97,45 +120,109 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     })
 }
 
-/// Runs one, in the guest of the one before unless that ended badly.
-fn one(
-    guest: &mut Option<Guest>,
-    stable: &Stable,
-    base: &Base,
-    object: &Path,
-    options: &[String],
-) -> Result<Outcome> {
-    let mut running = match guest.take() {
-        Some(running) => running,
-        None => {
-            let mut fresh = stable.guest()?;
-            for program in &base.programs {
-                fresh.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
+/// A guest in which one object is run after the other.
+struct Trial {
+    stable: Stable,
+    base: Base,
+    /// That of the object before, unless it ended badly.
+    guest: Option<Guest>,
+    bpftool: bool,
+}
+
+impl Trial {
+    /// Runs one, with what it leaves to its loader.
+    fn object(&mut self, object: &Path, given: &mut Vec<String>) -> Result<Outcome> {
+        for _ in 0..ROUNDS {
+            let (ending, said) = self.command(
+                object,
+                &["kestrel", "bpf", "run", "/object.o", "--duration", "0"],
+                given,
+            )?;
+            let came = outcome(ending, &said);
+            match asked_for(&said).filter(|_| matches!(came, Outcome::Fails(_))) {
+                Some(more) if !given.ends_with(&more) => given.extend(more),
+                _ => {
+                    let Outcome::Fails(why) = came else {
+                        return Ok(came);
+                    };
+                    return self.neither(object, why);
+                }
             }
-            fresh
         }
-    };
-    running.copy(object, "/object.o")?;
-    let mut argv: Vec<String> = ["kestrel", "bpf", "run", "/object.o", "--duration", "0"]
-        .map(str::to_owned)
-        .to_vec();
-    argv.extend_from_slice(options);
-    let program = Program {
-        argv,
-        env: Vec::new(),
-        limit: LIMIT,
-    };
-    let mut said = Vec::new();
-    let ending = running.run(&program, |stream, bytes| {
-        if matches!(stream, Stream::Err) {
-            said.extend_from_slice(bytes);
-        }
-    })?;
-    let said = String::from_utf8_lossy(&said).into_owned();
-    if !matches!(ending, Ending::Died | Ending::TimedOut) {
-        *guest = Some(running);
+        Ok(Outcome::Fails(format!(
+            "it asks for more than {ROUNDS} options: {}",
+            given.join(" ")
+        )))
     }
-    Ok(outcome(ending, &said))
+
+    /// What bpftool says about an object that does not run.
+    fn neither(&mut self, object: &Path, why: String) -> Result<Outcome> {
+        if !self.bpftool {
+            return Ok(Outcome::Fails(why));
+        }
+        const LOAD: &str = "bpftool prog loadall /object.o /sys/fs/bpf/oracle 2>/dev/null >/dev/null; status=$?; rm -rf /sys/fs/bpf/oracle; exit $status";
+        let (ending, _) = self.command(object, &["sh", "-c", LOAD], &[])?;
+        Ok(match ending {
+            Ending::Exited(0) => Outcome::Fails(why),
+            _ => Outcome::NotOurs(format!("libbpf does not load it either: {why}")),
+        })
+    }
+
+    fn command(&mut self, object: &Path, argv: &[&str], options: &[String]) -> Result<(Ending, String)> {
+        let mut running = match self.guest.take() {
+            Some(running) => running,
+            None => {
+                let mut fresh = self.stable.guest()?;
+                for program in &self.base.programs {
+                    fresh.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
+                }
+                fresh
+            }
+        };
+        running.copy(object, "/object.o")?;
+        let argv = argv.iter().map(|word| (*word).to_owned());
+        let program = Program {
+            argv: argv.chain(options.iter().cloned()).collect(),
+            env: Vec::new(),
+            limit: LIMIT,
+        };
+        let mut said = Vec::new();
+        let ending = running.run(&program, |stream, bytes| {
+            if matches!(stream, Stream::Err) {
+                said.extend_from_slice(bytes);
+            }
+        })?;
+        if !matches!(ending, Ending::Died | Ending::TimedOut) {
+            self.guest = Some(running);
+        }
+        Ok((ending, String::from_utf8_lossy(&said).into_owned()))
+    }
+}
+
+/// The options that the command asks for, with values that do.
+fn asked_for(said: &str) -> Option<Vec<String>> {
+    if let Some((_, size)) = said.split_once("--map-size ") {
+        let (map, kind) = size.split_once('=')?;
+        let size = if kind.starts_with("BYTES") { 1 << 20 } else { 4096 };
+        return Some(vec!["--map-size".to_owned(), format!("{map}={size}")]);
+    }
+    // What Debian's kernels are configured with, which guests do not have in /boot.
+    if let Some((_, option)) = said.split_once("say it: --set ") {
+        let (option, _) = option.split_once("=VALUE")?;
+        let value = if option == "CONFIG_HZ" { "250" } else { "y" };
+        return Some(vec!["--set".to_owned(), format!("{option}={value}")]);
+    }
+    let (_, target) = said.split_once("give it as ")?;
+    let (program, shape) = target.split_once("=…, in the way of `")?;
+    let target = match shape.split_once('/')?.0 {
+        "kprobe" | "kretprobe" | "kprobe.multi" | "kretprobe.multi" | "kprobe.session" => "ksys_read",
+        "fentry" | "fexit" => "vfs_read",
+        "uprobe" | "uretprobe" => "/usr/bin/kestrel:main",
+        "tracepoint" => "sched/sched_switch",
+        "raw_tracepoint" | "tp_btf" => "sched_switch",
+        _ => return None,
+    };
+    Some(vec![format!("{program}={target}")])
 }
 
 fn outcome(ending: Ending, said: &str) -> Outcome {
@@ -152,7 +239,9 @@ fn outcome(ending: Ending, said: &str) -> Outcome {
                 .filter(|line| line.contains(" is left out: "))
                 .count(),
         ),
-        _ if why.contains("other loaders' business") || why.contains("it has no program") => Outcome::NotOurs,
+        _ if why.contains("other loaders' business") || why.contains("it has no program") => {
+            Outcome::NotOurs(why)
+        }
         Ending::Exited(_) => Outcome::Fails(why),
         other => Outcome::Fails(format!("{other:?}: {why}")),
     }
@@ -167,10 +256,21 @@ mod tests {
         let left = "note: the program a is left out: x\n";
         assert!(matches!(outcome(Ending::Exited(0), left), Outcome::Runs(1)));
         let foreign = "kestrel: program p: sections like `struct_ops` are other loaders' business: they are no events\n";
-        assert!(matches!(outcome(Ending::Exited(2), foreign), Outcome::NotOurs));
+        assert!(matches!(outcome(Ending::Exited(2), foreign), Outcome::NotOurs(_)));
         assert!(
             matches!(outcome(Ending::Exited(1), "kestrel: no\n"), Outcome::Fails(why) if why == "kestrel: no")
         );
         assert!(matches!(outcome(Ending::Died, ""), Outcome::Fails(_)));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_given() {
+        let size =
+            "kestrel: cannot create the map ring (ringbuf, …): say it, --map-size ring=BYTES, a power of two";
+        assert_eq!(asked_for(size).unwrap(), ["--map-size", "ring=1048576"]);
+        let target =
+            "kestrel: program p: give it as p=…, in the way of `kprobe/FUNCTION[+OFFSET]` behind the slash";
+        assert_eq!(asked_for(target).unwrap(), ["p=ksys_read"]);
+        assert_eq!(asked_for("kestrel: no"), None);
     }
 }

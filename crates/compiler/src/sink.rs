@@ -104,8 +104,9 @@ pub trait Sink {
         refused: BlockId,
     ) -> Result<Reservation, Refused>;
 
-    /// Appends code that makes the record whole for readers.
-    fn commit(&self, b: &mut Builder, reservation: Reservation);
+    /// Appends code that makes the record whole for readers. `alone`: no other task runs on this CPU between reservation and commit,
+    /// only interrupts, and those to their end.
+    fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool);
 
     /// Appends code that gives the time (of `bpf_ktime_get_ns`) at which the session started.
     ///

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::host::Host;
+use crate::index;
 use crate::mmap::Immutable;
 use bytes::Bytes;
 use kestrel_bpf::btf::Btf;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 
 const DIRECTORY: &str = "/sys/kernel/btf";
 
-/// The kernel's own types: mapped where the kernel can (Linux 6.16 and later: 1 ms), read otherwise (5 to 7 ms).
+/// The kernel's own types: mapped where the kernel can (Linux 6.16 and later: 1 ms), read otherwise (5 to 7 ms, a page at a time), the
+/// next time from what [`crate::index`] kept.
 ///
 /// # Errors
 /// [`Error::Unavailable`] on a kernel built without BTF, [`Error::System`] if it cannot be read.
@@ -88,6 +90,9 @@ fn blob(host: &Host, name: &str) -> Result<Bytes> {
         // SAFETY: on a live host this is sysfs, where the file is a part of the kernel's (or a module's) image.
         if let Ok(mapped) = unsafe { Immutable::new(file.as_fd(), len) } {
             return Ok(Bytes::from_owner(mapped));
+        }
+        if name == "vmlinux" {
+            return index::types(host, len, || host.read_bytes(&relative)).map(Bytes::from);
         }
     }
     host.read_bytes(&relative).map(Bytes::from)

@@ -92,6 +92,104 @@ impl Kallsyms {
         }
     }
 
+    /// Those of the kernel and its modules; without those of BPF programs, trampolines and probes, which come and go.
+    pub(crate) fn lasting(&self) -> Self {
+        let mut lasting = Self {
+            text: String::with_capacity(self.text.len() / 2),
+            rows: Vec::with_capacity(self.rows.len()),
+            modules: self.modules.clone(),
+            restricted: self.restricted,
+            by_name: OnceLock::new(),
+        };
+        let passing = |module: &String| module == "bpf" || module.starts_with("__builtin__");
+        let passing: Vec<bool> = self.modules.iter().map(passing).collect();
+        for row in &self.rows {
+            if passing.get((row.module as usize).wrapping_sub(1)) == Some(&true) {
+                continue;
+            }
+            let name = lasting.text.len() as u32;
+            lasting.text.push_str(self.name(row));
+            lasting.rows.push(Row { name, ..*row });
+        }
+        lasting
+    }
+
+    /// All of them as bytes, for [`Kallsyms::from_bytes`] on the same machine: how many bytes of names, rows and modules, the rows (address, length, module,
+    /// letter; names follow each other), the rows' order by names, names of modules in lines, names.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let names: usize = self.rows.iter().map(|row| row.length as usize).sum();
+        let modules = self.modules.join("\n");
+        let mut bytes = Vec::with_capacity(names + self.rows.len() * (ROW + ORDER) + modules.len() + 12);
+        for count in [names, self.rows.len(), modules.len()] {
+            bytes.extend_from_slice(&(count as u32).to_le_bytes());
+        }
+        for row in &self.rows {
+            bytes.extend_from_slice(&row.address.to_le_bytes());
+            bytes.extend_from_slice(&row.length.to_le_bytes());
+            bytes.extend_from_slice(&row.module.to_le_bytes());
+            bytes.push(row.letter);
+        }
+        for (number, index) in self.order() {
+            bytes.extend_from_slice(&number.to_le_bytes());
+            bytes.extend_from_slice(&index.to_le_bytes());
+        }
+        bytes.extend_from_slice(modules.as_bytes());
+        self.rows
+            .iter()
+            .for_each(|row| bytes.extend_from_slice(self.name(row).as_bytes()));
+        bytes
+    }
+
+    /// What [`Kallsyms::to_bytes`] made; `None` where it is something else.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (counts, bytes) = bytes.split_at_checked(12)?;
+        let count = |at: usize| Some(u32::from_le_bytes(counts.get(at..at + 4)?.try_into().ok()?) as usize);
+        let (names, count, modules) = (count(0)?, count(4)?, count(8)?);
+        let (rows_bytes, bytes) = bytes.split_at_checked(count.checked_mul(ROW)?)?;
+        let (order_bytes, bytes) = bytes.split_at_checked(count.checked_mul(ORDER)?)?;
+        let (modules, text) = bytes.split_at_checked(modules)?;
+        let modules = std::str::from_utf8(modules).ok()?;
+        let text = std::str::from_utf8(text)
+            .ok()
+            .filter(|text| text.len() == names)?;
+        let mut rows = Vec::with_capacity(count);
+        let mut name = 0u32;
+        for row in rows_bytes.chunks_exact(ROW) {
+            let (address, rest) = row.split_first_chunk()?;
+            let &[length_low, length_high, module_low, module_high, letter] = rest else {
+                return None;
+            };
+            let length = u16::from_le_bytes([length_low, length_high]);
+            rows.push(Row {
+                address: u64::from_le_bytes(*address),
+                name,
+                length,
+                module: u16::from_le_bytes([module_low, module_high]),
+                letter,
+            });
+            name = name.checked_add(u32::from(length))?;
+        }
+        let mut order = Vec::with_capacity(count);
+        for entry in order_bytes.chunks_exact(ORDER) {
+            let (number, index) = entry.split_first_chunk()?;
+            let index = u32::from_le_bytes(index.try_into().ok()?);
+            order.push((
+                u32::from_le_bytes(*number),
+                index.min(u32::try_from(count).ok()? - 1),
+            ));
+        }
+        if name as usize != names || !rows.is_sorted_by_key(|row| row.address) {
+            return None;
+        }
+        Some(Self {
+            text: text.to_owned(),
+            rows,
+            modules: modules.lines().map(str::to_owned).collect(),
+            restricted: false,
+            by_name: OnceLock::from(order),
+        })
+    }
+
     /// How many symbols there are.
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -170,16 +268,20 @@ impl Kallsyms {
         self.rows.get(after).map(|row| row.address)
     }
 
-    /// All symbols of that name, by address. A suffix of the compiler (`.isra.0`, `.cold`) is part of the name.
-    pub fn named<'a>(&'a self, name: &str) -> impl Iterator<Item = Symbol<'a>> + use<'a> {
-        let order = self.by_name.get_or_init(|| {
+    fn order(&self) -> &[(u32, u32)] {
+        self.by_name.get_or_init(|| {
             let numbered = self.rows.iter().zip(0u32..);
             let mut order: Vec<(u32, u32)> = numbered
                 .map(|(row, index)| (number_of(self.name(row)), index))
                 .collect();
             order.sort_unstable();
             order
-        });
+        })
+    }
+
+    /// All symbols of that name, by address. A suffix of the compiler (`.isra.0`, `.cold`) is part of the name.
+    pub fn named<'a>(&'a self, name: &str) -> impl Iterator<Item = Symbol<'a>> + use<'a> {
+        let order = self.order();
         let wanted = number_of(name);
         let first = order.partition_point(|(number, _)| *number < wanted);
         let count = order[first..].partition_point(|(number, _)| *number == wanted);
@@ -193,6 +295,11 @@ impl Kallsyms {
 }
 
 const FARTHEST: u64 = 1 << 20;
+
+/// Bytes of a row that is kept: address, length, module, letter.
+const ROW: usize = 13;
+/// Bytes of an entry of the order by names that is kept: number, row.
+const ORDER: usize = 8;
 
 /// A number by which a name is found: names of one number are few. To order a kernel's names by it takes a fraction of what their letters take.
 fn number_of(name: &str) -> u32 {

@@ -10,6 +10,7 @@ pub mod btf;
 pub mod error;
 pub mod feature;
 pub mod host;
+pub mod index;
 pub mod kallsyms;
 pub mod kcore;
 pub mod kprobes;

@@ -2,7 +2,7 @@
 //! and host; `cargo xtask test` builds and sends them.
 //!
 //! A guest test is an ordinary `#[test]` in `tests/vm/tests/*.rs`. It runs as root in a clone that may have seen other
-//! tests of its file before: it cleans up what it makes. `kestrel` and the programs in `src/bin` are on the PATH.
+//! tests before, of its file and of others: it cleans up what it makes (files in /tmp go with their file of tests). `kestrel` and the programs in `src/bin` are on the PATH.
 //! A test that has nothing to say on a kernel says so with [`skip`].
 #![forbid(unsafe_code)]
 

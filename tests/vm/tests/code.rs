@@ -300,11 +300,11 @@ fn many_functions_are_attached_together_or_not_at_all() {
     // Named one by one: one program, and one link where the kernel has it.
     let catalog = Catalog::new(Host::default());
     let symbols = catalog.symbols().unwrap();
-    let once = |name: &&String| name.starts_with("vfs_") && symbols.named(name).count() == 1;
-    let mut names: Vec<&String> = catalog
+    let once = |name: &&str| name.starts_with("vfs_") && symbols.named(name).count() == 1;
+    let mut names: Vec<&str> = catalog
         .functions()
         .unwrap()
-        .iter()
+        .names()
         .filter(once)
         .take(20)
         .collect();
@@ -312,7 +312,7 @@ fn many_functions_are_attached_together_or_not_at_all() {
         catalog
             .functions()
             .unwrap()
-            .iter()
+            .names()
             .find(|name| *name == "vfs_read"),
     );
     names.sort();

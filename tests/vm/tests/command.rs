@@ -94,14 +94,27 @@ fn interrupting_writes_everything() {
 fn interrupting_ends_the_command() {
     let recorder = Recorder::start(
         "ended",
-        &["-e", GETPPID, "--", "sh", "-c", "calls getppid 50; sleep 60"],
+        &[
+            "-e",
+            GETPPID,
+            "--",
+            "sh",
+            "-c",
+            "rm -f /tmp/called; calls getppid 50; touch /tmp/called; sleep 900",
+        ],
     );
-    std::thread::sleep(Duration::from_millis(500));
     let begun = Instant::now();
-    let (records, ..) = recorder.stop();
-    assert!(begun.elapsed() < Duration::from_secs(10));
-    assert!(records.len() >= 50, "{}", records.len());
-    let left = shell("ps | grep -c '[s]leep 60'").out;
+    while !std::path::Path::new("/tmp/called").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", recorder.said());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let (records, counts, said) = recorder.stop();
+    assert!(
+        records.len() as u64 + counts.skipped >= 50,
+        "{}:\n{said}",
+        records.len()
+    );
+    let left = shell("ps | grep -c '[s]leep 900'").out;
     assert_eq!(left.trim(), "0", "the command's children were left behind");
 }
 
@@ -139,7 +152,7 @@ fn durations_end_by_themselves() {
     ]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(begun.elapsed() >= Duration::from_millis(300));
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(begun.elapsed() < Duration::from_secs(60));
 }
 
 #[test]

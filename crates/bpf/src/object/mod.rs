@@ -232,6 +232,24 @@ impl Object {
         Ok(())
     }
 
+    /// Gives a map room for so many entries, or a ring so many bytes, whatever its declaration says.
+    ///
+    /// # Errors
+    /// [`Error::Object`] if there is no such map, or it holds global data.
+    pub fn set_map_entries(&mut self, name: &str, entries: u32) -> Result<(), Error> {
+        let names: Vec<&str> = self
+            .maps
+            .iter()
+            .filter(|map| !map.is_data)
+            .map(|map| map.name.as_str())
+            .collect();
+        let why = format!("it has no map {name}; it has {}", names.join(", "));
+        let mut sized = self.maps.iter_mut().filter(|map| !map.is_data);
+        let map = sized.find(|map| map.name == name).ok_or(Error::Object(why))?;
+        map.entries = entries;
+        Ok(())
+    }
+
     /// A program with all that it calls.
     ///
     /// # Errors

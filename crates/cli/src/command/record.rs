@@ -1,11 +1,13 @@
 //! `kestrel record`: events into a trace directory.
 
 use super::DEFAULT_TRACE;
+use super::bpf::maps as object_maps;
 use crate::exit::{Exit, Failure};
 use crate::progress;
 use crate::selection::{self, Selection};
 use crate::style::{bytes, thousands};
 use clap::Args;
+use kestrel::bpf::BpfMap;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
@@ -263,6 +265,25 @@ pub(super) fn show_maps(session: &Session, host: &Host, as_json: bool) -> Result
             text(snapshot, &symbols)
         };
         writeln!(stdout, "{shown}")?;
+    }
+    let mut shown = Ok(());
+    session.each_object_map(&mut |path, map| {
+        if shown.is_ok() && object_maps::is_readable(map) {
+            shown = show_object_map(&mut stdout, path, map, as_json);
+        }
+    });
+    shown
+}
+
+/// What a map of an object holds that handled events.
+fn show_object_map(out: &mut impl Write, path: &str, map: &BpfMap, as_json: bool) -> Result<(), Failure> {
+    if !as_json {
+        return Ok(out.write_all(object_maps::text(map)?.as_bytes())?);
+    }
+    for entry in object_maps::entries(map)? {
+        let (key, value) = (entry.key, entry.value);
+        let line = serde_json::json!({"object": path, "map": map.name(), "key": key, "value": value});
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }

@@ -29,6 +29,7 @@ const EXAMPLES: &str = "\
 Examples:
   kestrel start flight                                    a session `main` of a shipped table file
   kestrel start web /etc/kestrel/web.kst --table quiet    another one, beginning with its table `quiet`
+  kestrel handler list                                    what its handlers counted, maps of objects too
   kestrel status                                          what it does
   kestrel stop                                            its end
 

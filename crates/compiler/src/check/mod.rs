@@ -48,7 +48,7 @@ use crate::lang::diag::{Diagnostic, has_errors};
 use globals::Globals;
 use kestrel_trace::layout::Names;
 use std::collections::HashMap;
-use tree::{CheckedProbe, Variable, VariableId};
+use tree::{Action, CheckedProbe, Statement, StatementKind, Variable, VariableId};
 
 /// Most findings reported about one probe.
 const FINDINGS: usize = 50;
@@ -70,11 +70,18 @@ pub fn check(
         .as_ref()
         .map(|s| checker.selector(&s.value, probe.span));
     let predicate = probe.predicate.as_ref().map(|p| checker.condition(p));
-    let body = match &probe.block {
+    let mut body = match &probe.block {
         Some(block) => checker.block(block),
         None if record_default => checker.record_everything(probe.span).into_iter().collect(),
         None => Vec::new(),
     };
+    body.extend(probe.object.as_ref().map(|object| Statement {
+        kind: StatementKind::Act(Action::Call {
+            object: object.node.clone(),
+            program: String::new(),
+        }),
+        span: object.span,
+    }));
     let Checker {
         mut found,
         variables,

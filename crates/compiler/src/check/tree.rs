@@ -193,6 +193,13 @@ pub enum Action {
     Thaw(String),
     /// `reset("b")`: what it holds is forgotten.
     Reset(String),
+    /// `handler "path.o"`: a program of a compiled object takes over, and does not come back.
+    Call {
+        /// As written, until whoever has the objects says which it is.
+        object: String,
+        /// Its program; empty until somebody who knows the object has said which.
+        program: String,
+    },
 }
 
 /// A typed expression.

@@ -62,6 +62,8 @@ pub struct Probe {
     pub predicate: Option<Expr>,
     /// `None` where only events were given (`-e sched:sched_switch`); an empty block masks.
     pub block: Option<Block>,
+    /// `handler "path.o"`: a program of a compiled object runs where the block has ended, which then is ours: it counts the calls.
+    pub object: Option<Spanned<String>>,
     /// From the first event to the end of the block.
     pub span: Span,
 }

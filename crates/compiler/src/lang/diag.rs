@@ -228,18 +228,61 @@ fn width(text: &str) -> usize {
 /// The names in `candidates` that `name` may have been meant as, best first, at most three.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = name.to_ascii_lowercase();
+    let letters = Letters::of(&wanted);
     let mut near: Vec<(usize, &str)> = candidates
         .into_iter()
         .filter_map(|candidate| {
+            let tolerance = (wanted.len().max(candidate.len()) / 3).max(1);
+            let contains = wanted.len() >= 3 && candidate.contains(wanted.as_str());
+            // Most of a kernel's names are told apart by their letters, whatever their order.
+            if !contains && letters.distance(candidate) > tolerance {
+                return None;
+            }
             let distance = strsim::osa_distance(&wanted, &candidate.to_ascii_lowercase());
             let tolerance = (wanted.chars().count().max(candidate.chars().count()) / 3).max(1);
-            let contains = wanted.len() >= 3 && candidate.contains(wanted.as_str());
             (distance <= tolerance || contains).then_some((distance, candidate))
         })
         .collect();
     near.sort();
     near.dedup();
     near.into_iter().take(3).map(|(_, candidate)| candidate).collect()
+}
+
+/// How often each letter is in a word, small or capital.
+struct Letters {
+    count: [u8; 256],
+    length: usize,
+}
+
+impl Letters {
+    fn of(word: &str) -> Self {
+        let mut count = [0_u8; 256];
+        for letter in word.bytes() {
+            let count = &mut count[usize::from(letter.to_ascii_lowercase())];
+            *count = count.saturating_add(1);
+        }
+        Self {
+            count,
+            length: word.len(),
+        }
+    }
+
+    /// So many changes at least make the other word of this one; 0 where letters are not bytes.
+    fn distance(&self, other: &str) -> usize {
+        let mut left = self.count;
+        let (mut more, mut ascii) = (0, true);
+        for letter in other.bytes() {
+            ascii &= letter.is_ascii();
+            let left = &mut left[usize::from(letter.to_ascii_lowercase())];
+            match left.checked_sub(1) {
+                Some(fewer) => *left = fewer,
+                None => more += 1,
+            }
+        }
+        let missing = self.length - (other.len() - more);
+        let plain = ascii && self.length <= usize::from(u8::MAX) && self.count[128..].iter().all(|n| *n == 0);
+        if plain { more.max(missing) } else { 0 }
+    }
 }
 
 /// `did you mean "a" or "b"?`, where there are such names.
@@ -326,5 +369,30 @@ mod tests {
         assert_eq!(nearest("pidd", ["pid", "tid", "comm"]), ["pid"]);
         assert_eq!(nearest("prev_co", ["prev_comm", "prev_pid"]), ["prev_comm"]);
         assert_eq!(did_you_mean("zzz", ["pid"]), None);
+        assert_eq!(nearest("größe", ["größer", "grösse", "x"]), ["größer", "grösse"]);
+    }
+
+    #[test]
+    fn letters_promise_no_more_than_the_distance() {
+        let words = [
+            "vfs_read",
+            "vfs_raed",
+            "filldir63",
+            "FillDir64",
+            "",
+            "a",
+            "ääh",
+            "do_sys_open",
+            "x_x",
+        ];
+        for one in words {
+            let letters = Letters::of(one);
+            for other in words {
+                let (one, other) = (one.to_ascii_lowercase(), other.to_ascii_lowercase());
+                let (least, distance) = (letters.distance(&other), strsim::osa_distance(&one, &other));
+                assert!(least <= distance, "{one} {other}: {least}, {distance}");
+            }
+        }
+        assert!(Letters::of("vfs_read").distance("tcp_sendmsg") > 3);
     }
 }

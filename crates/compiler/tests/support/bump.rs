@@ -58,7 +58,7 @@ impl Sink for Bump {
         })
     }
 
-    fn commit(&self, b: &mut Builder, reservation: Reservation) {
+    fn commit(&self, b: &mut Builder, reservation: Reservation, _alone: bool) {
         b.atomic_add(Width::B8, reservation.kept[0], 8, 1);
     }
 

@@ -20,6 +20,8 @@ pub mod word {
     pub const ACTIVE: u32 = 0;
     /// Place of the buffer used now.
     pub const CURRENT: u32 = 1;
+    /// Whether the program of an object would run.
+    pub const CALLED: u32 = 2;
     /// Per buffer: whether it is frozen.
     pub const FROZEN: u32 = 8;
     /// Per buffer: how often it was reset.
@@ -102,6 +104,7 @@ impl Sink for Steered {
             Action::UseBuffer(name) => Self::set(b, word::CURRENT, buffer(name)?),
             Action::Freeze(name) => Self::set(b, word::FROZEN + buffer(name)?, 1),
             Action::Thaw(name) => Self::set(b, word::FROZEN + buffer(name)?, 0),
+            Action::Call { .. } => Self::set(b, word::CALLED, 1),
             Action::Reset(name) => {
                 let word = Self::word(b, word::RESET + buffer(name)?);
                 b.atomic_add(Width::B8, word, 0, 1);
@@ -139,8 +142,8 @@ impl Sink for Steered {
         Ok(reservation)
     }
 
-    fn commit(&self, b: &mut Builder, reservation: Reservation) {
-        Bump::default().commit(b, reservation);
+    fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {
+        Bump::default().commit(b, reservation, alone);
     }
 
     fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {

@@ -61,3 +61,23 @@ pub fn load_btf(blob: &[u8]) -> Result<OwnedFd> {
         }),
     }
 }
+
+/// The bytes of types that somebody gave the kernel, by their number.
+///
+/// # Errors
+/// [`Error::System`] if they are gone, or `EPERM` without the right to ask.
+pub fn btf_bytes(id: u32) -> Result<Vec<u8>> {
+    let fd = super::id::open(Command::BtfFdById, id, "open the types with id")?;
+    let failed = |errno| Error::system("read the types with id", id.to_string(), errno);
+    let told: sys::BtfInfo = super::id::info(fd.as_fd()).map_err(failed)?;
+    let mut bytes = vec![0u8; told.btf_size as usize];
+    let mut info = sys::BtfInfo {
+        btf: bytes.as_mut_ptr() as u64,
+        btf_size: bytes.len() as u32,
+        ..Zeroable::zeroed()
+    };
+    // SAFETY: the only address that is not zero is the buffer's, with its length beside it.
+    unsafe { super::id::info_with(fd.as_fd(), &mut info) }.map_err(failed)?;
+    bytes.truncate(info.btf_size as usize);
+    Ok(bytes)
+}

@@ -134,6 +134,30 @@ impl Link {
         answer.map_err(|errno| Error::system("attach by", attach.to_string(), errno))
     }
 
+    /// Attaches an iterator to one of the things that it can walk.
+    ///
+    /// # Errors
+    /// [`Error::System`]: `EINVAL` if it walks something else, `EACCES` if it reads more of a map's entries than these have.
+    pub fn iterator(program: &Program, over: &Walked<'_>) -> Result<Self> {
+        // `union bpf_iter_link_info`.
+        let info: [u32; 4] = match over {
+            Walked::Map(map) => [map.as_raw_fd() as u32, 0, 0, 0],
+            Walked::Cgroup(directory) => [CGROUP_DESCENDANTS, directory.as_raw_fd() as u32, 0, 0],
+            Walked::Process(pid) => [0, *pid, 0, 0],
+        };
+        let mut argument = sys::LinkCreate {
+            prog_fd: program.as_fd().as_raw_fd() as u32,
+            attach_type: AttachType::TRACE_ITER.0,
+            with: [info.as_ptr() as u64, size_of_val(&info) as u64, 0, 0, 0, 0],
+            ..Zeroable::zeroed()
+        };
+        // SAFETY: the only address is that of `info`, with its length beside it.
+        let answer = unsafe { sys::call_for_fd(Command::LinkCreate, &mut argument) };
+        answer
+            .map(|fd| Self { fd })
+            .map_err(|errno| Error::system("attach the iterator to", over.to_string(), errno))
+    }
+
     /// Attaches a program to a perf event (tracepoint, kprobe, uprobe, counter). From Linux 5.15 on; see [`PerfEvent::set_program`] for before.
     ///
     /// The perf event must be enabled ([`PerfEvent::enable`]) unless it was opened so. Its descriptor may be closed afterwards: the link holds
@@ -445,4 +469,28 @@ unsafe fn raw_tracepoint_open(program: &Program, name: u64, cookie: u64) -> std:
     };
     // SAFETY: the caller's promise; the command answers with a new descriptor.
     unsafe { sys::call_for_fd(Command::RawTracepointOpen, &mut argument) }.map(|fd| Link { fd })
+}
+
+/// `BPF_CGROUP_ITER_DESCENDANTS_PRE`.
+const CGROUP_DESCENDANTS: u32 = 2;
+
+/// What an iterator is to walk, where that is not everything of a kind.
+#[derive(Clone, Copy, Debug)]
+pub enum Walked<'a> {
+    /// The entries of a map.
+    Map(BorrowedFd<'a>),
+    /// A cgroup and all below it, by its directory.
+    Cgroup(BorrowedFd<'a>),
+    /// The threads of a process.
+    Process(u32),
+}
+
+impl std::fmt::Display for Walked<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Map(_) => write!(f, "a map"),
+            Self::Cgroup(_) => write!(f, "a cgroup"),
+            Self::Process(pid) => write!(f, "process {pid}"),
+        }
+    }
 }

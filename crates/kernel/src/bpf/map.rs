@@ -5,6 +5,7 @@ use super::sys::{self, Command, MapKind};
 use crate::error::{Errno, Error, Result};
 use crate::procfs;
 use bytemuck::Zeroable;
+use kestrel_bpf::btf::TypeId;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// What a map is to be.
@@ -83,6 +84,8 @@ pub struct MapInfo {
     pub name: String,
     /// `map_extra`.
     pub extra: u64,
+    /// The types (BTF) that it was made with, if any: their number, and the types of key and value in them.
+    pub types: Option<(u32, TypeId, TypeId)>,
 }
 
 impl MapInfo {
@@ -98,6 +101,11 @@ impl MapInfo {
             flags: info.map_flags,
             name: sys::text(&info.name),
             extra: info.map_extra,
+            types: (info.btf_id != 0).then_some((
+                info.btf_id,
+                TypeId(info.btf_key_type_id),
+                TypeId(info.btf_value_type_id),
+            )),
         })
     }
 

@@ -11,9 +11,9 @@ mod program;
 mod ringbuf;
 pub mod sys;
 
-pub use btf::{load_btf, module_btf};
+pub use btf::{btf_bytes, load_btf, module_btf};
 pub use id::{Stats, btf_ids, enable_stats, link_ids, map_ids, program_ids};
-pub use link::{KprobeMulti, KprobeTargets, Link, LinkDetail, LinkInfo, UprobeMulti};
+pub use link::{KprobeMulti, KprobeTargets, Link, LinkDetail, LinkInfo, UprobeMulti, Walked};
 pub use map::{Map, MapBtf, MapInfo, MapSpec, ValueCheck};
 pub use perf_output::{PerfOutput, PerfRecord};
 pub use pin::{Pinned, pin, pinned, unpin};

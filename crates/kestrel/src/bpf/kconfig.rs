@@ -29,7 +29,15 @@ const KNOWN: &[Known] = &[
 ];
 
 /// The bytes of the map of such variables.
-pub(super) fn values(host: &Host, btf: &Btf, variables: &[KconfigVariable], size: u32) -> Result<Vec<u8>> {
+///
+/// `given` are options that the user says, which go before what the kernel tells. Where it tells nothing, one that is declared weak is as if it were not set.
+pub(super) fn values(
+    host: &Host,
+    given: &[(String, String)],
+    btf: &Btf,
+    variables: &[KconfigVariable],
+    size: u32,
+) -> Result<Vec<u8>> {
     let mut bytes = vec![0; size as usize];
     let mut config: Option<Option<KernelConfig>> = None;
     for variable in variables {
@@ -39,7 +47,11 @@ pub(super) fn values(host: &Host, btf: &Btf, variables: &[KconfigVariable], size
         };
         let place = bytes.get_mut(variable.offset as usize..(variable.offset + variable.size) as usize);
         let Some(place) = place else { continue };
-        if let Some(known) = KNOWN.iter().find(|known| known.name == variable.name) {
+        let said = given
+            .iter()
+            .find(|(name, _)| *name == variable.name)
+            .map(|(_, value)| value.as_str());
+        if let (Some(known), None) = (KNOWN.iter().find(|known| known.name == variable.name), said) {
             number(place, (known.value)(host)?);
             continue;
         }
@@ -51,12 +63,13 @@ pub(super) fn values(host: &Host, btf: &Btf, variables: &[KconfigVariable], size
             .as_ref()
             .and_then(|config| config.get(variable.name.strip_prefix("CONFIG_").unwrap_or(&variable.name)))
             .unwrap_or("n");
+        let text = said.unwrap_or(text);
         match (text, btf.resolved(variable.ty)) {
-            ("n", _) if config.is_none() && !variable.weak => {
-                return Err(wrong(
-                    "this kernel does not tell its configuration, neither in /proc/config.gz nor in /boot"
-                        .to_owned(),
-                ));
+            ("n", _) if config.is_none() && said.is_none() && !variable.weak => {
+                return Err(wrong(format!(
+                    "this kernel does not tell its configuration, neither in /proc/config.gz nor in /boot; if you know it, say it: --set {}=VALUE",
+                    variable.name
+                )));
             }
             ("n", _) => {}
             ("y", Type::Int(int)) if int.char => number(place, u64::from(b'y')),

@@ -13,7 +13,6 @@ use std::sync::OnceLock;
 pub(super) struct Kernel {
     pub(super) catalog: Catalog,
     modules: OnceLock<Vec<(String, Btf)>>,
-    symbols: OnceLock<Kallsyms>,
 }
 
 /// Something found in the types of the kernel or a module.
@@ -29,7 +28,6 @@ impl Kernel {
         Self {
             catalog: Catalog::new(host),
             modules: OnceLock::new(),
-            symbols: OnceLock::new(),
         }
     }
 
@@ -92,11 +90,7 @@ impl Kernel {
 
     /// The kernel's symbols with their addresses.
     pub(super) fn symbols(&self) -> Result<&Kallsyms> {
-        if let Some(known) = self.symbols.get() {
-            return Ok(known);
-        }
-        let read = Kallsyms::read(self.host())?;
-        Ok(self.symbols.get_or_init(|| read))
+        self.catalog.symbols()
     }
 
     /// The error for a kernel function that is not there, with names that come close.

@@ -70,19 +70,8 @@ pub struct Loaded {
 
 /// Makes or finds the maps and loads the programs.
 pub(super) fn load(object: Object) -> Result<Loaded> {
-    let kernel = Kernel::new(object.host.clone());
     let wanted = wanted(&object)?;
-    let mut loaded = Loaded {
-        pins: NewPins::new(&object.host),
-        kernel,
-        object,
-        programs: Vec::new(),
-        maps: Vec::new(),
-        notes: Vec::new(),
-        btf: None,
-        modules: HashMap::new(),
-        left: Vec::new(),
-    };
+    let mut loaded = Loaded::empty(object);
     // What can be known to fail fails before anything is made.
     let mut bound = Vec::new();
     for program in wanted {
@@ -93,14 +82,7 @@ pub(super) fn load(object: Object) -> Result<Loaded> {
             Err(error) => loaded.leave(&program.name, error)?,
         }
     }
-    if let Some(btf) = loaded.object.parsed.btf() {
-        match bpf::load_btf(btf.bytes()) {
-            Ok(fd) => loaded.btf = Some(fd),
-            Err(error) => loaded.notes.push(format!(
-                "the kernel does not take the object's types: {error}; going on without them"
-            )),
-        }
-    }
+    loaded.load_types();
     if loaded.object.parsed.license().is_none() {
         loaded
             .notes
@@ -166,6 +148,33 @@ fn wanted(object: &Object) -> Result<Vec<Declared>> {
 }
 
 impl Loaded {
+    /// Nothing of it yet.
+    pub(super) fn empty(object: Object) -> Self {
+        Self {
+            pins: NewPins::new(&object.host),
+            kernel: Kernel::new(object.host.clone()),
+            object,
+            programs: Vec::new(),
+            maps: Vec::new(),
+            notes: Vec::new(),
+            btf: None,
+            modules: HashMap::new(),
+            left: Vec::new(),
+        }
+    }
+
+    /// Gives the kernel the object's types.
+    pub(super) fn load_types(&mut self) {
+        if let Some(btf) = self.object.parsed.btf() {
+            match bpf::load_btf(btf.bytes()) {
+                Ok(fd) => self.btf = Some(fd),
+                Err(error) => self.notes.push(format!(
+                    "the kernel does not take the object's types: {error}; going on without them"
+                )),
+            }
+        }
+    }
+
     /// Goes on without a program, if that is allowed.
     pub(super) fn leave(&mut self, program: &str, error: Error) -> Result<()> {
         if !self.object.settings.spares(program, &error) {
@@ -199,7 +208,7 @@ impl Loaded {
     }
 
     /// Whether a program array of the object holds it.
-    fn is_held(&self, program: &Declared) -> bool {
+    pub(super) fn is_held(&self, program: &Declared) -> bool {
         let fillings = self.object.parsed.maps().iter().flat_map(|map| &map.filling);
         fillings
             .into_iter()
@@ -217,6 +226,12 @@ impl Loaded {
     }
 
     fn make_maps(&mut self) -> Result<()> {
+        self.make_maps_with(&|_| Ok(None)).map(drop)
+    }
+
+    /// The same where somebody may have them already, by their names; says whether any was given.
+    pub(super) fn make_maps_with(&mut self, given: &dyn Fn(&str) -> Result<Option<Map>>) -> Result<bool> {
+        let mut any = false;
         let declared = self.object.parsed.maps().to_vec();
         let types = self
             .object
@@ -241,7 +256,13 @@ impl Loaded {
                         .object
                         .wrong(format!("the map {} holds maps that hold maps", map.name)));
                 }
-                let (found, reused, path) = self.make_map(map, inner)?;
+                let (found, reused, path) = match given(&map.name)? {
+                    Some(map) => {
+                        any = true;
+                        (map, true, None)
+                    }
+                    None => self.make_map(map, inner)?,
+                };
                 if let Some(place) = made.get_mut(index) {
                     *place = Some(BpfMap {
                         name: map.name.clone(),
@@ -257,7 +278,7 @@ impl Loaded {
             }
         }
         self.maps = made.into_iter().flatten().collect();
-        Ok(())
+        Ok(any)
     }
 
     fn make_map(
@@ -288,7 +309,13 @@ impl Loaded {
                     .parsed
                     .btf()
                     .ok_or_else(|| self.object.wrong("it has no types"))?;
-                kconfig = kconfig::values(&self.object.host, btf, variables, declared.value_size)?;
+                kconfig = kconfig::values(
+                    &self.object.host,
+                    &self.object.settings.config,
+                    btf,
+                    variables,
+                    declared.value_size,
+                )?;
                 Some(&kconfig)
             }
         };
@@ -301,7 +328,7 @@ impl Loaded {
         Ok((made, false, path))
     }
 
-    fn load_program(&mut self, bound: Bound, declared: Declared) -> Result<LoadedProgram> {
+    pub(super) fn load_program(&mut self, bound: Bound, declared: Declared) -> Result<LoadedProgram> {
         let mut linked = self
             .object
             .parsed
@@ -486,7 +513,7 @@ impl Loaded {
     }
 
     /// Slots of program arrays and of maps of maps that the object fills itself.
-    fn fill_slots(&self) -> Result<()> {
+    pub(super) fn fill_slots(&self) -> Result<()> {
         for (declared, map) in self.object.parsed.maps().iter().zip(&self.maps) {
             for (slot, filling) in &declared.filling {
                 match filling {

@@ -73,6 +73,23 @@ impl std::ops::Deref for BpfMap {
 }
 
 impl BpfMap {
+    /// One that is there: its types are those that the kernel was given with it.
+    pub(crate) fn found(name: &str, map: Map, is_data: bool) -> Self {
+        let told = map.info().types;
+        let types = told.and_then(|(number, ..)| Btf::parse(bpf::btf_bytes(number).ok()?).ok());
+        let id = |ty: TypeId| (types.is_some() && ty != TypeId::VOID).then_some(ty);
+        Self {
+            name: name.to_owned(),
+            key: told.and_then(|(_, key, _)| id(key)),
+            value: told.and_then(|(.., value)| id(value)),
+            types: types.map(Arc::new),
+            map,
+            reused: true,
+            path: None,
+            is_data,
+        }
+    }
+
     /// Its name in the object.
     pub fn name(&self) -> &str {
         &self.name
@@ -301,11 +318,19 @@ fn explain(error: kestrel_kernel::Error, map: &Declaration, shape: &Shape) -> Er
     let errno = error.errno().and_then(kestrel_kernel::Errno::name);
     let pages = shape.entries.is_power_of_two() && shape.entries >= 4096;
     match errno {
+        // Kernels say the one or the other.
+        Some("EINVAL" | "E2BIG") if shape.entries == 0 && shape.kind == MapKind::RINGBUF => refused(format!(
+            "the object leaves its size to its own loader: say it, --map-size {}=BYTES, a power of two from 4096 on",
+            map.name
+        )),
+        Some("EINVAL" | "E2BIG") if shape.entries == 0 => refused(format!(
+            "the object leaves its size to its own loader: say it, --map-size {}=ENTRIES",
+            map.name
+        )),
         Some("EINVAL") if shape.kind.name().is_none() => refused(format!("this kernel knows no maps of type {}", shape.kind.0)),
         Some("EINVAL") if shape.kind == MapKind::RINGBUF && !pages => {
             refused("the size of a ring buffer (max_entries) must be a power of two and a multiple of the page size, 4096".to_owned())
         }
-        Some("EINVAL") if shape.entries == 0 => refused("it has no max_entries; some objects leave that to their own loader".to_owned()),
         Some("EINVAL") => refused("the kernel does not know this type of map, or not with these sizes and flags".to_owned()),
         Some("E2BIG") => refused("it is too large for this kernel".to_owned()),
         _ => error.into(),

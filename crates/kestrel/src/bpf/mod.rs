@@ -11,6 +11,7 @@
 //! ```
 
 mod attach;
+pub(crate) mod handler;
 mod kconfig;
 mod kernel;
 mod load;
@@ -20,6 +21,7 @@ mod refusal;
 mod running;
 pub mod value;
 
+pub use handler::HandlerFile;
 pub use kestrel_bpf::btf::{Btf, TypeId};
 pub use kestrel_bpf::object::map::Pinning;
 pub use kestrel_bpf::object::{Hook, KINDS, Linked, Map as MapDeclaration, Program as ProgramDeclaration};
@@ -51,6 +53,8 @@ pub enum Via {
 struct Settings {
     /// Program and target.
     targets: Vec<(String, String)>,
+    /// Options of the kernel's configuration, as the user says they are.
+    config: Vec<(String, String)>,
     at_return: bool,
     via: Via,
     verifier_log: bool,
@@ -206,6 +210,25 @@ impl Object {
         let mut value = kept.to_vec();
         value.resize(size, 0);
         self.set(variable, &value)
+    }
+
+    /// Gives a map room for so many entries, or a ring so many bytes: some objects leave that to whoever loads them.
+    ///
+    /// # Errors
+    /// [`Error::Object`] if there is no such map.
+    pub fn map_size(mut self, map: &str, entries: u32) -> Result<Self> {
+        let set = self.parsed.set_map_entries(map, entries);
+        set.map_err(|error| wrong(&self.name, &error))?;
+        Ok(self)
+    }
+
+    /// Says what an option of the kernel's configuration is (`CONFIG_HZ`, `250`), for variables declared `extern … __kconfig`, where the
+    /// kernel does not tell or something else is wanted.
+    pub fn config(mut self, option: &str, value: &str) -> Self {
+        let config = &mut self.settings.config;
+        config.retain(|(known, _)| known != option);
+        config.push((option.to_owned(), value.to_owned()));
+        self
     }
 
     /// Attaches kprobe programs to the return of their functions.

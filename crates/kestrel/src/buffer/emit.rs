@@ -36,6 +36,12 @@
 //! instruction, waits until everything before it is written, for such a line as long as for all the rest; so each record, when it is
 //! committed, reads a line of what comes later. Nobody waits for that.
 //!
+//! *Committing alone.* Where no other task can come between, the committed word is changed without a lock, which would cost a third of a
+//! record. Interrupts still come: who changes it says so before (`adding`, the page) and an interrupt that has to add to that page's word leaves
+//! its share beside (`left`), which the interrupted writer adds when it has done. While something is left, everybody else takes the lock.
+//! A processor that is stopped for good within these few instructions leaves the shares of what interrupted it there: a reader of the ring counts
+//! them, and a memory image's pages then tell of fewer torn records than there were.
+//!
 //! *A record's number* is 0, which no event has, until the record is committed: an unfinished one is never taken for an event.
 
 use super::layout::{COUNTER, Geometry, Mode, offset};
@@ -151,19 +157,23 @@ impl RingSink {
     }
 
     /// Makes a record whole for readers, in whichever ring it was reserved.
-    pub fn emit_commit(b: &mut Builder, reservation: Reservation) {
-        let &[page, number] = reservation.kept.as_slice() else {
+    pub fn emit_commit(b: &mut Builder, reservation: Reservation, alone: bool) {
+        let &[region, page, number] = reservation.kept.as_slice() else {
             return;
         };
         b.store(Width::B2, reservation.record, 0, number);
         let add = match reservation.size {
-            Size::Constant(size) => Operand::Imm(i64::from(size) | 1 << 32),
+            Size::Constant(size) => b.constant(i64::from(size) | 1 << 32),
             Size::Variable { value, .. } => {
                 let one = b.constant(1 << 32);
-                b.or(one, value).into()
+                b.or(one, value)
             }
         };
-        b.atomic_add(Width::B8, page, packet::offset::COMMITTED as i16, add);
+        if alone {
+            add_alone(b, region, page, add);
+        } else {
+            add_locked(b, region, page, add);
+        }
         let lines = match reservation.size {
             Size::Constant(size) => (size / LINE).clamp(1, LINES),
             Size::Variable { .. } => 1,
@@ -254,8 +264,54 @@ impl RingSink {
         b.store(Width::B8, left, packet::offset::DISCARDED as i16, discarded);
         let rest = b.constant(i64::from(PAGE + SEALED));
         let rest = b.sub(rest, used);
-        b.atomic_add(Width::B8, left, packet::offset::COMMITTED as i16, rest);
+        add_locked(b, a.region, left, rest);
     }
+}
+
+/// Adds to a page's committed word without a lock: only interrupts come between, and they see that somebody is at it.
+fn add_alone(b: &mut Builder, region: Vreg, page: Vreg, add: Vreg) {
+    let (adding, left) = (offset::ADDING as i16, offset::LEFT as i16);
+    let (nested, free, flush, done) = (b.cold_block(), b.block(), b.cold_block(), b.block());
+    let busy = b.load(Width::B8, region, adding);
+    let waiting = b.load(Width::B8, region, left);
+    let either = b.or(busy, waiting);
+    b.branch(Condition::NotEqual, either, 0, nested, free);
+
+    b.switch_to(free);
+    let own = b.sub(page, region);
+    b.store(Width::B8, region, adding, own);
+    let before = b.load(Width::B8, page, packet::offset::COMMITTED as i16);
+    let after = b.add(before, add);
+    b.store(Width::B8, page, packet::offset::COMMITTED as i16, after);
+    b.store(Width::B8, region, adding, 0);
+    let waiting = b.load(Width::B8, region, left);
+    b.branch(Condition::NotEqual, waiting, 0, flush, done);
+
+    // While something waits, all others lock the word itself.
+    b.switch_to(flush);
+    b.atomic_add(Width::B8, page, packet::offset::COMMITTED as i16, waiting);
+    b.store(Width::B8, region, left, 0);
+    b.jump(done);
+
+    b.switch_to(nested);
+    add_locked(b, region, page, add);
+    b.jump(done);
+    b.switch_to(done);
+}
+
+/// Adds to a page's committed word, whoever else does: where the interrupted writer is changing that very word, leaves it to it.
+fn add_locked(b: &mut Builder, region: Vreg, page: Vreg, add: Vreg) {
+    let (leave, lock, done) = (b.cold_block(), b.block(), b.block());
+    let busy = b.load(Width::B8, region, offset::ADDING as i16);
+    let own = b.sub(page, region);
+    b.branch(Condition::Equal, busy, own, leave, lock);
+    b.switch_to(leave);
+    b.atomic_add(Width::B8, region, offset::LEFT as i16, add);
+    b.jump(done);
+    b.switch_to(lock);
+    b.atomic_add(Width::B8, page, packet::offset::COMMITTED as i16, add);
+    b.jump(done);
+    b.switch_to(done);
 }
 
 impl Sink for RingSink {
@@ -334,13 +390,13 @@ impl Sink for RingSink {
         let number = b.materialize(number);
         Ok(Reservation {
             record,
-            kept: vec![page, number],
+            kept: vec![region, page, number],
             size,
         })
     }
 
-    fn commit(&self, b: &mut Builder, reservation: Reservation) {
-        Self::emit_commit(b, reservation);
+    fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {
+        Self::emit_commit(b, reservation, alone);
     }
 
     fn slack(&self) -> u32 {
@@ -348,6 +404,7 @@ impl Sink for RingSink {
     }
 
     fn wants_preemption_off(&self) -> bool {
-        self.geometry.mode == Mode::Overwrite
+        // An overwriting ring could come round under a writer that was preempted, and committing alone is cheaper than the pair.
+        true
     }
 }

@@ -8,6 +8,8 @@
 //!             16  discarded u64     records refused since the buffer began
 //!             24  reserved u64      ns, of the newest reservation
 //!             32  acknowledged u64  a reader that acts on records has acted on everything before it
+//!             40  adding u64        0, or the page (its offset in the region) whose committed word somebody is changing without a lock
+//!             48  left u64          what interrupts of that change have to add to the word
 //!             64  consumed u64      stream mode: everything before it has been read (page-aligned)
 //!            128  per event number n:  recorded u64, refused u64  at 128 + 16 n
 //! data         a power of two of pages; the page of position p is p / 4096 modulo their number
@@ -29,6 +31,10 @@ pub mod offset {
     pub const RESERVED: u32 = 24;
     /// `u64`: a reader that acts on each record has acted on everything before it.
     pub const ACKNOWLEDGED: u32 = 32;
+    /// `u64`: 0, or the offset in the region of the page whose committed word a writer is changing without a lock.
+    pub const ADDING: u32 = 40;
+    /// `u64`: what those that interrupted that writer have to add to the word.
+    pub const LEFT: u32 = 48;
     /// `u64`: everything before it has been read.
     pub const CONSUMED: u32 = 64;
     /// First of the counters per event number.

@@ -466,6 +466,12 @@ impl<M: Memory> Ring<M> {
         self.copy(cpu, page, &mut bytes)?;
         let discarded = self.cpus[cpu as usize].discarded;
         bytes[packet::offset::DISCARDED as usize..][..8].copy_from_slice(&discarded.to_le_bytes());
+        // Of a writer that stopped while it changed the word: what others left to it.
+        if self.control(cpu, offset::ADDING) == u64::from(self.geometry.page(page)) {
+            let word = &mut bytes[packet::offset::COMMITTED as usize..][..8];
+            let committed = self.header(cpu, page, packet::offset::COMMITTED);
+            word.copy_from_slice(&(committed + self.control(cpu, offset::LEFT)).to_le_bytes());
+        }
         if let Ok(Sealed { torn, .. }) = ctf::seal(&mut bytes, events) {
             rest.torn += u64::from(torn);
             rest.pages += 1;

@@ -282,7 +282,7 @@ impl EventKind for FunctionProbe {
             return Ok(());
         }
         functions
-            .iter()
+            .names()
             .filter(|name| patterns.first().is_none_or(|p| p.matches(name)))
             .for_each(|name| found(name));
         Ok(())

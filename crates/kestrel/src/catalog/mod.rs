@@ -22,6 +22,7 @@ use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{Features, ProgramKind};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 use kestrel_kernel::Host;
+use kestrel_kernel::index::{self, Traceable};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::OnceCell;
@@ -35,8 +36,8 @@ pub struct Catalog {
     host: Host,
     types: OnceCell<std::result::Result<Arc<Btf>, String>>,
     symbols: OnceCell<std::result::Result<Kallsyms, kestrel_kernel::Error>>,
-    functions: OnceCell<std::result::Result<Vec<String>, kestrel_kernel::Error>>,
-    traced: OnceCell<std::result::Result<Traced, kestrel_kernel::Error>>,
+    functions: OnceCell<std::result::Result<Traceable, kestrel_kernel::Error>>,
+    traced: OnceCell<Traced>,
     blacklist: OnceCell<Vec<(Range<u64>, String)>>,
 }
 
@@ -87,32 +88,20 @@ impl Catalog {
             })
     }
 
-    /// Functions that probes can be put on, sorted, each name once.
+    /// Functions that probes can be put on.
     ///
     /// # Errors
     /// When the kernel does not list them.
-    pub fn functions(&self) -> Result<&[String]> {
-        let list = || {
-            let tracefs = Tracefs::mount(&self.host)?;
-            let mut names: Vec<String> = tracefs
-                .traceable_functions()?
-                .into_iter()
-                .map(|f| f.name)
-                .collect();
-            names.sort_unstable();
-            names.dedup();
-            Ok(names)
-        };
-        match self.functions.get_or_init(list) {
-            Ok(names) => Ok(names),
+    pub fn functions(&self) -> Result<&Traceable> {
+        match self.functions.get_or_init(|| index::traceable(&self.host)) {
+            Ok(functions) => Ok(functions),
             Err(error) => Err(error.clone().into()),
         }
     }
 
     /// Whether the kernel lists a function of this name among those that probes can be put on.
     pub(crate) fn is_listed(&self, name: &str) -> Result<bool> {
-        let functions = self.functions()?;
-        Ok(functions.binary_search_by(|f| f.as_str().cmp(name)).is_ok())
+        Ok(self.functions()?.has(name))
     }
 
     /// Whether the kernel has a function of this name, traceable or not.
@@ -121,12 +110,13 @@ impl Catalog {
             .is_ok_and(|s| s.named(name).any(|symbol| symbol.is_text()))
     }
 
-    /// The kernel's symbols, as they were when first asked for.
+    /// The symbols of the kernel and its modules, as they were when first asked for. Those of BPF programs and trampolines may be missing:
+    /// [`Kallsyms::read`] has all there are now.
     ///
     /// # Errors
     /// When /proc/kallsyms cannot be read.
     pub fn symbols(&self) -> Result<&Kallsyms> {
-        match self.symbols.get_or_init(|| Kallsyms::read(&self.host)) {
+        match self.symbols.get_or_init(|| index::symbols(&self.host)) {
             Ok(symbols) => Ok(symbols),
             Err(error) => Err(error.clone().into()),
         }
@@ -153,12 +143,10 @@ impl Catalog {
         address: u64,
         size: u64,
     ) -> Result<bool> {
-        let traced = match self.traced.get_or_init(|| Traced::read(&self.host)) {
-            Ok(traced) => traced,
-            Err(error) => return Err(error.clone().into()),
-        };
+        let functions = self.functions()?;
+        let traced = self.traced.get_or_init(|| Traced::of(functions));
         let symbols = self.symbols()?;
-        if traced.holds(symbols, module, address, size) {
+        if traced.holds(functions, symbols, module, address, size) {
             return Ok(true);
         }
         let Some((whole, _)) = symbol.split_once('.') else {
@@ -166,7 +154,7 @@ impl Catalog {
         };
         let whole = symbols.named(whole).find(|s| s.is_text() && s.module == module);
         let end = |s: &Symbol<'_>| symbols.next_address(s.address).unwrap_or(s.address + 1);
-        Ok(whole.is_some_and(|s| traced.holds(symbols, module, s.address, end(&s) - s.address)))
+        Ok(whole.is_some_and(|s| traced.holds(functions, symbols, module, s.address, end(&s) - s.address)))
     }
 
     /// Whether perf can put kprobes.

@@ -52,18 +52,15 @@ impl EventKind for Trampoline {
             why: format!("this kernel does not list what ftrace can hook: {error}"),
         })?;
         if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
-            let known = functions
-                .binary_search_by(|f| f.as_str().cmp(plain.text()))
-                .is_ok();
-            if known && types.function(plain.text()).is_some() {
+            if functions.has(plain.text()) && types.function(plain.text()).is_some() {
                 found(plain.text());
             }
             return Ok(());
         }
         let typed: std::collections::HashSet<&str> = types.functions().map(|f| f.name).collect();
         functions
-            .iter()
-            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)) && typed.contains(name.as_str()))
+            .names()
+            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)) && typed.contains(name))
             .for_each(|name| found(name));
         Ok(())
     }

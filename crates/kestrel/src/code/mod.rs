@@ -302,7 +302,7 @@ impl<'c> Code<'c> {
             let why = self
                 .blacklisted(address)
                 .or_else(|| (!traced).then_some(Why::NotTraced))
-                .or_else(|| reserved.why(address).cloned())
+                .or_else(|| reserved.why(address))
                 .or_else(|| decoded.trap.then_some(Why::Trap))
                 .or_else(|| decoded.long_call.then_some(Why::PrefixedCall))
                 .or_else(|| decoded.unmovable.map(Why::NotMovable));

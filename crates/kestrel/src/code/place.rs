@@ -84,7 +84,17 @@ impl Code<'_> {
     }
 
     pub(super) fn at(&self, address: u64) -> Result<Extent> {
-        let symbols = self.catalog.symbols()?;
+        let kept = self.catalog.symbols()?;
+        let own = kept
+            .at(address)
+            .is_some_and(|(symbol, _)| symbol.module.is_none() && is_code(kept, &symbol));
+        // Near modules there may be programs and trampolines, which come and go.
+        let now = if own {
+            None
+        } else {
+            Some(Kallsyms::read(self.catalog.host())?)
+        };
+        let symbols = now.as_ref().unwrap_or(kept);
         let found = symbols.at(address).filter(|(symbol, _)| is_code(symbols, symbol));
         let extent = found.map(|(symbol, _)| extent(symbols, &symbol));
         extent

@@ -4,7 +4,9 @@ use super::Why;
 use crate::catalog::Catalog;
 use kestrel_bpf::btf::Kind;
 use kestrel_kernel::kcore::Kcore;
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// A table of places that the linker gathered: the kernel's own by symbols, a module's by its section.
 struct Table {
@@ -24,14 +26,28 @@ const BUG_ENTRY: u64 = 12;
 /// A table larger than this is not one.
 const LARGEST: u64 = 16 << 20;
 
-/// Reserved places by address.
+/// The tables, and what they say of the part of memory that was last asked for: mostly one function is, and tens of thousands of places lie elsewhere.
 #[derive(Debug, Default)]
-pub(super) struct Reserved(HashMap<u64, Why>);
+pub(super) struct Reserved {
+    tables: Vec<Copied>,
+    part: RefCell<(Range<u64>, HashMap<u64, Why>)>,
+}
+
+/// A table's bytes and where they are in the kernel.
+#[derive(Debug)]
+struct Copied {
+    begin: u64,
+    bytes: Vec<u8>,
+    entry: usize,
+    why: Why,
+}
+
+/// Bytes of memory whose places are looked for together; a power of two.
+const PART: u64 = 1 << 16;
 
 impl Reserved {
     /// Reads the tables of the kernel and its modules; what cannot be read is left out: then the kernel's refusal says less, later.
     pub(super) fn read(catalog: &Catalog, memory: &Kcore) -> Self {
-        let mut places = HashMap::new();
         let bug = || {
             let types = catalog.types().ok()?;
             types.size_of(types.find(Kind::Struct, "bug_entry")?)
@@ -59,33 +75,52 @@ impl Reserved {
                 why: Why::Trap,
             },
         ];
-        for table in &tables {
-            for (begin, end) in ranges(catalog, table) {
-                add(&mut places, memory, table, begin, end);
-            }
+        let copies = tables.iter().flat_map(|table| {
+            let ranges = ranges(catalog, table).into_iter();
+            ranges.filter_map(|(begin, end)| Copied::of(memory, table, begin, end))
+        });
+        Self {
+            tables: copies.collect(),
+            part: RefCell::default(),
         }
-        Self(places)
     }
 
-    pub(super) fn why(&self, address: u64) -> Option<&Why> {
-        self.0.get(&address)
+    pub(super) fn why(&self, address: u64) -> Option<Why> {
+        let mut part = self.part.borrow_mut();
+        if !part.0.contains(&address) {
+            let begin = address & !(PART - 1);
+            let range = begin..begin.saturating_add(PART);
+            let mut places = HashMap::new();
+            for table in &self.tables {
+                for place in table.places().filter(|place| range.contains(place)) {
+                    places.entry(place).or_insert_with(|| table.why.clone());
+                }
+            }
+            *part = (range, places);
+        }
+        part.1.get(&address).cloned()
     }
 }
 
-fn add(places: &mut HashMap<u64, Why>, memory: &Kcore, table: &Table, begin: u64, end: u64) {
-    let Some(length) = end.checked_sub(begin).filter(|length| *length <= LARGEST) else {
-        return;
-    };
-    let Ok(bytes) = memory.bytes(begin, length as usize) else {
-        return;
-    };
-    for (at, entry) in (begin..)
-        .step_by(table.entry as usize)
-        .zip(bytes.chunks_exact(table.entry as usize))
-    {
-        let distance = i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
-        let place = at.wrapping_add_signed(i64::from(distance));
-        places.entry(place).or_insert_with(|| table.why.clone());
+impl Copied {
+    fn of(memory: &Kcore, table: &Table, begin: u64, end: u64) -> Option<Self> {
+        let length = end.checked_sub(begin).filter(|length| *length <= LARGEST)?;
+        Some(Self {
+            begin,
+            bytes: memory.bytes(begin, length as usize).ok()?,
+            entry: (table.entry as usize).max(4),
+            why: table.why.clone(),
+        })
+    }
+
+    fn places(&self) -> impl Iterator<Item = u64> {
+        let entries = (self.begin..)
+            .step_by(self.entry)
+            .zip(self.bytes.chunks_exact(self.entry));
+        entries.map(|(at, entry)| {
+            let distance = i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+            at.wrapping_add_signed(i64::from(distance))
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::{Candidate, Checked, Hook, PlannedWay, Row, without_set};
 use crate::catalog::{Resolved, Way};
+use crate::session::SLOTS;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::CheckedProbe;
 
@@ -96,6 +97,8 @@ impl<'s> Apart<'s> {
             slot: None,
             own: None,
             companion: false,
+            first_call: SLOTS,
+            known_calls: Vec::new(),
         }
     }
 }

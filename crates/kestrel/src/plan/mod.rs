@@ -6,10 +6,11 @@ mod rows;
 mod show;
 
 pub(crate) use apart::Apart;
-pub(crate) use rows::{Candidate, Checked, Refused, check_set, without_set};
+pub(crate) use rows::{Candidate, Checked, Refused, Wanted, check_set, without_set};
 pub use show::show;
 
 use crate::agent;
+use crate::bpf::HandlerFile;
 use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::jprobe;
@@ -20,7 +21,7 @@ use crate::session::gate::{Choice, Gate, Steering};
 use crate::session::named::Own;
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::{Globals, Parameter};
-use kestrel_compiler::check::tree::CheckedProbe;
+use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
@@ -86,6 +87,29 @@ pub struct Hook {
     pub own: Option<Own>,
     /// Whether it only serves another hook: its hits are not what the user asked for.
     pub companion: bool,
+    /// Where in its program array the first program of an object stands that its handlers call.
+    pub(crate) first_call: u32,
+    /// Where they stand, if that is decided already.
+    pub(crate) known_calls: Vec<Call>,
+}
+
+/// A program of a compiled object that a handler calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// The path of the object's file, from the root.
+    pub(crate) object: String,
+    /// The program's name.
+    pub(crate) program: String,
+    /// Its place in the hook's program array.
+    pub(crate) entry: u32,
+}
+
+/// The object and the program that a handler calls.
+pub(crate) fn called(handler: &CheckedProbe) -> Option<(&str, &str)> {
+    handler.body.iter().find_map(|statement| match &statement.kind {
+        StatementKind::Act(Action::Call { object, program }) => Some((object.as_str(), program.as_str())),
+        _ => None,
+    })
 }
 
 /// A program for a slot of a hook that a running session has already.
@@ -160,6 +184,8 @@ pub struct Plan {
     pub globals: Globals,
     /// Whether tables can be loaded later, so that hooks have slots for their handlers.
     pub slots: bool,
+    /// Compiled objects that rows name.
+    pub objects: Vec<Arc<HandlerFile>>,
     /// Remarks about the texts that do not stand in the way.
     pub warnings: Vec<(String, Diagnostic)>,
 }
@@ -213,6 +239,7 @@ pub(crate) fn plan_with(request: &Request, parameters: Vec<Parameter>, catalog: 
         }],
         globals,
         slots: false,
+        objects: Vec::new(),
         warnings,
     })
 }
@@ -257,6 +284,12 @@ fn plan_text(
         return Err(wrong(diagnostics));
     }
     warnings.extend(diagnostics.into_iter().map(|d| (text.to_owned(), d)));
+    if let Some(object) = &probe.object {
+        let why = "programs of compiled objects handle events of table files";
+        let hint =
+            "write the row in a table file, `table main { … }`, and start with `kestrel record --table FILE`";
+        return Err(wrong(vec![Diagnostic::error(object.span, why).hint(hint)]));
+    }
     let least = if probe.block.is_some() { 2 } else { MANY };
     complete(&mut probe, request, text);
     // The same text twice asks for nothing more. Comparing it once is enough: it may name a thousand events.
@@ -267,6 +300,7 @@ fn plan_text(
     let source: Arc<str> = known.unwrap_or_else(|| text.into());
     let candidate = Candidate {
         probe: &probe,
+        object: None,
         source: source.clone(),
         tables: vec![1],
         required: true,
@@ -481,6 +515,37 @@ impl Hook {
         numbers.zip(self.instances.iter().map(|i| i.name.clone()))
     }
 
+    /// The programs of objects that its handlers call when attached in this way.
+    pub(crate) fn calls(&self, way: &PlannedWay) -> Vec<Call> {
+        let mut calls = self.known_calls.clone();
+        if !calls.is_empty() {
+            return calls;
+        }
+        for (object, program) in way.handlers.iter().filter_map(called) {
+            if calls
+                .iter()
+                .any(|known| known.object == object && known.program == program)
+            {
+                continue;
+            }
+            calls.push(Call {
+                object: object.to_owned(),
+                program: program.to_owned(),
+                entry: self.first_call + calls.len() as u32,
+            });
+        }
+        calls
+    }
+
+    /// How many these are at most, whichever way it is attached.
+    pub(crate) fn most_calls(&self) -> usize {
+        self.ways
+            .iter()
+            .map(|way| self.calls(way).len())
+            .max()
+            .unwrap_or(0)
+    }
+
     /// The event classes that this hook writes when attached in this way.
     pub fn classes(&self, way: &PlannedWay) -> Vec<EventClass> {
         let layouts = layouts(&way.handlers);
@@ -521,6 +586,7 @@ impl Hook {
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, Target::Command(_)),
+            calls: self.calls(way),
             choice: match (self.own, &self.slot, self.rows.as_slice()) {
                 (Some(own), ..) => Choice::Named(own),
                 (None, Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),

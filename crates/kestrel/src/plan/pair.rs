@@ -2,6 +2,7 @@
 
 use super::{Hook, PlannedWay, Row};
 use crate::catalog::kind::Companion;
+use crate::session::SLOTS;
 use kestrel_compiler::check::tree::{CheckedPair, CheckedProbe, Statement};
 use kestrel_compiler::context::Context;
 
@@ -65,5 +66,7 @@ fn companion(
         slot: None,
         own: None,
         companion: true,
+        first_call: SLOTS,
+        known_calls: Vec::new(),
     }
 }

@@ -1,8 +1,11 @@
 //! Handlers checked for the ways to see their event: which of them hold, on which ways; what the event is, the catalog has said before.
 
 use super::{Hook, PlannedWay, Row, guard, layouts, pair};
-use crate::catalog::{Resolved, Way};
-use kestrel_compiler::check::{check, globals::Globals, tree::CheckedProbe};
+use crate::bpf::HandlerFile;
+use crate::catalog::{Instance, Resolved, Way};
+use crate::session::SLOTS;
+use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
+use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::lang::ast::Probe;
 use kestrel_compiler::lang::diag::Diagnostic;
 use std::sync::Arc;
@@ -12,12 +15,58 @@ use std::sync::Arc;
 pub(crate) struct Candidate<'a> {
     /// As written.
     pub(crate) probe: &'a Probe,
+    /// The compiled object that it names.
+    pub(crate) object: Option<Wanted>,
     /// The text that its places count in.
     pub(crate) source: Arc<str>,
     /// Numbers of the tables that want it.
     pub(crate) tables: Vec<u32>,
     /// Whether it must hold: the event was named, not only matched by a pattern.
     pub(crate) required: bool,
+}
+
+/// The program of an object that a handler calls.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    /// That of the file which fits the event, or the one of this name.
+    Of(Arc<HandlerFile>, Option<String>),
+    /// This one of the object that the session has from this path.
+    Known(String, String),
+}
+
+impl Wanted {
+    /// Says in a checked handler which program it calls on a way.
+    fn bind(
+        &self,
+        handler: &mut CheckedProbe,
+        probe: &Probe,
+        way: &Way,
+        events: &[Instance],
+    ) -> Result<(), Diagnostic> {
+        let span = probe.object.as_ref().map_or(probe.span, |object| object.span);
+        if handler.pair.is_some() {
+            let why = "an object cannot handle an event that is told by what came before it";
+            return Err(
+                Diagnostic::error(span, why).hint("let it handle the function's entry or return instead")
+            );
+        }
+        let (path, name) = match self {
+            Self::Known(path, program) => (path.clone(), program.clone()),
+            Self::Of(file, wanted) => {
+                let found = file.program(wanted.as_deref(), &way.attachment, events);
+                (
+                    file.path().to_owned(),
+                    found.map_err(|why| Diagnostic::error(span, why))?,
+                )
+            }
+        };
+        for statement in &mut handler.body {
+            if let StatementKind::Act(Action::Call { object, program }) = &mut statement.kind {
+                (*object, *program) = (path.clone(), name.clone());
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A handler that does not hold for an event.
@@ -88,7 +137,7 @@ struct Tried {
 }
 
 impl Tried {
-    fn new(way: Way, candidates: &[Candidate<'_>], globals: &mut Globals) -> Self {
+    fn new(way: Way, candidates: &[Candidate<'_>], events: &[Instance], globals: &mut Globals) -> Self {
         let one = |candidate: &Candidate<'_>| {
             let guarded = way.guard.as_ref().map(|condition| {
                 let mut probe = candidate.probe.clone();
@@ -97,7 +146,12 @@ impl Tried {
             });
             let probe = guarded.as_ref().unwrap_or(candidate.probe);
             match check(probe, &way.context, true, globals) {
-                (Some(handler), remarks) => {
+                (Some(mut handler), remarks) => {
+                    if let Some(wanted) = &candidate.object {
+                        wanted
+                            .bind(&mut handler, candidate.probe, &way, events)
+                            .map_err(|why| vec![why])?;
+                    }
                     let guarded = way.guard.is_some();
                     Ok((CheckedProbe { guarded, ..handler }, remarks))
                 }
@@ -131,7 +185,7 @@ fn check_rows(
     let mut tried: Vec<Tried> = resolved
         .ways
         .into_iter()
-        .map(|way| Tried::new(way, candidates, globals))
+        .map(|way| Tried::new(way, candidates, &resolved.instances, globals))
         .collect();
     let score = |tried: &Tried| {
         let holds = |required| {
@@ -195,6 +249,8 @@ fn check_rows(
         slot: None,
         own: None,
         companion: false,
+        first_call: SLOTS,
+        known_calls: Vec::new(),
     });
     let companions = hook.as_mut().map_or_else(Vec::new, pair::companions);
     Ok(Checked {

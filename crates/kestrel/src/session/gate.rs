@@ -11,6 +11,7 @@
 
 use super::{control, named, target};
 use crate::buffer::emit::RingSink;
+use crate::plan::Call;
 use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, Destination, Statement, StatementKind};
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg};
@@ -101,6 +102,8 @@ pub struct Gate {
     pub parameters: Vec<String>,
     /// Whether only followed processes are wanted.
     pub followed: bool,
+    /// Programs of objects that handlers call, and where they stand.
+    pub(crate) calls: Vec<Call>,
     /// Which handler.
     pub choice: Choice,
 }
@@ -291,6 +294,18 @@ impl Sink for Gate {
                 let place = place.ok_or_else(|| Refused(format!("there is no table {name}")))?;
                 control::emit_use_table(b, place as u32);
             }
+            Action::Call { object, program } => {
+                let call = |call: &&Call| call.object == *object && call.program == *program;
+                let call = self.calls.iter().find(call);
+                let call = call.ok_or_else(|| Refused(format!("nobody has the object {object}")))?;
+                let slots = b.external(SLOTS);
+                let slots = b.map_pointer(slots);
+                let context = b.context();
+                b.helper(
+                    helper::TAIL_CALL,
+                    &[context.into(), slots.into(), call.entry.into()],
+                );
+            }
             Action::UseBuffer(name) => control::emit_use_buffer(b, self.number(name)?),
             Action::Freeze(name) => control::emit_freeze(b, self.number(name)?, true),
             Action::Thaw(name) => control::emit_freeze(b, self.number(name)?, false),
@@ -348,8 +363,8 @@ impl Sink for Gate {
         join.ok_or_else(|| Refused("there is no buffer".to_owned()))
     }
 
-    fn commit(&self, b: &mut Builder, reservation: Reservation) {
-        RingSink::emit_commit(b, reservation);
+    fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {
+        RingSink::emit_commit(b, reservation, alone);
     }
 
     fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {

@@ -4,6 +4,8 @@
 //! what makes it part of the session. What it replaces is in the new state as *retiring*, and is taken out by [`Change::settle`], here or, if
 //! this process is killed, by the next command.
 
+use super::gate;
+use super::objects;
 use super::pins;
 use super::ready::{self, Ready};
 use super::start::hook_state;
@@ -22,7 +24,7 @@ use crate::table::{Existing, ExistingHook, TableFile, plan_load};
 use kestrel_bpf::btf::Btf;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
-use kestrel_kernel::bpf::{Program, ProgramKind};
+use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
@@ -60,14 +62,18 @@ impl Change {
         let made = loading.tables(file, names, catalog, via);
         let Loading {
             session,
-            next,
+            mut next,
             loaded,
             programs,
             ..
         } = loading;
-        if let Err(error) = made {
-            self.sweep()?;
-            return Err(error);
+        let made = made.and_then(|()| session.objects.pin(&self.session.directory));
+        match made {
+            Ok(objects) => next.objects.extend(objects),
+            Err(error) => {
+                self.sweep()?;
+                return Err(error);
+            }
         }
         let mut info = session.info.clone();
         info.events = session.classes.clone();
@@ -92,6 +98,7 @@ impl Change {
             self.sweep()?;
             return Err(error);
         }
+        session.objects.keep();
         self.session.directory.remove(pins::FILLING)?;
         self.settle()?;
         Ok(loaded)
@@ -203,6 +210,7 @@ impl<'a> Loading<'a> {
             via,
         )?;
         self.no_second_jprobe(&plan.hooks)?;
+        self.session.objects.add(&plan.objects);
         allow_open_files(super::files(&plan));
         self.loaded.warnings.append(&mut plan.warnings);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
@@ -303,13 +311,15 @@ impl<'a> Loading<'a> {
     }
 
     /// The programs for slots, where they are many, made by several threads.
-    fn compile_all(&self, plan: &Plan, catalog: &Catalog) -> Vec<Option<Result<Program>>> {
+    fn compile_all(&self, plan: &Plan, catalog: &Catalog) -> Vec<Option<Made>> {
         let types = catalog.types().ok();
-        let (session, hooks) = (&self.session, &self.next.hooks);
+        let (session, hooks, directory) = (&self.session, &self.next.hooks, &self.pinned.directory);
         ready::each(plan.hooks.len(), &|index| {
-            let hook = plan.hooks.get(index)?;
+            // Objects are loaded in the order in which they are called.
+            let hook = plan.hooks.get(index).filter(|hook| hook.most_calls() == 0)?;
             let there = hooks.get(hook.slot.as_ref()?.hook)?;
-            Some(compile(session, plan, hook, there, types.as_ref()))
+            let slots = directory.map(&pins::slots(there.number)).ok()?;
+            Some(compile(session, plan, hook, there, &slots, types.as_ref()))
         })
     }
 
@@ -322,12 +332,20 @@ impl<'a> Loading<'a> {
             .first()
             .filter(|own| (own.records == 1 && into.events.is_empty()) || there.events.len() == 1);
         match own.map(|own| own.first) {
-            Some(first) if plan.hooks[index].records == 0 => {
-                plan.hooks[index].first = first;
-                Ok(())
-            }
-            _ => self.renumber(&mut plan.hooks[index]),
+            Some(first) if plan.hooks[index].records == 0 => plan.hooks[index].first = first,
+            _ => self.renumber(&mut plan.hooks[index])?,
         }
+        self.number_calls(&mut plan.hooks[index], into)
+    }
+
+    /// Where a program for a slot of a hook that is there has what its handlers call.
+    fn number_calls(&self, hook: &mut Hook, into: &Slot) -> Result<()> {
+        let there = &self.next.hooks[into.hook];
+        hook.first_call = objects::free(&there.programs, hook.most_calls()).ok_or_else(|| {
+            let why = format!("a hook has room for {} programs of objects", super::CALLS);
+            full(&[event_of(hook)], &why)
+        })?;
+        Ok(())
     }
 
     /// A program for a slot of a hook that is there, which may be made already.
@@ -336,16 +354,26 @@ impl<'a> Loading<'a> {
         plan: &Plan,
         index: usize,
         into: &Slot,
-        (slot, made): (u32, Option<Result<Program>>),
+        (slot, made): (u32, Option<Made>),
         catalog: &Catalog,
     ) -> Result<()> {
         let hook = &plan.hooks[index];
         let there = &self.next.hooks[into.hook];
-        let make = || compile(&self.session, plan, hook, there, catalog.types().ok().as_ref());
-        let program = made.unwrap_or_else(make)?;
         let slots = self.pinned.directory.map(&pins::slots(there.number))?;
+        let make = || {
+            compile(
+                &self.session,
+                plan,
+                hook,
+                there,
+                &slots,
+                catalog.types().ok().as_ref(),
+            )
+        };
+        let (program, way) = made.unwrap_or_else(make)?;
         slots.set_slot(slot, program.as_fd())?;
-        let state = program_state(hook, into, slot);
+        let mut state = program_state(hook, into, slot);
+        self.session.objects.tell(hook, hook.ways.get(way), &mut state);
         self.next.hooks[into.hook].programs.push(state);
         self.programs.push(program);
         Ok(())
@@ -370,9 +398,12 @@ impl<'a> Loading<'a> {
             attached.pin(number, &self.pinned.directory)?;
             // If the load fails, the links go and the next run sweeps the events.
             attached.links.leave();
-            self.next
-                .hooks
-                .push(hook_state(number, &plan.hooks[index], attached));
+            self.next.hooks.push(hook_state(
+                number,
+                &plan.hooks[index],
+                attached,
+                &self.session.objects,
+            ));
             self.next.next_hook += 1;
         }
         Ok(())
@@ -479,25 +510,37 @@ pub(super) fn buffers(state: &State) -> Vec<BufferPlan> {
     state.buffers.iter().map(of).collect()
 }
 
+/// A program, and which of its hook's ways it is.
+type Made = Result<(Program, usize)>;
+
 /// The program for a slot of a hook that is there, bound to the session's maps.
 pub(super) fn compile(
     session: &Session,
     plan: &Plan,
     hook: &Hook,
     there: &HookState,
+    slots: &Map,
     types: Option<&Arc<Btf>>,
-) -> Result<Program> {
+) -> Made {
     let event = event_of(hook);
     let mut last = None;
-    for way in &hook.ways {
+    for (index, way) in hook.ways.iter().enumerate() {
         let compiled = hook.compile(way, plan)?;
         let numbers = way.context.selector.as_ref();
         let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
-        let given: Vec<_> = numbers.iter().map(|(name, map)| (name.as_str(), map)).collect();
+        let given = numbers.iter().map(|(name, map)| (name.as_str(), map));
+        let given: Vec<_> = given.chain([(gate::SLOTS, slots)]).collect();
         let kind = kind(&way.attachment, there.multi);
         let loaded = session.load(&event, kind, &compiled.code, &compiled.maps, types, &given);
         match loaded {
-            Ok((program, _)) => return Ok(program),
+            Ok((program, _)) => {
+                let calls = hook.calls(way);
+                // When it is made anew, what it calls is there.
+                if hook.known_calls.is_empty() {
+                    session.objects.fill(slots, &calls, kind)?;
+                }
+                return Ok((program, index));
+            }
             Err(error) => {
                 let source = hook.rows.first().map_or("", |row| &row.source);
                 last = Some(rejection::explain(error, &event, source, &compiled.code));

@@ -14,6 +14,7 @@ mod metadata;
 mod missed;
 pub mod named;
 mod names;
+mod objects;
 mod own_event;
 mod pins;
 pub mod processors;
@@ -32,6 +33,7 @@ mod uses;
 
 pub use told::{Detour, LeftOut, Missed};
 
+use crate::bpf::BpfMap;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::buffer::{self, Buffer};
 use crate::catalog::{Attachment, Catalog};
@@ -52,6 +54,7 @@ use kestrel_trace::layout::Names;
 use lacking::{is_final, name_what_is_missing, reason};
 use maps::Maps;
 use missed::Misses;
+use objects::Objects;
 use ready::Ready;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -61,6 +64,8 @@ use target::Target;
 
 /// Handlers of tables that were loaded later that a hook has room for.
 pub const SLOTS: u32 = 512;
+/// Programs of compiled objects that a hook's handlers have room for, behind the slots.
+pub const CALLS: u32 = 64;
 
 /// Events on their way into a buffer.
 #[derive(Debug)]
@@ -73,6 +78,8 @@ pub struct Session {
     /// Hits of named probes, where there have been any.
     hits: Option<Map>,
     maps: Maps,
+    /// Compiled objects that rows name.
+    objects: Objects,
     /// Names of the events by their numbers.
     numbers: Names,
     /// Described in kernel memory, for whoever finds the session there.
@@ -156,6 +163,7 @@ impl Session {
             names: names::create_map()?,
             hits: None,
             maps: Maps::create(&plan.globals.maps)?,
+            objects: Objects::default(),
             numbers: plan.hooks.iter().flat_map(Hook::numbers).collect(),
             metadata: None,
             hooks: Vec::new(),
@@ -167,6 +175,7 @@ impl Session {
             looked: None,
             attaching: Duration::ZERO,
         };
+        session.objects.add(&plan.objects);
         let begun = Instant::now();
         let _turn = attach::turn(catalog);
         let ready = ready::prepare(&session, plan, catalog);
@@ -183,6 +192,7 @@ impl Session {
         metadata::bind(&metadata, session.hooks.iter().map(|hook| &hook.program))?;
         session.metadata = Some(metadata);
         session.follow(catalog, plan.target)?;
+        session.objects.keep();
         Ok(session)
     }
 
@@ -255,9 +265,10 @@ impl Session {
         let kept = Cell::new(ready.loaded.take());
         let loaded = Cell::new(ProgramKind::RawTracepoint);
         let compiled = &ready.compiled;
+        let calls = hook.calls(way);
         let load = |kind: ProgramKind| {
             loaded.set(kind);
-            match kept.take() {
+            let made = match kept.take() {
                 Some((known, program, maps)) if known == kind => Ok((program, maps)),
                 _ => self.load(
                     &event,
@@ -267,7 +278,12 @@ impl Session {
                     types.as_ref(),
                     &ready.maps(),
                 ),
+            }?;
+            // The first program that uses a program array decides which programs it takes.
+            if let Some(slots) = &ready.slots {
+                self.objects.fill(slots, &calls, kind)?;
             }
+            Ok(made)
         };
         let source = hook
             .rows
@@ -392,6 +408,11 @@ impl Session {
     /// When the kernel does not answer.
     pub fn map_snapshots(&self) -> Result<Vec<Snapshot>> {
         self.maps.read(&self.numbers)
+    }
+
+    /// Gives the maps of the compiled objects that its handlers call, each with the path of its file.
+    pub fn each_object_map(&self, show: &mut dyn FnMut(&str, &BpfMap)) {
+        self.objects.each_map(show);
     }
 
     /// Its handlers' maps, to be emptied.
@@ -533,7 +554,7 @@ fn slots_map() -> Result<Map> {
         "kestrel_slots",
         4,
         4,
-        SLOTS,
+        SLOTS + CALLS,
     ))?)
 }
 

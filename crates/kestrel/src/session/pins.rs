@@ -8,7 +8,8 @@
 //!     maps                        the state of all map_NAME together
 //!     hits                        how often named probes were hit
 //!     hook0_link0 …               what is attached; a link keeps its program, a program its maps
-//!     hook0_slots                 handlers that were loaded later (a program array is emptied when nobody pins or opens it)
+//!     object0_MAP                 maps of the compiled objects that handlers are in
+//!     hook0_slots                 handlers that were loaded later, programs of objects (a program array is emptied when nobody pins or opens it)
 //!     follow0 …                   links of programs that keep the names of threads
 //!     +NAME                       on its way to becoming NAME
 //!   +gone+SESSION+N/              being removed
@@ -17,7 +18,7 @@
 //! bpffs reserves names with dots (`bpf_lookup` in kernel/bpf/inode.c), so what is not there yet begins with `+`, which names of sessions cannot
 //! contain.
 
-use super::state::{BufferState, State};
+use super::state::{BufferState, ObjectState, State};
 use crate::error::{Error, Result};
 use kestrel_kernel::bpf::{Map, Pinned, pin, pinned};
 use std::collections::BTreeSet;
@@ -59,6 +60,18 @@ pub(super) fn slots(hook: u32) -> String {
     format!("hook{hook}_slots")
 }
 
+/// A map of a compiled object.
+pub(super) fn object(number: u32, map: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let map: String = map.trim_start_matches('.').chars().map(plain).collect();
+    format!("object{number}_{map}")
+}
+
+/// All pins of an object.
+pub(super) fn of_object(state: &ObjectState) -> impl Iterator<Item = String> {
+    state.maps.iter().map(|map| object(state.number, &map.name))
+}
+
 pub(super) fn follower(number: u32) -> String {
     format!("follow{number}")
 }
@@ -80,6 +93,7 @@ pub(super) fn of(state: &State) -> BTreeSet<String> {
             names.insert(slots(hook.number));
         }
     }
+    names.extend(state.objects.iter().flat_map(of_object));
     names.extend((0..state.followers).map(follower));
     names
 }

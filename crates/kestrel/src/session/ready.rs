@@ -37,7 +37,9 @@ impl Ready {
         Ok(Self {
             compiled: hook.compile(way, plan)?,
             numbers: selector.map(|s| numbers_map(hook, &s.map)).transpose()?,
-            slots: (plan.slots && hook.own.is_none()).then(slots_map).transpose()?,
+            slots: (plan.slots && hook.own.is_none() || !hook.calls(way).is_empty())
+                .then(slots_map)
+                .transpose()?,
             loaded: None,
         })
     }

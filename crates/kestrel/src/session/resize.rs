@@ -15,7 +15,10 @@
 //! they are attached, whatever becomes of it: an attached program cannot be exchanged (`BPF_LINK_UPDATE` is refused).
 
 use super::load::{buffers, compile, globals, retire};
-use super::state::{AttachmentState, BufferState, HookState, ProgramState, RowState, State, TableState};
+use super::state::{
+    AttachmentState, BufferState, CallState, HookState, ObjectState, ProgramState, RowState, State,
+    TableState,
+};
 use super::stay::Change;
 use super::{Session, metadata, pins};
 use crate::buffer::layout::{Geometry, MAX_BYTES, Mode};
@@ -23,7 +26,7 @@ use crate::buffer::ring::RingSpec;
 use crate::buffer::{Buffer, check_memory};
 use crate::catalog::{Catalog, Resolved, Via};
 use crate::error::{Error, Result};
-use crate::plan::{Apart, Candidate, Hook, Plan, Slot, without_set};
+use crate::plan::{Apart, Call, Candidate, Hook, Plan, Slot, Wanted, without_set};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::ast::Probe;
@@ -149,16 +152,34 @@ impl Change {
             buffers: buffers(next),
             globals: globals(next, next.places.clone()),
             slots: true,
+            objects: Vec::new(),
             warnings: Vec::new(),
         };
+        let objects = next.objects.clone();
         let mut programs = Vec::new();
         for (index, there) in next.hooks.iter_mut().enumerate() {
             let mut made = Vec::new();
             for program in &there.programs {
                 for (rows, tables) in parts(program, &renewed) {
-                    let hook = again(there, index, program, &rows, &mut plan.globals, &classes, catalog)?;
-                    let loaded = compile(&session, &plan, &hook, there, catalog.types().ok().as_ref())?;
+                    let hook = again(
+                        there,
+                        index,
+                        program,
+                        &rows,
+                        &objects,
+                        &mut plan.globals,
+                        &classes,
+                        catalog,
+                    )?;
                     let slots = self.session.directory.map(&pins::slots(there.number))?;
+                    let (loaded, _) = compile(
+                        &session,
+                        &plan,
+                        &hook,
+                        there,
+                        &slots,
+                        catalog.types().ok().as_ref(),
+                    )?;
                     for table in &tables {
                         slots.set_slot(table.slot, loaded.as_fd())?;
                     }
@@ -308,22 +329,39 @@ fn again(
     index: usize,
     program: &ProgramState,
     live: &[usize],
+    objects: &[ObjectState],
     globals: &mut Globals,
     classes: &HashMap<u16, &EventClass>,
     catalog: &Catalog,
 ) -> Result<Hook> {
     let event = there.events.first().map_or("", |event| &event.name);
     let texts: Vec<(Arc<str>, Probe)> = program.rows.iter().map(parse).collect::<Result<_>>()?;
+    let path_of = |call: &CallState| {
+        let object = objects.iter().find(|object| object.number == call.object);
+        object.map_or_else(String::new, |object| object.path.clone())
+    };
     let candidates: Vec<Candidate<'_>> = texts
         .iter()
         .zip(&program.rows)
         .map(|((source, probe), row)| Candidate {
             probe,
+            object: row
+                .call
+                .as_ref()
+                .map(|call| Wanted::Known(path_of(call), call.program.clone())),
             source: source.clone(),
             tables: row.tables.clone(),
             required: true,
         })
         .collect();
+    let mut calls: Vec<Call> = Vec::new();
+    for call in program.rows.iter().filter_map(|row| row.call.as_ref()) {
+        calls.push(Call {
+            object: path_of(call),
+            program: call.program.clone(),
+            entry: call.entry,
+        });
+    }
     let mut why = "the running session sees it in a way that this kernel no longer offers".to_owned();
     for mut resolved in resolved(there, catalog)? {
         resolved
@@ -357,6 +395,7 @@ fn again(
             }
         };
         hook.first = program.first;
+        hook.known_calls.clone_from(&calls);
         let all = |row: usize| program.rows[row].events.is_empty();
         hook.slot = Some(Slot {
             hook: index,

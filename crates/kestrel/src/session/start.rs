@@ -1,6 +1,7 @@
 //! Starting a session that stays: everything is made unpinned, then pinned where nobody looks, then given its name by one rename.
 
 use super::control::Table;
+use super::objects::Objects;
 use super::pins::{self, Directory};
 use super::state::{AttachmentState, EventState, HookState, MessageState, ProgramState, RowState, State};
 use super::stay::PinnedSession;
@@ -64,8 +65,9 @@ impl Store {
         let made = Session::make(&plan, catalog, origin.command, name)
             .map_err(|error| super::lacking::name_what_is_missing(error, catalog.host()))
             .and_then(|session| {
-                let state = describe(&session, name, &plan, origin);
+                let mut state = describe(&session, name, &plan, origin);
                 trust::check(&state, origin.file)?;
+                state.objects = session.objects.pin(&directory)?;
                 session.pin(&state, &directory)?;
                 session.control.switch(Table::known(active));
                 Ok(session)
@@ -118,7 +120,8 @@ fn describe(session: &Session, name: &str, plan: &Plan, origin: Origin<'_>) -> S
     state.command = origin.command.to_owned();
     for attached in &session.hooks {
         let hook = &plan.hooks[attached.hook];
-        state.hooks.push(hook_state(state.next_hook, hook, attached));
+        let next = hook_state(state.next_hook, hook, attached, &session.objects);
+        state.hooks.push(next);
         state.next_hook += 1;
     }
     state.followers = session
@@ -130,7 +133,7 @@ fn describe(session: &Session, name: &str, plan: &Plan, origin: Origin<'_>) -> S
 }
 
 /// What the state says about a hook that was attached.
-pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookState {
+pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects: &Objects) -> HookState {
     let way = &hook.ways[attached.way];
     let events = hook.instances.iter().map(|instance| EventState {
         name: instance.name.clone(),
@@ -141,6 +144,15 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
         .iter()
         .enumerate()
         .map(|(index, row)| RowState::of(row, way.handlers.get(index), Vec::new()));
+    let mut program = ProgramState {
+        slot: None,
+        first: hook.first,
+        records: hook.records.max(1),
+        rows: rows.collect(),
+        events: Vec::new(),
+        messages: MessageState::of(&way.handlers),
+    };
+    objects.tell(hook, Some(way), &mut program);
     HookState {
         number,
         kind: hook.kind.to_owned(),
@@ -156,14 +168,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached) -> HookS
             .map(|e| e.name().to_owned())
             .collect(),
         events: events.collect(),
-        programs: vec![ProgramState {
-            slot: None,
-            first: hook.first,
-            records: hook.records.max(1),
-            rows: rows.collect(),
-            events: Vec::new(),
-            messages: MessageState::of(&way.handlers),
-        }],
+        programs: vec![program],
         probe: hook.own.map(|own| own.number),
     }
 }

@@ -6,9 +6,11 @@ use super::lock::Lock;
 use super::maps::Maps;
 use super::metadata;
 use super::names;
+use super::objects::{self, Objects};
 use super::pins::{self, Directory};
 use super::state::{BufferState, State, TableState};
 use crate::agent::{self, Inbox};
+use crate::bpf::BpfMap;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use kestrel_kernel::barrier::wait_for_running_programs;
@@ -173,6 +175,18 @@ impl PinnedSession {
         Ok(Inbox::new(buffer, events, self.state.messages()))
     }
 
+    /// The maps of a compiled object in which handlers are, by the object's number: global data among them.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn object_maps(&self, object: u32) -> Result<Vec<BpfMap>> {
+        let known = self.state.objects.iter().filter(|known| known.number == object);
+        known
+            .flat_map(|known| known.maps.iter().map(move |map| (known, map)))
+            .map(|(known, map)| objects::found(&self.directory, known, map))
+            .collect()
+    }
+
     /// One of its pinned maps.
     ///
     /// # Errors
@@ -194,6 +208,7 @@ impl PinnedSession {
             names: self.directory.map(pins::NAMES)?,
             hits: self.directory.map(pins::HITS).ok(),
             maps: self.maps()?,
+            objects: Objects::of(&self.state.objects, &self.directory),
             numbers: self.state.event_names(),
             metadata: None,
             hooks: Vec::new(),
@@ -289,7 +304,9 @@ impl Change {
     fn clear_slots(&self, but: &[u32]) -> Result<()> {
         for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_none()) {
             let slots = self.directory.map(&pins::slots(hook.number))?;
-            for slot in (0..super::SLOTS).filter(|slot| !but.contains(slot)) {
+            let called: Vec<u32> = objects::entries(&hook.programs).collect();
+            let all = 0..slots.info().entries.min(super::SLOTS + super::CALLS);
+            for slot in all.filter(|slot| !but.contains(slot) && !called.contains(slot)) {
                 slots.delete(&slot.to_ne_bytes())?;
             }
         }
@@ -353,9 +370,23 @@ impl Change {
                 slots.delete(&slot.to_ne_bytes())?;
             }
         }
+        for hook in kept.iter().filter(|hook| hook.probe.is_none()) {
+            let left: Vec<u32> = objects::entries(&hook.programs).collect();
+            let mut was = self.state.hooks.iter();
+            let was = was.find(|known| known.number == hook.number);
+            let was = was.map_or(&[][..], |known| &known.programs);
+            for entry in objects::entries(was).filter(|entry| !left.contains(entry)) {
+                let slots = self.directory.map(&pins::slots(hook.number))?;
+                slots.delete(&entry.to_ne_bytes())?;
+            }
+        }
         next.hooks = kept;
         next.retiring.clear();
+        let unused = next.forget_objects();
         self.write(next)?;
+        for name in unused.iter().flat_map(pins::of_object) {
+            self.directory.remove(&name)?;
+        }
         for hook in &gone {
             for number in 0..hook.links {
                 self.directory.remove(&pins::link(hook.number, number))?;

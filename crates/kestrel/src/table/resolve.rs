@@ -2,15 +2,18 @@
 
 use super::events::{Events, about, is_name};
 use super::{BufferSpec, TableFile};
+use crate::bpf::{HandlerFile, handler};
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::{Catalog, Via, jprobe};
 use crate::error::{Error, Result};
-use crate::plan::{self, BufferPlan, Candidate, Hook, Plan, check_set};
+use crate::plan::{self, BufferPlan, Candidate, Hook, Plan, Wanted, check_set};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::Globals;
-use kestrel_compiler::lang::ast::{Probe, Span};
+use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::Diagnostic;
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
 
 /// How a table file is put to use.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +47,11 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
     let groups = work.groups(&tables);
     let numbers: Vec<u32> = (1..=tables.len() as u32).collect();
     let mut hooks = work.hooks(groups, &numbers);
-    let Done { globals, warnings } = work.finish()?;
+    let Done {
+        globals,
+        objects,
+        warnings,
+    } = work.finish()?;
     let next = plan::number(&mut hooks, 1)?;
     let room = match options.stays {
         true => plan::room_to_grow(next),
@@ -61,6 +68,7 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
         buffers: file.buffers.iter().map(buffer).collect(),
         globals,
         slots: options.stays,
+        objects,
         warnings,
     };
     if options.stays {
@@ -97,6 +105,7 @@ pub(super) struct Group {
 /// What is left when all has been checked.
 pub(super) struct Done {
     pub(super) globals: Globals,
+    pub(super) objects: Vec<Arc<HandlerFile>>,
     pub(super) warnings: Vec<(String, Diagnostic)>,
 }
 
@@ -108,6 +117,9 @@ pub(super) struct Work<'a> {
     target: Target,
     /// Each handler once, with its predicate completed; events of its probe are those of the row that had it first.
     handlers: Vec<Probe>,
+    /// The object's program that each calls, if any.
+    wanted: Vec<Option<Wanted>>,
+    objects: Vec<Arc<HandlerFile>>,
     /// Handlers by their text.
     known: HashMap<&'a str, usize>,
     errors: Vec<Diagnostic>,
@@ -131,6 +143,8 @@ impl<'a> Work<'a> {
             globals,
             target,
             handlers: Vec::new(),
+            wanted: Vec::new(),
+            objects: Vec::new(),
             known: HashMap::new(),
             errors: Vec::new(),
             warnings: Vec::new(),
@@ -160,7 +174,11 @@ impl<'a> Work<'a> {
     fn row(&mut self, probe: &'a Probe, cells: &mut Cells, jprobes: &mut HashSet<usize>) -> Result<()> {
         let file = self.file;
         let masks = probe.block.as_ref().is_some_and(|b| b.statements.is_empty());
-        let handler = (!masks).then(|| self.handler(probe));
+        let handler = match masks {
+            true => None,
+            // What is wrong with an object has been said.
+            false => Some(self.handler(probe)),
+        };
         let start = behind(&file.text, probe).0;
         for spec in &probe.events {
             let matched = match self.events.find(spec) {
@@ -222,9 +240,40 @@ impl<'a> Work<'a> {
         if let Target::Process(pid) = self.target {
             plan::guard(&mut probe, &format!("pid == {pid}"), &file.text);
         }
+        let wanted = probe.object.as_ref().and_then(|object| self.object(object));
+        self.wanted.push(wanted);
         self.handlers.push(probe);
         self.known.insert(text, self.handlers.len() - 1);
         self.handlers.len() - 1
+    }
+
+    /// The object of a row, read once; what is wrong with it is said.
+    fn object(&mut self, written: &Spanned<String>) -> Option<Wanted> {
+        let (path, program) = handler::parts(&written.node);
+        let beside = Path::new(&self.file.name).parent().unwrap_or(Path::new(""));
+        match HandlerFile::read(path, beside) {
+            Ok(file) => {
+                let known = self
+                    .objects
+                    .iter()
+                    .find(|known| known.path() == file.path())
+                    .cloned();
+                let file = known.unwrap_or_else(|| {
+                    let file = Arc::new(file);
+                    self.objects.push(file.clone());
+                    file
+                });
+                Some(Wanted::Of(file, program.map(str::to_owned)))
+            }
+            Err(error) => {
+                let mut diagnostic = Diagnostic::error(written.span, error.to_string());
+                if matches!(error, Error::Io { .. }) {
+                    diagnostic = diagnostic.hint("the path counts from where the table file is");
+                }
+                self.wrong(vec![diagnostic]);
+                None
+            }
+        }
     }
 
     /// Events of the same handlers together, in the order of their first; those that are masked everywhere are left out.
@@ -268,7 +317,8 @@ impl<'a> Work<'a> {
                 (None, _) => None,
             };
             let Some(resolved) = resolved else { continue };
-            let (candidates, own) = candidates(self.file, &self.handlers, &group.cells, numbers);
+            let (candidates, own) =
+                candidates(self.file, (&self.handlers, &self.wanted), &group.cells, numbers);
             match check_set(resolved, &candidates, &mut self.globals) {
                 Ok(checked) => {
                     for checked in checked {
@@ -333,7 +383,7 @@ impl<'a> Work<'a> {
         cells: &[Option<Cell>],
         numbers: &[u32],
     ) -> (Vec<Candidate<'_>>, Vec<usize>) {
-        candidates(self.file, &self.handlers, cells, numbers)
+        candidates(self.file, (&self.handlers, &self.wanted), cells, numbers)
     }
 
     /// A handler does not hold for events that only a pattern named.
@@ -365,6 +415,7 @@ impl<'a> Work<'a> {
         let text = self.file.text.to_string();
         Ok(Done {
             globals: self.globals,
+            objects: self.objects,
             warnings: self.warnings.into_iter().map(|d| (text.clone(), d)).collect(),
         })
     }
@@ -400,7 +451,7 @@ fn behind<'t>(text: &'t str, probe: &Probe) -> (u32, &'t str) {
 
 fn candidates<'h>(
     file: &TableFile,
-    handlers: &'h [Probe],
+    (handlers, wanted): (&'h [Probe], &[Option<Wanted>]),
     cells: &[Option<Cell>],
     numbers: &[u32],
 ) -> (Vec<Candidate<'h>>, Vec<usize>) {
@@ -412,6 +463,7 @@ fn candidates<'h>(
             own.push(cell.handler);
             candidates.push(Candidate {
                 probe: &handlers[cell.handler],
+                object: wanted[cell.handler].clone(),
                 source: file.text.clone(),
                 tables: Vec::new(),
                 required: false,

@@ -89,7 +89,7 @@ impl Bench {
             let count = b.sub(value, 18);
             b.store(Width::B2, room.record, 16, count);
         }
-        self.gate.commit(&mut b, room);
+        self.gate.commit(&mut b, room, true);
         b.exit(1);
         codegen::generate(&b.finish()).unwrap().code
     }

@@ -26,29 +26,54 @@ struct Programs {
     outer_variable: Recorder,
 }
 
+/// Which programs commit as those must that another task may interrupt, by their numbers; the others commit alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Locking {
+    None,
+    Nested,
+    Outer,
+    All,
+}
+
+const LOCKINGS: [Locking; 4] = [Locking::None, Locking::Nested, Locking::Outer, Locking::All];
+
+impl Locking {
+    fn locks(self, number: u16) -> bool {
+        match self {
+            Self::None => false,
+            Self::Nested => [2, 3, VARIABLE].contains(&number),
+            Self::Outer => [5, OTHER_VARIABLE].contains(&number),
+            Self::All => true,
+        }
+    }
+}
+
 impl Programs {
-    fn of(geometry: Geometry) -> &'static Self {
-        static STREAM: [OnceLock<Programs>; 2] = [const { OnceLock::new() }; 2];
-        static OVERWRITE: [OnceLock<Programs>; 2] = [const { OnceLock::new() }; 2];
-        let made = match geometry.mode {
-            Mode::Stream => &STREAM,
-            Mode::Overwrite => &OVERWRITE,
-        };
-        let made = &made[usize::from(geometry.pages > LEAST)];
-        made.get_or_init(|| Self::new(geometry))
+    fn of(geometry: Geometry, locking: Locking) -> &'static Self {
+        static MADE: [OnceLock<Programs>; 16] = [const { OnceLock::new() }; 16];
+        let overwrite = usize::from(geometry.mode == Mode::Overwrite);
+        let large = usize::from(geometry.pages > LEAST);
+        MADE[locking as usize * 4 + large * 2 + overwrite].get_or_init(|| Self::new(geometry, locking))
     }
 
-    fn new(geometry: Geometry) -> Self {
+    fn new(geometry: Geometry, locking: Locking) -> Self {
+        let made = |number, shape| {
+            if locking.locks(number) {
+                Recorder::preemptible(geometry, number, shape)
+            } else {
+                Recorder::new(geometry, number, shape)
+            }
+        };
         let [small, middling, large, filler, outer] =
-            SIZES.map(|(number, size)| Recorder::new(geometry, number, Shape::Constant(size)));
+            SIZES.map(|(number, size)| made(number, Shape::Constant(size)));
         Self {
             small,
             middling,
             large,
             filler,
-            variable: Recorder::new(geometry, VARIABLE, Shape::Variable),
+            variable: made(VARIABLE, Shape::Variable),
             outer,
-            outer_variable: Recorder::new(geometry, OTHER_VARIABLE, Shape::Variable),
+            outer_variable: made(OTHER_VARIABLE, Shape::Variable),
         }
     }
 }
@@ -64,6 +89,16 @@ enum Clock {
 }
 
 const CLOCKS: [Clock; 3] = [Clock::Steady, Clock::Behind, Clock::Ahead];
+
+/// Strange clocks matter to the reservation, which is the same for all.
+const MIXED: [(Clock, Locking); 6] = [
+    (Clock::Steady, Locking::None),
+    (Clock::Behind, Locking::None),
+    (Clock::Ahead, Locking::None),
+    (Clock::Steady, Locking::Nested),
+    (Clock::Steady, Locking::Outer),
+    (Clock::Steady, Locking::All),
+];
 
 impl Clock {
     fn during(self, machine: &mut Machine, interrupt: impl FnOnce(&mut Machine)) {
@@ -111,13 +146,13 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(mode: Mode, start: Start) -> Self {
-        Self::of(mode, SOME, start)
+    fn new(mode: Mode, start: Start, locking: Locking) -> Self {
+        Self::of(mode, SOME, start, locking)
     }
 
-    fn of(mode: Mode, ring: u32, start: Start) -> Self {
+    fn of(mode: Mode, ring: u32, start: Start, locking: Locking) -> Self {
         let mut bench = Bench::new(mode, ring, &SIZES);
-        let programs = Programs::of(bench.geometry);
+        let programs = Programs::of(bench.geometry, locking);
         let mut attempts = Attempts::default();
         let laps = if mode == Mode::Overwrite { ring } else { 0 };
         let (pages, small) = match start {
@@ -234,13 +269,15 @@ fn one_interrupt(ring: u32) {
         for start in STARTS {
             for outer in [small as fn(&Programs) -> &Recorder, variable] {
                 for interrupt in INTERRUPTS {
-                    for clock in CLOCKS {
+                    for (clock, locking) in MIXED {
                         for at in 0.. {
-                            let mut scene = Scene::of(mode, ring, start);
+                            let mut scene = Scene::of(mode, ring, start, locking);
                             let went = interrupted(&mut scene, outer, at, &mut |m, p, a| {
                                 clock.during(m, |m| interrupt.run(m, p, a));
                             });
-                            println!("{mode:?} {start:?} {interrupt:?} {clock:?} before instruction {at}");
+                            println!(
+                                "{mode:?} {start:?} {locking:?} {interrupt:?} {clock:?} before instruction {at}"
+                            );
                             scene.check();
                             if !went {
                                 break;
@@ -257,11 +294,11 @@ fn one_interrupt(ring: u32) {
 fn two_interrupts_of_one_attempt() {
     for mode in [Mode::Stream, Mode::Overwrite] {
         for start in [Start::Empty, Start::Switch] {
-            for clock in CLOCKS {
+            for (clock, locking) in MIXED {
                 for first in 0.. {
                     let mut went = true;
                     for second in first.. {
-                        let mut scene = Scene::new(mode, start);
+                        let mut scene = Scene::new(mode, start, locking);
                         let Scene {
                             bench,
                             programs,
@@ -281,7 +318,9 @@ fn two_interrupts_of_one_attempt() {
                                 }
                                 steps += 1;
                             });
-                        println!("{mode:?} {start:?} {clock:?} before instructions {first} and {second}");
+                        println!(
+                            "{mode:?} {start:?} {locking:?} {clock:?} before instructions {first} and {second}"
+                        );
                         scene.check();
                         went = steps > first;
                         if steps <= second {
@@ -301,11 +340,14 @@ fn two_interrupts_of_one_attempt() {
 #[test]
 fn two_levels_deep_anywhere() {
     for mode in [Mode::Stream, Mode::Overwrite] {
-        for start in [Start::ExactlyFull, Start::LastPage] {
+        for (start, locking) in [Start::ExactlyFull, Start::LastPage]
+            .iter()
+            .flat_map(|s| LOCKINGS.map(|l| (*s, l)))
+        {
             for at in 0.. {
                 let mut outer_went = true;
                 for inner in 0.. {
-                    let mut scene = Scene::new(mode, start);
+                    let mut scene = Scene::new(mode, start, locking);
                     let mut inner_went = false;
                     outer_went = interrupted(&mut scene, small, at, &mut |machine, p, attempts| {
                         let payload = attempts.next(2);
@@ -319,7 +361,9 @@ fn two_levels_deep_anywhere() {
                             steps += 1;
                         });
                     });
-                    println!("{mode:?} {start:?} before instructions {at} and {inner} of the interrupt");
+                    println!(
+                        "{mode:?} {start:?} {locking:?} before instructions {at} and {inner} of the interrupt"
+                    );
                     scene.check();
                     if !inner_went {
                         break;
@@ -339,12 +383,12 @@ fn until_the_retry_limit() {
     for mode in [Mode::Stream, Mode::Overwrite] {
         let mut refusals = 0;
         let length = {
-            let scene = Scene::new(mode, Start::Empty);
+            let scene = Scene::new(mode, Start::Empty, Locking::None);
             scene.programs.small.code.insns.len()
         };
         for at in 0..length {
             for clock in CLOCKS {
-                let mut scene = Scene::new(mode, Start::Empty);
+                let mut scene = Scene::new(mode, Start::Empty, Locking::None);
                 let Scene {
                     bench,
                     programs,

@@ -386,7 +386,8 @@ fn a_writer_that_never_finishes_leaves_its_neighbours() {
                 break;
             }
         }
-        assert!(uncounted <= 4, "{uncounted}");
+        // Instructions from the number to the count.
+        assert!(uncounted <= 14, "{uncounted}");
     }
 }
 

@@ -190,6 +190,15 @@ impl Recorder {
 
     /// The same; `cookie`: the number is known at run time only (the second or third word of the context).
     pub fn numbered(geometry: Geometry, number: u16, shape: Shape, cookie: bool) -> Self {
+        Self::make(geometry, number, shape, cookie, true)
+    }
+
+    /// The same of a program that another task may interrupt, too.
+    pub fn preemptible(geometry: Geometry, number: u16, shape: Shape) -> Self {
+        Self::make(geometry, number, shape, false, false)
+    }
+
+    fn make(geometry: Geometry, number: u16, shape: Shape, cookie: bool, alone: bool) -> Self {
         let sink = RingSink {
             map: map_name("test"),
             geometry,
@@ -227,7 +236,7 @@ impl Recorder {
                 b.store(Width::B2, room.record, 16, count);
             }
         }
-        sink.commit(&mut b, room);
+        sink.commit(&mut b, room, alone);
         b.exit(1);
         let code = codegen::generate(&b.finish()).unwrap().code;
         Self { number, shape, code }

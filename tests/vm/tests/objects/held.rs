@@ -23,7 +23,8 @@ pub(crate) fn held() -> (Vec<u32>, Vec<u32>, Vec<u32>, String) {
 
 /// Maps and programs go a little after their last user: what must be gone is waited for.
 pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..200 {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while std::time::Instant::now() < end {
         if holds() {
             return;
         }

@@ -4,4 +4,5 @@ mod attaching;
 mod held;
 mod kinds;
 mod refusals;
+mod tables;
 mod usdt;

@@ -137,7 +137,7 @@ fn number(btf: &Btf, map: &Map, member: &Member<'_>) -> Result<u32, Error> {
         .map_err(|_| wrong(&map.name, format!("`{}` is {number:#x}, too large", member.name)))
 }
 
-/// `__uint(name, N)` is `int (*name)[N]`; `__ulong(name, N)` an enumerator, behind a pointer or in an array of one.
+/// `__uint(name, N)` is `int (*name)[N]`; `__ulong(name, N)` an enumerator, by itself, behind a pointer or in an array of one.
 fn wide(btf: &Btf, map: &Map, member: &Member<'_>) -> Result<u64, Error> {
     let enumerator = |ty: TypeId| match btf.resolved(ty) {
         Type::Enum(values) => values.values().next().map(|v| v.value as u64),
@@ -149,7 +149,7 @@ fn wide(btf: &Btf, map: &Map, member: &Member<'_>) -> Result<u64, Error> {
             _ => enumerator(to),
         },
         Type::Array { element, .. } => enumerator(element),
-        _ => None,
+        _ => enumerator(member.ty),
     };
     count.ok_or_else(|| {
         wrong(

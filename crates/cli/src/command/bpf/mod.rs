@@ -1,5 +1,6 @@
 //! `kestrel bpf`: compiled BPF objects; one file per verb.
 
+pub(crate) mod maps;
 mod refused;
 mod run;
 mod show;

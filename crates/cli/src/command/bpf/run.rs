@@ -1,15 +1,16 @@
 //! `kestrel bpf run`: an object onto the kernel, in the foreground.
 
+use super::maps;
 use crate::command::Format;
 use crate::exit::{Exit, Failure};
 use crate::style::thousands;
 use clap::{Args, ValueEnum};
 use kestrel::bpf::output::{Outputs, Printk, Record};
-use kestrel::bpf::{BpfMap, Loaded, Object, Running, Via, value};
+use kestrel::bpf::{Loaded, Object, Running, Via, value};
 use kestrel::kernel::Host;
-use kestrel::kernel::bpf::{self, MapKind};
+use kestrel::kernel::bpf;
 use kestrel::kernel::process::Interrupt;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ Examples:
   kestrel bpf run tools.o                           what the sections say
   kestrel bpf run tools.o on_open=do_sys_openat2    … but this program elsewhere
   kestrel bpf run marks.o on_gc=/usr/bin/python3:python:gc__start   a mark of a program (USDT)
+  kestrel bpf run walk.o dump=map:hits              an iterator over a map of the object (or a pin), over cgroup:PATH or task:PID
+  kestrel bpf run ring.o --map-size events=65536    a size that the object leaves open
   kestrel bpf run events.o --output --format json   records of ring buffers and perf event arrays
   kestrel bpf run count.o vfs_read --maps --stats   values of maps and costs, once a second
   kestrel bpf run count.o --unpin                   remove the pins that its maps left
@@ -57,9 +60,12 @@ pub(crate) struct Options {
     /// What to attach to: one target for the one program, or NAME=TARGET for each that goes elsewhere than its section says
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
-    /// Give a global variable of the object this number from the start
-    #[arg(long, value_name = "NAME=NUMBER")]
+    /// Give a global variable of the object this number from the start, or a CONFIG_… option of the kernel this value
+    #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
+    /// Give a map room for so many entries, or a ring so many bytes, whatever the object says
+    #[arg(long, value_name = "MAP=ENTRIES")]
+    map_size: Vec<String>,
     /// Attach kprobe programs to the return of the function
     #[arg(long = "return")]
     at_return: bool,
@@ -130,6 +136,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         };
     }
     for setting in &options.set {
+        if let Some((name, value)) = setting
+            .split_once('=')
+            .filter(|(name, _)| name.starts_with("CONFIG_"))
+        {
+            object = object.config(name, value);
+            continue;
+        }
         let parsed = setting
             .split_once('=')
             .and_then(|(name, number)| Some((name, number.parse::<i64>().ok()?)));
@@ -140,6 +153,18 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             )
         })?;
         object = object.set_number(name, number)?;
+    }
+    for setting in &options.map_size {
+        let parsed = setting
+            .split_once('=')
+            .and_then(|(name, entries)| Some((name, entries.parse::<u32>().ok()?)));
+        let (name, entries) = parsed.ok_or_else(|| {
+            Failure::new(
+                Exit::Usage,
+                format!("--map-size {setting}: it should read MAP=ENTRIES"),
+            )
+        })?;
+        object = object.map_size(name, entries)?;
     }
     if options.log.is_some() {
         object = object.with_verifier_log();
@@ -372,59 +397,16 @@ fn show_line(line: &str, format: Format) -> String {
     }
 }
 
-/// Whether a map's values can be read by key.
-fn has_values(map: &BpfMap) -> bool {
-    let readable = [
-        MapKind::HASH,
-        MapKind::ARRAY,
-        MapKind::PERCPU_HASH,
-        MapKind::PERCPU_ARRAY,
-        MapKind::LRU_HASH,
-        MapKind::LRU_PERCPU_HASH,
-        MapKind::LPM_TRIE,
-    ];
-    readable.contains(&map.info().kind)
-}
-
-/// Entries of one map shown at most.
-const MOST: usize = 1000;
-
 fn show_maps(out: &mut impl Write, running: &Running, format: Format) -> Result<(), Failure> {
-    for map in running.maps().iter().filter(|map| has_values(map)) {
-        let entries = map.entries()?;
-        let zeroes = |element: &[u8]| element.iter().all(|byte| *byte == 0);
-        let arrays =
-            matches!(map.info().kind, MapKind::ARRAY | MapKind::PERCPU_ARRAY) && map.info().entries > 1;
-        let shown = entries.iter().filter(|(_, element)| !arrays || !zeroes(element));
-        if format == Format::Text && !map.is_data() {
-            let kind = map.info().kind;
-            writeln!(
-                out,
-                "{} ({kind}, {} of {} entries)",
-                map.name(),
-                thousands(entries.len() as u64),
-                thousands(u64::from(map.info().entries))
-            )?;
-        }
-        for (key, element) in shown.take(MOST) {
-            let key = match map.key_type() {
-                Some((btf, ty)) => value::to_json(btf, ty, key),
-                None => value::plain(key),
-            };
-            let one = |bytes: &[u8]| match map.value_type() {
-                Some((btf, ty)) => value::to_json(btf, ty, bytes),
-                None => value::plain(bytes),
-            };
-            let value = if map.info().is_per_cpu() {
-                Value::Array(map.cpu_values(element).map(one).collect())
-            } else {
-                one(element)
-            };
-            match format {
-                Format::Json => writeln!(out, "{}", json!({"map": map.name(), "key": key, "value": value}))?,
-                Format::Text if map.is_data() => writeln!(out, "{} {}", map.name(), value::to_text(&value))?,
-                Format::Text => writeln!(out, "  {}: {}", value::to_text(&key), value::to_text(&value))?,
+    for map in running.maps().iter().filter(|map| maps::is_readable(map)) {
+        match format {
+            Format::Json => {
+                for entry in maps::entries(map)? {
+                    let (key, value) = (entry.key, entry.value);
+                    writeln!(out, "{}", json!({"map": map.name(), "key": key, "value": value}))?;
+                }
             }
+            Format::Text => out.write_all(maps::text(map)?.as_bytes())?,
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! `kestrel handler list`: the handlers of a session, with what they counted and hold.
 
 use crate::command::Format;
+use crate::command::bpf::maps as object_maps;
 use crate::exit::{Exit, Failure};
 use crate::style::{ago, thousands};
 use clap::Args;
@@ -8,6 +9,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::procfs::ClockPair;
 use kestrel::session::handlers::{EventCounts, Handler};
 use kestrel::session::maps;
+use kestrel::session::stay::PinnedSession;
 use kestrel::session::store::Store;
 use kestrel_trace::aggregate::read::{Held, Snapshot};
 use kestrel_trace::aggregate::{json as map_as_json, text as map_as_text};
@@ -36,17 +38,23 @@ const SHORT: usize = 100;
 /// Lists.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
-    let handlers = Store::open(&host)?
-        .session(options.session.as_deref())?
-        .handlers()?;
+    let session = Store::open(&host)?.session(options.session.as_deref())?;
+    let handlers = session.handlers()?;
     let snapshots: Vec<Snapshot> = handlers.iter().flat_map(|h| h.maps.iter().cloned()).collect();
     let symbols = maps::symbols(&snapshots, &host);
     let now = ClockPair::now().realtime;
     let mut out = std::io::stdout().lock();
     for handler in &handlers {
         match options.format {
-            Format::Json => writeln!(out, "{}", as_json(handler, &symbols))?,
-            Format::Text => out.write_all(text(handler, &symbols, options.verbose, now).as_bytes())?,
+            Format::Json => {
+                let mut value = as_json(handler, &symbols);
+                value["programs"] = programs_as_json(handler, &session)?;
+                writeln!(out, "{value}")?;
+            }
+            Format::Text => {
+                out.write_all(text(handler, &symbols, options.verbose, now).as_bytes())?;
+                out.write_all(programs(handler, &session, options.verbose)?.as_bytes())?;
+            }
         }
     }
     if handlers.is_empty() {
@@ -76,6 +84,54 @@ fn as_json(handler: &Handler, symbols: &Symbols) -> Value {
         "maps": handler.maps.iter().map(|map| map_as_json(map, symbols)).collect::<Vec<_>>(),
         "parameters": parameters,
     })
+}
+
+/// The programs of compiled objects behind a handler, with the objects' maps.
+fn programs_as_json(handler: &Handler, session: &PinnedSession) -> Result<Value, Failure> {
+    let mut all = Vec::new();
+    for program in &handler.programs {
+        let mut shown = Vec::new();
+        for map in session
+            .object_maps(program.object)?
+            .iter()
+            .filter(|map| object_maps::is_readable(map))
+        {
+            let entries = object_maps::entries(map)?.into_iter();
+            let entries: Vec<Value> = entries
+                .map(|entry| json!({ "key": entry.key, "value": entry.value }))
+                .collect();
+            shown.push(json!({ "map": map.name(), "id": map.info().id, "entries": entries }));
+        }
+        all.push(json!({ "object": program.path, "program": program.program, "maps": shown }));
+    }
+    Ok(all.into())
+}
+
+/// Entries of an object's map shown where it is not shown in full.
+const FEW: usize = 10;
+
+fn programs(handler: &Handler, session: &PinnedSession, verbose: bool) -> Result<String, Failure> {
+    let mut out = String::new();
+    for program in &handler.programs {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "    runs {} of {}", program.program, program.path);
+        for map in session
+            .object_maps(program.object)?
+            .iter()
+            .filter(|map| object_maps::is_readable(map))
+        {
+            let text = object_maps::text(map)?;
+            let lines = text.lines().count();
+            let most = if verbose || lines <= FEW + 1 { lines } else { FEW };
+            for line in text.lines().take(most) {
+                let _ = writeln!(out, "    {line}");
+            }
+            if most < lines {
+                let _ = writeln!(out, "      and {} more (-v)", thousands((lines - most) as u64));
+            }
+        }
+    }
+    Ok(out)
 }
 
 fn text(handler: &Handler, symbols: &Symbols, verbose: bool, now: u64) -> String {
@@ -208,6 +264,7 @@ mod tests {
             reset: None,
             maps: Vec::new(),
             parameters: Vec::new(),
+            programs: Vec::new(),
         };
         assert_eq!(
             text(&handler, &Symbols::default(), false, 0),

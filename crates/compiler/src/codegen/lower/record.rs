@@ -90,7 +90,8 @@ impl Lower<'_> {
         }
         self.tail(&record.layout, &plans, to);
         self.b.at(span);
-        self.sink.commit(&mut self.b, reservation);
+        let alone = guarded || !self.context.preemptible;
+        self.sink.commit(&mut self.b, reservation, alone);
         for (at, end) in [(None, join), (Some(refused), join)] {
             at.into_iter().for_each(|block| self.b.switch_to(block));
             if guarded {

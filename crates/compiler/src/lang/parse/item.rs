@@ -1,7 +1,9 @@
 //! What stands at the top of a text: probes, and the buffers, tables, parameters and settings of scripts.
 
 use super::{Parsed, Parser};
-use crate::lang::ast::{Buffer, Expr, Item, Probe, Script, Span, Spanned, Table};
+use crate::lang::ast::{
+    Block, Buffer, Expr, ExprKind, Item, Probe, Script, Span, Spanned, Statement, StatementKind, Table,
+};
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::Kind;
 
@@ -178,11 +180,12 @@ impl Parser<'_> {
         }
         let events_end = self.last_end;
         let predicate = self.is("/").then(|| self.predicate());
+        let mut object = None;
         let block = if self.is("{") {
             self.block().ok()
         } else if self.is_word("handler") {
-            self.object_handler();
-            None
+            object = self.object_handler(place);
+            object.as_ref().map(|object| counted(object.span))
         } else {
             self.expect_no_block(
                 place,
@@ -197,24 +200,28 @@ impl Parser<'_> {
             events,
             predicate,
             block,
+            object,
             span: self.span_from(start),
         }
     }
 
-    /// `handler "path.o"`: the row of a table that a compiled object will handle.
-    fn object_handler(&mut self) {
+    /// `handler "path.o"`: a program of a compiled object handles the event.
+    fn object_handler(&mut self, place: Place) -> Option<Spanned<String>> {
         let start = self.start();
         self.take();
-        if !matches!(self.token.kind, Kind::Text(_)) {
+        let Kind::Text(path) = &self.token.kind else {
             self.unexpected("the path of a compiled BPF object in quotes");
             self.skip_item();
-            return;
-        }
+            return None;
+        };
+        let (node, span) = (path.clone(), self.token.span);
         self.take();
-        let message = "handlers of compiled BPF objects are not yet supported";
-        let hint = "write the handler as a block: { record() }";
-        self.error(Diagnostic::error(self.span_from(start), message).hint(hint));
+        if matches!(place, Place::Alone) && !self.is_end() {
+            let message = "nothing follows the object that handles the event";
+            self.error(Diagnostic::error(self.span_from(start), message));
+        }
         self.eat(";");
+        Some(Spanned { node, span })
     }
 
     /// Complains where a probe ends neither with a block nor where it may.
@@ -266,4 +273,20 @@ impl Parser<'_> {
 
 fn is_name(c: char) -> bool {
     c.is_ascii_alphabetic() || c == '_'
+}
+
+/// What stands before the call of an object's program: how often that is made.
+fn counted(span: Span) -> Block {
+    let kind = ExprKind::Call {
+        name: Spanned {
+            node: "count".to_owned(),
+            span,
+        },
+        args: Vec::new(),
+    };
+    let kind = StatementKind::Expr(Expr { kind, span });
+    Block {
+        statements: vec![Statement { kind, span }],
+        span,
+    }
 }

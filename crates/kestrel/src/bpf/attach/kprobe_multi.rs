@@ -41,9 +41,9 @@ fn functions(request: &Request<'_>) -> Result<Vec<String>> {
         .kernel
         .catalog
         .functions()?
-        .iter()
+        .names()
         .filter(|name| glob.matches(name))
-        .cloned()
+        .map(str::to_owned)
         .collect();
     if all.is_empty() {
         return Err(Error::NoSuchEvent {

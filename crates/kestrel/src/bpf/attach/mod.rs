@@ -1,6 +1,7 @@
 //! Attaching programs of objects: one file per family of sections, one row each; which program type that takes is the section table's.
 
 mod executable;
+mod iterator;
 mod kprobe;
 mod kprobe_multi;
 mod nothing;
@@ -66,6 +67,8 @@ pub(super) struct Request<'a> {
     pub(super) name: &'a str,
     pub(super) kind: &'static Kind,
     pub(super) target: &'a str,
+    /// What the section says it were.
+    pub(super) said: &'a str,
     pub(super) at_return: bool,
     pub(super) via: Via,
     /// The object's maps, once they are made.
@@ -99,6 +102,8 @@ pub(super) struct Bound {
     /// The module that the kind's type belongs to.
     pub(super) module: Option<String>,
     pub(super) target: String,
+    /// What its section says.
+    said: String,
     pub(super) at_return: bool,
     /// Run by a program array's tail calls alone.
     pub(super) held: bool,
@@ -107,6 +112,20 @@ pub(super) struct Bound {
 }
 
 impl Bound {
+    /// Of a program that another one calls which is attached, and so of its type; `None` where its section is of no known kind.
+    pub(super) fn called(program: &Declared, kind: ProgramKind) -> Option<Self> {
+        Some(Self {
+            kind,
+            module: None,
+            target: String::new(),
+            said: String::new(),
+            at_return: false,
+            held: true,
+            section: program.section.kind()?,
+            via: Via::Best,
+        })
+    }
+
     /// Whether it is of no family that is attached here.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self.section.hook, Hook::Foreign | Hook::Syscall)
@@ -174,11 +193,15 @@ const FAMILIES: &[Family] = &[
             Hook::Fentry,
             Hook::Fexit,
             Hook::FmodRet,
-            Hook::Iter,
             Hook::Lsm,
         ],
         bind: tracing::bind,
         attach: tracing::attach,
+    },
+    Family {
+        hooks: &[Hook::Iter],
+        bind: iterator::bind,
+        attach: iterator::attach,
     },
     Family {
         hooks: &[Hook::PerfEvent],
@@ -243,6 +266,7 @@ pub(super) fn bind(
         name: &program.name,
         kind: section,
         target,
+        said: &program.section.target,
         at_return: settings.at_return,
         via: settings.via,
         maps: &[],
@@ -264,6 +288,7 @@ pub(super) fn bind(
         kind: binding.kind.unwrap_or(plain),
         module: binding.module,
         target: target.to_owned(),
+        said: program.section.target.clone(),
         at_return: settings.at_return,
         held,
         section,
@@ -284,6 +309,7 @@ pub(super) fn attach(
         name,
         kind: bound.section,
         target: &bound.target,
+        said: &bound.said,
         at_return: bound.at_return,
         via: bound.via,
         maps,

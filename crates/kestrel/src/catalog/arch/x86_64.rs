@@ -8,6 +8,8 @@ pub(super) const ARCH: Arch = Arch {
     registers: REGISTERS,
     breakpoint: 1,
     traps: TRAPS,
+    // __START_KERNEL_map (Documentation/arch/x86/x86_64/mm.rst).
+    lowest_code: 0xffff_ffff_8000_0000,
     return_slot: 8,
     arguments: &[112, 104, 96, 88, 72, 64],
     return_value: 80,

@@ -194,7 +194,8 @@ fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> W
             pair: None,
             features: catalog.features(ProgramKind::Tracepoint),
             direct_loads: true,
-            preemptible: false,
+            // Those of system calls may fault from 6.13 on, and kernels of 7.x call programs there before they turn preemption off.
+            preemptible: group == "syscalls",
         },
         guard: None,
         companions: None,

@@ -41,6 +41,19 @@ pub struct Handler {
     pub maps: Vec<Snapshot>,
     /// The parameters that it uses.
     pub parameters: Vec<ParameterValue>,
+    /// The programs of compiled objects that handle its events.
+    pub programs: Vec<ObjectProgram>,
+}
+
+/// A program of a compiled object that handles events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectProgram {
+    /// The object's number in the session.
+    pub object: u32,
+    /// The path of its file when it was loaded.
+    pub path: String,
+    /// The program's name.
+    pub program: String,
 }
 
 /// What came of the records that a handler wrote for one event, since its last reset. Handlers of an event that write records of the same shape share
@@ -277,6 +290,7 @@ impl<'s> Now<'s> {
                 .max(),
             maps: self.maps_of(group),
             parameters: self.parameters_of(group),
+            programs: self.programs_of(group),
         }
     }
 
@@ -329,6 +343,23 @@ impl<'s> Now<'s> {
             .iter()
             .filter(|snapshot| uses.contains(&snapshot.ty.number));
         used.map(own).collect()
+    }
+
+    fn programs_of(&self, group: &Group<'_>) -> Vec<ObjectProgram> {
+        let mut programs: Vec<ObjectProgram> = Vec::new();
+        for call in group.parts.iter().filter_map(|part| part.row.call.as_ref()) {
+            let mut objects = self.session.state.objects.iter();
+            let object = objects.find(|object| object.number == call.object);
+            let program = ObjectProgram {
+                object: call.object,
+                path: object.map_or_else(String::new, |object| object.path.clone()),
+                program: call.program.clone(),
+            };
+            if !programs.contains(&program) {
+                programs.push(program);
+            }
+        }
+        programs
     }
 
     fn parameters_of(&self, group: &Group<'_>) -> Vec<ParameterValue> {

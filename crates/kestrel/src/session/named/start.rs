@@ -68,6 +68,7 @@ fn empty() -> Plan {
             ..Globals::default()
         },
         slots: true,
+        objects: Vec::new(),
         warnings: Vec::new(),
     };
     plan.give_messages_a_buffer();

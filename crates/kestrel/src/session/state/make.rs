@@ -50,6 +50,7 @@ impl RowState {
             events,
             maps: uses.maps.into_iter().collect(),
             parameters: uses.parameters.into_iter().collect(),
+            call: None,
             reset: None,
         }
     }

@@ -4,12 +4,14 @@ mod attachment;
 mod keep;
 mod make;
 mod message;
+mod object;
 mod parameter;
 mod probes;
 
 pub use attachment::AttachmentState;
 pub(super) use make::{parameter, uses};
 pub use message::{Ask, AskedState, MessageState};
+pub use object::{CallState, ObjectMapState, ObjectState};
 pub use parameter::ParameterState;
 pub use probes::{Arming, ProbeState, Probes, SiteState};
 
@@ -62,6 +64,9 @@ pub struct State {
     pub parameters: Vec<ParameterState>,
     /// Its handlers' maps by number.
     pub maps: Vec<MapType>,
+    /// Compiled objects in which handlers are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<ObjectState>,
     /// What records asked of an agent whose handlers are gone: they may wait in the ring still, and a table that is loaded again uses the
     /// same numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -223,6 +228,9 @@ pub struct RowState {
     /// Names of the parameters that it uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<String>,
+    /// The program of an object that it calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallState>,
     /// What had been counted when its counts were last reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset: Option<Baseline>,

@@ -1,0 +1,85 @@
+//! The maps of objects for people and tools: what stands under which key, by their types.
+
+use crate::exit::Failure;
+use crate::style::thousands;
+use kestrel::bpf::{BpfMap, value};
+use kestrel::kernel::bpf::MapKind;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// What stands in a map under one key.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: Value,
+    /// A list, CPU by CPU, where each CPU has its own.
+    pub(crate) value: Value,
+}
+
+/// Whether a map's values can be read by key.
+pub(crate) fn is_readable(map: &BpfMap) -> bool {
+    let readable = [
+        MapKind::HASH,
+        MapKind::ARRAY,
+        MapKind::PERCPU_HASH,
+        MapKind::PERCPU_ARRAY,
+        MapKind::LRU_HASH,
+        MapKind::LRU_PERCPU_HASH,
+        MapKind::LPM_TRIE,
+    ];
+    readable.contains(&map.info().kind)
+}
+
+/// Entries of one map shown at most.
+const MOST: usize = 1000;
+
+/// What a map holds: of arrays what is not zero.
+pub(crate) fn entries(map: &BpfMap) -> Result<Vec<Entry>, Failure> {
+    let kind = map.info().kind;
+    let sparse = matches!(kind, MapKind::ARRAY | MapKind::PERCPU_ARRAY) && map.info().entries > 1;
+    let all = map.entries()?.into_iter();
+    let shown = all.filter(|(_, element)| !sparse || element.iter().any(|byte| *byte != 0));
+    let of = |(key, element): (Vec<u8>, Vec<u8>)| {
+        let key = match map.key_type() {
+            Some((btf, ty)) => value::to_json(btf, ty, &key),
+            None => value::plain(&key),
+        };
+        let one = |bytes: &[u8]| match map.value_type() {
+            Some((btf, ty)) => value::to_json(btf, ty, bytes),
+            None => value::plain(bytes),
+        };
+        let value = match map.info().is_per_cpu() {
+            true => Value::Array(map.cpu_values(&element).map(one).collect()),
+            false => one(&element),
+        };
+        Entry { key, value }
+    };
+    Ok(shown.take(MOST).map(of).collect())
+}
+
+/// A map in lines.
+pub(crate) fn text(map: &BpfMap) -> Result<String, Failure> {
+    let mut out = String::new();
+    let entries = entries(map)?;
+    // Writing to a string cannot fail.
+    if !map.is_data() {
+        let (kind, room) = (map.info().kind, thousands(u64::from(map.info().entries)));
+        let held = match kind {
+            MapKind::ARRAY | MapKind::PERCPU_ARRAY => map.info().entries as usize,
+            _ => map.entries()?.len(),
+        };
+        let held = thousands(held as u64);
+        let _ = writeln!(out, "{} ({kind}, {held} of {room} entries)", map.name());
+    }
+    for entry in &entries {
+        let _ = match map.is_data() {
+            true => writeln!(out, "{} {}", map.name(), value::to_text(&entry.value)),
+            false => writeln!(
+                out,
+                "  {}: {}",
+                value::to_text(&entry.key),
+                value::to_text(&entry.value)
+            ),
+        };
+    }
+    Ok(out)
+}

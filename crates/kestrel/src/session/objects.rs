@@ -1,0 +1,184 @@
+//! The compiled objects whose programs are handlers of a session's tables: made once for all rows that name a file, pinned with it, found again
+//! when another table is loaded; which program an event meets, [`crate::bpf::HandlerFile`] says.
+
+use super::pins::{self, Directory};
+use super::state::{CallState, ObjectMapState, ObjectState, ProgramState};
+use super::{CALLS, SLOTS};
+use crate::bpf::BpfMap;
+use crate::bpf::HandlerFile;
+use crate::bpf::handler::HandlerObject;
+use crate::error::{Error, Result};
+use crate::plan::{Call, Hook, PlannedWay};
+use kestrel_kernel::bpf::{Map, ProgramKind};
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Objects of a session, as far as somebody asked for them.
+#[derive(Debug, Default)]
+pub(super) struct Objects(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// What rows may name.
+    files: Vec<Arc<HandlerFile>>,
+    /// Those that the session has, and where their maps are pinned.
+    known: Vec<ObjectState>,
+    directory: Option<Directory>,
+    /// Those in use here: the file's path, the object's number, whether it is new to the session.
+    open: Vec<(String, u32, bool, HandlerObject)>,
+}
+
+impl Objects {
+    /// Those of a session that was found again.
+    pub(super) fn of(known: &[ObjectState], directory: &Directory) -> Self {
+        Self(Mutex::new(Inner {
+            known: known.to_vec(),
+            directory: Some(directory.clone()),
+            ..Inner::default()
+        }))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds files that rows may name from now on.
+    pub(super) fn add(&self, files: &[Arc<HandlerFile>]) {
+        self.inner().files.extend(files.iter().cloned());
+    }
+
+    /// Loads the programs that a hook calls, as the type that it is of itself, and puts them where it calls them.
+    pub(super) fn fill(&self, slots: &Map, calls: &[Call], kind: ProgramKind) -> Result<()> {
+        let mut inner = self.inner();
+        for call in calls {
+            let object = inner.open(&call.object)?;
+            let program = object.program(&call.program, kind)?;
+            slots.set_slot(call.entry, program.as_fd())?;
+        }
+        Ok(())
+    }
+
+    /// Pins that maps ask for stay from now on.
+    pub(super) fn keep(&self) {
+        self.inner()
+            .open
+            .iter_mut()
+            .for_each(|(.., object)| object.keep());
+    }
+
+    /// Shows the maps of those in use, with the paths of their files.
+    pub(super) fn each_map(&self, show: &mut dyn FnMut(&str, &BpfMap)) {
+        for (path, _, _, object) in &self.inner().open {
+            object.maps().iter().for_each(|map| show(path, map));
+        }
+    }
+
+    /// Says in a program's state which objects its rows call.
+    pub(super) fn tell(&self, hook: &Hook, way: Option<&PlannedWay>, state: &mut ProgramState) {
+        let Some(way) = way else { return };
+        let calls = hook.calls(way);
+        let inner = self.inner();
+        for (handler, row) in way.handlers.iter().zip(&mut state.rows) {
+            let call = crate::plan::called(handler).and_then(|(object, program)| {
+                calls.iter().find(|c| c.object == object && c.program == program)
+            });
+            let number = |call: &Call| {
+                inner
+                    .open
+                    .iter()
+                    .find(|(path, ..)| *path == call.object)
+                    .map(|o| o.1)
+            };
+            row.call = call.and_then(|call| {
+                Some(CallState {
+                    object: number(call)?,
+                    program: call.program.clone(),
+                    entry: call.entry,
+                })
+            });
+        }
+    }
+
+    /// Pins the maps of those that are new, and says what the state is to say about them.
+    pub(super) fn pin(&self, to: &Directory) -> Result<Vec<ObjectState>> {
+        let inner = self.inner();
+        let mut states = Vec::new();
+        for (path, number, _, object) in inner.open.iter().filter(|(_, _, new, _)| *new) {
+            let mut maps = Vec::new();
+            for map in object.maps() {
+                let state = ObjectMapState {
+                    name: map.name().to_owned(),
+                    is_data: map.is_data(),
+                };
+                to.pin(map.as_fd(), &pins::object(*number, &state.name))?;
+                maps.push(state);
+            }
+            let file = inner.files.iter().find(|file| file.path() == path);
+            states.push(ObjectState {
+                number: *number,
+                path: path.clone(),
+                content: file.map_or(0, |file| file.content()),
+                maps,
+            });
+        }
+        Ok(states)
+    }
+}
+
+impl Inner {
+    /// The object of a file: as the session has it, or new.
+    fn open(&mut self, path: &str) -> Result<&mut HandlerObject> {
+        let at = match self.open.iter().position(|(known, ..)| known == path) {
+            Some(at) => at,
+            None => {
+                let file = self.files.iter().find(|file| file.path() == path);
+                let file = file.ok_or_else(|| Error::Object {
+                    object: path.to_owned(),
+                    why: "nobody has read it".to_owned(),
+                })?;
+                let same = |known: &&ObjectState| known.path == path && known.content == file.content();
+                let (number, new, object) = match (self.known.iter().find(same), &self.directory) {
+                    (Some(known), Some(directory)) => {
+                        let given = |name: &str| match known.maps.iter().any(|map| map.name == name) {
+                            true => directory.map(&pins::object(known.number, name)).map(Some),
+                            false => Ok(None),
+                        };
+                        (known.number, false, file.load(&given)?)
+                    }
+                    _ => {
+                        let taken = self.known.iter().map(|known| known.number);
+                        let taken = taken.chain(self.open.iter().map(|(_, number, ..)| *number));
+                        (
+                            taken.max().map_or(0, |most| most + 1),
+                            true,
+                            file.load(&|_| Ok(None))?,
+                        )
+                    }
+                };
+                self.open.push((path.to_owned(), number, new, object));
+                self.open.len() - 1
+            }
+        };
+        Ok(&mut self.open[at].3)
+    }
+}
+
+/// A map of an object as it is found again.
+pub(super) fn found(directory: &Directory, object: &ObjectState, state: &ObjectMapState) -> Result<BpfMap> {
+    let map = directory.map(&pins::object(object.number, &state.name))?;
+    Ok(BpfMap::found(&state.name, map, state.is_data))
+}
+
+/// The first run of so many places for calls that no program of a hook uses.
+pub(super) fn free(programs: &[ProgramState], many: usize) -> Option<u32> {
+    let taken: BTreeSet<u32> = entries(programs).collect();
+    let fits = |first: &u32| (*first..*first + many as u32).all(|entry| !taken.contains(&entry));
+    (SLOTS..(SLOTS + CALLS + 1).saturating_sub(many as u32)).find(fits)
+}
+
+/// Places of calls that programs use.
+pub(super) fn entries(programs: &[ProgramState]) -> impl Iterator<Item = u32> {
+    let rows = programs.iter().flat_map(|program| &program.rows);
+    rows.filter_map(|row| row.call.as_ref()).map(|call| call.entry)
+}

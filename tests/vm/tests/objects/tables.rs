@@ -1,0 +1,294 @@
+//! Programs of objects as handlers of tables: each type on its event, masked by the active table, counted exactly, gone with the session.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use super::held::{gone, held};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use vm_tests::{kestrel, shell};
+
+const TABLES: &str = r#"
+buffer ring { size = 64k }
+table main {
+  kprobe:__x64_sys_getppid /comm == "calls"/ handler "../object_handler.o:at_entry"
+  kretprobe:__x64_sys_getppid /comm == "calls"/ handler "../object_handler.o:at_return"
+  syscalls:sys_enter_getppid /comm == "calls"/ handler "/object_handler.o"
+  fentry:ksys_read /comm == "calls"/ handler "../object_handler.o"
+}
+table quiet : main {
+  kprobe:__x64_sys_getppid, kretprobe:__x64_sys_getppid, syscalls:*, fentry:* { }
+  sched:sched_process_exec /comm == "calls"/ handler "../object_handler.o"
+}
+"#;
+
+/// A table that comes later: one handler in a slot of a hook that is there, one on an event that nobody saw.
+const LATER: &str = r#"
+table later {
+  kprobe:__x64_sys_getppid /comm == "calls"/ handler "/object_handler.o:first"
+  kprobe:__x64_sys_getpgid /comm == "calls"/ handler "/object_handler.o:at_entry"
+}
+"#;
+
+/// Keys of the object's map: what each program counts under.
+const ENTRY: u64 = 0;
+const RETURN: u64 = 1;
+const RAW: u64 = 2;
+const CLASSIC: u64 = 3;
+const BEFORE: u64 = 4;
+const FIRST: u64 = 6;
+const NEXT: u64 = 7;
+
+/// The handlers of the session.
+fn handlers() -> Vec<Value> {
+    let list = kestrel(&["handler", "list", "--format", "json"]).success();
+    list.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// How often the object's program counted under this key.
+fn hits(key: u64) -> u64 {
+    let all = handlers();
+    let maps = all
+        .iter()
+        .flat_map(|handler| handler["programs"].as_array().unwrap())
+        .flat_map(|program| program["maps"].as_array().unwrap())
+        .filter(|map| map["map"] == "seen");
+    let entries: Vec<&Value> = maps.flat_map(|map| map["entries"].as_array().unwrap()).collect();
+    let found = entries.iter().find(|entry| entry["key"] == key);
+    found.map_or(0, |entry| entry["value"]["hits"].as_u64().unwrap())
+}
+
+/// How often Kestrel says that the handlers were called which run this program, and how many hits the kernel skipped.
+fn called(program: &str) -> (u64, u64) {
+    let mut sum = (0, 0);
+    for handler in handlers() {
+        let programs = handler["programs"].as_array().unwrap();
+        if programs.iter().all(|known| known["program"] != program) {
+            continue;
+        }
+        let maps = handler["maps"].as_array().unwrap().iter();
+        let counts = maps.filter_map(|map| map["data"]["count()"].as_object());
+        sum.0 += counts
+            .flat_map(|by_event| by_event.values())
+            .filter_map(Value::as_u64)
+            .sum::<u64>();
+        sum.1 += handler["skipped"].as_u64().unwrap();
+    }
+    sum
+}
+
+fn calls(times: u64) {
+    shell(&format!("calls getppid {times}")).success();
+}
+
+fn use_table(name: &str) {
+    kestrel(&["table", "use", name]).success();
+}
+
+fn write(name: &str, text: &str) -> String {
+    let path = format!("/tmp/{name}.kst");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn programs_of_each_type_handle_their_events_under_the_active_table_alone() {
+    let before = held();
+    kestrel(&["start", &write("objects", TABLES)]).success();
+    calls(300);
+    shell("calls read 100").success();
+    use_table("quiet");
+    calls(200);
+    for (key, program) in [(ENTRY, "at_entry"), (RETURN, "at_return"), (RAW, "raw")] {
+        let (counted, skipped) = called(program);
+        assert_eq!(hits(key), counted, "{program}: {:?}", handlers());
+        assert!(
+            counted <= 300 && counted + skipped >= 300,
+            "{program}: {counted}, {skipped} skipped"
+        );
+    }
+    let (counted, skipped) = called("before");
+    assert_eq!(hits(BEFORE), counted);
+    assert!(counted + skipped >= 100, "{counted} reads, {skipped} skipped");
+    // The shell that runs `calls` is told apart by its name when it has become it.
+    let (counted, skipped) = called("classic");
+    assert_eq!(hits(CLASSIC), counted);
+    assert!(counted == 1 || counted + skipped == 1, "{counted} of one");
+    let entry = hits(ENTRY);
+    use_table("main");
+    calls(50);
+    assert!(hits(ENTRY) > entry);
+    assert_eq!(hits(ENTRY), called("at_entry").0);
+    // A ring is made anew with all handlers; what objects do goes on.
+    kestrel(&["buffer", "resize", "ring", "128k"]).success();
+    let entry = hits(ENTRY);
+    calls(40);
+    let (counted, skipped) = called("at_entry");
+    assert_eq!(hits(ENTRY), counted);
+    assert!(
+        hits(ENTRY) + skipped >= entry + 40,
+        "{entry}, then {counted}, {skipped} skipped"
+    );
+    let shown = kestrel(&["handler", "list"]).success();
+    assert!(shown.contains("runs at_entry of /object_handler.o"), "{shown}");
+    assert!(shown.contains("{hits: "), "its map is typed: {shown}");
+    kestrel(&["stop"]).success();
+    gone(&before);
+}
+
+#[test]
+fn tables_that_come_later_share_the_object_and_take_it_along_when_they_go() {
+    let before = held();
+    let nothing = "table main { kprobe:__x64_sys_getppid /comm == \"calls\"/ { count() } }";
+    kestrel(&["start", &write("plain", nothing)]).success();
+    let later = write("later", LATER);
+    kestrel(&["table", "load", &later]).success();
+    assert_eq!(hits(FIRST), 0);
+    use_table("later");
+    calls(100);
+    let (counted, skipped) = called("first");
+    assert_eq!(
+        (hits(FIRST), hits(NEXT)),
+        (counted, counted),
+        "it calls on through its own array"
+    );
+    assert!(
+        counted <= 100 && counted + skipped >= 100,
+        "{counted}, {skipped} skipped"
+    );
+    let entries = |name: &str| {
+        let listed = std::fs::read_dir("/sys/fs/bpf/kestrel/main").unwrap();
+        listed
+            .filter(|entry| {
+                entry
+                    .as_ref()
+                    .unwrap()
+                    .file_name()
+                    .to_string_lossy()
+                    .starts_with(name)
+            })
+            .count()
+    };
+    assert_eq!(entries("object0_"), 3, "seen, .bss, chain");
+    // The same file again: the same maps, and what they hold.
+    let had = hits(FIRST);
+    kestrel(&["table", "load", &later]).success();
+    assert_eq!((hits(FIRST), entries("object")), (had, 3));
+    calls(10);
+    assert!(hits(FIRST) > had && hits(FIRST) == hits(NEXT));
+    // Another file under its name is another object.
+    shell("cp /object_handler.o /tmp/own.o").success();
+    let own = write("own", &LATER.replace("/object_handler.o", "own.o"));
+    kestrel(&["table", "load", &own]).success();
+    assert_eq!((hits(FIRST), entries("object0_"), entries("object1_")), (0, 0, 3));
+    // Loads that are killed leave nothing that the next command does not take away.
+    for step in 0..8 {
+        let mut load = Command::new("kestrel")
+            .args(["table", "load", if step % 2 == 0 { &later } else { &own }])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(step * 25));
+        _ = load.kill();
+        load.wait().unwrap();
+        use_table("later");
+        assert_eq!(entries("object"), 3, "after {step}");
+    }
+    calls(10);
+    use_table("main");
+    kestrel(&["table", "unload", "later"]).success();
+    assert_eq!(entries("object"), 0, "they went with their table");
+    kestrel(&["stop"]).success();
+    gone(&before);
+}
+
+#[test]
+fn a_recording_shows_what_the_object_counted() {
+    let before = held();
+    let table = "table main { kprobe:__x64_sys_getppid handler \"/object_handler.o:at_entry\" }";
+    let path = write("recorded", table);
+    let run = kestrel(&[
+        "record",
+        "-o",
+        "/tmp/recorded",
+        "--table",
+        &path,
+        "--",
+        "calls",
+        "getppid",
+        "70",
+    ]);
+    let shown = run.success();
+    assert!(
+        shown.contains("seen (array, 8 of 8 entries)\n  0: {hits: "),
+        "{shown}"
+    );
+    gone(&before);
+}
+
+#[test]
+fn what_is_wrong_with_a_row_is_said_where_it_stands() {
+    let before = held();
+    let said = |row: &str| {
+        let refused = kestrel(&[
+            "table",
+            "check",
+            &write("wrong", &format!("table main {{ {row} }}")),
+        ]);
+        assert_ne!(refused.code, Some(0), "{row} is accepted");
+        refused.err
+    };
+    for (row, words) in [
+        (
+            "kprobe:vfs_read handler \"none.o\"",
+            &["/tmp/none.o", "counts from where the table file is"][..],
+        ),
+        ("kprobe:vfs_read handler \"/tmp\"", &["it is no file"]),
+        ("kprobe:vfs_read handler \"wrong.kst\"", &["ELF"]),
+        (
+            "kprobe:vfs_read handler \"/object_handler.o:nobody\"",
+            &["has no program nobody", "at_entry (SEC(\"kprobe\"))"],
+        ),
+        (
+            "kprobe:vfs_read handler \"/object_handler.o\"",
+            &[
+                "has 4 programs for kprobe:vfs_read",
+                "handler \"object_handler.o:at_entry\"",
+            ],
+        ),
+        (
+            "kprobe:vfs_read handler \"/object_handler.o:raw\"",
+            &[
+                "the program raw",
+                "SEC(\"raw_tp\")",
+                "programs of SEC(\"kprobe\")",
+            ],
+        ),
+        (
+            "fentry:vfs_read handler \"/object_raw.o\"",
+            &["no program of object_raw.o fits fentry:vfs_read", "on_enter"],
+        ),
+        (
+            "kprobe:vfs_read handler \"/object_refused.o:nobody\"",
+            &["has no program nobody"],
+        ),
+        ("kprobe:vfs_read handler object_handler.o", &["in quotes"]),
+    ] {
+        let found = said(row);
+        assert!(found.contains("wrong.kst:1:"), "{row}: {found}");
+        for word in words {
+            assert!(found.contains(word), "{row}: no {word:?} in {found}");
+        }
+    }
+    // What the verifier refuses is said as for objects that are run, and nothing stays.
+    let bad = write(
+        "refused",
+        "table main { syscalls:sys_enter_getppid handler \"/object_refused.o\" }",
+    );
+    assert_ne!(kestrel(&["start", &bad]).code, Some(0));
+    let row = "kprobe:vfs_read handler \"/object_handler.o:at_entry\"";
+    let refused = kestrel(&["record", "-e", row, "--duration", "0"]);
+    assert!(refused.err.contains("table files"), "{}", refused.err);
+    gone(&before);
+}
