@@ -175,6 +175,7 @@ impl Recorder {
             self.stop()?;
         }
         let missed = self.session.missed()?;
+        let uncounted = self.session.uncounted()?;
         let classes = self.session.classes();
         let names = self.session.thread_names()?;
         let seen = review(&self.path, classes, names, catalog.host(), progress)?;
@@ -189,6 +190,11 @@ impl Recorder {
         };
         for missed in missed {
             summary.notes.push(missed.to_string());
+        }
+        if let Some(why) = uncounted {
+            summary
+                .notes
+                .push(format!("not all that the kernel skipped is counted: {why}"));
         }
         if self.unfinished > 0 {
             summary.notes.push(format!(

@@ -241,6 +241,10 @@ fn refusals_say_what_there_is() {
             vec!["did you mean kprobe:filldir64".into()],
         ),
         (
+            "jprobe:filldir63".into(),
+            vec!["no jprobe".into(), "did you mean jprobe:filldir64".into()],
+        ),
+        (
             "kprobe:nosuch:vfs_read".into(),
             vec!["no module nosuch is loaded".into(), "vmlinux:vfs_read".into()],
         ),

@@ -10,6 +10,7 @@ use kestrel_kernel::bpf::{link_ids, map_ids, program_ids};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use vm_tests::named::{add, hit, listed, number, probe};
@@ -19,6 +20,7 @@ use vm_tests::{getppid_calls, kestrel, shell};
 /// A function of the kernel that nobody but these tests has called.
 const CALLED: &str = "__x64_sys_getppid";
 const LIST: &str = "/sys/kernel/debug/kprobes/list";
+const DEFINITIONS: &str = "/sys/kernel/tracing/kprobe_events";
 const ENABLED: &str = "/sys/kernel/debug/kprobes/enabled";
 
 fn held() -> [BTreeSet<u32>; 3] {
@@ -50,6 +52,12 @@ fn wait_until_gone(before: &[BTreeSet<u32>; 3]) {
         );
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A line for the kernel; without a shell, which would call what is counted.
+fn define(line: &str) {
+    let mut definitions = fs::OpenOptions::new().append(true).open(DEFINITIONS).unwrap();
+    definitions.write_all(line.as_bytes()).unwrap();
 }
 
 #[test]
@@ -87,6 +95,15 @@ fn they_stay_and_are_switched() {
             .any(|l| l.starts_with(address) && l.ends_with("calls")),
         "{all}"
     );
+    // Somebody else's, which is not switched on, is not taken for ours.
+    define(&format!("p:theirs/off {CALLED}"));
+    let all = kestrel(&["probe", "list", "--kernel"]).success();
+    let theirs: Vec<&str> = all.lines().filter(|l| l.contains("[DISABLED]")).collect();
+    assert!(
+        matches!(theirs.as_slice(), [one] if one.starts_with(address) && one.ends_with(']')),
+        "{all}"
+    );
+    define("-:theirs/off");
 
     // One by itself, all together, and the former stays as it was.
     kestrel(&["probe", "disable", "grp/back"]).success();

@@ -102,6 +102,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for missed in live.session().missed()? {
         eprintln!("{missed}");
     }
+    if let Some(why) = live.session().uncounted()? {
+        eprintln!("not all that the kernel skipped is counted: {why}");
+    }
     show_maps(live.session(), catalog.host(), options.format == Format::Json)?;
     detach(live.session_mut());
     Ok(exit(status.filter(|_| !interrupt.requested())))

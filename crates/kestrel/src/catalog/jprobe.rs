@@ -105,7 +105,7 @@ impl Jprobe {
         }
         if !catalog.is_function(name) {
             // Says which names are near.
-            catalog.expand(&KPROBE, &[Glob::new(name)])?;
+            catalog.expand(self, &[Glob::new(name)])?;
         }
         let types = catalog.types()?;
         let Some(function) = types.function(name) else {

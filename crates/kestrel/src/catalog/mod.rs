@@ -17,6 +17,7 @@ mod trampoline;
 pub use glob::Glob;
 pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, KINDS, Resolved, Via, Way};
 
+use crate::code::Reserved;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{Features, ProgramKind};
@@ -24,6 +25,7 @@ use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 use kestrel_kernel::Host;
 use kestrel_kernel::index::{self, Traceable};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
+use kestrel_kernel::kcore::Kcore;
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -39,6 +41,7 @@ pub struct Catalog {
     functions: OnceCell<std::result::Result<Traceable, kestrel_kernel::Error>>,
     traced: OnceCell<Traced>,
     blacklist: OnceCell<Vec<(Range<u64>, String)>>,
+    reserved: OnceCell<Reserved>,
 }
 
 /// Names close to a mistyped one are looked for among at most so many.
@@ -54,6 +57,7 @@ impl Catalog {
             functions: OnceCell::new(),
             traced: OnceCell::new(),
             blacklist: OnceCell::new(),
+            reserved: OnceCell::new(),
         }
     }
 
@@ -129,6 +133,11 @@ impl Catalog {
             let _ = self.host.mount_debugfs();
             kestrel_kernel::tracefs::kprobe_blacklist(&self.host).unwrap_or_default()
         })
+    }
+
+    /// Places in code that the kernel keeps for itself, as they were when first asked for: all events of a command ask, and the tables are long.
+    pub(crate) fn reserved(&self, memory: &Kcore) -> &Reserved {
+        self.reserved.get_or_init(|| Reserved::read(self, memory))
     }
 
     /// Whether a function has a place for ftrace, so that perf and tracefs let it be probed; of a part that the compiler split off

@@ -24,8 +24,7 @@ use kestrel_kernel::kcore::Kcore;
 use kestrel_kernel::kprobes::Listed;
 use original::Originals;
 use place::Extent;
-use reserved::Reserved;
-use std::cell::OnceCell;
+pub(crate) use reserved::Reserved;
 use std::fmt;
 use std::time::Duration;
 
@@ -35,7 +34,6 @@ pub struct Code<'c> {
     catalog: &'c Catalog,
     memory: Kcore,
     originals: Originals,
-    reserved: OnceCell<Reserved>,
 }
 
 /// A function and its instructions, padding behind it left out.
@@ -173,7 +171,6 @@ impl<'c> Code<'c> {
             catalog,
             originals: Originals::read(catalog, &memory),
             memory,
-            reserved: OnceCell::new(),
         })
     }
 
@@ -293,9 +290,7 @@ impl<'c> Code<'c> {
             };
             Some(place.to_string())
         };
-        let reserved = self
-            .reserved
-            .get_or_init(|| Reserved::read(self.catalog, &self.memory));
+        let reserved = self.catalog.reserved(&self.memory);
         let instruction = |decoded: decode::Decoded| {
             let offset = decoded.offset as u64;
             let address = extent.address + offset;

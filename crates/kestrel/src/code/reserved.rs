@@ -28,7 +28,7 @@ const LARGEST: u64 = 16 << 20;
 
 /// The tables, and what they say of the part of memory that was last asked for: mostly one function is, and tens of thousands of places lie elsewhere.
 #[derive(Debug, Default)]
-pub(super) struct Reserved {
+pub(crate) struct Reserved {
     tables: Vec<Copied>,
     part: RefCell<(Range<u64>, HashMap<u64, Why>)>,
 }
@@ -47,7 +47,7 @@ const PART: u64 = 1 << 16;
 
 impl Reserved {
     /// Reads the tables of the kernel and its modules; what cannot be read is left out: then the kernel's refusal says less, later.
-    pub(super) fn read(catalog: &Catalog, memory: &Kcore) -> Self {
+    pub(crate) fn read(catalog: &Catalog, memory: &Kcore) -> Self {
         let bug = || {
             let types = catalog.types().ok()?;
             types.size_of(types.find(Kind::Struct, "bug_entry")?)

@@ -95,13 +95,13 @@ pub struct Hook {
 
 /// A program of a compiled object that a handler calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Call {
+pub struct Call {
     /// The path of the object's file, from the root.
-    pub(crate) object: String,
+    pub object: String,
     /// The program's name.
-    pub(crate) program: String,
+    pub program: String,
     /// Its place in the hook's program array.
-    pub(crate) entry: u32,
+    pub entry: u32,
 }
 
 /// The object and the program that a handler calls.

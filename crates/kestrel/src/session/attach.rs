@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::plan::{Hook, PlannedWay};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{
-    AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, Map, Program, ProgramKind,
+    AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, LinkInfo, Map, Program, ProgramKind,
 };
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::perf::{self, PerfEvent, Target};
@@ -122,6 +122,15 @@ impl Links {
     /// Their descriptors.
     pub(super) fn into_files(self) -> impl Iterator<Item = OwnedFd> {
         self.links.into_iter().map(OwnedFd::from)
+    }
+
+    /// What the kernel says of them.
+    pub(super) fn infos(&self) -> Result<Vec<LinkInfo>> {
+        Ok(self
+            .links
+            .iter()
+            .map(Link::info)
+            .collect::<std::result::Result<_, _>>()?)
     }
 
     /// One or many.

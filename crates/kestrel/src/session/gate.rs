@@ -103,7 +103,7 @@ pub struct Gate {
     /// Whether only followed processes are wanted.
     pub followed: bool,
     /// Programs of objects that handlers call, and where they stand.
-    pub(crate) calls: Vec<Call>,
+    pub calls: Vec<Call>,
     /// Which handler.
     pub choice: Choice,
 }

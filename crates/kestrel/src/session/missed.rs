@@ -14,6 +14,20 @@ pub(super) struct Misses {
     memory: OnceCell<Result<HashMap<u32, u64>, String>>,
 }
 
+/// What is counted nowhere where links to kprobes do not tell their misses (`trace_call_bpf` in kernel/trace/bpf_trace.c counts none there).
+pub(super) const HIDDEN: &str =
+    "this kernel counts nowhere the hits of kprobes that another BPF program's run on that CPU hid";
+
+/// Whether a program's links leave open how many hits of its kprobes were hidden.
+pub(super) fn hides(program: &ProgramInfo, mut links: impl Iterator<Item = LinkInfo>) -> bool {
+    program.kind == ProgramType::KPROBE && links.any(|link| is_silent(&link))
+}
+
+/// Links to kprobes say more where the kernel counts.
+fn is_silent(link: &LinkInfo) -> bool {
+    link.kind == LinkType::PERF_EVENT && matches!(link.detail, LinkDetail::Other)
+}
+
 impl Misses {
     /// What a hook's program did not see: because it (or one sharing its guard) was running already on that CPU, because the handler of
     /// another kprobe was, or because more calls were on their way than the kernel follows.
@@ -32,11 +46,9 @@ impl Misses {
         }
         let (mut told, mut silent) = (0, false);
         for link in links {
-            match link.detail {
-                LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. } => told += missed,
-                // Links to kprobes say more from 6.6 on.
-                LinkDetail::Other if link.kind == LinkType::PERF_EVENT => silent = true,
-                _ => {}
+            silent |= is_silent(&link);
+            if let LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. } = link.detail {
+                told += missed;
             }
         }
         if silent && program.kind == ProgramType::KPROBE {

@@ -486,12 +486,7 @@ impl Session {
         let misses = Misses::default();
         for hook in self.hooks.iter().chain(&self.followers) {
             let program = hook.program.info()?;
-            let links: Vec<_> = hook
-                .links
-                .each()
-                .iter()
-                .map(kestrel_kernel::bpf::Link::info)
-                .collect::<std::result::Result<_, _>>()?;
+            let links = hook.links.infos()?;
             let own = hook.links.events().iter().map(own_event::OwnEvent::name);
             let count = misses.of(&program, links.into_iter(), own);
             if hook.returns || !matches!(count, Ok(0)) {
@@ -509,6 +504,21 @@ impl Session {
             returns: false,
         }));
         Ok(all)
+    }
+
+    /// Why [`Session::missed`] does not say all, where it does not.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn uncounted(&self) -> Result<Option<&'static str>> {
+        for hook in &self.hooks {
+            // Events of tracefs have a profile on every kernel.
+            let own = !hook.links.events().is_empty();
+            if !own && missed::hides(&hook.program.info()?, hook.links.infos()?.into_iter()) {
+                return Ok(Some(missed::HIDDEN));
+            }
+        }
+        Ok(None)
     }
 }
 

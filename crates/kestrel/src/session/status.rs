@@ -1,13 +1,13 @@
 //! What a session that stays is doing: tables, buffers, counts of events, and over an interval rates and costs; read only.
 
-use super::missed::Misses;
+use super::missed::{self, Misses};
 use super::pins;
 use super::state::{HookState, TableState};
 use super::stay::PinnedSession;
 use crate::buffer::Buffer;
 use crate::buffer::status::Status as BufferStatus;
 use crate::error::{Error, Result};
-use kestrel_kernel::bpf::{Pinned, Program, enable_stats};
+use kestrel_kernel::bpf::{LinkInfo, Pinned, Program, enable_stats};
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
@@ -194,7 +194,7 @@ impl PinnedSession {
             maps: self.map_snapshots()?.iter().map(map_status).collect(),
             programs,
             unattended: self.unattended_cpus()?,
-            uncounted: hooks.iter().find_map(|hook| self.missed(hook, &misses).err()),
+            uncounted: hooks.iter().find_map(|hook| self.uncounted(hook, &misses)),
             interval: interval.map_or(Duration::ZERO, |_| elapsed),
         })
     }
@@ -273,12 +273,26 @@ impl PinnedSession {
     fn missed(&self, hooked: &Hooked<'_>, misses: &Misses) -> std::result::Result<u64, String> {
         let program = hooked.program.info().map_err(|error| error.to_string())?;
         let hook = hooked.hook;
-        let info = |number| match self.directory.open(&pins::link(hook.number, number)) {
+        let own = hook.own_events.iter().map(String::as_str);
+        misses.of(&program, self.links(hook), own)
+    }
+
+    /// Why not all that the kernel skipped of a hook's events is counted.
+    fn uncounted(&self, hooked: &Hooked<'_>, misses: &Misses) -> Option<String> {
+        let hides = || {
+            let program = hooked.program.info().ok()?;
+            let own = !hooked.hook.own_events.is_empty();
+            (!own && missed::hides(&program, self.links(hooked.hook))).then(|| missed::HIDDEN.to_owned())
+        };
+        self.missed(hooked, misses).err().or_else(hides)
+    }
+
+    fn links(&self, hook: &HookState) -> impl Iterator<Item = LinkInfo> {
+        let number = hook.number;
+        (0..hook.links).filter_map(move |link| match self.directory.open(&pins::link(number, link)) {
             Ok(Pinned::Link(link)) => link.info().ok(),
             _ => None,
-        };
-        let own = hook.own_events.iter().map(String::as_str);
-        misses.of(&program, (0..hook.links).filter_map(info), own)
+        })
     }
 }
 

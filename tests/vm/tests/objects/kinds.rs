@@ -4,7 +4,7 @@
 use crate::held::{Run, gone, held, last_value, shown_calls, skipped};
 use serde_json::Value;
 use std::fs;
-use vm_tests::{shell, version};
+use vm_tests::{kestrel, shell, version};
 
 #[test]
 fn every_kind_of_section_runs_and_counts() {
@@ -176,5 +176,59 @@ fn a_field_that_was_renamed_is_found_by_whatever_name() {
         _ => 3,
     };
     assert_eq!(name, expected);
+    gone(&before);
+}
+
+#[test]
+fn what_an_object_leaves_to_its_loader_is_asked_for_and_taken() {
+    let before = held();
+    let run = |more: &[&str]| {
+        let fixed = ["bpf", "run", "/object_walk.o", "--duration", "0", "--maps"];
+        kestrel(&[&fixed[..], more].concat())
+    };
+    let size = ["--map-size", "walked=4"];
+    let hz = ["--set", "CONFIG_HZ=1234"];
+    let refused = run(&hz);
+    assert_ne!(refused.code, Some(0));
+    assert!(
+        refused.err.contains("--map-size walked=ENTRIES"),
+        "{}",
+        refused.err
+    );
+    let entries = "entry a\nentry b\nentry c\nentry d\n";
+    for target in [&[][..], &["walk=map:walked"]] {
+        let out = run(&[&size[..], &hz, target].concat()).success();
+        assert!(
+            out.contains(entries) && out.contains("hz: 1234"),
+            "{target:?}: {out}"
+        );
+    }
+    for (target, words) in [
+        (
+            "walk=map:narrow",
+            "more of each entry than those of the map narrow have",
+        ),
+        ("walk=map:nobody", "it has walked, narrow"),
+        ("walk=map:/sys/fs/bpf/nobody", "/sys/fs/bpf/nobody"),
+        ("walk=cgroup:/nowhere", "/nowhere"),
+    ] {
+        let refused = run(&[&size[..], &hz, &[target]].concat());
+        assert_ne!(refused.code, Some(0), "{target}");
+        assert!(refused.err.contains(words), "{target}: {}", refused.err);
+    }
+    for wrong in [&["--map-size", "nobody=4"][..], &["--map-size", "walked=many"]] {
+        assert_ne!(run(&[wrong, &hz[..]].concat()).code, Some(0), "{wrong:?}");
+    }
+    // Over a map that somebody pinned, and over nobody's.
+    let pinned = ["--pin", "/sys/fs/bpf/walked"];
+    run(&[&size[..], &hz, &pinned].concat()).success();
+    let out = run(&[
+        &["--map-size", "walked=1"][..],
+        &hz,
+        &["walk=map:/sys/fs/bpf/walked/map_walked"],
+    ]
+    .concat());
+    assert!(out.success().contains(entries));
+    shell("rm -r /sys/fs/bpf/walked").success();
     gone(&before);
 }

@@ -84,6 +84,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             }
         }
     }
+    if probes.iter().any(|probe| !probe.missed_known) {
+        eprintln!(
+            "MISSED `?` or `+`: this kernel counts nowhere the hits of kprobes that another BPF program's run on that CPU hid"
+        );
+    }
     remarks(&session, &host);
     Ok(Exit::Done)
 }
@@ -250,7 +255,9 @@ fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure
         let mut names: Vec<&str> = ours
             .iter()
             .filter(|(address, letter, _)| {
-                *address == probe.address
+                // What the kernel has switched off itself is nobody's of ours: these are attached.
+                !probe.disabled
+                    && *address == probe.address
                     && (*letter == probe.letter || *letter == 'j' && probe.letter == 'k')
             })
             .map(|(.., name)| name.as_str())

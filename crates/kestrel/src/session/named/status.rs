@@ -85,6 +85,11 @@ impl PinnedSession {
         let buffers = self.buffers()?;
         let hits = self.map(pins::HITS)?;
         let misses = Misses::default();
+        let mut skipped = Vec::new();
+        for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_some()) {
+            // Before the hits: where the kernel's memory is read, that hits some probes itself.
+            skipped.push((hook, self.skips(hook, &misses)));
+        }
         let probe = |probe: &ProbeState| {
             let element = hits.lookup(&probe.place.to_ne_bytes())?.unwrap_or_default();
             let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
@@ -100,8 +105,8 @@ impl PinnedSession {
                 sites: probe.sites.iter().map(|site| of(site, &listed)).collect(),
                 ..Probe::default()
             };
-            for hook in self.state.hooks.iter().filter(|h| h.probe == Some(probe.number)) {
-                now.missed += self.skips(hook, &misses);
+            for (hook, skips) in skipped.iter().filter(|(h, _)| h.probe == Some(probe.number)) {
+                now.missed += skips;
                 now.missed_known &= self.tells_missed(hook);
                 for (kept, lost) in counted(hook, &buffers) {
                     now.kept += kept;

@@ -144,6 +144,13 @@ fn fetch(expression: &Expr) -> Result<String> {
             }
             _ => unsaid(),
         },
+        ExprKind::Member { base, name, .. } => match &base.kind {
+            ExprKind::Identifier(args) if args == "args" => Err(format!(
+                "the kernel's lines know arguments by number: say args.{0} as argN, as in {0} = arg0 for the first",
+                name.node
+            )),
+            _ => unsaid(),
+        },
         _ => unsaid(),
     }
 }
@@ -256,6 +263,7 @@ mod tests {
             ("kprobe:f", "/pid == 1/ { record() }", "predicate"),
             ("kprobe:f", "{ count() }", "something else"),
             ("kprobe:f", "{ record(kstack) }", "kstack"),
+            ("kprobe:f", "{ record(args.count) }", "say args.count as argN"),
             ("kprobe:f", "{ record(); count() }", "more"),
             ("kprobe:f:post", "{ record() }", "more than a kprobe"),
         ] {
