@@ -75,8 +75,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let active = started.session.active().map_or("none", |table| &table.name);
     eprintln!(
-        "session {name} runs: {} programs, table {active} of {}, {:.2} s",
-        thousands(started.programs as u64),
+        "session {name} runs: {}, table {active} of {}, {:.2} s",
+        match started.programs {
+            1 => "1 program".to_owned(),
+            many => format!("{} programs", thousands(many as u64)),
+        },
         started.session.state().tables.len(),
         begun.elapsed().as_secs_f64()
     );

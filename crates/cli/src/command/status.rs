@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// The same
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// How long to look for rates and costs: seconds, or with ms, s, m; 0 not to
+    /// How long to look for rates and costs: seconds, or with ms, s, m; 0 only tells what is counted anyway
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "200ms")]
     interval: Duration,
     /// How to show it
@@ -95,6 +95,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 fn as_json(status: &Status) -> Value {
+    let rate = |rate: f64| (!status.interval.is_zero()).then_some(rate);
     let buffer = |b: &Buffer| {
         json!({
             "name": b.name,
@@ -115,15 +116,14 @@ fn as_json(status: &Status) -> Value {
             "events": p.events,
             "way": p.way,
             "skipped": p.skipped,
-            "rate": p.rate,
+            "rate": rate(p.rate),
             "cost": p.cost,
         })
     };
     let map = |m: &MapStatus| json!({ "map": m.title, "keys": m.keys, "most": m.most, "lost": m.lost });
-    let events = status
-        .events
-        .iter()
-        .map(|e| json!({ "event": e.event, "recorded": e.recorded, "refused": e.refused, "rate": e.rate }));
+    let events = status.events.iter().map(
+        |e| json!({ "event": e.event, "recorded": e.recorded, "refused": e.refused, "rate": rate(e.rate) }),
+    );
     json!({
         "session": status.name,
         "uuid": status.uuid,
@@ -222,6 +222,7 @@ fn events(status: &Status, verbose: bool, out: &mut String) {
     }
     events.sort_by_key(|e| std::cmp::Reverse((e.rate as u64, e.recorded + e.refused)));
     let shown = if verbose { events.len() } else { BUSIEST };
+    let timed = !status.interval.is_zero();
     let widest = events
         .iter()
         .take(shown)
@@ -241,7 +242,11 @@ fn events(status: &Status, verbose: bool, out: &mut String) {
             e.event,
             thousands(e.recorded),
             thousands(e.refused),
-            thousands(e.rate.round() as u64)
+            if timed {
+                thousands(e.rate.round() as u64)
+            } else {
+                "-".to_owned()
+            }
         );
     }
     if events.len() > shown {
@@ -275,37 +280,54 @@ fn programs(status: &Status, verbose: bool, out: &mut String) {
     if status.programs.is_empty() {
         return;
     }
+    let skipped: u64 = status.programs.iter().map(|p| p.skipped).sum();
+    let timed = !status.interval.is_zero();
     let runs: f64 = status.programs.iter().map(|p| p.rate).sum();
     let time: f64 = status
         .programs
         .iter()
         .map(|p| p.rate * p.cost.unwrap_or(0.0))
         .sum();
-    let skipped: u64 = status.programs.iter().map(|p| p.skipped).sum();
     let cost = if runs > 0.0 { time / runs } else { 0.0 };
+    let many = match status.programs.len() {
+        1 => "1 program".to_owned(),
+        many => format!("{} programs", thousands(many as u64)),
+    };
+    let rates = match timed {
+        true => format!(
+            ", {} runs per second, {cost:.0} ns each, {:.2} % of one CPU",
+            thousands(runs.round() as u64),
+            time / 1e7,
+        ),
+        false => String::new(),
+    };
     let _ = writeln!(
         out,
-        "  {} programs, {} runs per second, {cost:.0} ns each, {:.2} % of one CPU, {} events skipped by the kernel",
-        thousands(status.programs.len() as u64),
-        thousands(runs.round() as u64),
-        time / 1e7,
+        "  {many}{rates}, {} events skipped by the kernel",
         thousands(skipped)
     );
     if !verbose {
         return;
     }
     let mut all: Vec<_> = status.programs.iter().collect();
-    all.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+    all.sort_by(|a, b| {
+        (b.rate, b.skipped as f64)
+            .partial_cmp(&(a.rate, a.skipped as f64))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
     for p in all {
         let name = match p.events {
             1 => p.event.clone(),
             many => format!("{} and {} more", p.event, many - 1),
         };
         let cost = p.cost.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
+        let rate = match timed {
+            true => thousands(p.rate.round() as u64),
+            false => "-".to_owned(),
+        };
         let _ = writeln!(
             out,
-            "  {:>10} /s  {cost:>8}  {:>8} skipped  {name} by {}",
-            thousands(p.rate.round() as u64),
+            "  {rate:>10} /s  {cost:>8}  {:>8} skipped  {name} by {}",
             thousands(p.skipped),
             p.way
         );

@@ -1,9 +1,10 @@
 //! `kestrel stop`: the end of a session that stays.
 
 use crate::exit::{Exit, Failure};
+use crate::style::thousands;
 use clap::Args;
 use kestrel::kernel::Host;
-use kestrel::session::store::Store;
+use kestrel::session::store::{Stopped, Store};
 
 /// Options of `stop`.
 #[derive(Args, Debug)]
@@ -25,12 +26,21 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     store.sweep()?;
     if options.all {
         for name in store.names()? {
-            store.stop(Some(&name))?;
-            eprintln!("session {name} stopped");
+            say(&store.stop(Some(&name))?);
         }
         return Ok(Exit::Done);
     }
-    let name = store.stop(options.name.as_deref().or(options.session.as_deref()))?;
-    eprintln!("session {name} stopped");
+    say(&store.stop(options.name.as_deref().or(options.session.as_deref()))?);
     Ok(Exit::Done)
+}
+
+fn say(stopped: &Stopped) {
+    let Stopped { name, detaching } = stopped;
+    match detaching {
+        0 => eprintln!("session {name} stopped"),
+        many => eprintln!(
+            "session {name} stopped; {} hooks are masked and being detached in the background (process kestrel-detach), and wait while others are attached",
+            thousands(*many as u64)
+        ),
+    }
 }

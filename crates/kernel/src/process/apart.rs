@@ -7,13 +7,17 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// What the process is called where processes are listed.
 pub const CLOSER: &CStr = c"kestrel-detach";
 
+/// Between two descriptors, µs: a small part of what one of those takes that are closed so.
+const TURN: u32 = 500;
+
 /// Closes descriptors without waiting for it: a process of its own ([`CLOSER`]), which nobody has to wait for, does that and ends. It
 /// has nothing else open and stands in a session of its own, so neither a pipe's reader nor a terminal waits for it. If it
-/// is killed, the kernel goes on in its place.
+/// is killed, the kernel goes on in its place. With a file for `turn` it closes each only while it alone has a lock of that file (`flock`), so
+/// that others who hold it, shared among them, come first.
 ///
 /// # Errors
 /// [`Error::System`] when there can be no such process; the descriptors were closed nevertheless, and that took its time.
-pub fn close_apart(files: Vec<OwnedFd>) -> Result<()> {
+pub fn close_apart(files: Vec<OwnedFd>, turn: Option<OwnedFd>) -> Result<()> {
     let failed = |what: &'static str| Error::system(what, "descriptors", Errno::last());
     let mut ends = [0; 2];
     // SAFETY: the array has room for the two descriptors.
@@ -24,12 +28,14 @@ pub fn close_apart(files: Vec<OwnedFd>) -> Result<()> {
     let (read, write) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
     let mut kept: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
     kept.push(read.as_raw_fd());
+    kept.extend(turn.iter().map(AsRawFd::as_raw_fd));
     kept.sort_unstable();
+    let turn_fd = turn.as_ref().map(AsRawFd::as_raw_fd);
     // SAFETY: the child calls nothing but what may be called between fork and exec of a process with threads: no allocation, no lock.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: this is the child, right after its fork.
-        unsafe { close_when_alone(&kept, read.as_raw_fd()) }
+        unsafe { close_when_alone(&kept, read.as_raw_fd(), turn_fd) }
     }
     if child < 0 {
         return Err(failed("start a process for closing"));
@@ -60,7 +66,7 @@ pub fn close_apart(files: Vec<OwnedFd>) -> Result<()> {
 ///
 /// # Safety
 /// Only in a child right after its fork; it calls only functions that are safe there.
-unsafe fn close_when_alone(kept: &[RawFd], alone: RawFd) -> ! {
+unsafe fn close_when_alone(kept: &[RawFd], alone: RawFd, turn: Option<RawFd>) -> ! {
     // SAFETY: plain system calls, on descriptors of this process and on memory that lives as long as it does.
     unsafe {
         // The grandchild has no parent that would have to wait for it.
@@ -83,6 +89,15 @@ unsafe fn close_when_alone(kept: &[RawFd], alone: RawFd) -> ! {
         close_from_to(next, RawFd::MAX);
         let mut byte = 0_u8;
         while libc::read(alone, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
+        if let Some(turn) = turn {
+            for &fd in kept.iter().filter(|fd| **fd != turn && **fd != alone) {
+                while libc::flock(turn, libc::LOCK_EX) < 0 && *libc::__errno_location() == libc::EINTR {}
+                libc::close(fd);
+                libc::flock(turn, libc::LOCK_UN);
+                // Who waits for its turn has only been woken: without this the next one here would have it again.
+                libc::usleep(TURN);
+            }
+        }
         libc::_exit(0)
     }
 }
@@ -104,9 +119,36 @@ mod tests {
     use std::io::Read;
 
     #[test]
+    fn whoever_shares_the_turn_comes_first() {
+        let place = tempfile::tempdir().unwrap();
+        let open = || std::fs::File::open(place.path()).unwrap();
+        let first = open();
+        first.lock_shared().unwrap();
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        close_apart(vec![writer.into()], Some(open().into())).unwrap();
+        // Nothing is closed while the other has the lock, however long that is.
+        let polled = std::time::Duration::from_millis(100);
+        assert!(!is_readable(&reader, polled));
+        drop(first);
+        let mut rest = Vec::new();
+        assert_eq!(reader.read_to_end(&mut rest).unwrap(), 0);
+    }
+
+    /// Whether a pipe has something to read, its end included, within a time.
+    fn is_readable(reader: &std::io::PipeReader, within: std::time::Duration) -> bool {
+        let mut polled = libc::pollfd {
+            fd: reader.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: the one structure is ours.
+        unsafe { libc::poll(&raw mut polled, 1, within.as_millis() as i32) > 0 }
+    }
+
+    #[test]
     fn closed_by_somebody_else() {
         let (mut reader, writer) = std::io::pipe().unwrap();
-        close_apart(vec![writer.into()]).unwrap();
+        close_apart(vec![writer.into()], None).unwrap();
         // The end comes only when the other process has closed its copy, too.
         let mut rest = Vec::new();
         assert_eq!(reader.read_to_end(&mut rest).unwrap(), 0);

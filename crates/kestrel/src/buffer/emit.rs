@@ -51,8 +51,9 @@ use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vr
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
 
-/// How often a reservation starts again because somebody nested came first, before it counts as refused.
-const TRIES: i64 = 8;
+/// How often a reservation is tried before it counts as refused: each time somebody nested must come first, in a few nanoseconds. The verifier
+/// follows every one of them, in every program, so twice as many would nearly double what it takes to attach.
+const TRIES: i64 = 4;
 
 /// How far ahead of a record lies what is read for later ones, in bytes: some tens of records. Together with [`LINES`] it stays within the
 /// slack behind the data.

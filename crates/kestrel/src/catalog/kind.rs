@@ -51,6 +51,14 @@ pub trait EventKind: Sync {
     fn set(&self, _catalog: &Catalog, _names: &[String], _via: Via) -> Result<Option<Resolved>> {
         Ok(None)
     }
+
+    /// One event of a set with what the set's program can know of it, where that may be less than the event has by itself.
+    ///
+    /// # Errors
+    /// When this kernel cannot be asked.
+    fn member(&self, _catalog: &Catalog, _name: &str) -> Result<Option<Resolved>> {
+        Ok(None)
+    }
 }
 
 /// All kinds, in the order in which they are listed and tried.

@@ -246,6 +246,14 @@ impl Catalog {
         kind::find(kind).map_or(Ok(None), |kind| kind.set(self, names, via))
     }
 
+    /// One event of a set with what the set's one program can know of it, where that is less than the event has by itself.
+    ///
+    /// # Errors
+    /// When this kernel cannot be asked.
+    pub(crate) fn member(&self, kind: &str, name: &str) -> Result<Option<Resolved>> {
+        kind::find(kind).map_or(Ok(None), |kind| kind.member(self, name))
+    }
+
     /// `vfs_read` alone, or `kprob:vfs_read`: says which kinds there are, and which have such a name.
     fn unknown_kind(&self, spec: &EventSpec) -> Error {
         let text = text_of(spec);

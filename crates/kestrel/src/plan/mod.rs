@@ -6,7 +6,7 @@ mod rows;
 mod show;
 
 pub(crate) use apart::Apart;
-pub(crate) use rows::{Candidate, Checked, Wanted, check_set, without_set};
+pub(crate) use rows::{Candidate, Checked, Refused, Wanted, check_set, without_set};
 pub use show::show;
 
 use crate::agent;
@@ -117,8 +117,10 @@ pub(crate) fn called(handler: &CheckedProbe) -> Option<(&str, &str)> {
 pub struct Slot {
     /// Which of [`crate::table::Existing::hooks`].
     pub hook: usize,
-    /// Per row: the places of its events among the hook's instances; empty where it is for all of them.
+    /// Per row: the places of its events among the program's instances; empty where it is for all of them.
     pub sets: Vec<Vec<u16>>,
+    /// The places of the program's instances among the hook's; empty where they are the same.
+    pub events: Vec<u16>,
     /// The one row that it is for, whatever the event; the others are there for the sake of their numbers.
     pub only: Option<usize>,
 }
@@ -451,7 +453,61 @@ impl Plan {
     }
 }
 
+impl Slot {
+    /// An event that no hook has.
+    pub(crate) const NO_EVENT: u16 = u16::MAX;
+
+    /// The place in the hook of one of the program's instances.
+    pub(crate) fn place(&self, instance: u16) -> u16 {
+        self.events
+            .get(usize::from(instance))
+            .copied()
+            .unwrap_or(instance)
+    }
+}
+
 impl Hook {
+    /// Leaves only instances that a row of its slot is for, where the program finds out by a table of numbers which one it is: records of
+    /// the others need no numbers.
+    pub(crate) fn leave_out_idle(&mut self) {
+        let selected = self.ways.iter().all(|way| way.context.selector.is_some());
+        let Some(slot) = self.slot.as_ref().filter(|_| selected) else {
+            return;
+        };
+        if slot.sets.iter().any(Vec::is_empty) {
+            return;
+        }
+        let mut events: Vec<u16> = slot.sets.iter().flatten().copied().collect();
+        events.sort_unstable();
+        events.dedup();
+        self.keep_only(&events);
+    }
+
+    /// Leaves only instances at these places, in this order; rows of its slot that are for others are for none.
+    pub(crate) fn keep_only(&mut self, events: &[u16]) {
+        let Some(slot) = &mut self.slot else { return };
+        let instances = events
+            .iter()
+            .map(|&place| self.instances.get(usize::from(place)).cloned());
+        let Some(instances) = instances.collect::<Option<Vec<_>>>() else {
+            return;
+        };
+        self.instances = instances;
+        for set in &mut slot.sets {
+            let place = |event: &u16| events.iter().position(|known| known == event);
+            *set = match set
+                .iter()
+                .filter_map(place)
+                .map(|at| at as u16)
+                .collect::<Vec<_>>()
+            {
+                none if none.is_empty() && !set.is_empty() => vec![Slot::NO_EVENT],
+                some => some,
+            };
+        }
+        slot.events = events.to_vec();
+    }
+
     /// The numbers of its events (each that of the event's first record), with the events' names.
     pub fn numbers(&self) -> impl Iterator<Item = (i64, String)> {
         let stride = i64::from(self.records.max(1));

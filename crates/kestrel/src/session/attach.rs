@@ -7,6 +7,7 @@ use crate::catalog::{Attachment, Catalog, Instance};
 use crate::code::{Code, Wanted};
 use crate::error::Result;
 use crate::plan::{Hook, PlannedWay};
+use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, LinkInfo, Map, Program, ProgramKind,
 };
@@ -15,6 +16,7 @@ use kestrel_kernel::perf::{self, PerfEvent, Target};
 use kestrel_kernel::process::close_apart;
 use kestrel_kernel::tracefs::{TraceableFunction, Tracefs};
 use std::collections::HashMap;
+use std::fs::File;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
@@ -311,18 +313,43 @@ fn functions(
     Ok((program, maps, links))
 }
 
+/// Whether the kernel takes long to take down the links of a program of a kind (perf events and trampolines: some 0.1 s each).
+pub(super) fn is_slow(kind: ProgramKind) -> bool {
+    matches!(
+        kind,
+        ProgramKind::Tracepoint
+            | ProgramKind::Kprobe
+            | ProgramKind::FunctionEntry(_)
+            | ProgramKind::FunctionExit(_)
+    )
+}
+
 /// Closes links that the kernel takes long to take down: many of them apart. Says for how many.
 pub(super) fn close_many(files: Vec<OwnedFd>) -> usize {
     let many = files.len();
+    let turn = turn_file(&Host::default());
     // Where there can be no other process, they are closed here, and that takes its time.
-    if many <= AT_ONCE || close_apart(files).is_err() {
+    if many <= AT_ONCE || close_apart(files, turn.map(OwnedFd::from)).is_err() {
         return 0;
     }
     many
 }
 
+/// Held by who attaches: whoever detaches apart waits. The kernel makes both wait for one lock (`event_mutex` of kernel/trace), and each event that
+/// goes holds it for a grace period; what is going is masked, so it can wait, and a user cannot.
+pub(super) fn turn(catalog: &Catalog) -> Option<File> {
+    let file = turn_file(catalog.host())?;
+    file.lock_shared().ok()?;
+    Some(file)
+}
+
+/// What turns are taken by: tracefs, which is there wherever events are attached.
+fn turn_file(host: &Host) -> Option<File> {
+    File::open(host.path("/sys/kernel/tracing")).ok()
+}
+
 /// So many slow links are closed by whoever has them.
-const AT_ONCE: usize = 4;
+pub(super) const AT_ONCE: usize = 4;
 
 /// Why the kernel refuses a function, where its code tells: it says `EINVAL` to much.
 fn explain(catalog: &Catalog, symbol: &str, error: crate::Error) -> crate::Error {

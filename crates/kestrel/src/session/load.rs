@@ -7,6 +7,7 @@
 use super::gate;
 use super::objects;
 use super::pins;
+use super::ready::{self, Ready};
 use super::start::hook_state;
 use super::state::{
     BufferState, HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter,
@@ -14,12 +15,13 @@ use super::state::{
 };
 use super::stay::{Change, PinnedSession};
 use super::trust;
-use super::{LeftOut, Session, event_of, metadata, rejection};
+use super::{LeftOut, Session, attach, event_of, metadata, rejection};
 use crate::catalog::{Attachment, Catalog, Instance, Via, jprobe};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, Slot};
 use crate::session::target::Target;
 use crate::table::{Existing, ExistingHook, TableFile, plan_load};
+use kestrel_bpf::btf::Btf;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
@@ -30,6 +32,7 @@ use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 use std::collections::HashMap;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 /// What came of loading.
 #[derive(Debug, Default)]
@@ -224,10 +227,19 @@ impl<'a> Loading<'a> {
             loaded: self.now,
             uses: uses(&plan, number),
         };
+        let _turn = attach::turn(catalog);
         for index in 0..plan.hooks.len() {
             match plan.hooks[index].slot.clone() {
-                Some(into) => self.fill(&mut plan, index, &into, slot, catalog)?,
-                None => self.hook(&mut plan, index, catalog)?,
+                Some(into) => self.number_in_slot(&mut plan, index, &into)?,
+                None => self.renumber(&mut plan.hooks[index])?,
+            }
+        }
+        let mut ready = ready::prepare(&self.session, &plan, catalog);
+        let mut programs = self.compile_all(&plan, catalog);
+        for index in 0..plan.hooks.len() {
+            match plan.hooks[index].slot.clone() {
+                Some(into) => self.fill(&plan, index, &into, (slot, programs[index].take()), catalog)?,
+                None => self.attach(&plan, index, ready[index].take(), catalog)?,
             }
         }
         match self.next.tables.iter_mut().find(|known| known.name == name) {
@@ -298,35 +310,67 @@ impl<'a> Loading<'a> {
         })
     }
 
-    /// A program for a slot of a hook that is there.
-    fn fill(
-        &mut self,
-        plan: &mut Plan,
-        index: usize,
-        into: &Slot,
-        slot: u32,
-        catalog: &Catalog,
-    ) -> Result<()> {
+    /// The programs for slots, where they are many, made by several threads.
+    fn compile_all(&self, plan: &Plan, catalog: &Catalog) -> Vec<Option<Made>> {
+        let types = catalog.types().ok();
+        let (session, hooks, directory) = (&self.session, &self.next.hooks, &self.pinned.directory);
+        ready::each(plan.hooks.len(), &|index| {
+            // Objects are loaded in the order in which they are called.
+            let hook = plan.hooks.get(index).filter(|hook| hook.most_calls() == 0)?;
+            let there = hooks.get(hook.slot.as_ref()?.hook)?;
+            let slots = directory.map(&pins::slots(there.number)).ok()?;
+            Some(compile(session, plan, hook, there, &slots, types.as_ref()))
+        })
+    }
+
+    /// The numbers of a program for a slot of a hook that is there.
+    fn number_in_slot(&mut self, plan: &mut Plan, index: usize, into: &Slot) -> Result<()> {
         let there = &self.next.hooks[into.hook];
         // Without records a number is only what counts are kept under: that of the hook itself will do.
         let own = there
             .programs
             .first()
-            .filter(|own| own.records == 1 || there.events.len() == 1);
+            .filter(|own| (own.records == 1 && into.events.is_empty()) || there.events.len() == 1);
         match own.map(|own| own.first) {
             Some(first) if plan.hooks[index].records == 0 => plan.hooks[index].first = first,
             _ => self.renumber(&mut plan.hooks[index])?,
         }
-        let many = plan.hooks[index].most_calls();
-        let first = objects::free(&self.next.hooks[into.hook].programs, many).ok_or_else(|| {
+        self.number_calls(&mut plan.hooks[index], into)
+    }
+
+    /// Where a program for a slot of a hook that is there has what its handlers call.
+    fn number_calls(&self, hook: &mut Hook, into: &Slot) -> Result<()> {
+        let there = &self.next.hooks[into.hook];
+        hook.first_call = objects::free(&there.programs, hook.most_calls()).ok_or_else(|| {
             let why = format!("a hook has room for {} programs of objects", super::CALLS);
-            full(&[event_of(&plan.hooks[index])], &why)
+            full(&[event_of(hook)], &why)
         })?;
-        plan.hooks[index].first_call = first;
+        Ok(())
+    }
+
+    /// A program for a slot of a hook that is there, which may be made already.
+    fn fill(
+        &mut self,
+        plan: &Plan,
+        index: usize,
+        into: &Slot,
+        (slot, made): (u32, Option<Made>),
+        catalog: &Catalog,
+    ) -> Result<()> {
         let hook = &plan.hooks[index];
         let there = &self.next.hooks[into.hook];
         let slots = self.pinned.directory.map(&pins::slots(there.number))?;
-        let (program, way) = compile(&self.session, plan, hook, there, &slots, catalog)?;
+        let make = || {
+            compile(
+                &self.session,
+                plan,
+                hook,
+                there,
+                &slots,
+                catalog.types().ok().as_ref(),
+            )
+        };
+        let (program, way) = made.unwrap_or_else(make)?;
         slots.set_slot(slot, program.as_fd())?;
         let mut state = program_state(hook, into, slot);
         self.session.objects.tell(hook, hook.ways.get(way), &mut state);
@@ -338,9 +382,14 @@ impl<'a> Loading<'a> {
     /// A hook for events that the session does not see yet; it does nothing until its table is active.
     pub(super) fn hook(&mut self, plan: &mut Plan, index: usize, catalog: &Catalog) -> Result<()> {
         self.renumber(&mut plan.hooks[index])?;
+        self.attach(plan, index, None, catalog)
+    }
+
+    /// The same once it has its numbers; its program may be ready.
+    fn attach(&mut self, plan: &Plan, index: usize, ready: Option<Ready>, catalog: &Catalog) -> Result<()> {
         let before = self.session.hooks.len();
         let known = self.session.classes.clone();
-        self.session.add(plan, index, None, catalog)?;
+        self.session.add(plan, index, ready, catalog)?;
         // They were given their numbers above.
         self.session.classes = known;
         self.loaded.left_out.append(&mut self.session.left_out);
@@ -461,6 +510,9 @@ pub(super) fn buffers(state: &State) -> Vec<BufferPlan> {
     state.buffers.iter().map(of).collect()
 }
 
+/// A program, and which of its hook's ways it is.
+type Made = Result<(Program, usize)>;
+
 /// The program for a slot of a hook that is there, bound to the session's maps.
 pub(super) fn compile(
     session: &Session,
@@ -468,8 +520,8 @@ pub(super) fn compile(
     hook: &Hook,
     there: &HookState,
     slots: &Map,
-    catalog: &Catalog,
-) -> Result<(Program, usize)> {
+    types: Option<&Arc<Btf>>,
+) -> Made {
     let event = event_of(hook);
     let mut last = None;
     for (index, way) in hook.ways.iter().enumerate() {
@@ -478,16 +530,8 @@ pub(super) fn compile(
         let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
         let given = numbers.iter().map(|(name, map)| (name.as_str(), map));
         let given: Vec<_> = given.chain([(gate::SLOTS, slots)]).collect();
-        let types = catalog.types().ok();
         let kind = kind(&way.attachment, there.multi);
-        let loaded = session.load(
-            &event,
-            kind,
-            &compiled.code,
-            &compiled.maps,
-            types.as_ref(),
-            &given,
-        );
+        let loaded = session.load(&event, kind, &compiled.code, &compiled.maps, types, &given);
         match loaded {
             Ok((program, _)) => {
                 let calls = hook.calls(way);
@@ -532,13 +576,14 @@ fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
     let way = hook.ways.first();
     let row = |(index, (row, events)): (usize, (&crate::plan::Row, &Vec<u16>))| {
         let handler = way.and_then(|way| way.handlers.get(index));
-        RowState::of(row, handler, events.clone())
+        RowState::of(row, handler, events.iter().map(|at| into.place(*at)).collect())
     };
     ProgramState {
         slot: Some(slot),
         first: hook.first,
         records: hook.records.max(1),
         rows: hook.rows.iter().zip(&into.sets).enumerate().map(row).collect(),
+        events: into.events.clone(),
         messages: messages(hook),
     }
 }

@@ -2,8 +2,11 @@
 
 mod attach;
 pub mod control;
+mod follow;
 pub mod gate;
 pub mod handlers;
+mod identity;
+mod lacking;
 mod load;
 mod lock;
 pub mod maps;
@@ -24,8 +27,11 @@ pub mod status;
 pub mod stay;
 pub mod store;
 pub mod target;
+mod told;
 mod trust;
 mod uses;
+
+pub use told::{Detour, LeftOut, Missed};
 
 use crate::bpf::BpfMap;
 use crate::buffer::ring::{Ring, RingSpec};
@@ -35,18 +41,17 @@ use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
 use attach::Links;
 use control::{Control, Table};
+use identity::{new_uuid, trace_info};
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_compiler::ir::MapUse;
-use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
-use kestrel_kernel::feature::{Feature, Features, Support};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
-use kestrel_trace::info::{ClockOffset, TraceInfo, Uuid};
+use kestrel_trace::info::TraceInfo;
 use kestrel_trace::layout::Names;
-use kestrel_trace::process::Processes;
+use lacking::{is_final, name_what_is_missing, reason};
 use maps::Maps;
 use missed::Misses;
 use objects::Objects;
@@ -108,67 +113,6 @@ struct Attached {
     /// Which of the plan's hooks it is, and which of the hook's ways.
     hook: usize,
     way: usize,
-}
-
-/// An event that could not be seen in the best way planned, and is seen in another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Detour {
-    /// The event.
-    pub event: String,
-    /// How it is seen now.
-    pub way: String,
-    /// What came of the way before.
-    pub why: String,
-}
-
-/// An event that could not be attached, and that nobody named: only a pattern did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// The event.
-    pub event: String,
-    /// What the kernel said.
-    pub why: String,
-}
-
-/// Events that a program did not see because it was running already on that CPU; returns also because too many calls were on their way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missed {
-    /// The program's event.
-    pub event: String,
-    /// How many, or why that cannot be known. Of returns it is told even if there are none.
-    pub count: std::result::Result<u64, String>,
-    /// Whether they are returns of functions.
-    pub returns: bool,
-}
-
-impl std::fmt::Display for Missed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            event,
-            count,
-            returns,
-        } = self;
-        let count = match count {
-            Ok(count) => count,
-            Err(why) => {
-                return write!(
-                    f,
-                    "how many hits of {event} were skipped by the kernel is not known: {why}"
-                );
-            }
-        };
-        match (returns, count) {
-            (false, _) => write!(
-                f,
-                "{count} hits of {event} were skipped by the kernel because a program was running already on that CPU"
-            ),
-            (true, 0) => write!(f, "0 returns of {event} were missed"),
-            (true, _) => write!(
-                f,
-                "{count} returns of {event} were missed: more calls at once than the kernel follows; {event}:maxactive=N follows more, fexit follows all"
-            ),
-        }
-    }
 }
 
 impl Session {
@@ -233,6 +177,7 @@ impl Session {
         };
         session.objects.add(&plan.objects);
         let begun = Instant::now();
+        let _turn = attach::turn(catalog);
         let ready = ready::prepare(&session, plan, catalog);
         for (hook, ready) in ready.into_iter().enumerate() {
             if let Err(error) = session.add(plan, hook, ready, catalog) {
@@ -420,55 +365,6 @@ impl Session {
         }
     }
 
-    /// Attaches what follows the command's processes, and what keeps the names of threads. The latter is a convenience: without types it is
-    /// left out.
-    fn follow(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
-        let types = match (catalog.types(), target) {
-            (Ok(types), _) => types,
-            (Err(error), Target::Command(_)) => return Err(error),
-            (Err(_), _) => return Ok(()),
-        };
-        let mut followers = names::followers(&types)?;
-        if let Target::Command(pid) = target {
-            followers.extend(target::followers(&types, pid)?);
-        }
-        for follower in followers {
-            let event = follower.tracepoint.to_owned();
-            let code = &follower.code;
-            let (program, maps) = self.load(
-                &event,
-                ProgramKind::RawTracepoint,
-                &code.code,
-                &code.maps,
-                Some(&types),
-                &[],
-            )?;
-            let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
-            self.followers.push(Attached {
-                event,
-                program,
-                _maps: maps,
-                links,
-                slots: None,
-                kind: ProgramKind::RawTracepoint,
-                returns: false,
-                hook: 0,
-                way: 0,
-            });
-        }
-        Ok(())
-    }
-
-    /// Names of threads that appeared, or changed their name, since the session began.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    pub fn thread_names(&self) -> Result<Processes> {
-        let mut all = Processes::default();
-        names::collect(&self.names, &mut all)?;
-        Ok(all)
-    }
-
     /// Lets the hooks work, all at once, from their next event on.
     pub fn activate(&self) {
         self.control.activate(Table::known(1));
@@ -494,17 +390,10 @@ impl Session {
     /// process of its own does that, [`kestrel_kernel::process::CLOSER`]; gives for how many events. They are masked meanwhile.
     pub fn detach_apart(&mut self) -> usize {
         self.deactivate();
-        let links = |attached: &Attached| match attached.kind {
-            // What tracefs was given for them can go only after them.
-            _ if !attached.links.events().is_empty() => 0,
-            ProgramKind::Tracepoint
-            | ProgramKind::Kprobe
-            | ProgramKind::FunctionEntry(_)
-            | ProgramKind::FunctionExit(_) => attached.links.each().len(),
-            _ => 0,
-        };
+        // What tracefs was given for them can go only after them.
+        let slow = |attached: &Attached| attach::is_slow(attached.kind) && attached.links.events().is_empty();
         let hooks = std::mem::take(&mut self.hooks).into_iter();
-        let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(|attached| links(attached) > 0);
+        let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(slow);
         let files = slowly
             .into_iter()
             .flat_map(|attached| attached.links.into_files());
@@ -646,44 +535,6 @@ fn files(plan: &Plan) -> u64 {
     1024 + plan.hooks.iter().map(of).sum::<u64>()
 }
 
-/// What the rings cannot do without; a kernel that lacks it fails in many ways, and none of them says so.
-const NEEDED: &[Feature] = &[Feature::Atomics, Feature::MmapArray];
-
-/// Puts the name of what this kernel lacks in the place of what came of it.
-fn name_what_is_missing(error: Error, host: &Host) -> Error {
-    if !matches!(error, Error::Kernel(_) | Error::Rejected(_)) {
-        return error;
-    }
-    let features = Features::new(host.clone());
-    for &feature in NEEDED {
-        if matches!(features.check(feature), Support::Missing { .. }) {
-            return Error::Unsupported {
-                what: "recording events on this kernel".to_owned(),
-                why: format!("it lacks {} ({})", feature.name(), feature.purpose()),
-            };
-        }
-    }
-    error
-}
-
-/// Whether trying the next way is pointless: the refusal is not about the program.
-fn is_final(error: &Error) -> bool {
-    match error {
-        Error::Kernel(kestrel_kernel::Error::Load { errno, log, .. }) => {
-            errno.is_permission() && log.is_empty()
-        }
-        _ => false,
-    }
-}
-
-/// Why a way was not taken, in one line.
-fn reason(error: &Error) -> String {
-    match error {
-        Error::Rejected(rejection) => format!("{rejection}: {}", rejection.last_words()),
-        other => other.to_string(),
-    }
-}
-
 /// The event of a hook, or the first of its set.
 fn event_of(hook: &Hook) -> String {
     let first = hook.instances.first();
@@ -727,43 +578,4 @@ fn private_map(used: &MapUse) -> Result<Option<Map>> {
 /// As bpftool shows it: the last part of the event's name, as much as fits.
 fn program_name(event: &str) -> String {
     format!("k_{}", event.rsplit(':').next().unwrap_or(event))
-}
-
-fn new_uuid() -> Result<Uuid> {
-    let mut bytes = [0; 16];
-    let read = || std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes);
-    let mut read = read;
-    read().map_err(|error| Error::Io {
-        action: "read",
-        subject: "/dev/urandom".to_owned(),
-        error,
-    })?;
-    // Version 4, variant 1 (RFC 9562).
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    Ok(Uuid(bytes))
-}
-
-fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &str) -> TraceInfo {
-    let info = |(number, buffer): (u32, &Buffer)| buffer.ring().geometry().info(number, buffer.name());
-    TraceInfo {
-        uuid,
-        clock: clock_offset(),
-        hostname: procfs::hostname(host).unwrap_or_default(),
-        kernel_release: procfs::kernel_release(host).unwrap_or_default(),
-        machine: std::env::consts::ARCH.to_owned(),
-        tracer_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: command.to_owned(),
-        session: String::new(),
-        buffers: (0..).zip(buffers).map(info).collect(),
-        events: Vec::new(),
-    }
-}
-
-fn clock_offset() -> ClockOffset {
-    let offset = procfs::ClockPair::now().offset().max(0).cast_unsigned();
-    ClockOffset {
-        seconds: offset / 1_000_000_000,
-        nanoseconds: (offset % 1_000_000_000) as u32,
-    }
 }

@@ -55,23 +55,32 @@ impl Ready {
 
 /// The first way of each hook as far as it can be made without attaching anything; none where there are few.
 pub(super) fn prepare(session: &Session, plan: &Plan, catalog: &Catalog) -> Vec<Option<Ready>> {
-    let mut all: Vec<Option<Ready>> = plan.hooks.iter().map(|_| None).collect();
+    let types = catalog.types().ok();
+    each(plan.hooks.len(), &|index| {
+        // What goes into a slot is made where the slot is known.
+        let hook = plan.hooks.get(index).filter(|hook| hook.slot.is_none())?;
+        one(session, plan, hook, types.as_ref())
+    })
+}
+
+/// What `make` makes of each of so many, by several threads; nothing where they are few, or where it makes nothing.
+pub(super) fn each<T: Send>(count: usize, make: &(dyn Fn(usize) -> Option<T> + Sync)) -> Vec<Option<T>> {
+    let mut all: Vec<Option<T>> = (0..count).map(|_| None).collect();
     let threads = thread::available_parallelism()
         .map_or(1, NonZero::get)
         .min(THREADS);
-    if plan.hooks.len() < FEW || threads < 2 {
+    if count < FEW || threads < 2 {
         return all;
     }
-    let types = catalog.types().ok();
     let next = AtomicUsize::new(0);
     let work = || {
         let mut made = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(hook) = plan.hooks.get(index) else {
+            if index >= count {
                 return made;
-            };
-            made.extend(one(session, plan, hook, types.as_ref()).map(|ready| (index, ready)));
+            }
+            made.extend(make(index).map(|one| (index, one)));
         }
     };
     let made = thread::scope(|scope| {

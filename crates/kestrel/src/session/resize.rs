@@ -56,9 +56,6 @@ pub struct Resized {
     pub programs: usize,
 }
 
-/// An event's place that no hook has.
-const NO_EVENT: u16 = u16::MAX;
-
 impl Change {
     /// Gives a buffer another size. What it holds can be dumped until it is resized again.
     ///
@@ -170,7 +167,14 @@ impl Change {
                 for (rows, tables) in parts(program, &renewed) {
                     let hook = again(there, index, program, &rows, &mut plan.globals, &known, catalog)?;
                     let slots = self.session.directory.map(&pins::slots(there.number))?;
-                    let (loaded, _) = compile(&session, &plan, &hook, there, &slots, catalog)?;
+                    let (loaded, _) = compile(
+                        &session,
+                        &plan,
+                        &hook,
+                        there,
+                        &slots,
+                        catalog.types().ok().as_ref(),
+                    )?;
                     for table in &tables {
                         slots.set_slot(table.slot, loaded.as_fd())?;
                     }
@@ -393,6 +397,24 @@ fn again(
         };
         hook.first = program.first;
         hook.known_calls.clone_from(&calls);
+        let all = |row: usize| program.rows[row].events.is_empty();
+        hook.slot = Some(Slot {
+            hook: index,
+            sets: (0..program.rows.len())
+                .map(|row| match live.contains(&row) {
+                    true => program.rows[row].events.clone(),
+                    false => vec![Slot::NO_EVENT],
+                })
+                .collect(),
+            events: Vec::new(),
+            only: match live {
+                &[row] if all(row) => Some(row),
+                _ => None,
+            },
+        });
+        if !program.events.is_empty() {
+            hook.keep_only(&program.events);
+        }
         let same = |class: &EventClass| {
             let known = known.classes.get(&class.id.0);
             known.is_some_and(|k| k.name == class.name && k.kind == class.kind && k.layout == class.layout)
@@ -407,20 +429,6 @@ fn again(
             continue;
         }
         *globals = checked_globals;
-        let all = |row: usize| program.rows[row].events.is_empty();
-        hook.slot = Some(Slot {
-            hook: index,
-            sets: (0..program.rows.len())
-                .map(|row| match live.contains(&row) {
-                    true => program.rows[row].events.clone(),
-                    false => vec![NO_EVENT],
-                })
-                .collect(),
-            only: match live {
-                &[row] if all(row) => Some(row),
-                _ => None,
-            },
-        });
         return Ok(hook);
     }
     Err(Error::Compile {
@@ -447,7 +455,8 @@ fn one_by_one(
             .first()
             .and_then(|place| there.events.get(usize::from(*place)));
         if let (None, Some(event)) = (&hook, event) {
-            let mut ones = named(there, &event.name, catalog)?.into_iter();
+            let member = catalog.member(&there.kind, &event.name)?;
+            let mut ones = member.into_iter().chain(named(there, &event.name, catalog)?);
             hook = ones.find_map(|one| {
                 let mut trial = globals.clone();
                 let hook = apart.of_one(one, candidate, &mut trial)?;

@@ -63,7 +63,7 @@ impl Store {
         plan.give_messages_a_buffer();
         let (directory, lock) = self.begin(name)?;
         let made = Session::make(&plan, catalog, origin.command, name)
-            .map_err(|error| super::name_what_is_missing(error, catalog.host()))
+            .map_err(|error| super::lacking::name_what_is_missing(error, catalog.host()))
             .and_then(|session| {
                 let mut state = describe(&session, name, &plan, origin);
                 trust::check(&state, origin.file)?;
@@ -149,6 +149,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         first: hook.first,
         records: hook.records.max(1),
         rows: rows.collect(),
+        events: Vec::new(),
         messages: MessageState::of(&way.handlers),
     };
     objects.tell(hook, Some(way), &mut program);

@@ -57,7 +57,7 @@ pub struct ProgramStatus {
     pub way: String,
     /// Events that it did not see because it (or one sharing its guard) was running already on that CPU.
     pub skipped: u64,
-    /// Runs per second, over the interval: masked events count, too.
+    /// Runs per second, over the interval: masked events count, too; 0 without one.
     pub rate: f64,
     /// ns per run, over the interval, handlers in slots included; `None` if it did not run.
     pub cost: Option<f64>,
@@ -112,7 +112,7 @@ pub struct Status {
     pub events: Vec<EventStatus>,
     /// The maps of its handlers.
     pub maps: Vec<MapStatus>,
-    /// Its programs; empty if they were not asked.
+    /// Its programs.
     pub programs: Vec<ProgramStatus>,
     /// Events that do not come from some CPUs, because those came after they were attached, with the CPUs.
     pub unattended: Vec<(String, Vec<u32>)>,
@@ -143,7 +143,7 @@ impl PinnedSession {
     }
 
     /// What it is doing. Rates and costs are taken over `interval`, during which the kernel times every BPF program of the machine, which
-    /// costs each run some 20 ns; without an interval there are none.
+    /// costs each run some 20 ns; without an interval there are none, and all that is counted anyway is there.
     ///
     /// # Errors
     /// The kernel's.
@@ -154,16 +154,29 @@ impl PinnedSession {
         let misses = Misses::default();
         let begun = Instant::now();
         let before = counts(&buffers, &info.events);
-        let mut programs = Vec::new();
-        if let Some(interval) = interval {
-            let stats = enable_stats()?;
-            let runs: Vec<Runs> = hooks.iter().map(|hook| Runs::of(&hook.program)).collect();
-            std::thread::sleep(interval);
-            for (hook, before) in hooks.iter().zip(runs) {
-                let after = Runs::of(&hook.program);
-                programs.push(hook.status(before, after, self.skipped_by(hook, &misses), begun.elapsed()));
+        let runs = || {
+            hooks
+                .iter()
+                .map(|hook| Runs::of(&hook.program))
+                .collect::<Vec<_>>()
+        };
+        let measured = match interval {
+            None => None,
+            Some(interval) => {
+                let _stats = enable_stats()?;
+                let first = runs();
+                std::thread::sleep(interval);
+                Some((first, runs(), begun.elapsed()))
             }
-            drop(stats);
+        };
+        let mut programs: Vec<ProgramStatus> = hooks
+            .iter()
+            .map(|hook| hook.status(self.skipped_by(hook, &misses)))
+            .collect();
+        if let Some((first, last, elapsed)) = measured {
+            for ((program, first), last) in programs.iter_mut().zip(first).zip(last) {
+                program.measure(first, last, elapsed);
+            }
         }
         let now = counts(&buffers, &info.events);
         let elapsed = begun.elapsed();
@@ -304,17 +317,24 @@ impl Hooked<'_> {
         first.map_or_else(String::new, |e| e.name.clone())
     }
 
-    fn status(&self, before: Runs, after: Runs, skipped: u64, elapsed: Duration) -> ProgramStatus {
-        let runs = after.count.saturating_sub(before.count);
-        let time = after.time.saturating_sub(before.time);
+    /// Nothing of rates and costs.
+    fn status(&self, skipped: u64) -> ProgramStatus {
         ProgramStatus {
             event: self.event(),
             events: self.hook.events.len(),
             way: self.hook.way.clone(),
             skipped,
-            rate: runs as f64 / elapsed.as_secs_f64(),
-            cost: (runs > 0).then(|| time as f64 / runs as f64),
+            ..ProgramStatus::default()
         }
+    }
+}
+
+impl ProgramStatus {
+    fn measure(&mut self, before: Runs, after: Runs, elapsed: Duration) {
+        let runs = after.count.saturating_sub(before.count);
+        let time = after.time.saturating_sub(before.time);
+        self.rate = runs as f64 / elapsed.as_secs_f64();
+        self.cost = (runs > 0).then(|| time as f64 / runs as f64);
     }
 }
 

@@ -1,14 +1,19 @@
 //! Where sessions that stay are: finding them, making them, locking them, and sweeping up what killed commands left; not what one can do with them.
 
+use super::attach;
+use super::load;
 use super::lock::Lock;
 use super::own_event;
 use super::pins::{self, Directory, PASSING};
-use super::state::State;
+use super::state::{HookState, State};
 use super::stay::{Change, PinnedSession};
 use crate::error::{Error, Result};
 use kestrel_kernel::Host;
+use kestrel_kernel::bpf::Pinned;
+use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::tracefs::Tracefs;
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -21,6 +26,15 @@ const PINS: &str = "kestrel";
 const LOCKS: &str = "/run/kestrel";
 const NEW: &str = "+new+";
 const GONE: &str = "+gone+";
+
+/// A session that was stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Its name.
+    pub name: String,
+    /// Events that are masked, and that a process of its own ([`kestrel_kernel::process::CLOSER`]) goes on detaching.
+    pub detaching: usize,
+}
 
 /// The right to keep a session's log; whatever ends the process gives it back.
 #[derive(Debug)]
@@ -154,10 +168,10 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::meant`], and when its pins cannot be removed.
-    pub fn stop(&self, name: Option<&str>) -> Result<String> {
+    pub fn stop(&self, name: Option<&str>) -> Result<Stopped> {
         let (name, lock) = self.lock(name)?;
-        self.end(&name, lock)?;
-        Ok(name)
+        let detaching = self.end(&name, lock)?;
+        Ok(Stopped { name, detaching })
     }
 
     /// Ends a session if it is as it should be for that; whether it did.
@@ -175,12 +189,12 @@ impl Store {
         Ok(true)
     }
 
-    fn end(&self, name: &str, lock: Lock) -> Result<()> {
+    fn end(&self, name: &str, lock: Lock) -> Result<usize> {
         let gone = Directory::at(self.directory(name)).rename(self.passing(GONE, name))?;
-        remove(gone)?;
+        let detaching = remove(gone)?;
         lock.remove();
         self.tidy();
-        Ok(())
+        Ok(detaching)
     }
 
     /// Clears away what commands left that were killed while they made or removed a session. What another command works on is left alone.
@@ -297,8 +311,8 @@ fn is(error: &Error, kind: ErrorKind) -> bool {
     matches!(error, Error::Io { error, .. } if error.kind() == kind)
 }
 
-/// Masks a session that has lost its name, and removes its pins.
-fn remove(directory: Directory) -> Result<()> {
+/// Masks a session that has lost its name, and removes its pins; gives how many events a process of its own goes on detaching.
+fn remove(directory: Directory) -> Result<usize> {
     if let Ok(map) = directory.map(pins::CONTROL)
         && let Ok(control) = super::control::Control::open(map)
     {
@@ -308,12 +322,39 @@ fn remove(directory: Directory) -> Result<()> {
     let state = directory
         .map(pins::STATE)
         .and_then(|map| State::from_map(&map, ""));
+    let slow = state
+        .as_ref()
+        .map_or_else(|_| Vec::new(), |state| slow_links(&directory, state));
     directory.destroy()?;
+    let detaching = attach::close_many(slow);
     let events = state.map_or_else(|_| Vec::new(), |state| state.own_events());
     if let (false, Ok(tracefs)) = (events.is_empty(), Tracefs::open(&Host::default())) {
         own_event::remove(&tracefs, &events);
     }
-    Ok(())
+    Ok(detaching)
+}
+
+/// Links that the kernel takes long to take down, where they are many: it would do that by itself once their pins are gone, and keep everybody
+/// waiting who attaches something meanwhile.
+fn slow_links(directory: &Directory, state: &State) -> Vec<OwnedFd> {
+    // What tracefs was given for them can go only after them.
+    let slow = |hook: &&HookState| {
+        let attachment = hook.attached.attachment().filter(|_| hook.own_events.is_empty());
+        attachment.is_some_and(|attachment| attach::is_slow(load::kind(&attachment, hook.multi)))
+    };
+    let hooks = state.hooks.iter().filter(slow);
+    let pins: Vec<String> = hooks
+        .flat_map(|hook| (0..hook.links).map(|number| pins::link(hook.number, number)))
+        .collect();
+    if pins.len() <= attach::AT_ONCE {
+        return Vec::new();
+    }
+    allow_open_files(pins.len() as u64 + 64);
+    let open = |pin: &String| match directory.open(pin) {
+        Ok(Pinned::Link(link)) => Some(OwnedFd::from(link)),
+        _ => None,
+    };
+    pins.iter().filter_map(open).collect()
 }
 
 /// Whether a text can be a session's name.

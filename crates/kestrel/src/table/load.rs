@@ -5,7 +5,7 @@ use super::events::Events;
 use super::resolve::{Cell, Cells, Done, Work};
 use crate::catalog::{Attachment, Catalog, Resolved, Via};
 use crate::error::{Error, Result};
-use crate::plan::{self, Apart, BufferPlan, Candidate, Hook, Plan, Slot, without_set};
+use crate::plan::{self, Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, without_set};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
@@ -77,6 +77,7 @@ pub fn plan_load(
             hook.slot = Some(Slot {
                 hook: place,
                 sets,
+                events: Vec::new(),
                 only: None,
             });
         }
@@ -219,6 +220,7 @@ fn into_slot(
     let (candidates, own) = work.candidates(cells, &numbers);
     let one_by_one = OneByOne {
         events: &work.events,
+        catalog,
         hook,
         cells,
         own: &own,
@@ -237,14 +239,18 @@ fn into_slot(
                     planned.slot = Some(Slot {
                         hook: place,
                         sets,
+                        events: Vec::new(),
                         only: None,
                     });
+                    planned.leave_out_idle();
                     return Ok(vec![planned]);
                 }
                 (None, Ok(checked)) => checked,
                 (None, Err(refused)) => {
+                    let handler = own[refused.candidate];
+                    let why = one_by_one.why(&resolved, refused, &candidates, &work.globals);
                     drop(candidates);
-                    work.refused(own[refused.candidate], cells, refused.why);
+                    work.refused(handler, cells, why);
                     return Ok(Vec::new());
                 }
             }
@@ -269,8 +275,10 @@ fn into_slot(
     planned.slot = Some(Slot {
         hook: place,
         sets: sets(cells, &kept),
+        events: Vec::new(),
         only: None,
     });
+    planned.leave_out_idle();
     let mut hooks = checked.companions;
     for companion in &mut hooks {
         beside(companion, &planned, existing)?;
@@ -283,6 +291,7 @@ fn into_slot(
 /// them, so each handler may be checked for its own event.
 struct OneByOne<'a, 'c> {
     events: &'a Events<'c>,
+    catalog: &'a Catalog,
     hook: &'a ExistingHook,
     cells: &'a [Option<Cell>],
     /// The handler of each candidate.
@@ -312,8 +321,7 @@ impl OneByOne<'_, '_> {
             let first = apart.rows();
             for place in mine {
                 let name = self.hook.instances.get(usize::from(place))?;
-                let event = self.events.named(&self.hook.kind, name)?;
-                let hook = apart.of_one(self.events.one(event)?, candidate, globals)?;
+                let hook = apart.of_one(self.one(name)?, candidate, globals)?;
                 // What it asks for stands at the same place in many events: one body serves them all.
                 match apart.same(first, &hook) {
                     Some(row) => sets[row].push(place),
@@ -327,6 +335,60 @@ impl OneByOne<'_, '_> {
         let optional = candidates.iter().all(|candidate| !candidate.required);
         Some((apart.into_hook(optional), sets))
     }
+
+    /// One of the events, with what the program of all can know of it.
+    fn one(&self, name: &str) -> Option<Resolved> {
+        let member = self.catalog.member(&self.hook.kind, name).ok().flatten();
+        member.or_else(|| self.alone(name))
+    }
+
+    /// One of the events by itself.
+    fn alone(&self, name: &str) -> Option<Resolved> {
+        self.events.one(self.events.named(&self.hook.kind, name)?)
+    }
+
+    /// Why a handler does not hold, where what is said of the set misses the point: what it asks for is no field of its event, or only the
+    /// event's own tracepoint has it.
+    fn why(
+        &self,
+        set: &Resolved,
+        refused: Refused,
+        candidates: &[Candidate<'_>],
+        globals: &Globals,
+    ) -> Vec<Diagnostic> {
+        let (candidate, handler) = (&candidates[refused.candidate], self.own[refused.candidate]);
+        let cells = self.hook.instances.iter().zip(self.cells);
+        let mine = cells.filter(|(_, cell)| cell.is_some_and(|c| c.handler == handler));
+        for (name, _) in mine {
+            let (Some(alone), Some(one)) = (self.alone(name), self.one(name)) else {
+                continue;
+            };
+            let mut trial = globals.clone();
+            if Apart::new(set).of_one(one, candidate, &mut trial).is_some() {
+                continue;
+            }
+            return match without_set(alone, std::slice::from_ref(candidate), &mut globals.clone()) {
+                Err(refused) => refused.why,
+                Ok(_) => refused
+                    .why
+                    .into_iter()
+                    .map(|diagnostic| not_alone(name, &diagnostic))
+                    .collect(),
+            };
+        }
+        refused.why
+    }
+}
+
+/// An event has by itself what it has not as one of the session's set.
+fn not_alone(name: &str, of_set: &Diagnostic) -> Diagnostic {
+    let message = format!(
+        "{}: the running session sees {name} and others by one program, which has their arguments; this asks for what only the event's own tracepoint has",
+        of_set.message
+    );
+    Diagnostic::error(of_set.span, message).hint(
+        "start a session with this table in its file; text that an argument points to is here, too: `str(args.NAME)`".to_owned(),
+    )
 }
 
 /// Handlers that one program for a slot may have where each is for events of its own: the verifier follows all of them, in an emulated guest
@@ -363,6 +425,7 @@ fn beside(companion: &mut Hook, served: &Hook, existing: &Existing) -> Result<()
             companion.slot = Some(Slot {
                 hook,
                 sets,
+                events: Vec::new(),
                 only: None,
             })
         }

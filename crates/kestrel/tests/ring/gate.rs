@@ -46,6 +46,7 @@ impl Bench {
             machine,
             readers,
             gate: Gate {
+                calls: Vec::new(),
                 buffers,
                 steering,
                 tables: Vec::new(),

@@ -405,7 +405,7 @@ fn until_the_retry_limit() {
                         }
                     });
                 if !kept {
-                    assert_eq!(interrupts, 8, "instruction {at}");
+                    assert_eq!(interrupts, 4, "instruction {at}");
                     refusals += 1;
                 }
                 println!("{mode:?} {clock:?} at instruction {at}, each time");

@@ -159,6 +159,17 @@ fn a_session_stays_and_stop_leaves_nothing() {
     assert!(status["tables"][0]["active_since"].is_u64());
     assert_eq!(status["events"][0]["event"], "syscalls:sys_enter_getppid");
     assert!(status["interval"].as_f64().unwrap() >= 0.2);
+    // Without a time to look there are no rates, and all that is counted anyway.
+    let at_once = kestrel(&["status", "--interval", "0", "--format", "json"]).success();
+    let at_once: serde_json::Value = serde_json::from_str(&at_once).unwrap();
+    let programs = at_once["programs"].as_array().unwrap();
+    assert_eq!(programs.len(), status["programs"].as_array().unwrap().len());
+    assert!(!programs.is_empty());
+    for program in programs {
+        assert!(program["skipped"].is_u64() && program["rate"].is_null() && program["cost"].is_null());
+    }
+    let at_once = kestrel(&["status", "--interval", "0"]).success();
+    assert!(at_once.contains("events skipped by the kernel"), "{at_once}");
     kestrel(&["table", "use", "b"]).success();
     shell("calls getppid 500").success();
     let (later, skipped) = recorded(&store(), "stays");

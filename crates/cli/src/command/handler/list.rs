@@ -174,8 +174,9 @@ fn counts(handler: &Handler, verbose: bool, now: u64, out: &mut String) {
     let what = match (handler.records, handler.uncounted) {
         (0, _) => "writes no records".to_owned(),
         (_, streams) => format!(
-            "{} records kept{}, {} refused",
+            "{} {} kept{}, {} refused",
             thousands(handler.kept()),
+            if handler.kept() == 1 { "record" } else { "records" },
             if streams {
                 " (what streams keep is not counted)"
             } else {

@@ -82,6 +82,10 @@ impl EventKind for Tracepoint {
             None => alike::set_of(catalog, names, via),
         }
     }
+
+    fn member(&self, catalog: &Catalog, name: &str) -> Result<Option<Resolved>> {
+        syscall::member(catalog, name)
+    }
 }
 
 impl Tracepoint {

@@ -75,13 +75,20 @@ fn raw(catalog: &Catalog, full: &str, name: &str, arch: &Arch, format: &Format) 
 }
 
 fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Vec<Way> {
+    // Entries of newer kernels (6.19) carry what a `const char *` points to. They read it where they may wait for its page; a BPF
+    // program may not, so only the classic way has the text for sure.
+    if format.fields.iter().any(|f| f.location != Location::Inline) {
+        return Vec::new();
+    }
+    by_arguments(catalog, full, number, arch, format)
+}
+
+/// The ways to see a call's entry that have its number and its arguments, and no more.
+fn by_arguments(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Vec<Way> {
     let mut registers = arch.syscall_arguments.iter();
     let mut field = |field: &Field| {
         let (ty, value) = match field.name.as_str() {
             "__syscall_nr" => (value_type(format, field, true)?, "id".to_owned()),
-            // Entries of newer kernels (6.19) carry what a `const char *` points to. They read it where they may wait for its page; a BPF
-            // program may not, so only the classic way has the text for sure.
-            _ if field.location != Location::Inline => return None,
             _ => (
                 argument_type(format, field)?,
                 format!("regs->{}", registers.next()?),
@@ -89,11 +96,33 @@ fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Forma
         };
         Some((field.name.clone(), ty, value))
     };
-    let fields = format.fields.iter().map(&mut field).collect::<Option<Vec<_>>>();
+    let inline = format.fields.iter().filter(|f| f.location == Location::Inline);
+    let fields = inline.map(&mut field).collect::<Option<Vec<_>>>();
     let guard = Some(guard("args.id", number));
     fields.map_or(Vec::new(), |f| {
         from_expressions(catalog, full, "sys_enter", f, guard)
     })
+}
+
+/// One system call's entry as the program of a set of them can see it: with its arguments, whatever else its tracepoint has.
+pub(super) fn member(catalog: &Catalog, full: &str) -> Result<Option<Resolved>> {
+    let arch = arch::current();
+    let Some(call) = full.strip_prefix("syscalls:sys_enter_") else {
+        return Ok(None);
+    };
+    let Some(number) = (arch.syscall)(call) else {
+        return Ok(None);
+    };
+    let format = catalog
+        .tracefs()?
+        .format("syscalls", &format!("sys_enter_{call}"))?;
+    let ways = by_arguments(catalog, full, number, arch, &format);
+    Ok((!ways.is_empty()).then(|| Resolved {
+        kind: "tracepoint",
+        instances: vec![Instance::named(full)],
+        ways,
+        apart: Vec::new(),
+    }))
 }
 
 /// The arguments of a system call among the fields of its entry, in order.

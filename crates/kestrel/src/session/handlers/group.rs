@@ -30,9 +30,9 @@ impl<'s> Part<'s> {
         let before = u64::from(self.before);
         let places = (0u16..).zip(&hook.events);
         let own = places.filter(|(place, _)| row.events.is_empty() || row.events.contains(place));
-        own.map(move |(place, event)| {
-            let number = u64::from(program.first) + u64::from(place) * u64::from(program.records);
-            (event.name.as_str(), number, number + before)
+        own.filter_map(move |(place, event)| {
+            let number = u64::from(program.number_of(place)?);
+            Some((event.name.as_str(), number, number + before))
         })
     }
 }

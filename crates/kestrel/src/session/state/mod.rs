@@ -186,6 +186,9 @@ pub struct ProgramState {
     pub records: u16,
     /// Its handlers.
     pub rows: Vec<RowState>,
+    /// Places of the events that its records are of, in the order of their numbers; empty: all of the hook's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<u16>,
     /// Those of its records that are for an agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<MessageState>,
@@ -194,8 +197,17 @@ pub struct ProgramState {
 impl ProgramState {
     /// The numbers of its records that are for an agent, with what they ask, where its hook has so many events.
     pub(super) fn asks(&self, events: usize) -> impl Iterator<Item = (u16, &MessageState)> {
-        let instances = (0..events as u16).map(|instance| self.first + instance * self.records);
-        instances.flat_map(|first| self.messages.iter().map(move |m| (first + m.record, m)))
+        let firsts = (0..events as u16).filter_map(|place| self.number_of(place));
+        firsts.flat_map(|first| self.messages.iter().map(move |m| (first + m.record, m)))
+    }
+
+    /// The number of the first record of an event at a place in the hook; none where it has no records of it.
+    pub(super) fn number_of(&self, place: u16) -> Option<u16> {
+        let instance = match self.events.as_slice() {
+            [] => place,
+            some => some.iter().position(|event| *event == place)? as u16,
+        };
+        Some(self.first + instance * self.records)
     }
 }
 
@@ -368,9 +380,10 @@ impl State {
         let mut all = Vec::new();
         for hook in &self.hooks {
             for program in &hook.programs {
-                let stride = usize::from(program.records.max(1));
-                let numbers = (i64::from(program.first)..).step_by(stride);
-                all.extend(numbers.zip(hook.events.iter().map(|event| event.name.clone())));
+                let events = (0..).zip(&hook.events);
+                all.extend(events.filter_map(|(place, event)| {
+                    Some((i64::from(program.number_of(place)?), event.name.clone()))
+                }));
             }
         }
         all.into()

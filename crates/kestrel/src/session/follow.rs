@@ -1,0 +1,60 @@
+//! What a session attaches beside its hooks: programs that follow a command's processes, and that keep the names of threads.
+
+use super::attach::Links;
+use super::target::{self, Target};
+use super::{Attached, Session, names};
+use crate::catalog::Catalog;
+use crate::error::Result;
+use kestrel_kernel::bpf::ProgramKind;
+use kestrel_trace::process::Processes;
+
+impl Session {
+    /// Attaches what follows the command's processes, and what keeps the names of threads. The latter is a convenience: without types it is
+    /// left out.
+    pub(super) fn follow(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
+        let types = match (catalog.types(), target) {
+            (Ok(types), _) => types,
+            (Err(error), Target::Command(_)) => return Err(error),
+            (Err(_), _) => return Ok(()),
+        };
+        let mut followers = names::followers(&types)?;
+        if let Target::Command(pid) = target {
+            followers.extend(target::followers(&types, pid)?);
+        }
+        for follower in followers {
+            let event = follower.tracepoint.to_owned();
+            let code = &follower.code;
+            let (program, maps) = self.load(
+                &event,
+                ProgramKind::RawTracepoint,
+                &code.code,
+                &code.maps,
+                Some(&types),
+                &[],
+            )?;
+            let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
+            self.followers.push(Attached {
+                event,
+                program,
+                _maps: maps,
+                links,
+                slots: None,
+                kind: ProgramKind::RawTracepoint,
+                returns: false,
+                hook: 0,
+                way: 0,
+            });
+        }
+        Ok(())
+    }
+
+    /// Names of threads that appeared, or changed their name, since the session began.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn thread_names(&self) -> Result<Processes> {
+        let mut all = Processes::default();
+        names::collect(&self.names, &mut all)?;
+        Ok(all)
+    }
+}
