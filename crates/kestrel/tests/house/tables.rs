@@ -116,7 +116,6 @@ impl Session {
             geometry: self.geometry,
         };
         let gate = Gate {
-            calls: Vec::new(),
             buffers: BUFFERS.map(|name| (name.to_owned(), ring(name))).into(),
             steering: Steering::any(&self.globals.buffers),
             tables: self.globals.tables.clone(),

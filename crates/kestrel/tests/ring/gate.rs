@@ -46,7 +46,6 @@ impl Bench {
             machine,
             readers,
             gate: Gate {
-                calls: Vec::new(),
                 buffers,
                 steering,
                 tables: Vec::new(),
