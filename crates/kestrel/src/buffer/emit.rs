@@ -404,7 +404,7 @@ impl Sink for RingSink {
     }
 
     fn wants_preemption_off(&self) -> bool {
-        // An overwriting ring could come round under a writer that was preempted, and committing alone is cheaper than the pair.
-        true
+        // It could come round under a writer that was preempted. For a stream the pair would cost more than the lock that it saves.
+        self.geometry.mode == Mode::Overwrite
     }
 }
