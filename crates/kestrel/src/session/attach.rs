@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 
 /// What keeps a program attached. Links go first, so that their events can go.
 #[derive(Debug, Default)]
@@ -343,9 +344,12 @@ pub(super) fn turn(catalog: &Catalog) -> Option<File> {
     Some(file)
 }
 
-/// What turns are taken by: tracefs, which is there wherever events are attached.
+/// What turns are taken by: tracefs, which is there wherever events are attached that take long to go. Where everybody may open it (it is not
+/// mounted, or for all), anybody could keep the lock, and there are no turns.
 fn turn_file(host: &Host) -> Option<File> {
-    File::open(host.path("/sys/kernel/tracing")).ok()
+    let file = File::open(host.path("/sys/kernel/tracing")).ok()?;
+    let everybody = file.metadata().ok()?.mode() & 0o007;
+    (everybody == 0).then_some(file)
 }
 
 /// So many slow links are closed by whoever has them.

@@ -8,8 +8,7 @@ use kestrel_trace::info::{ClockOffset, TraceInfo, Uuid};
 
 pub(super) fn new_uuid() -> Result<Uuid> {
     let mut bytes = [0; 16];
-    let read = || std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes);
-    let mut read = read;
+    let mut read = || std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes);
     read().map_err(|error| Error::Io {
         action: "read",
         subject: "/dev/urandom".to_owned(),
