@@ -25,8 +25,19 @@ struct Inner {
     /// Those that the session has, and where their maps are pinned.
     known: Vec<ObjectState>,
     directory: Option<Directory>,
-    /// Those in use here: the file's path, the object's number, whether it is new to the session.
-    open: Vec<(String, u32, bool, HandlerObject)>,
+    /// Those in use here.
+    open: Vec<Opened>,
+}
+
+/// An object in use.
+#[derive(Debug)]
+struct Opened {
+    /// The file's path.
+    path: String,
+    number: u32,
+    /// Whether the session did not have it before.
+    is_new: bool,
+    object: HandlerObject,
 }
 
 impl Objects {
@@ -61,16 +72,13 @@ impl Objects {
 
     /// Pins that maps ask for stay from now on.
     pub(super) fn keep(&self) {
-        self.inner()
-            .open
-            .iter_mut()
-            .for_each(|(.., object)| object.keep());
+        self.inner().open.iter_mut().for_each(|open| open.object.keep());
     }
 
     /// Shows the maps of those in use, with the paths of their files.
     pub(super) fn each_map(&self, show: &mut dyn FnMut(&str, &BpfMap)) {
-        for (path, _, _, object) in &self.inner().open {
-            object.maps().iter().for_each(|map| show(path, map));
+        for open in &self.inner().open {
+            open.object.maps().iter().for_each(|map| show(&open.path, map));
         }
     }
 
@@ -84,11 +92,8 @@ impl Objects {
                 calls.iter().find(|c| c.object == object && c.program == program)
             });
             let number = |call: &Call| {
-                inner
-                    .open
-                    .iter()
-                    .find(|(path, ..)| *path == call.object)
-                    .map(|o| o.1)
+                let open = inner.open.iter().find(|open| open.path == call.object);
+                open.map(|open| open.number)
             };
             row.call = call.and_then(|call| {
                 Some(CallState {
@@ -104,20 +109,20 @@ impl Objects {
     pub(super) fn pin(&self, to: &Directory) -> Result<Vec<ObjectState>> {
         let inner = self.inner();
         let mut states = Vec::new();
-        for (path, number, _, object) in inner.open.iter().filter(|(_, _, new, _)| *new) {
+        for open in inner.open.iter().filter(|open| open.is_new) {
             let mut maps = Vec::new();
-            for map in object.maps() {
+            for map in open.object.maps() {
                 let state = ObjectMapState {
                     name: map.name().to_owned(),
                     is_data: map.is_data(),
                 };
-                to.pin(map.as_fd(), &pins::object(*number, &state.name))?;
+                to.pin(map.as_fd(), &pins::object(open.number, &state.name))?;
                 maps.push(state);
             }
-            let file = inner.files.iter().find(|file| file.path() == path);
+            let file = inner.files.iter().find(|file| file.path() == open.path);
             states.push(ObjectState {
-                number: *number,
-                path: path.clone(),
+                number: open.number,
+                path: open.path.clone(),
                 content: file.map_or(0, |file| file.content()),
                 maps,
             });
@@ -129,7 +134,7 @@ impl Objects {
 impl Inner {
     /// The object of a file: as the session has it, or new.
     fn open(&mut self, path: &str) -> Result<&mut HandlerObject> {
-        let at = match self.open.iter().position(|(known, ..)| known == path) {
+        let at = match self.open.iter().position(|open| open.path == path) {
             Some(at) => at,
             None => {
                 let file = self.files.iter().find(|file| file.path() == path);
@@ -138,7 +143,7 @@ impl Inner {
                     why: "nobody has read it".to_owned(),
                 })?;
                 let same = |known: &&ObjectState| known.path == path && known.content == file.content();
-                let (number, new, object) = match (self.known.iter().find(same), &self.directory) {
+                let (number, is_new, object) = match (self.known.iter().find(same), &self.directory) {
                     (Some(known), Some(directory)) => {
                         let given = |name: &str| match known.maps.iter().any(|map| map.name == name) {
                             true => directory.map(&pins::object(known.number, name)).map(Some),
@@ -148,7 +153,7 @@ impl Inner {
                     }
                     _ => {
                         let taken = self.known.iter().map(|known| known.number);
-                        let taken = taken.chain(self.open.iter().map(|(_, number, ..)| *number));
+                        let taken = taken.chain(self.open.iter().map(|open| open.number));
                         (
                             taken.max().map_or(0, |most| most + 1),
                             true,
@@ -156,11 +161,16 @@ impl Inner {
                         )
                     }
                 };
-                self.open.push((path.to_owned(), number, new, object));
+                self.open.push(Opened {
+                    path: path.to_owned(),
+                    number,
+                    is_new,
+                    object,
+                });
                 self.open.len() - 1
             }
         };
-        Ok(&mut self.open[at].3)
+        Ok(&mut self.open[at].object)
     }
 }
 

@@ -34,10 +34,18 @@ const MOST: usize = 1000;
 
 /// What a map holds: of arrays what is not zero.
 pub(crate) fn entries(map: &BpfMap) -> Result<Vec<Entry>, Failure> {
+    Ok(counted_entries(map)?.1)
+}
+
+/// The same, behind how many entries there are, shown or not.
+fn counted_entries(map: &BpfMap) -> Result<(usize, Vec<Entry>), Failure> {
     let kind = map.info().kind;
     let sparse = matches!(kind, MapKind::ARRAY | MapKind::PERCPU_ARRAY) && map.info().entries > 1;
-    let all = map.entries()?.into_iter();
-    let shown = all.filter(|(_, element)| !sparse || element.iter().any(|byte| *byte != 0));
+    let all = map.entries()?;
+    let held = all.len();
+    let shown = all
+        .into_iter()
+        .filter(|(_, element)| !sparse || element.iter().any(|byte| *byte != 0));
     let of = |(key, element): (Vec<u8>, Vec<u8>)| {
         let key = match map.key_type() {
             Some((btf, ty)) => value::to_json(btf, ty, &key),
@@ -53,20 +61,16 @@ pub(crate) fn entries(map: &BpfMap) -> Result<Vec<Entry>, Failure> {
         };
         Entry { key, value }
     };
-    Ok(shown.take(MOST).map(of).collect())
+    Ok((held, shown.take(MOST).map(of).collect()))
 }
 
 /// A map in lines.
 pub(crate) fn text(map: &BpfMap) -> Result<String, Failure> {
     let mut out = String::new();
-    let entries = entries(map)?;
+    let (held, entries) = counted_entries(map)?;
     // Writing to a string cannot fail.
     if !map.is_data() {
         let (kind, room) = (map.info().kind, thousands(u64::from(map.info().entries)));
-        let held = match kind {
-            MapKind::ARRAY | MapKind::PERCPU_ARRAY => map.info().entries as usize,
-            _ => map.entries()?.len(),
-        };
         let held = thousands(held as u64);
         let _ = writeln!(out, "{} ({kind}, {held} of {room} entries)", map.name());
     }

@@ -143,27 +143,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             object = object.config(name, value);
             continue;
         }
-        let parsed = setting
-            .split_once('=')
-            .and_then(|(name, number)| Some((name, number.parse::<i64>().ok()?)));
-        let (name, number) = parsed.ok_or_else(|| {
-            Failure::new(
-                Exit::Usage,
-                format!("--set {setting}: it should read NAME=NUMBER"),
-            )
-        })?;
+        let (name, number) = named_number("--set", setting, "NAME=NUMBER")?;
         object = object.set_number(name, number)?;
     }
     for setting in &options.map_size {
-        let parsed = setting
-            .split_once('=')
-            .and_then(|(name, entries)| Some((name, entries.parse::<u32>().ok()?)));
-        let (name, entries) = parsed.ok_or_else(|| {
-            Failure::new(
-                Exit::Usage,
-                format!("--map-size {setting}: it should read MAP=ENTRIES"),
-            )
-        })?;
+        let (name, entries) = named_number("--map-size", setting, "MAP=ENTRIES")?;
         object = object.map_size(name, entries)?;
     }
     if options.log.is_some() {
@@ -395,6 +379,18 @@ fn show_line(line: &str, format: Format) -> String {
         Format::Json => json!({"printk": line.trim_start()}).to_string(),
         Format::Text => line.trim_start().to_owned(),
     }
+}
+
+/// The two sides of an option like `--set NAME=NUMBER`.
+fn named_number<'a, N: std::str::FromStr>(
+    option: &str,
+    setting: &'a str,
+    shape: &str,
+) -> Result<(&'a str, N), Failure> {
+    let parsed = setting
+        .split_once('=')
+        .and_then(|(name, number)| Some((name, number.parse().ok()?)));
+    parsed.ok_or_else(|| Failure::new(Exit::Usage, format!("{option} {setting}: it should read {shape}")))
 }
 
 fn show_maps(out: &mut impl Write, running: &Running, format: Format) -> Result<(), Failure> {
