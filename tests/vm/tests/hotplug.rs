@@ -76,8 +76,9 @@ fn a_processor_goes_and_comes_back() {
         "nothing is wanted of one that is away"
     );
     kestrel(&["buffer", "dump", "--session", "hot", "-o", "/tmp/hot.away"]).success();
-    online(true);
+    // Taken before: the recorder may have the processor's clock again before the command that brings the processor back has ended.
     let back = monotonic();
+    online(true);
     let with = status();
     assert_eq!(with["unattended"][0]["event"], "profile:ms:20", "{with}");
     assert_eq!(with["unattended"][0]["cpus"], serde_json::json!([1]));
