@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         .collect();
     let tally = all(&cases, options)?;
     println!("{tally}");
-    Ok(if tally.failed == 0 {
+    Ok(if tally.holds() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
