@@ -1,16 +1,14 @@
 //! Recordings made by the product in a guest, beside what else counts there, and their records as JSON gives them.
 
-use crate::{Run, kestrel};
+use crate::{Run, kestrel, until};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
     fs,
     ops::RangeInclusive,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 /// One line of `kestrel print --format json`.
@@ -143,12 +141,21 @@ pub fn counts(said: &str) -> Counts {
             (after("CPU"), after("lost"), after("overwritten"))
         {
             counts.each.insert((words[0].to_owned(), cpu), (lost, over));
-        } else if line.contains("were skipped by the kernel") || line.contains(" were missed") {
-            counts.skipped += number(words[0]).unwrap_or_default();
         }
     }
+    counts.skipped = skipped(said);
     assert!(found, "a recorder tells its counts:\n{said}");
     counts
+}
+
+/// Hits that the kernel did not bring to a program, by what a command said at its end.
+#[must_use]
+pub fn skipped(said: &str) -> u64 {
+    let about = |line: &&str| line.contains("were skipped by the kernel") || line.contains(" were missed");
+    let lines = said.lines().filter(about);
+    lines
+        .filter_map(|line| number(line.split_whitespace().next()?))
+        .sum()
 }
 
 fn number(word: &str) -> Option<u64> {
@@ -194,7 +201,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts `kestrel record -v` with these options and waits until it says that it is attached.
+    /// Starts `kestrel record -v` with these options and waits until it says that it records.
     ///
     /// # Panics
     /// When it does not come so far.
@@ -233,22 +240,17 @@ impl Recorder {
         }
     }
 
-    /// Waits until it says that it is attached.
+    /// Waits until it says that it records: everything is attached, and let in.
     ///
     /// # Panics
     /// When it does not come so far.
     pub fn wait_until_attached(&mut self) {
-        let end = Instant::now() + Duration::from_secs(60);
-        // The trace's directory is made after everything is attached.
-        let begun = Path::new(&self.directory).join("metadata");
-        while !(self.said().contains("attached ") && begun.exists()) {
+        until("kestrel to record", || {
             if let Ok(Some(status)) = self.child.try_wait() {
                 panic!("kestrel ended with {status}: {}", self.said());
             }
-            assert!(Instant::now() < end, "kestrel does not attach: {}", self.said());
-            thread::sleep(Duration::from_millis(10));
-        }
-        thread::sleep(Duration::from_millis(50));
+            self.said().contains("\nrecording into ")
+        });
     }
 
     /// What it has said so far, without its plan.
@@ -266,15 +268,34 @@ impl Recorder {
     /// # Panics
     /// When it is gone already.
     pub fn interrupt(&self) {
-        let pid = i32::try_from(self.child.id())
-            .ok()
-            .and_then(rustix::process::Pid::from_raw);
-        let Some(pid) = pid else {
-            panic!("a process has a number")
-        };
-        if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::INT) {
+        self.signal(rustix::process::Signal::INT);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        if let Err(error) = rustix::process::kill_process(pid, signal) {
             panic!("kestrel is gone: {error}: {}", self.said());
         }
+    }
+
+    /// Lets it stand still: it reads nothing any more.
+    ///
+    /// # Panics
+    /// When it is gone already.
+    pub fn hold(&self) {
+        self.signal(rustix::process::Signal::STOP);
+        let stat = format!("/proc/{}/stat", self.child.id());
+        until("kestrel to stand still", || {
+            fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "))
+        });
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Panics
+    /// When it is gone already.
+    pub fn go_on(&self) {
+        self.signal(rustix::process::Signal::CONT);
     }
 
     /// Kills it: it can clean up nothing.
