@@ -117,7 +117,9 @@ fn a_command_that_does_not_end_is_ended() {
         run.err.contains("ran for too long")
     });
     // It is ended before the agent goes, but may take a moment to be gone.
-    until("its end", || shell("ps | grep -c '[s]leep 10000'").out.trim() == "0");
+    until("its end", || {
+        shell("ps | grep -c '[s]leep 10000'").out.trim() == "0"
+    });
 }
 
 #[test]

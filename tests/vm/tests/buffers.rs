@@ -246,6 +246,9 @@ fn dumps_while_the_ring_comes_round() {
     // It came round at least twice.
     let overwritten = status["overwritten"].as_u64().unwrap();
     assert!(overwritten + skipped > 5_000, "{skipped} skipped: {status}");
-    assert!(rest + overwritten <= 24_000 && rest + overwritten + skipped >= 24_000, "{rest}, {skipped} skipped: {status}");
+    assert!(
+        rest + overwritten <= 24_000 && rest + overwritten + skipped >= 24_000,
+        "{rest}, {skipped} skipped: {status}"
+    );
     println!("{dumps} dumps: {told}");
 }

@@ -55,15 +55,7 @@ fn a_small_stream_loses_what_it_says() {
     for via in ["raw", "classic"] {
         adds_up(&["--via", via, "--buffer-size", "16K", "-e", GETPPID]);
         // It certainly loses while nobody reads: two CPUs' rings hold a tenth of it.
-        let options = [
-            "-a",
-            "--via",
-            via,
-            "--buffer-size",
-            "16K",
-            "-e",
-            GETPPID_OF_CALLS,
-        ];
+        let options = ["-a", "--via", via, "--buffer-size", "16K", "-e", GETPPID_OF_CALLS];
         let recorder = Recorder::start("small", &options);
         recorder.hold();
         shell(&calls().join(" ")).success();
@@ -177,7 +169,9 @@ fn an_overwriting_ring_counts_each_kind_under_interrupts() {
 /// Soft interrupts so far, by the kernel's count.
 fn softirqs() -> u64 {
     let text = fs::read_to_string("/proc/softirqs").unwrap();
-    let numbers = text.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+    let numbers = text
+        .split_whitespace()
+        .filter_map(|word| word.parse::<u64>().ok());
     numbers.sum()
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 use vm_tests::{
     TRACEFS,
-    recording::{Comparison, Record, Recorder, compare},
+    recording::{Comparison, Counts, Record, Recorder, compare},
     run, shell,
 };
 
@@ -176,7 +176,7 @@ fn options(via: &str, events: &[String]) -> Vec<String> {
 }
 
 /// Both ways at the same time.
-fn both_ways(events: &[String]) -> (Vec<Record>, Vec<Record>) {
+fn both_ways(events: &[String]) -> [(Vec<Record>, Counts); 2] {
     let mut classic = Recorder::spawn("classic", &options("classic", events));
     let raw = Recorder::start("raw", &options("auto", events));
     classic.wait_until_attached();
@@ -200,20 +200,18 @@ fn both_ways(events: &[String]) -> (Vec<Record>, Vec<Record>) {
         raw_counts.skipped,
         classic_counts.skipped
     );
-    (raw, classic)
+    [(raw, raw_counts), (classic, classic_counts)]
 }
 
-fn judge(event: &str, found: &Comparison) {
-    println!("{event}: {} equal, {} in one only", found.equal, found.alone);
+fn judge(event: &str, found: &Comparison, raw: &Counts, classic: &Counts) {
+    println!("{event}: {found:?}");
     if let Some(different) = &found.different {
         panic!("{event} differs, raw then classic:\n   {different}");
     }
     // Classic programs share one guard per CPU: what one of them hides from another is in the raw recording only.
     assert!(
-        found.alone <= 2 + found.equal / 8,
-        "{event}: {} equal records, but {} in one recording only",
-        found.equal,
-        found.alone
+        found.left <= classic.may_lack(found.equal) && found.right <= raw.may_lack(found.equal),
+        "{event}: raw then classic: {found:?}, {raw:?}, {classic:?}"
     );
 }
 
@@ -230,19 +228,23 @@ fn of_the_dead(mut records: Vec<Record>) -> Vec<Record> {
 }
 
 fn check(events: &[String], must: &[&str]) {
-    let (raw, classic) = both_ways(events);
-    let found = compare(&of_the_dead(raw), &of_the_dead(classic));
     let mut silent: BTreeSet<&str> = events.iter().map(String::as_str).collect();
-    for (event, comparison) in &found {
-        judge(event, comparison);
-        if comparison.equal > 0 {
-            silent.remove(event.as_str());
+    // What is rare may be hidden from the one or the other: so it gets another chance.
+    for _ in 0..3 {
+        let [(raw, raw_counts), (classic, classic_counts)] = both_ways(events);
+        let found = compare(&of_the_dead(raw), &of_the_dead(classic));
+        for (event, comparison) in &found {
+            judge(event, comparison, &raw_counts, &classic_counts);
+            if comparison.equal > 0 {
+                silent.remove(event.as_str());
+            }
+        }
+        println!("did not fire: {silent:?}");
+        if must.iter().all(|event| !silent.contains(event)) {
+            return;
         }
     }
-    println!("did not fire: {silent:?}");
-    for event in must {
-        assert!(!silent.contains(event), "{event} did not fire");
-    }
+    panic!("of {must:?} some did not fire: {silent:?}");
 }
 
 /// Rules that the running kernel's entries do not fit, so that the classic way serves.
@@ -324,19 +326,19 @@ fn lines_of_tracefs_say_the_same() {
         let recorder = Recorder::start("beside", &options(way, &events));
         workload();
         recorder.interrupt();
-        let (ours, _, _) = recorder.stop_interrupted();
+        let (ours, counts, _) = recorder.stop_interrupted();
         let theirs = instance.end(&ours);
         let ours: Vec<Record> = ours.iter().map(as_tracefs).collect();
         for (event, found) in compare(&ours, &theirs) {
-            println!(
-                "{way} {event}: {} equal, {} in one only",
-                found.equal, found.alone
-            );
+            println!("{way} {event}: {found:?}");
             if let Some(different) = found.different {
                 panic!("{way} {event} differs, ours then tracefs:\n   {different}");
             }
             assert!(found.equal > 20, "{way} {event}: {found:?}");
-            assert!(found.alone <= 2 + found.equal / 20, "{way} {event}: {found:?}");
+            assert!(
+                found.left <= 2 + found.equal / 20 && found.right <= counts.may_lack(found.equal),
+                "{way} {event}: ours then tracefs: {found:?}, {counts:?}"
+            );
         }
     }
 }

@@ -123,7 +123,8 @@ fn they_count_exactly_and_begin_anew() {
     assert_eq!(zeros, (0, 0, 0), "{reset}");
     // What was skipped since is of others' calls: theirs go through the same hook.
     assert!(
-        after["skipped"] == 0 && reset["skipped"] == 0 || number(&reset["skipped"]) < number(&after["skipped"]),
+        after["skipped"] == 0 && reset["skipped"] == 0
+            || number(&reset["skipped"]) < number(&after["skipped"]),
         "{reset} after {after}"
     );
     assert_eq!(counted(&handler(EXIT)), exit);

@@ -98,7 +98,10 @@ fn clocks_ticked(time: Duration) -> bool {
     let few = ["profile:ms:20", "profile:hz:100"]
         .iter()
         .any(|event| (0..2).any(|cpu| of(event, Some(cpu)).len() <= ENOUGH));
-    if few || of("interval:ms:10", None).len() <= ENOUGH || of("software:context-switches:10", None).is_empty() {
+    if few
+        || of("interval:ms:10", None).len() <= ENOUGH
+        || of("software:context-switches:10", None).is_empty()
+    {
         println!("not enough in {time:?}");
         return false;
     }
