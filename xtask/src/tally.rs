@@ -30,6 +30,14 @@ impl Tally {
         }
     }
 
+    /// One that failed, and passed when it was tried again.
+    pub(crate) fn flaky() -> Self {
+        Self {
+            flaky: 1,
+            ..Self::default()
+        }
+    }
+
     /// Reads the counts out of what `cargo test -- --show-output` printed. A test that prints a line
     /// `skipped: reason` counts as skipped, though the test harness calls it passed.
     pub(crate) fn of_cargo_test(output: &str) -> Self {
