@@ -1,6 +1,6 @@
 //! Recordings made by the product in a guest, beside what else counts there, and their records as JSON gives them.
 
-use crate::{Run, kestrel, until};
+use crate::{PATIENCE, Run, kestrel, until};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeMap,
@@ -9,6 +9,8 @@ use std::{
     ops::RangeInclusive,
     path::PathBuf,
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// One line of `kestrel print --format json`.
@@ -256,12 +258,14 @@ impl Recorder {
     /// # Panics
     /// When it does not come so far.
     pub fn wait_until_attached(&mut self) {
-        until("kestrel to record", || {
+        let end = Instant::now() + PATIENCE;
+        while !self.said().contains("\nrecording into ") {
             if let Ok(Some(status)) = self.child.try_wait() {
                 panic!("kestrel ended with {status}: {}", self.said());
             }
-            self.said().contains("\nrecording into ")
-        });
+            assert!(Instant::now() < end, "kestrel does not record: {}", self.said());
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// What it has said so far, without its plan.

@@ -263,6 +263,15 @@ impl Machine {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// How the emulator ended, if it has, and what it said.
+    pub(crate) fn last_words(&mut self) -> String {
+        let said = fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default();
+        match self.process.try_wait() {
+            Ok(Some(status)) => format!("{QEMU} ended ({status}) {}", said.trim()),
+            _ => said.trim().to_owned(),
+        }
+    }
+
     /// Interrupts a guest that does not answer, so that its kernel says where it is, and gives it a moment.
     pub(crate) fn provoke(&mut self) {
         if self.qmp.run("inject-nmi", serde_json::json!({})).is_ok() {

@@ -278,7 +278,7 @@ impl Guest {
     }
 
     /// Keeps the kernel's log in `target/vm` and returns its path and the part that tells of the end.
-    pub(crate) fn keep_log(&self) -> Result<(PathBuf, String)> {
+    pub(crate) fn keep_log(&mut self) -> Result<(PathBuf, String)> {
         let log = self.machine.log();
         let folder = crate::workspace().join("target/vm");
         fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
@@ -287,7 +287,8 @@ impl Guest {
             .as_millis();
         let path = folder.join(format!("{}-{now}.log", self.series));
         fs::write(&path, &log).with_context(|| format!("write {}", path.display()))?;
-        Ok((path, end_of(&log)))
+        let end = [end_of(&log), self.machine.last_words()].join("\n");
+        Ok((path, end.trim().to_owned()))
     }
 
     /// The processor time that this guest has used.
