@@ -146,13 +146,13 @@ fn resizes_under_load_lose_and_double_nothing() {
                 happened.fetch_add(Load::start(4_000).finish(), Ordering::Relaxed);
             }
         });
-        for round in 0..12u64 {
+        for round in 0..9u64 {
             let mut change = store().change(None).unwrap();
-            if round == 5 {
+            if round == 3 {
                 let names = ["c".to_owned()];
                 change.load(&third, &names, &catalog, Via::Auto).unwrap();
             }
-            let tables = if round < 5 { 2 } else { 3 };
+            let tables = if round < 3 { 2 } else { 3 };
             change
                 .use_table(["a", "b", "c"][round as usize % tables])
                 .unwrap();
@@ -166,7 +166,7 @@ fn resizes_under_load_lose_and_double_nothing() {
                 change.active().unwrap().name,
                 ["a", "b", "c"][round as usize % tables]
             );
-            if round == 9 {
+            if round == 6 {
                 change.use_table("a").unwrap();
                 change.unload("b").unwrap();
                 let again = TableFile::parse(TABLES, "again").unwrap();
