@@ -120,6 +120,14 @@ impl Counts {
     }
 }
 
+/// How a line says that hits did not come to a program: of one, and of several.
+pub const SKIPPED: [&str; 4] = [
+    "were skipped by the kernel",
+    "was skipped by the kernel",
+    " were missed",
+    " was missed",
+];
+
 /// Reads the last lines of `kestrel record`.
 ///
 /// # Panics
@@ -143,12 +151,21 @@ pub fn counts(said: &str) -> Counts {
             (after("CPU"), after("lost"), after("overwritten"))
         {
             counts.each.insert((words[0].to_owned(), cpu), (lost, over));
-        } else if line.contains("were skipped by the kernel") || line.contains(" were missed") {
+        } else if SKIPPED.iter().any(|said| line.contains(said)) {
             counts.skipped += number(words[0]).unwrap_or_default();
         }
     }
     assert!(found, "a recorder tells its counts:\n{said}");
     counts
+}
+
+/// The number that a line begins with, whatever is in front of it that is none.
+#[must_use]
+pub fn count(line: &str) -> Option<u64> {
+    let first = line
+        .split_whitespace()
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    number(first)
 }
 
 fn number(word: &str) -> Option<u64> {

@@ -312,9 +312,9 @@ fn plan_text(
         .collect::<Result<_>>()?;
     for resolved in together(all.into_iter().flatten().collect(), least, catalog, request.via)? {
         let known = |i: &&Instance| {
-            hooks
-                .iter()
-                .any(|h: &Hook| h.kind == resolved.kind && h.instances.contains(i))
+            hooks.iter().any(|h: &Hook| {
+                h.kind == resolved.kind && h.instances.iter().any(|h| h.identity() == i.identity())
+            })
         };
         if resolved.kind == jprobe::NAME
             && let Some(second) = resolved.instances.iter().find(known)
