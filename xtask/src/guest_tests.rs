@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{
     artifact::{self, Base, Executable, Profile},
     guest::{Ending, Guest, Program, Stable, Wish, kernel},
-    objects,
+    install, objects,
     pace::{Memory, Pace, Took},
     tally::Tally,
 };
@@ -22,8 +22,12 @@ use crate::{
 /// Files of tests that do not simply run on the matrix, and the kernels that they run on.
 const ELSEWHERE: &[(&str, &[&str])] = &[("boot", kernel::ALL), ("old_kernel", &["5.10"])];
 
-/// The file of tests that load compiled objects.
-const OBJECTS: &str = "objects";
+/// Files of tests that load compiled objects; they have modules to load, too.
+const OBJECTS: &[&str] = &["objects", "bpftool"];
+/// Files of tests whose guests have Debian packages, and which.
+const PACKAGES: &[(&str, &[&str])] = &[("bpftool", &["bpftool"])];
+/// What stands before the names of modules in a guest that are there to be loaded, in the order of the file `order`.
+const MODULES: &str = "/module_";
 /// Files of tests that run examples of the library, and which.
 const EXAMPLES: &[(&str, &[&str])] = &[(
     "library",
@@ -74,6 +78,9 @@ struct Job {
     examples: Vec<Executable>,
 }
 
+/// What makes guests alike: their kernel and their packages.
+type Kind = (String, &'static [&'static str]);
+
 /// What of a job is still to do, and who is at it. Whoever has nothing left to do helps where most is left, so that no guest idles at the end
 /// for longer than one test takes.
 struct Rest {
@@ -86,7 +93,7 @@ struct Rest {
 /// A clone that tests ran in, for the next.
 struct Used {
     guest: Guest,
-    series: String,
+    kind: Kind,
     /// The file whose tests it is equipped for.
     file: String,
     /// How many tests it saw.
@@ -119,15 +126,18 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
     let memory = Memory::recall();
     let file = selection.name.split_once("::").map(|(file, _)| file);
     let queue = Queue::of(selection, artifact::guest_tests(file)?, &memory)?;
+    if queue.rests().iter().any(|rest| !rest.job.packages().is_empty()) {
+        install::ensure(install::IMAGES)?;
+    }
     let stables = queue.stables(&base)?;
     let begun = Instant::now();
     let worker = || -> Result<(Tally, Vec<Took>)> {
         let (mut tally, mut run) = (Tally::default(), Vec::new());
         let mut used: Option<Used> = None;
-        while let Some((index, job)) = queue.enter(used.as_ref().map(|used| &*used.series)) {
+        while let Some((index, job)) = queue.enter(used.as_ref().map(|used| &*used.kind.0)) {
             let stable = stables
-                .get(&job.series)
-                .context("a kernel that was not prepared")?;
+                .get(&job.kind())
+                .context("a guest that was not prepared")?;
             let next = || queue.next(index);
             let done = job.run(stable, &base, selection.output, next, &mut used, &mut run);
             queue.leave(index);
@@ -204,14 +214,19 @@ impl Queue {
         Ok(Self(Mutex::new(all)))
     }
 
-    /// What the guests of each kernel are cloned from.
-    fn stables(&self, base: &Base) -> Result<BTreeMap<String, Stable>> {
-        let rests = self.rests();
-        let series: BTreeSet<&String> = rests.iter().map(|rest| &rest.job.series).collect();
-        let prepare = |series: &&String| Stable::prepare(&Wish::plain(series), &base.init);
-        series
-            .iter()
-            .map(|series| Ok(((*series).clone(), prepare(series)?)))
+    /// What the guests of each kind are cloned from.
+    fn stables(&self, base: &Base) -> Result<BTreeMap<Kind, Stable>> {
+        let kinds: BTreeSet<Kind> = self.rests().iter().map(|rest| rest.job.kind()).collect();
+        let prepare = |(series, packages): &Kind| {
+            let wish = Wish {
+                packages: packages.iter().map(|name| (*name).to_owned()).collect(),
+                ..Wish::plain(series)
+            };
+            Stable::prepare(&wish, &base.init)
+        };
+        kinds
+            .into_iter()
+            .map(|kind| Ok((kind.clone(), prepare(&kind)?)))
             .collect()
     }
 
@@ -271,6 +286,16 @@ fn list(file: &Executable) -> Result<Vec<String>> {
 }
 
 impl Job {
+    fn packages(&self) -> &'static [&'static str] {
+        let mut all = PACKAGES.iter();
+        all.find(|(name, _)| *name == self.file.name)
+            .map_or(&[], |(_, packages)| packages)
+    }
+
+    fn kind(&self) -> Kind {
+        (self.series.clone(), self.packages())
+    }
+
     /// Runs tests in the clone that was used before where that can be, in a new one after each failure: what follows must not suffer from it.
     fn run(
         &self,
@@ -289,7 +314,7 @@ impl Job {
                     let before = used.guest.busy();
                     if used.file != self.file.name {
                         clear(&mut used.guest)?;
-                        self.equip(&mut used.guest)?;
+                        self.equip(&mut used.guest, stable)?;
                     }
                     (used.guest, before, used.seen)
                 }
@@ -322,7 +347,7 @@ impl Job {
             if !failed && seen + 1 < SHARE {
                 *used = Some(Used {
                     guest: running,
-                    series: self.series.clone(),
+                    kind: self.kind(),
                     file: self.file.name.clone(),
                     seen: seen + 1,
                 });
@@ -334,7 +359,7 @@ impl Job {
     fn may_use(&self, used: &Used) -> bool {
         let fresh = |file: &str| FRESH.contains(&file);
         let same_file = used.file == self.file.name;
-        used.series == self.series && (same_file || !fresh(&self.file.name) && !fresh(&used.file))
+        used.kind == self.kind() && (same_file || !fresh(&self.file.name) && !fresh(&used.file))
     }
 
     fn start(&self, stable: &Stable, base: &Base) -> Result<Guest> {
@@ -342,17 +367,24 @@ impl Job {
         for program in &base.programs {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
-        self.equip(&mut guest)?;
+        self.equip(&mut guest, stable)?;
         Ok(guest)
     }
 
     /// What the tests of the file need beyond what every guest has.
-    fn equip(&self, guest: &mut Guest) -> Result<()> {
+    fn equip(&self, guest: &mut Guest, stable: &Stable) -> Result<()> {
         for program in &self.examples {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
         guest.copy(&self.file.path, "/test")?;
-        if self.file.name == OBJECTS {
+        if OBJECTS.contains(&&*self.file.name) {
+            let mut order = String::new();
+            for (name, bytes) in stable.spare_modules()? {
+                let place = format!("{MODULES}{name}");
+                guest.put(&place, &bytes)?;
+                order += &format!("{place}\n");
+            }
+            guest.put(&format!("{MODULES}order"), order.as_bytes())?;
             for object in objects::compile()? {
                 let name = object
                     .file_name()

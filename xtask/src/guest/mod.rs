@@ -119,7 +119,7 @@ pub(crate) struct Guest {
 pub(crate) struct Stable {
     cache: cache::Cache,
     boot: snapshot::Boot,
-    release: String,
+    kernel: kernel::Kernel,
 }
 
 impl Stable {
@@ -154,13 +154,18 @@ impl Stable {
         Ok(Self {
             cache,
             boot,
-            release: kernel.release,
+            kernel,
         })
     }
 
     /// What `uname -r` says in these guests.
     pub(crate) fn release(&self) -> &str {
-        &self.release
+        &self.kernel.release
+    }
+
+    /// Names and bytes of the modules that these guests have not loaded, dependencies first.
+    pub(crate) fn spare_modules(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        self.kernel.spare_modules()
     }
 
     /// A fresh guest.
