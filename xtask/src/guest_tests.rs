@@ -37,7 +37,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[(
         "probe_open_latency",
         "probe_fault",
     ],
-)];
+)    ("objects", &["bpf_calls"]),
+];
 
 /// Guests at one time at least; more where there are more processors, since each guest keeps one busy most of the time.
 const GUESTS: usize = 2;
