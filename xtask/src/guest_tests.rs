@@ -29,15 +29,17 @@ const PACKAGES: &[(&str, &[&str])] = &[("bpftool", &["bpftool"])];
 /// What stands before the names of modules in a guest that are there to be loaded, in the order of the file `order`.
 const MODULES: &str = "/module_";
 /// Files of tests that run examples of the library, and which.
-const EXAMPLES: &[(&str, &[&str])] = &[(
-    "library",
-    &[
-        "probe_registers",
-        "probe_processes",
-        "probe_open_latency",
-        "probe_fault",
-    ],
-)    ("objects", &["bpf_calls"]),
+const EXAMPLES: &[(&str, &[&str])] = &[
+    (
+        "library",
+        &[
+            "probe_registers",
+            "probe_processes",
+            "probe_open_latency",
+            "probe_fault",
+        ],
+    ),
+    ("objects", &["bpf_calls"]),
 ];
 
 /// Guests at one time at least; more where there are more processors, since each guest keeps one busy most of the time.

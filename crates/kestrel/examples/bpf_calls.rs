@@ -55,7 +55,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut names: Vec<_> = std::fs::read_dir(PINS)?.collect::<Result<_, _>>()?;
     names.sort_by_key(|entry| entry.file_name());
     for entry in names {
-        println!("unpinned {}: {}", entry.file_name().display(), bpf::unpin(&entry.path())?);
+        println!(
+            "unpinned {}: {}",
+            entry.file_name().display(),
+            bpf::unpin(&entry.path())?
+        );
     }
     std::fs::remove_dir(PINS)?;
     Ok(())

@@ -54,7 +54,11 @@ fn calls_of_57(count: usize) {
 
 /// That calls are counted by the running object as they are made: none too many, and too few only by hits that the kernel itself says it skipped.
 fn counts_exactly(count: usize) {
-    let skipped = || named("prog", "count")[0]["recursion_misses"].as_u64().unwrap_or(0);
+    let skipped = || {
+        named("prog", "count")[0]["recursion_misses"]
+            .as_u64()
+            .unwrap_or(0)
+    };
     let (before, lost) = (counted(), skipped());
     calls_of_57(count);
     let (after, lost) = (counted() - before, skipped() - lost);
@@ -73,7 +77,12 @@ fn the_classic_object_is_seen_to_count_and_to_leave_its_pin_alone() {
     let map = &maps[0];
     assert_eq!(programs[0]["map_ids"], Value::from(vec![map["id"].clone()]));
     assert_eq!(
-        (&map["type"], &map["bytes_key"], &map["bytes_value"], &map["max_entries"]),
+        (
+            &map["type"],
+            &map["bytes_key"],
+            &map["bytes_value"],
+            &map["max_entries"]
+        ),
         (&"array".into(), &4.into(), &8.into(), &2.into())
     );
     let Value::Array(links) = bpftool(&["link", "show"]) else {

@@ -151,11 +151,7 @@ impl Stable {
             initramfs,
             hardware,
         };
-        Ok(Self {
-            cache,
-            boot,
-            kernel,
-        })
+        Ok(Self { cache, boot, kernel })
     }
 
     /// What `uname -r` says in these guests.

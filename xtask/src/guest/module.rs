@@ -128,7 +128,8 @@ mod tests {
         module("nf_conntrack", "virtio,nf_defrag_ipv4");
         module("nf_defrag_ipv4", "");
         let selected = select(folder.path()).unwrap();
-        let names = |modules: Vec<Module>| -> Vec<_> { modules.into_iter().map(|module| module.name).collect() };
+        let names =
+            |modules: Vec<Module>| -> Vec<_> { modules.into_iter().map(|module| module.name).collect() };
         assert_eq!(names(selected.spare), ["nf_defrag_ipv4", "nf_conntrack"]);
         assert_eq!(
             names(selected.wanted),

@@ -41,7 +41,11 @@ impl Wanted {
     ///
     /// # Errors
     /// As [`HandlerFile::read`].
-    pub(crate) fn read(written: &str, beside: &Path, objects: &mut Vec<Arc<HandlerFile>>) -> Result<Self, Error> {
+    pub(crate) fn read(
+        written: &str,
+        beside: &Path,
+        objects: &mut Vec<Arc<HandlerFile>>,
+    ) -> Result<Self, Error> {
         let (path, program) = handler::parts(written);
         let file = HandlerFile::read(path, beside)?;
         let known = objects.iter().find(|known| known.path() == file.path());

@@ -11,7 +11,9 @@ fn the_example_counts_pins_and_takes_down() {
     let before = held();
     let said = run("bpf_calls", &["/object_older.o", "calls", "read", "40"]).success();
     let number = |behind: &str, unit: &str| {
-        let line = said.lines().find(|line| line.contains(behind) && line.ends_with(unit));
+        let line = said
+            .lines()
+            .find(|line| line.contains(behind) && line.ends_with(unit));
         let line = line.unwrap_or_else(|| panic!("{behind}: {said}"));
         let number = line.split(": ").nth(1).and_then(|rest| rest.split(' ').next());
         number.unwrap().parse::<u64>().unwrap()
@@ -48,7 +50,10 @@ fn values_of_rust_types_are_what_programs_wrote() {
     assert_eq!(seen.entries().unwrap().len(), 8);
     seen.set(&0, &[5, 0, 6, 0]).unwrap();
     assert_eq!(seen.cpus(&0).unwrap().unwrap(), [[5, 0, 6, 0]]);
-    for (name, words) in [("all", "8 bytes, u16 has 2"), ("nobody", "no global variable nobody")] {
+    for (name, words) in [
+        ("all", "8 bytes, u16 has 2"),
+        ("nobody", "no global variable nobody"),
+    ] {
         let error = running.variable::<u16>(name).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }

@@ -33,7 +33,10 @@ fn types_and_functions_that_only_a_module_has_are_found() {
     // A file is read until nothing comes, which is a call, too.
     for of in ["entered", "returned", "probed"] {
         let calls = number(of);
-        assert!(calls <= 2 * count && calls + lost >= 2 * count, "{of}: {calls} and {lost} skipped");
+        assert!(
+            calls <= 2 * count && calls + lost >= 2 * count,
+            "{of}: {calls} and {lost} skipped"
+        );
     }
     assert!(lost > 0 || number("bytes") == read, "{values}, {read} read");
     assert_eq!(number("size"), read / count);
@@ -43,7 +46,10 @@ fn types_and_functions_that_only_a_module_has_are_found() {
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
     let address = symbols
         .lines()
-        .find_map(|line| line.split_once(" t fw_cfg_sysfs_read_raw").map(|(address, _)| address))
+        .find_map(|line| {
+            line.split_once(" t fw_cfg_sysfs_read_raw")
+                .map(|(address, _)| address)
+        })
         .unwrap();
     assert_eq!(number("read_raw_at"), u64::from_str_radix(address, 16).unwrap());
     gone(&before);
@@ -66,23 +72,34 @@ fn functions_of_a_module_are_called() {
             panic!("not a program")
         };
         for _ in 0..2 {
-            let run = TestRun { data: &[0; 64], ..TestRun::default() };
+            let run = TestRun {
+                data: &[0; 64],
+                ..TestRun::default()
+            };
             returned.push(program.test_run(&run).unwrap().value);
         }
     });
     assert_eq!(returned, [0, 1], "it is new once");
     let values = last_value(&out, ".bss", 0);
     assert_eq!(values["unknown"], -2, "ENOENT");
-    assert_eq!((&values["mark_after"], &values["mark_before"]), (&77.into(), &77.into()));
+    assert_eq!(
+        (&values["mark_after"], &values["mark_before"]),
+        (&77.into(), &77.into())
+    );
     if values["inserted"] == 0 {
         assert_eq!(skipped(&out), 1, "{values}");
     } else {
-        assert_eq!((&values["inserted"], &values["mark_entered"]), (&1.into(), &77.into()));
+        assert_eq!(
+            (&values["inserted"], &values["mark_entered"]),
+            (&1.into(), &77.into())
+        );
     }
     shell(&format!("rm -r {pins}")).success();
     gone(&before);
     modules.reverse();
     for module in modules {
-        wait_for(&format!("the end of {module}"), || shell(&format!("rmmod {module}")).code == Some(0));
+        wait_for(&format!("the end of {module}"), || {
+            shell(&format!("rmmod {module}")).code == Some(0)
+        });
     }
 }

@@ -215,8 +215,13 @@ fn a_recording_shows_what_the_object_counted() {
         let shown = kestrel(&[&fixed[..], &selection, &work].concat()).success();
         let hits = shown.split_once("seen (array, 8 of 8 entries)\n  0: {hits: ");
         let hits = hits.and_then(|(_, rest)| rest.split(',').next());
-        let hits: u64 = hits.and_then(|hits| hits.parse().ok()).unwrap_or_else(|| panic!("{shown}"));
-        assert!(hits > 0 && hits <= 70, "{hits} of the 70 calls of this command: {shown}");
+        let hits: u64 = hits
+            .and_then(|hits| hits.parse().ok())
+            .unwrap_or_else(|| panic!("{shown}"));
+        assert!(
+            hits > 0 && hits <= 70,
+            "{hits} of the 70 calls of this command: {shown}"
+        );
     }
     gone(&before);
 }
@@ -225,7 +230,10 @@ fn a_recording_shows_what_the_object_counted() {
 fn what_is_wrong_with_an_object_on_the_command_line_is_said() {
     let before = held();
     for (event, words) in [
-        ("kprobe:vfs_read handler \"none.o\"", &["none.o", "No such file"][..]),
+        (
+            "kprobe:vfs_read handler \"none.o\"",
+            &["none.o", "No such file"][..],
+        ),
         (
             "kprobe:vfs_read handler \"/object_handler.o:raw\"",
             &["the program raw", "programs of SEC(\"kprobe\")"],
