@@ -5,8 +5,11 @@
 
 struct __sk_buff;
 struct nf_conn {
-	u32 mark;
+	unsigned long status;
 } CORE;
+
+/* IPS_SEEN_REPLY and IPS_ASSURED. */
+enum { GIVEN = 6 };
 struct nf_conn___init;
 
 struct tuple {
@@ -22,14 +25,14 @@ struct options {
 extern struct nf_conn *bpf_skb_ct_lookup(struct __sk_buff *, struct tuple *, u32, struct options *, u32) __ksym;
 extern struct nf_conn___init *bpf_skb_ct_alloc(struct __sk_buff *, struct tuple *, u32, struct options *, u32) __ksym;
 extern void bpf_ct_set_timeout(struct nf_conn___init *, u32) __ksym;
+extern int bpf_ct_set_status(const struct nf_conn___init *, u32) __ksym;
 extern struct nf_conn *bpf_ct_insert_entry(struct nf_conn___init *) __ksym;
 extern void bpf_ct_release(struct nf_conn *) __ksym;
 extern int no_module_has_this(void) __ksym __weak;
 
 const volatile u32 wanted = 0;
-u32 mark_before, mark_after, mark_entered;
+u64 status_before, status_after, status_entered, inserted;
 s32 unknown;
-u64 inserted;
 
 SEC("tc") int connect(struct __sk_buff *packet)
 {
@@ -42,7 +45,7 @@ SEC("tc") int connect(struct __sk_buff *packet)
 		return no_module_has_this();
 	known = bpf_skb_ct_lookup(packet, &tuple, sizeof(tuple), &options, sizeof(options));
 	if (known) {
-		mark_before = known->mark;
+		status_before = known->status & GIVEN;
 		bpf_ct_release(known);
 		return 1;
 	}
@@ -51,7 +54,7 @@ SEC("tc") int connect(struct __sk_buff *packet)
 	if (!fresh)
 		return 2;
 	bpf_ct_set_timeout(fresh, 600000);
-	((struct nf_conn *)fresh)->mark = 77;
+	bpf_ct_set_status(fresh, GIVEN);
 	known = bpf_ct_insert_entry(fresh);
 	if (!known)
 		return 3;
@@ -59,7 +62,7 @@ SEC("tc") int connect(struct __sk_buff *packet)
 	known = bpf_skb_ct_lookup(packet, &tuple, sizeof(tuple), &options, sizeof(options));
 	if (!known)
 		return 4;
-	mark_after = known->mark;
+	status_after = known->status & GIVEN;
 	bpf_ct_release(known);
 	return 0;
 }
@@ -71,7 +74,8 @@ SEC("fentry/nf_conntrack_hash_check_insert") int on_insert(u64 *arguments)
 	if (bpf_get_current_pid_tgid() >> 32 != wanted)
 		return 0;
 	inserted++;
-	READ(mark_entered, connection->mark);
+	READ(status_entered, connection->status);
+	status_entered &= GIVEN;
 	return 0;
 }
 
