@@ -98,8 +98,9 @@ fn functions_of_a_module_are_called() {
     gone(&before);
     modules.reverse();
     for module in modules {
-        wait_for(&format!("the end of {module}"), || {
-            shell(&format!("rmmod {module}")).code == Some(0)
+        let name = module.trim_start_matches("/module_").trim_end_matches(".ko");
+        wait_for(&format!("the end of {name}"), || {
+            shell(&format!("rmmod {name}")).code == Some(0)
         });
     }
 }
