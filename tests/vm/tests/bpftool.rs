@@ -129,7 +129,7 @@ fn programs_and_maps_bear_the_names_of_the_object() {
         assert!(found[0]["btf_id"].is_u64(), "with types: {found:?}");
     }
     // Global data bear the object's name, too, and bpftool reads them by their types.
-    let data = named("map", "object_m.bss");
+    let data = named("map", "object_modu.bss");
     assert_eq!(data.len(), 1, "{}", bpftool(&["map", "show"]));
     let id = data[0]["id"].to_string();
     let dump = bpftool(&["map", "dump", "id", &id]).to_string();
