@@ -15,6 +15,7 @@ use kestrel_trace::ctf::directory::{self, Directory};
 use kestrel_trace::ctf::write::{Writer, Written};
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::EventClass;
+use kestrel_trace::print::counted;
 use kestrel_trace::summary::Summary;
 use kestrel_trace::symbol::Symbols;
 use std::fs::File;
@@ -202,8 +203,9 @@ impl Recorder {
         }
         if self.unfinished > 0 {
             summary.notes.push(format!(
-                "{} pages hold a record that was never finished; {} records behind it cannot be read",
-                self.unfinished, self.torn
+                "a record that was never finished: {}; {} behind it cannot be read",
+                counted(self.unfinished, "page"),
+                counted(self.torn, "record")
             ));
         }
         let written = self.writer.finish(&summary, &seen.symbols, &seen.processes)?;

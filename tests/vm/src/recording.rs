@@ -130,6 +130,14 @@ impl Counts {
     }
 }
 
+/// How a line says that hits did not come to a program: of one, and of several.
+pub const SKIPPED: [&str; 4] = [
+    "were skipped by the kernel",
+    "was skipped by the kernel",
+    " were missed",
+    " was missed",
+];
+
 /// Reads the last lines of `kestrel record`.
 ///
 /// # Panics
@@ -161,10 +169,19 @@ pub fn counts(said: &str) -> Counts {
     counts
 }
 
+/// The number that a line begins with, whatever is in front of it that is none.
+#[must_use]
+pub fn count(line: &str) -> Option<u64> {
+    let first = line
+        .split_whitespace()
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    number(first)
+}
+
 /// Hits that the kernel did not bring to a program, by what a command said at its end.
 #[must_use]
 pub fn skipped(said: &str) -> u64 {
-    let about = |line: &&str| line.contains("were skipped by the kernel") || line.contains(" were missed");
+    let about = |line: &&str| SKIPPED.iter().any(|said| line.contains(said));
     let lines = said.lines().filter(about);
     lines
         .filter_map(|line| number(line.split_whitespace().next()?))

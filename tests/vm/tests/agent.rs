@@ -218,15 +218,30 @@ fn a_check_says_what_is_missing() {
 }
 
 #[test]
-fn files_that_others_may_write_ask_for_nothing() {
-    std::fs::write("/tmp/agent.kst", TABLE).unwrap();
-    shell("chmod 666 /tmp/agent.kst").success();
-    let run = kestrel(&["start", "/tmp/agent.kst"]);
-    assert_eq!(run.code, Some(2), "{}", run.err);
-    assert!(
-        run.err.contains("others than its owner may write it"),
-        "{}",
-        run.err
-    );
-    assert_ne!(kestrel(&["status"]).code, Some(0));
+fn files_that_others_may_write_or_exchange_ask_for_nothing() {
+    let file = "/tmp/above/there/agent.kst";
+    shell("mkdir -p /tmp/above/there; chmod 755 /tmp /tmp/above /tmp/above/there").success();
+    std::fs::write(file, TABLE).unwrap();
+    let (others, owner) = ("others than its owner may write it", "belongs to another user");
+    for (change, undo, said) in [
+        ("chmod 666 FILE", "chmod 644 FILE", others),
+        ("chmod 664 FILE", "chmod 644 FILE", others),
+        ("chown 65534 FILE", "chown 0 FILE", owner),
+        ("chmod 777 /tmp/above/there", "chmod 755 /tmp/above/there", others),
+        ("chown 65534 /tmp/above/there", "chown 0 /tmp/above/there", owner),
+        ("chmod 775 /tmp/above", "chmod 755 /tmp/above", others),
+        ("chown 65534 /tmp/above", "chown 0 /tmp/above", owner),
+    ] {
+        shell(&change.replace("FILE", file)).success();
+        let run = kestrel(&["start", file]);
+        assert_eq!(run.code, Some(2), "{change}: {}", run.err);
+        assert!(run.err.contains(said), "{change}: {}", run.err);
+        assert_ne!(kestrel(&["status"]).code, Some(0), "{change}");
+        shell(&undo.replace("FILE", file)).success();
+    }
+    // Where nobody can take another's file away, a directory for all is right.
+    shell("chmod 1777 /tmp/above").success();
+    kestrel(&["start", file]).success();
+    kestrel(&["stop"]).success();
+    std::fs::remove_dir_all("/tmp/above").unwrap();
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vm_tests::bare::program;
+use vm_tests::recording::{SKIPPED, count};
 use vm_tests::run;
 
 /// The hexadecimal number behind a word, each time it comes.
@@ -23,10 +24,8 @@ fn numbers(text: &str, word: &str) -> Vec<u64> {
 fn missed(said: &str) -> u64 {
     let skipped = said
         .lines()
-        .filter(|line| line.contains("were skipped") || line.contains("were missed"));
-    skipped
-        .filter_map(|line| line.split(' ').next()?.parse::<u64>().ok())
-        .sum()
+        .filter(|line| SKIPPED.iter().any(|how| line.contains(how)));
+    skipped.filter_map(count).sum()
 }
 
 #[test]

@@ -7,7 +7,7 @@ use kestrel::session::store::Store;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use vm_tests::recording::records;
+use vm_tests::recording::{count, records};
 use vm_tests::{kestrel, shell};
 
 const TABLES: &str = r#"
@@ -191,7 +191,7 @@ fn what_is_overwritten_before_it_is_shown_is_counted_to_the_record() {
         .lines()
         .find(|line| line.contains("events were overwritten"))
         .unwrap_or_default();
-    let missing: u64 = missing.split_whitespace().next().unwrap().parse().unwrap();
+    let missing = count(missing).unwrap();
     let shown = of(&seen, "getppid");
     println!("{shown} shown, {missing} missing: {}", said());
     assert!(missing + skipped() > 4000 && shown > 20, "{}", said());

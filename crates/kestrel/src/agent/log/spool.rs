@@ -92,7 +92,7 @@ impl Spool {
         Ok(Self {
             events: EventTable::new(info.events.iter().cloned()),
             target,
-            settled: session.state().retiring.is_empty(),
+            settled: session.state().is_settled(),
             stale: None,
             session,
             threads,
@@ -124,7 +124,7 @@ impl Spool {
 
     /// Learns from a state of the session, with the same rings, whether tables are on their way out.
     pub(super) fn settle(&mut self, now: &State) {
-        self.settled |= now.retiring.is_empty();
+        self.settled |= now.is_settled();
     }
 
     /// Whether its session should be looked at now, because it has a ring, or will have one, that is not read here.
