@@ -87,7 +87,7 @@ fn functions_of_a_module_are_called() {
         (&6.into(), &6.into())
     );
     if values["inserted"] == 0 {
-        assert_eq!(skipped(&out), 1, "{values}");
+        assert!(skipped(&out) > 0, "{values}");
     } else {
         assert_eq!(
             (&values["inserted"], &values["status_entered"]),
