@@ -53,7 +53,7 @@ fn unknown(request: &Request<'_>, prefix: &str) -> Error {
     }
 }
 
-pub(super) fn attach(_: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Vec<Tie>> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Vec<Tie>> {
     let attach: AttachType = kind.numbers().1;
     match Link::tracing(program, attach, 0) {
         Ok(link) => Ok(vec![Tie::Link(link)]),
