@@ -79,10 +79,7 @@ impl Catalog {
     /// # Errors
     /// When the kernel publishes none, or they cannot be read.
     pub fn types(&self) -> Result<Arc<Btf>> {
-        let load = || {
-            let bytes = kestrel_kernel::btf::vmlinux(&self.host).map_err(|e| e.to_string())?;
-            Btf::parse(bytes).map(Arc::new).map_err(|e| e.to_string())
-        };
+        let load = || kestrel_kernel::btf::load(&self.host).map_err(|e| e.to_string());
         self.types
             .get_or_init(load)
             .clone()
