@@ -17,8 +17,9 @@ use crate::catalog::jprobe;
 use crate::catalog::kind::Companions;
 use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via};
 use crate::error::{Error, Result};
+use crate::session::SLOTS;
 use crate::session::gate::{Choice, Gate, Steering};
-use crate::session::named::Own;
+use crate::session::named::{self, Own};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::{Globals, Parameter};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
@@ -315,9 +316,9 @@ fn plan_text(
         .collect::<Result<_>>()?;
     for resolved in together(all.into_iter().flatten().collect(), least, catalog, request.via)? {
         let known = |i: &&Instance| {
-            hooks
-                .iter()
-                .any(|h: &Hook| h.kind == resolved.kind && h.instances.contains(i))
+            hooks.iter().any(|h: &Hook| {
+                h.kind == resolved.kind && h.instances.iter().any(|h| h.identity() == i.identity())
+            })
         };
         if resolved.kind == jprobe::NAME
             && let Some(second) = resolved.instances.iter().find(known)
@@ -541,6 +542,17 @@ impl Hook {
         calls
     }
 
+    /// How many programs that are made later its program array has room for: one for each table, or the next of a named probe, whose programs are
+    /// made anew where they refer to buffers.
+    pub(crate) fn slots(&self, plan: &Plan) -> u32 {
+        match self.own {
+            _ if !plan.slots => 0,
+            None => SLOTS,
+            Some(_) if self.records > 0 => named::SLOTS,
+            Some(_) => 0,
+        }
+    }
+
     /// How many these are at most, whichever way it is attached.
     pub(crate) fn most_calls(&self) -> usize {
         self.ways
@@ -592,7 +604,11 @@ impl Hook {
             followed: matches!(plan.target, Target::Command(_)),
             calls: self.calls(way),
             choice: match (self.own, &self.slot, self.rows.as_slice()) {
-                (Some(own), ..) => Choice::Named(own),
+                (Some(own), Some(_), _) => Choice::Renewed(own),
+                (Some(own), None, _) => Choice::Named {
+                    own,
+                    slots: self.slots(plan) > 0,
+                },
                 (None, Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
                 (None, Some(slot), _) => Choice::Instances(slot.sets.clone()),
                 (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
