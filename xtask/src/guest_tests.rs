@@ -165,11 +165,9 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
         install::ensure(install::IMAGES)?;
     }
     let stables = queue.stables(&base)?;
-    let ground = |job: &Job| -> Result<Ground<'_>> {
+    let ground = |kind: &Kind| -> Result<Ground<'_>> {
         Ok(Ground {
-            stable: stables
-                .get(&job.kind())
-                .context("a guest that was not prepared")?,
+            stable: stables.get(kind).context("a guest that was not prepared")?,
             base: &base,
             output: selection.output,
             hostile: selection.hostile,
@@ -180,7 +178,7 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
         let mut done = Done::default();
         let mut used: Option<Used> = None;
         while let Some((index, job)) = queue.enter(used.as_ref().map(|used| &*used.kind.0)) {
-            let ran = ground(&job).map(|ground| {
+            let ran = ground(&job.kind()).map(|ground| {
                 while let Some(test) = queue.next(index) {
                     job.run(&ground, test, &mut used, &mut done);
                 }
@@ -209,7 +207,7 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
     })?;
     if selection.again {
         for failure in std::mem::take(&mut all.failed).into_iter().take(TRIED_AGAIN) {
-            failure.again(&ground(&failure.job)?, &mut all);
+            failure.again(&ground(&failure.job.kind())?, &mut all);
         }
     }
     memory.keep(&all.run);
