@@ -218,8 +218,6 @@ fn asked_for(said: &str) -> Option<Vec<String>> {
         "kprobe" | "kretprobe" | "kprobe.multi" | "kretprobe.multi" | "kprobe.session" => "ksys_read",
         "fentry" | "fexit" => "vfs_read",
         "uprobe" | "uretprobe" => "/usr/bin/kestrel:main",
-        // A mark of the C library in guests that have one.
-        "usdt" => "libc.so.6:libc:setjmp",
         "tracepoint" => "sched/sched_switch",
         "raw_tracepoint" | "tp_btf" => "sched_switch",
         _ => return None,
