@@ -21,19 +21,6 @@ pub(crate) fn diagnostics_in(file: &str, all: &[Diagnostic], source: &str) -> St
     render(all, file, source, style).trim_end().to_owned()
 }
 
-/// `1,234,567`.
-pub(crate) fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
-}
-
 /// `4.0 MiB`.
 pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -68,9 +55,6 @@ mod tests {
 
     #[test]
     fn numbers_for_people() {
-        assert_eq!(thousands(0), "0");
-        assert_eq!(thousands(999), "999");
-        assert_eq!(thousands(1_234_567), "1,234,567");
         assert_eq!(bytes(512), "512 B");
         assert_eq!(bytes(4 << 20), "4.0 MiB");
         assert_eq!(ago(0, 59_000_000_000), "59 s ago");

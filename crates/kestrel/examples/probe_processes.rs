@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         status.is_none()
     })?;
     let ended = probe::unregister(watched)?;
-    println!("{} hits, {} lost", ended.hits, ended.lost);
+    println!("hits: {}, lost: {}", ended.hits, ended.lost);
     for missed in &ended.missed {
         println!("{missed}");
     }

@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     reader.join().map_err(|_| "the reader panicked")??;
     probe.run_for(Duration::from_millis(20))?;
     let ended = probe.unregister()?;
-    println!("{} hits, {} lost", ended.hits, ended.lost);
+    println!("hits: {}, lost: {}", ended.hits, ended.lost);
     for missed in &ended.missed {
         println!("{missed}");
     }

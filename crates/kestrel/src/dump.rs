@@ -15,6 +15,7 @@ use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::write::Written;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{ClockOffset, TraceInfo};
+use kestrel_trace::print::{are, counted, were};
 use kestrel_trace::process::Processes;
 use kestrel_trace::summary::Summary;
 use std::path::{Path, PathBuf};
@@ -237,14 +238,18 @@ fn remark(buffer: &Buffer, number: u32, control: &Control, copied: Copied, notes
     let name = buffer.name();
     if copied.overwritten > 0 {
         notes.push(format!(
-            "{} packets of buffer {name} were overwritten while copying",
-            copied.overwritten
+            "{} of buffer {name} {} overwritten while copying",
+            counted(copied.overwritten, "packet"),
+            were(copied.overwritten)
         ));
     }
     if copied.unfinished > 0 {
         notes.push(format!(
-            "{} packets of buffer {name} were copied while a record was written; {} records behind it are missing",
-            copied.unfinished, copied.torn
+            "{} of buffer {name} {} copied while a record was written; {} behind it {} missing",
+            counted(copied.unfinished, "packet"),
+            were(copied.unfinished),
+            counted(copied.torn, "record"),
+            are(copied.torn)
         ));
     }
     if control.is_frozen(number) {

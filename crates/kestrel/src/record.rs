@@ -8,12 +8,14 @@ use crate::error::Result;
 use crate::review::{counts, review, shows_addresses, tally};
 use crate::session::Session;
 use kestrel_kernel::Host;
+use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory::{self, Directory};
 use kestrel_trace::ctf::write::{Writer, Written};
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::EventClass;
+use kestrel_trace::print::counted;
 use kestrel_trace::summary::Summary;
 use kestrel_trace::symbol::Symbols;
 use std::fs::File;
@@ -150,18 +152,21 @@ impl Recorder {
         Ok(())
     }
 
-    /// Waits until nobody is between reserve and commit, for a few milliseconds at most.
+    /// Waits until nobody is between reserve and commit: a moment mostly, and for every running program where a CPU stands still in the middle.
     fn settle(&self) {
         let quiet = |buffer: &Buffer| {
             let ring = buffer.ring();
             ring.cpus().all(|cpu| ring.is_quiet(cpu))
         };
+        let quiet = || self.session.buffers().iter().all(quiet);
+        std::thread::sleep(Duration::from_micros(200));
+        if quiet() || wait_for_running_programs().is_ok() {
+            return;
+        }
+        // A kernel that cannot be asked leaves it to time.
         let deadline = Instant::now() + Duration::from_millis(50);
-        while Instant::now() < deadline {
+        while Instant::now() < deadline && !quiet() {
             std::thread::sleep(Duration::from_micros(200));
-            if self.session.buffers().iter().all(quiet) {
-                return;
-            }
         }
     }
 
@@ -198,8 +203,9 @@ impl Recorder {
         }
         if self.unfinished > 0 {
             summary.notes.push(format!(
-                "{} pages hold a record that was never finished; {} records behind it cannot be read",
-                self.unfinished, self.torn
+                "a record that was never finished: {}; {} behind it cannot be read",
+                counted(self.unfinished, "page"),
+                counted(self.torn, "record")
             ));
         }
         let written = self.writer.finish(&summary, &seen.symbols, &seen.processes)?;

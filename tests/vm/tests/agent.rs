@@ -3,8 +3,8 @@
 
 use kestrel::kernel::Host;
 use kestrel::session::store::Store;
-use std::time::{Duration, Instant};
-use vm_tests::{kestrel, shell};
+use std::time::Duration;
+use vm_tests::{kestrel, shell, until};
 
 const TABLE: &str = r#"
 table main {
@@ -103,14 +103,23 @@ fn commands_run_as_one_user_with_limits() {
 #[test]
 fn a_command_that_does_not_end_is_ended() {
     users();
-    let text = TABLE.replace("echo", "sleep 100; echo");
+    let text = TABLE.replace("echo", "sleep 10000; echo");
     let _session = Session::start(&text);
-    shell("calls getppid 1").success();
-    let begun = Instant::now();
-    let run = kestrel(&["agent", "--once", "--user", "ops", "--timeout", "100ms"]);
-    assert!(run.err.contains("ran for too long"), "{}", run.err);
-    assert!(begun.elapsed() < Duration::from_secs(50));
-    assert_eq!(shell("ps | grep -c '[s]leep 100'").out.trim(), "0");
+    // On 7.x a single call may be skipped, and an agent has nothing to do then.
+    until("a message", || {
+        shell("calls getppid 1").success();
+        let run = kestrel(&["agent", "--once", "--user", "ops", "--timeout", "100ms"]);
+        assert!(
+            run.err.contains("ran for too long") || explained(0, 1),
+            "{}",
+            run.err
+        );
+        run.err.contains("ran for too long")
+    });
+    // It is ended before the agent goes, but may take a moment to be gone.
+    until("its end", || {
+        shell("ps | grep -c '[s]leep 10000'").out.trim() == "0"
+    });
 }
 
 #[test]
@@ -151,15 +160,10 @@ fn an_agent_learns_of_tables_that_are_loaded() {
         .spawn()
         .unwrap();
     let ask_until_told = |words: &str| {
-        let begun = Instant::now();
-        while !std::fs::read_to_string("/tmp/told").unwrap().contains(words) {
-            assert!(
-                begun.elapsed() < Duration::from_secs(60),
-                "nobody told \"{words}\""
-            );
+        until(words, || {
             shell("calls getppid 2").success();
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            std::fs::read_to_string("/tmp/told").unwrap().contains(words)
+        });
     };
     ask_until_told("asked for its parent");
     let text =

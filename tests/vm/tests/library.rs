@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vm_tests::bare::program;
+use vm_tests::recording::{SKIPPED, count};
 use vm_tests::run;
 
 /// The hexadecimal number behind a word, each time it comes.
@@ -23,10 +24,8 @@ fn numbers(text: &str, word: &str) -> Vec<u64> {
 fn missed(said: &str) -> u64 {
     let skipped = said
         .lines()
-        .filter(|line| line.contains("were skipped") || line.contains("were missed"));
-    skipped
-        .filter_map(|line| line.split(' ').next()?.parse::<u64>().ok())
-        .sum()
+        .filter(|line| SKIPPED.iter().any(|how| line.contains(how)));
+    skipped.filter_map(count).sum()
 }
 
 #[test]
@@ -152,7 +151,7 @@ fn skipped(probe: &Registration) -> u64 {
 /// What the kernel says of its probes; those of links that were closed take a moment.
 fn listed() -> String {
     let list = Host::default().mount_debugfs().unwrap().join("kprobes/list");
-    for _ in 0..400 {
+    for _ in 0..1500 {
         if fs::read_to_string(&list).unwrap().is_empty() {
             break;
         }
@@ -168,6 +167,7 @@ fn hits_have_what_a_handler_by_default_records() {
     let mut probe = probe.on_hit(kept.keeper()).register().unwrap();
     let before = std::time::SystemTime::now();
     seek(&mut probe, 50);
+    let after = std::time::SystemTime::now();
     let hits = kept.take();
     assert!(
         hits.len() <= 50 && hits.len() as u64 + skipped(&probe) >= 50,
@@ -190,12 +190,12 @@ fn hits_have_what_a_handler_by_default_records() {
             symbols.iter().any(|symbol| symbol.starts_with("do_syscall_64+")),
             "{hit}"
         );
-        let apart = hit
-            .time
-            .duration_since(before)
-            .or_else(|e| Ok::<_, ()>(e.duration()))
-            .unwrap();
-        assert!(apart < Duration::from_secs(60), "{apart:?}");
+        // The two clocks are read one after the other, which may take as long as the machine likes.
+        let second = Duration::from_secs(1);
+        assert!(
+            hit.time > before - second && hit.time < after + second,
+            "{hit:?} is not between {before:?} and {after:?}"
+        );
     }
     // Off, and on again; one alone, and all.
     probe::disable(&mut probe);

@@ -7,7 +7,7 @@ use kestrel::kernel::Host;
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
-use vm_tests::recording::records;
+use vm_tests::recording::{SKIPPED, count, records};
 use vm_tests::{Run, TRACEFS, kestrel};
 
 /// Reads that the workload makes, and so hits of the outer probe.
@@ -69,13 +69,12 @@ fn define(lines: &str) {
 
 /// How many hits of an event a text says that were missed.
 fn told(text: &str, event: &str) -> u64 {
-    let about = |line: &&str| {
-        line.contains(&format!(" of {event} were skipped"))
-            || line.contains(&format!(" of {event} were missed"))
-    };
-    let line = text.lines().find(about);
-    let number = |line: &str| line.split_whitespace().find_map(|word| word.parse().ok());
-    line.and_then(number).unwrap_or(0)
+    let about = |line: &&str| SKIPPED.iter().any(|said| line.contains(said));
+    let mut lines = text.lines().filter(about);
+    let of_event = format!(" of {event} ");
+    lines
+        .find_map(|line| count(line.split_once(&of_event)?.0))
+        .unwrap_or(0)
 }
 
 fn inner(kind: &str) -> String {

@@ -247,7 +247,16 @@ fn what_was_held_is_dumped_and_wrong_wishes_change_nothing() {
         assert_eq!(got, Some(code), "{words:?}: {err}");
         assert!(err.contains(said), "{words:?}: {err}");
     }
-    assert_eq!(dumped(), 100);
+    // All, but for what the kernel says it skipped.
+    let about = |kept: usize, happened: usize| {
+        let skipped = calls_counted("held").2 as usize;
+        assert!(
+            kept <= happened && kept + skipped >= happened,
+            "{kept} of {happened}, {skipped} skipped"
+        );
+    };
+    let first = dumped();
+    about(first, 100);
     let (code, out, err) = resize(&["one", "100k", "--format", "json"]);
     assert_eq!(code, Some(0), "{err}");
     let told: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -256,12 +265,16 @@ fn what_was_held_is_dumped_and_wrong_wishes_change_nothing() {
         (&65536.into(), &131_072.into()),
         "{told}"
     );
-    assert!(told["kept_bytes"].as_u64().unwrap() >= 2400, "{told}");
-    assert_eq!(dumped(), 100, "all in the old ring");
+    assert!(
+        told["kept_bytes"].as_u64().unwrap() >= 24 * first as u64,
+        "{told}"
+    );
+    assert_eq!(dumped(), first, "all in the old ring");
     calls(50);
-    assert_eq!(dumped(), 150, "in both");
+    let both = dumped();
+    about(both, 150);
     let only = kestrel(&["print", "/tmp/held.trace", "--buffer", "one"]).success();
-    assert_eq!(only.lines().count(), 150);
+    assert_eq!(only.lines().count(), both);
     let list = kestrel(&["buffer", "list"]).success();
     assert!(list.contains("before resize"), "{list}");
     println!("{list}");
@@ -296,13 +309,11 @@ fn what_was_held_is_dumped_and_wrong_wishes_change_nothing() {
     });
     assert_eq!(some.unwrap(), 3);
     let mut inbox = inbox.renewed(store().session(None).unwrap().inbox().unwrap());
-    let told = take(&mut inbox);
-    assert!(counts.2 > 0 || told == 187, "{told}");
+    about(take(&mut inbox) + 3, 190);
     assert_eq!(resize(&["messages", "64K"]).0, Some(0));
     calls(10);
     let mut inbox = inbox.renewed(store().session(None).unwrap().inbox().unwrap());
-    let told = take(&mut inbox);
-    assert!(counts.2 > 0 || told == 10, "{told}");
+    about(take(&mut inbox), 10);
     kestrel(&["stop", "held"]).success();
     assert!(!std::path::Path::new("/sys/fs/bpf/kestrel").exists());
 }

@@ -56,8 +56,8 @@ pub(crate) enum Command {
     /// Compiled BPF objects: run their programs on kernel functions and events, show what is in them
     #[command(subcommand)]
     Bpf(bpf::Command),
-    /// Probes in the kernel's code: a function's instructions, and which can be probed
-    #[command(subcommand)]
+    /// Probes in the kernel's code: show where they can be put; add, list, switch and remove some that stay
+    #[command(subcommand, after_help = probe::EXAMPLES)]
     Probe(probe::Command),
     /// Take the buffers of sessions out of an image of a machine's memory
     Recover(recover::Options),

@@ -7,6 +7,7 @@ use clap::Args;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::Losses;
 use kestrel_trace::print::{self, Json, Printer, Style, Text};
+use kestrel_trace::print::{are, counted};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -97,13 +98,24 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 fn tell(losses: &Losses, lost: u64) {
     let lost = losses.discarded.max(lost);
     if lost > 0 {
-        eprintln!("lost {lost} events while recording: the ring was full");
+        eprintln!(
+            "lost {} while recording: the ring was full",
+            counted(lost, "event")
+        );
     }
     if losses.packets_missing > 0 {
-        eprintln!("{} packets are missing", losses.packets_missing);
+        eprintln!(
+            "{} {} missing",
+            counted(losses.packets_missing, "packet"),
+            are(losses.packets_missing)
+        );
     }
     if losses.packets_damaged > 0 {
-        eprintln!("{} packets are damaged", losses.packets_damaged);
+        eprintln!(
+            "{} {} damaged",
+            counted(losses.packets_damaged, "packet"),
+            are(losses.packets_damaged)
+        );
     }
     for note in &losses.notes {
         eprintln!("{note}");

@@ -5,7 +5,7 @@ use super::bpf::maps as object_maps;
 use crate::exit::{Exit, Failure};
 use crate::progress;
 use crate::selection::{self, Selection};
-use crate::style::{bytes, thousands};
+use crate::style::bytes;
 use clap::Args;
 use kestrel::bpf::BpfMap;
 use kestrel::buffer::layout::Mode;
@@ -15,6 +15,7 @@ use kestrel::kernel::process::{CLOSER, Interrupt, set_niceness};
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
 use kestrel_trace::aggregate::{json, text};
+use kestrel_trace::print::{are, counted, thousands};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
@@ -41,6 +42,7 @@ Examples:
   kestrel record -e 'syscalls:sys_enter_openat { record(str(args.filename)) }' -p 1234
   kestrel record -e 'kprobe:vfs_read /arg2 > 4096/' -g    large reads, with call stacks
   kestrel record -e 'profile:hz:99 { record(kstack, ustack) }' -a --duration 5   what runs on every CPU
+  kestrel record -e 'kprobe:vfs_read handler \"count.o\"' -a --duration 5   a program of a compiled object instead of a block
   kestrel record --table flight --duration 10             the tables of a file, or one that comes with Kestrel
   kestrel record -e 'sched:*' --overwrite -o last.trace   keep the newest until Ctrl-C
 
@@ -82,9 +84,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     selection::show(selection, &plan)?;
     let session = session?;
     if selection.verbose {
-        let programs = session.programs();
+        let programs = counted(session.programs() as u64, "program");
         eprintln!(
-            "attached {programs} programs {:.1} ms after the start; loading and attaching took {:.1} ms",
+            "attached {programs} {:.1} ms after the start; loading and attaching took {:.1} ms",
             attached.as_secs_f64() * 1e3,
             session.attaching().as_secs_f64() * 1e3
         );
@@ -94,6 +96,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let mut recorder = Recorder::create(session, &options.output, true)?;
     recorder.start();
+    if selection.verbose {
+        eprintln!("recording into {}", show_path(&options.output));
+    }
     // A late reader loses events; the command was forked before and keeps its own priority. Without the right to, we go on as we are.
     let _ = set_niceness(READER_NICENESS);
     let mut child = held.map(selection::release).transpose()?;
@@ -205,13 +210,8 @@ pub(super) fn end(child: Option<Child>) -> Result<(), Failure> {
 fn tell(recorded: &Recorded) {
     let summary = &recorded.summary;
     eprintln!(
-        "{} {} in {:.2} s, {} in {}; lost {}{}",
-        thousands(recorded.records()),
-        if recorded.records() == 1 {
-            "event"
-        } else {
-            "events"
-        },
+        "{} in {:.2} s, {} in {}; lost {}{}",
+        counted(recorded.records(), "event"),
         summary.duration_ns as f64 / 1e9,
         bytes(recorded.written.bytes),
         show_path(&recorded.path),
@@ -246,8 +246,9 @@ pub(super) fn detach(session: &mut Session) {
     let apart = session.detach_apart();
     if apart > 0 {
         eprintln!(
-            "{} hooks are masked and being detached in the background (process {}): the kernel takes its time for each",
-            thousands(apart as u64),
+            "{} {} masked and being detached in the background (process {}): the kernel takes its time for each",
+            counted(apart as u64, "hook"),
+            are(apart as u64),
             CLOSER.to_string_lossy()
         );
     }

@@ -3,13 +3,14 @@
 use super::Format as Shown;
 use crate::exit::{Exit, Failure};
 use crate::progress;
-use crate::style::{bytes, thousands};
+use crate::style::bytes;
 use clap::Args;
 use kestrel::recover::LiveMemory;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::image::bytes::ReadAt;
 use kestrel_trace::image::{self, Format, Image};
 use kestrel_trace::print::wall_time;
+use kestrel_trace::print::{are, counted, thousands};
 use kestrel_trace::recover::{self, Findings, Recovered, Session};
 use serde_json::json;
 use std::io::Write;
@@ -159,14 +160,14 @@ fn tell(all: &[Recovered]) -> std::io::Result<()> {
             thousands(one.cut),
             thousands(one.missing)
         )?;
-        for (number, what) in [
-            (one.torn, "events behind unfinished ones cannot be read"),
-            (one.damaged, "packets could not be read"),
-            (one.stale, "packets of earlier use were left out"),
-            (one.copies, "packets were there more than once"),
+        for (number, noun, what) in [
+            (one.torn, "event", "behind unfinished ones cannot be read"),
+            (one.damaged, "packet", "could not be read"),
+            (one.stale, "packet", "of earlier use left out"),
+            (one.copies, "packet", "there more than once"),
         ] {
             if number > 0 {
-                writeln!(out, "           {} {what}", thousands(number))?;
+                writeln!(out, "           {} {what}", counted(number, noun))?;
             }
         }
         writeln!(out, "  trace    {}", one.path.display())?;
@@ -191,16 +192,17 @@ fn complain(name: &str, findings: &Findings) {
     let scanned = &findings.scanned;
     if scanned.unreadable > 0 {
         eprintln!(
-            "kestrel: {} pages of {name} could not be read: {}",
-            thousands(scanned.unreadable),
+            "kestrel: {} of {name} could not be read: {}",
+            counted(scanned.unreadable, "page"),
             scanned.note.as_deref().unwrap_or("no reason is known")
         );
     }
     for one in &findings.unexplained {
         eprintln!(
-            "kestrel: {} packets of trace {} are not explained: {}",
-            thousands(one.packets),
+            "kestrel: {} of trace {} {} not explained: {}",
+            counted(one.packets, "packet"),
             one.uuid,
+            are(one.packets),
             one.why
         );
     }

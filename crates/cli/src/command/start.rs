@@ -1,13 +1,13 @@
 //! `kestrel start`: a session from a table file, which stays when the command returns.
 
 use crate::exit::{Exit, Failure};
-use crate::style::thousands;
 use clap::Args;
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
 use kestrel::session::start::Origin;
 use kestrel::session::store::{DEFAULT, Store};
 use kestrel::table::{Options as Use, resolve, shipped};
+use kestrel_trace::print::counted;
 use std::time::Instant;
 
 /// Options of `start`.
@@ -76,10 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let active = started.session.active().map_or("none", |table| &table.name);
     eprintln!(
         "session {name} runs: {}, table {active} of {}, {:.2} s",
-        match started.programs {
-            1 => "1 program".to_owned(),
-            many => format!("{} programs", thousands(many as u64)),
-        },
+        counted(started.programs as u64, "program"),
         started.session.state().tables.len(),
         begun.elapsed().as_secs_f64()
     );

@@ -3,7 +3,7 @@
 use super::{Format, table};
 use crate::exit::{Exit, Failure};
 use crate::selection::duration;
-use crate::style::{ago, bytes, thousands};
+use crate::style::{ago, bytes};
 use clap::Args;
 use kestrel::Error;
 use kestrel::buffer::layout::Mode;
@@ -12,6 +12,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::procfs::ClockPair;
 use kestrel::session::status::{MapStatus, ProgramStatus, Status, age};
 use kestrel::session::store::Store;
+use kestrel_trace::print::{counted, thousands};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -261,12 +262,9 @@ fn maps(status: &Status, out: &mut String) {
     let map = |m: &MapStatus| {
         let lost = match m.lost {
             0 => String::new(),
-            lost => format!(", no room for {} updates", thousands(lost)),
+            lost => format!(", no room for {}", counted(lost, "update")),
         };
-        match m.keys {
-            1 => format!("{} 1 key{lost}", m.title),
-            keys => format!("{} {} keys{lost}", m.title, thousands(keys as u64)),
-        }
+        format!("{} {}{lost}", m.title, counted(m.keys as u64, "key"))
     };
     let all: Vec<String> = status.maps.iter().map(map).collect();
     let _ = writeln!(
@@ -289,22 +287,19 @@ fn programs(status: &Status, verbose: bool, out: &mut String) {
         .map(|p| p.rate * p.cost.unwrap_or(0.0))
         .sum();
     let cost = if runs > 0.0 { time / runs } else { 0.0 };
-    let many = match status.programs.len() {
-        1 => "1 program".to_owned(),
-        many => format!("{} programs", thousands(many as u64)),
-    };
+    let many = counted(status.programs.len() as u64, "program");
     let rates = match timed {
         true => format!(
-            ", {} runs per second, {cost:.0} ns each, {:.2} % of one CPU",
-            thousands(runs.round() as u64),
+            ", {} per second, {cost:.0} ns each, {:.2} % of one CPU",
+            counted(runs.round() as u64, "run"),
             time / 1e7,
         ),
         false => String::new(),
     };
     let _ = writeln!(
         out,
-        "  {many}{rates}, {} events skipped by the kernel",
-        thousands(skipped)
+        "  {many}{rates}, {} skipped by the kernel",
+        counted(skipped, "event")
     );
     if !verbose {
         return;

@@ -1,10 +1,10 @@
 //! `kestrel stop`: the end of a session that stays.
 
 use crate::exit::{Exit, Failure};
-use crate::style::thousands;
 use clap::Args;
 use kestrel::kernel::Host;
 use kestrel::session::store::{Stopped, Store};
+use kestrel_trace::print::{are, counted};
 
 /// Options of `stop`.
 #[derive(Args, Debug)]
@@ -39,8 +39,9 @@ fn say(stopped: &Stopped) {
     match detaching {
         0 => eprintln!("session {name} stopped"),
         many => eprintln!(
-            "session {name} stopped; {} hooks are masked and being detached in the background (process kestrel-detach), and wait while others are attached",
-            thousands(*many as u64)
+            "session {name} stopped; {} {} masked and being detached in the background (process kestrel-detach), and wait while others are attached",
+            counted(*many as u64, "hook"),
+            are(*many as u64)
         ),
     }
 }

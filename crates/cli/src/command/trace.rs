@@ -15,6 +15,7 @@ use kestrel::session::Session;
 use kestrel::session::store::Store;
 use kestrel::watch::{Unseen, Watch};
 use kestrel_trace::print::{Json, Printer, Style, Text};
+use kestrel_trace::print::{counted, were};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
@@ -145,7 +146,11 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     }
     match watch.missing() {
         Some(0) => {}
-        Some(missing) => eprintln!("{missing} events were overwritten before they could be shown"),
+        Some(missing) => eprintln!(
+            "{} {} overwritten before they could be shown",
+            counted(missing, "event"),
+            were(missing)
+        ),
         None => eprintln!(
             "how many events were in the packets that were overwritten before they could be shown is not known"
         ),
@@ -159,11 +164,16 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
 fn tell_unseen(unseen: Unseen) {
     let Unseen { packets, refused } = unseen;
     if packets > 0 {
-        eprintln!("missed {packets} packets: they were overwritten before they could be shown");
+        eprintln!(
+            "missed {}: overwritten before they could be shown",
+            counted(packets, "packet")
+        );
     }
     if refused > 0 {
         eprintln!(
-            "{refused} events were refused by the session's buffers: a full stream, or a frozen buffer"
+            "{} {} refused by the session's buffers: a full stream, or a frozen buffer",
+            counted(refused, "event"),
+            were(refused)
         );
     }
 }
@@ -210,7 +220,7 @@ fn follow(
         flush(&mut out)?;
         match live.take_lost() {
             0 => {}
-            lost => eprintln!("lost {lost} events: the ring was full"),
+            lost => eprintln!("lost {}: the ring was full", counted(lost, "event")),
         }
         if last {
             return Ok(status);

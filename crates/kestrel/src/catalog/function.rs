@@ -318,15 +318,16 @@ impl EventKind for FunctionProbe {
         }
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
         let single = (names.len() == 1).then(|| names[0].clone());
-        if Glob::new(&part.text).is_plain() && !catalog.is_listed(&part.text)? {
-            self.check(catalog, &part.text)?;
+        let unlisted = Glob::new(&part.text).is_plain() && !catalog.is_listed(&part.text)?;
+        let identity = match unlisted {
+            true => Some(self.check(catalog, &part.text)?),
+            false => None,
+        };
+        let mut resolved = self.resolved(catalog, names, single.as_deref(), moment.maxactive());
+        if let [one] = resolved.instances.as_mut_slice() {
+            one.identity = identity;
         }
-        Ok(vec![self.resolved(
-            catalog,
-            names,
-            single.as_deref(),
-            moment.maxactive(),
-        )])
+        Ok(vec![resolved])
     }
 
     fn set(&self, catalog: &Catalog, names: &[String], _via: Via) -> Result<Option<Resolved>> {

@@ -77,6 +77,7 @@ impl FunctionProbe {
             context.arguments.clear();
         }
         let instance = Instance {
+            identity: Some(catalog.identity_at(self.name, &function, &instruction, "")),
             symbol: Some(function.symbol.clone()),
             ..Instance::named(name)
         };
@@ -104,14 +105,16 @@ impl FunctionProbe {
         })
     }
 
-    /// What stands in the way of a probe on a function that ftrace does not list, or that several functions are called like.
-    pub(super) fn check(&self, catalog: &Catalog, symbol: &str) -> Result<()> {
+    /// What a function that ftrace does not list under this name has in common with itself under another; or what stands in the way of a
+    /// probe on it, as that several functions are called like that.
+    pub(super) fn check(&self, catalog: &Catalog, symbol: &str) -> Result<String> {
         let wanted = Wanted::Symbol {
             module: None,
             symbol: symbol.to_owned(),
             offset: None,
         };
-        Code::new(catalog)?.probeable(&wanted).map(drop)
+        let (function, instruction) = Code::new(catalog)?.probeable(&wanted)?;
+        Ok(catalog.identity_at(self.name, &function, &instruction, ""))
     }
 }
 

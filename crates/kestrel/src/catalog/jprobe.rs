@@ -5,6 +5,7 @@ use super::kind::{Attachment, Description, EventKind, Instance, Resolved, Via, W
 use super::trampoline::FENTRY;
 use super::{Catalog, Glob, arch};
 use crate::error::{Error, Result};
+use crate::plan::Hook;
 use kestrel_bpf::btf::{Btf, Function, Type};
 use kestrel_compiler::context::{Context, EventField, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -144,9 +145,13 @@ impl Jprobe {
         for way in &mut ways {
             named(&mut way.context, &types, name, &remarks);
         }
+        let event = Instance::function(NAME, name);
         Ok(Resolved {
             kind: NAME,
-            instances: vec![Instance::function(NAME, name)],
+            instances: vec![Instance {
+                identity: Some(catalog.identity(&event.name)),
+                ..event
+            }],
             ways,
             apart: Vec::new(),
         })
@@ -212,6 +217,27 @@ fn copies(catalog: &Catalog, name: &str) -> Vec<String> {
     found.sort();
     found.dedup();
     found
+}
+
+/// Refuses hooks of which one is a jprobe on a function that has one already, among events that are there.
+pub(crate) fn no_second<'e>(
+    hooks: &[Hook],
+    there: impl Iterator<Item = &'e str>,
+    catalog: &Catalog,
+) -> Result<()> {
+    let jprobes = hooks.iter().filter(|hook| hook.kind == NAME);
+    let new: Vec<&Instance> = jprobes.flat_map(|hook| &hook.instances).collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    let kind = format!("{NAME}:");
+    for event in there.filter(|event| event.starts_with(&kind)) {
+        let identity = catalog.identity(event);
+        if let Some(second) = new.iter().find(|instance| instance.identity() == identity) {
+            return Err(self::second(second));
+        }
+    }
+    Ok(())
 }
 
 /// What is said of a second jprobe on a function.

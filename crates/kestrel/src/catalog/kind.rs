@@ -183,6 +183,28 @@ pub enum Attachment {
     },
 }
 
+impl Attachment {
+    /// So many calls can be on their way when their return is probed, where that was said.
+    pub(crate) fn maxactive(&self) -> Option<u32> {
+        match self {
+            Self::Functions { maxactive, .. } | Self::Instruction { maxactive, .. } => *maxactive,
+            _ => None,
+        }
+    }
+
+    /// Whether it is the same place, whatever number of calls is followed there.
+    pub(crate) fn is_at(&self, other: &Self) -> bool {
+        let plain = |attachment: &Self| {
+            let mut plain = attachment.clone();
+            if let Self::Functions { maxactive, .. } | Self::Instruction { maxactive, .. } = &mut plain {
+                *maxactive = None;
+            }
+            plain
+        };
+        plain(self) == plain(other)
+    }
+}
+
 /// An instruction to be probed: by name where that is exact, else by address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spot {
@@ -199,6 +221,8 @@ pub struct Spot {
 pub struct Instance {
     /// As people name it: `kprobe:vfs_read`, `sched:sched_switch`.
     pub name: String,
+    /// What all its names have in common, where it has several: events that are equal in this are one.
+    pub identity: Option<String>,
     /// The function, for function events.
     pub symbol: Option<String>,
     /// What tells it from the others of its program, where they are told apart by a value (a system call's number).
@@ -245,6 +269,7 @@ impl Companion {
     pub(crate) fn instances(&self, served: &[Instance]) -> Vec<Instance> {
         let of = |instance: &Instance| Instance {
             name: format!("{} {}", instance.name, self.label),
+            identity: None,
             symbol: self.symbol.clone().or_else(|| instance.symbol.clone()),
             code: None,
             layout: None,
@@ -271,10 +296,16 @@ impl Instance {
     pub(crate) fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
+            identity: None,
             symbol: None,
             code: None,
             layout: None,
         }
+    }
+
+    /// What it has in common with itself under another name.
+    pub(crate) fn identity(&self) -> &str {
+        self.identity.as_deref().unwrap_or(&self.name)
     }
 
     /// The layout of a record of this event, given the one that the program writes: the same bytes, better names.

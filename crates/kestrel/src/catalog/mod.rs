@@ -5,6 +5,7 @@ pub mod class;
 mod counter;
 mod function;
 mod glob;
+mod identity;
 mod instruction;
 pub(crate) mod jprobe;
 pub mod kind;

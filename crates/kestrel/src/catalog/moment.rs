@@ -158,8 +158,9 @@ impl FunctionProbe {
                 symbol: Some(FIXUP.to_owned()),
             }),
         };
+        let identity = catalog.identity_at(self.name, &function, &instruction, ":post");
         Ok(self.moment(
-            name,
+            (name, identity),
             &function,
             Way {
                 attachment: Attachment::Instructions {
@@ -177,8 +178,9 @@ impl FunctionProbe {
         let (function, instruction) = Code::new(catalog)?.locate(wanted)?;
         let name = format!("{}:{wanted}:fault", self.name);
         let context = self.fixup(catalog, &name, &function);
+        let identity = catalog.identity_at(self.name, &function, &instruction, ":fault");
         let mut resolved = self.moment(
-            name,
+            (name, identity),
             &function,
             Way {
                 attachment: fixup(),
@@ -196,8 +198,9 @@ impl FunctionProbe {
         Ok(resolved)
     }
 
-    fn moment(&self, name: String, function: &Function, way: Way) -> Resolved {
+    fn moment(&self, (name, identity): (String, String), function: &Function, way: Way) -> Resolved {
         let instance = Instance {
+            identity: Some(identity),
             symbol: Some(function.symbol.clone()),
             ..Instance::named(name)
         };

@@ -6,6 +6,7 @@ use crate::catalog::Attachment;
 use crate::error::Result;
 use crate::session::target::Target;
 use kestrel_compiler::ir::MapUse;
+use kestrel_trace::print::counted;
 use std::fmt::{self, Write};
 
 /// The plan: buffer, processes, programs, records; with `code`, the BPF of each program, too.
@@ -54,11 +55,15 @@ fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<(
         let _ = writeln!(out, "  else:   {other}");
     }
     let program = hook.compile(way, plan)?;
-    let _ = writeln!(out, "  program: {} instructions", program.code.insns.len());
+    let _ = writeln!(
+        out,
+        "  program: {}",
+        counted(program.code.insns.len() as u64, "instruction")
+    );
     for class in hook.classes(way).iter().take(1) {
         let size = class.layout.constant_size().map_or_else(
-            || format!("at most {} bytes", class.layout.max_size()),
-            |size| format!("{size} bytes"),
+            || format!("at most {}", counted(class.layout.max_size() as u64, "byte")),
+            |size| counted(size as u64, "byte"),
         );
         let fields: Vec<&str> = class.layout.fields().iter().map(|f| f.name.as_str()).collect();
         let _ = writeln!(out, "  record {}: {size}: {}", class.id.0, fields.join(", "));

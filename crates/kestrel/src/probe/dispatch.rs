@@ -12,6 +12,7 @@ use kestrel_kernel::{Host, procfs};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::ClockOffset;
 use kestrel_trace::layout::{FieldType, Space};
+use kestrel_trace::print::counted;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use kestrel_trace::value;
@@ -54,8 +55,8 @@ impl Owners {
         match self {
             Self::One(probe) => probes[*probe].name(),
             Self::ByEvent(all) => format!(
-                "{} functions ({}, …)",
-                all.len(),
+                "{} ({}, …)",
+                counted(all.len() as u64, "function"),
                 all.keys().next().map_or("", String::as_str)
             ),
         }

@@ -209,7 +209,7 @@ impl<'a> Loading<'a> {
             catalog,
             via,
         )?;
-        self.no_second_jprobe(&plan.hooks)?;
+        self.no_second_jprobe(&plan.hooks, catalog)?;
         self.session.objects.add(&plan.objects);
         allow_open_files(super::files(&plan));
         self.loaded.warnings.append(&mut plan.warnings);
@@ -254,16 +254,10 @@ impl<'a> Loading<'a> {
     }
 
     /// Refuses a jprobe on a function that a named probe has one on; tables beside each other may each have theirs, one of them is active.
-    pub(super) fn no_second_jprobe(&self, hooks: &[Hook]) -> Result<()> {
-        let named = |instance: &&Instance| {
-            let mut sites = self.next.probes.each.iter().flat_map(|probe| &probe.sites);
-            sites.any(|site| site.event == instance.name)
-        };
-        let jprobes = hooks.iter().filter(|hook| hook.kind == jprobe::NAME);
-        match jprobes.flat_map(|hook| &hook.instances).find(named) {
-            Some(instance) => Err(jprobe::second(instance)),
-            None => Ok(()),
-        }
+    pub(super) fn no_second_jprobe(&self, hooks: &[Hook], catalog: &Catalog) -> Result<()> {
+        let sites = self.next.probes.each.iter().flat_map(|probe| &probe.sites);
+        let named = sites.map(|site| site.event.as_str());
+        jprobe::no_second(hooks, named, catalog)
     }
 
     /// Makes and pins the maps that the session does not have yet.

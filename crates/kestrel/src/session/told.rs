@@ -1,5 +1,7 @@
 //! What a session tells of its events that did not go as planned: seen in another way, left out, missed.
 
+use kestrel_trace::print::{counted, were};
+
 /// An event that could not be seen in the best way planned, and is seen in another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detour {
@@ -50,12 +52,16 @@ impl std::fmt::Display for Missed {
         match (returns, count) {
             (false, _) => write!(
                 f,
-                "{count} hits of {event} were skipped by the kernel because a program was running already on that CPU"
+                "{} of {event} {} skipped by the kernel because a program was running already on that CPU",
+                counted(*count, "hit"),
+                were(*count)
             ),
             (true, 0) => write!(f, "0 returns of {event} were missed"),
             (true, _) => write!(
                 f,
-                "{count} returns of {event} were missed: more calls at once than the kernel follows; {event}:maxactive=N follows more, fexit follows all"
+                "{} of {event} {} missed: more calls at once than the kernel follows; {event}:maxactive=N follows more, fexit follows all",
+                counted(*count, "return"),
+                were(*count)
             ),
         }
     }

@@ -23,7 +23,8 @@ pub struct Shown {
 /// The table of this number: its events by kind and name.
 pub fn describe(plan: &Plan, number: u32) -> Vec<Shown> {
     let mut all = Vec::new();
-    for hook in &plan.hooks {
+    // What only serves another hook is no event of the table.
+    for hook in plan.hooks.iter().filter(|hook| !hook.companion) {
         let row = hook.rows.iter().find(|row| row.tables.contains(&number));
         let way = hook.ways.first().map_or_else(String::new, ToString::to_string);
         for instance in &hook.instances {

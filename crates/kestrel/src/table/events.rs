@@ -1,8 +1,9 @@
-//! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it.
+//! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it and by whatever name it is asked for.
 
-use crate::catalog::{Catalog, Glob, Instance, Resolved, Via, Way, jprobe, text_of};
+use crate::catalog::{Catalog, Glob, Instance, Resolved, Via, Way, jprobe, kind, text_of};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_compiler::lang::parse_events;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -12,6 +13,7 @@ pub(super) struct Events<'a> {
     via: Via,
     specs: HashMap<String, Rc<[Matched]>>,
     all: Vec<Event>,
+    /// By kind and what all its names have in common, and by each of its names.
     places: HashMap<(&'static str, String), usize>,
     sets: Vec<Set>,
 }
@@ -20,6 +22,8 @@ pub(super) struct Events<'a> {
 struct Event {
     kind: &'static str,
     instance: Instance,
+    /// The names by which it was asked for one by one.
+    names: Vec<String>,
     /// By itself, where it was resolved so.
     single: Option<Resolved>,
     /// The set that it can be seen with.
@@ -40,6 +44,8 @@ pub(super) struct Matched {
     pub(super) event: usize,
     /// Whether the pattern was resolved to one program for many events.
     pub(super) in_set: bool,
+    /// Which of the names of the event it was asked for by.
+    name: usize,
 }
 
 impl<'a> Events<'a> {
@@ -72,8 +78,25 @@ impl<'a> Events<'a> {
     fn add(&mut self, resolved: Resolved, matched: &mut Vec<Matched>) {
         if let [instance] = resolved.instances.as_slice() {
             let event = self.place(resolved.kind, instance);
-            self.all[event].single.get_or_insert(resolved);
-            matched.push(Matched { event, in_set: false });
+            let names = &mut self.all[event].names;
+            let name = names.iter().position(|name| *name == instance.name);
+            let name = name.unwrap_or_else(|| {
+                names.push(instance.name.clone());
+                names.len() - 1
+            });
+            // One hook follows as many calls as any row asks for.
+            let single = &mut self.all[event].single;
+            if single
+                .as_ref()
+                .is_none_or(|known| calls(known) < calls(&resolved))
+            {
+                *single = Some(resolved);
+            }
+            matched.push(Matched {
+                event,
+                in_set: false,
+                name,
+            });
             return;
         }
         let Resolved {
@@ -88,7 +111,11 @@ impl<'a> Events<'a> {
             // Only as one of a set it says what tells it apart.
             self.all[event].instance = instance;
             self.all[event].set = Some(set);
-            matched.push(Matched { event, in_set: true });
+            matched.push(Matched {
+                event,
+                in_set: true,
+                name: 0,
+            });
         }
         for one in apart {
             if let [instance] = one.instances.as_slice() {
@@ -100,16 +127,53 @@ impl<'a> Events<'a> {
 
     fn place(&mut self, kind: &'static str, instance: &Instance) -> usize {
         let next = self.all.len();
-        let place = *self.places.entry((kind, instance.name.clone())).or_insert(next);
+        let identity = instance.identity().to_owned();
+        let place = *self.places.entry((kind, identity)).or_insert(next);
         if place == next {
             self.all.push(Event {
                 kind,
                 instance: instance.clone(),
+                names: Vec::new(),
                 single: None,
                 set: None,
             });
         }
+        if instance.identity.is_some() {
+            self.places.insert((kind, instance.name.clone()), place);
+        }
         place
+    }
+
+    /// The other name by which an event was asked for before, where a specification asks for it by a new one.
+    pub(super) fn known_as(&self, found: Matched) -> Option<(&str, &str)> {
+        let names = &self.all[found.event].names;
+        let name = names
+            .get(found.name)
+            .filter(|_| !found.in_set && found.name > 0)?;
+        Some((name, names.first()?))
+    }
+
+    /// Those of some events that a pattern matches by a name of theirs which the kernel's list does not have: of several names of a function
+    /// ftrace lists one.
+    pub(super) fn unlisted(&self, spec: &EventSpec, events: impl Iterator<Item = usize>) -> Vec<Matched> {
+        let [first, last] = spec.parts.as_slice() else {
+            return Vec::new();
+        };
+        let Some(kind) = kind::find(&first.text) else {
+            return Vec::new();
+        };
+        let pattern = Glob::new(&last.text);
+        let matches = |name: &String| function_of(name).is_some_and(|function| pattern.matches(function));
+        let here = |event: &usize| {
+            let event = &self.all[*event];
+            event.kind == kind.name() && event.instance.symbol.is_some() && event.names.iter().any(matches)
+        };
+        let matched = events.filter(here).map(|event| Matched {
+            event,
+            in_set: false,
+            name: 0,
+        });
+        matched.collect()
     }
 
     fn set(&mut self, kind: &'static str, ways: Vec<Way>) -> usize {
@@ -141,10 +205,30 @@ impl<'a> Events<'a> {
         (event.kind == jprobe::NAME).then_some(&event.instance)
     }
 
-    /// The place of an event among all.
+    /// The place of an event among all, whatever name it was asked for by.
     pub(super) fn named(&self, kind: &str, name: &str) -> Option<usize> {
-        let kind = crate::catalog::kind::find(kind)?.name();
-        self.places.get(&(kind, name.to_owned())).copied()
+        let kind = kind::find(kind)?.name();
+        let place = |name: &str| self.places.get(&(kind, name.to_owned())).copied();
+        place(name).or_else(|| {
+            // What the kernel has to be asked for is worth it only where there may be an answer.
+            let any = self.all.iter().any(|event| event.kind == kind);
+            let identity = any.then(|| self.catalog.identity(name))?;
+            place(&identity)
+        })
+    }
+
+    /// One event as something to attach to, by this name of it.
+    pub(super) fn one_called(&self, kind: &str, name: &str) -> Option<Resolved> {
+        let one = self.one(self.named(kind, name)?)?;
+        if one.instances.iter().all(|instance| instance.name == name) {
+            return Some(one);
+        }
+        let (probe, _) = parse_events(name);
+        let [spec] = probe.events.as_slice() else {
+            return None;
+        };
+        let resolved = self.catalog.resolve(spec, self.via).ok()?;
+        resolved.into_iter().next()
     }
 
     /// One event as something to attach to.
@@ -154,6 +238,7 @@ impl<'a> Events<'a> {
             instance,
             single,
             set,
+            ..
         } = &self.all[event];
         single.clone().or_else(|| {
             let set = &self.sets[(*set)?];
@@ -176,6 +261,19 @@ impl<'a> Events<'a> {
             apart: apart.unwrap_or_default(),
         }
     }
+}
+
+/// So many calls can be on their way when their return is probed, where that is said.
+fn calls(resolved: &Resolved) -> Option<u32> {
+    resolved.ways.first().and_then(|way| way.attachment.maxactive())
+}
+
+/// The function that an event is the entry or the return of, by the name that it bears.
+fn function_of(event: &str) -> Option<&str> {
+    let mut parts = event.split(':');
+    let (_kind, last) = (parts.next()?, parts.next_back()?);
+    let inside = last.contains('+') || last.starts_with("0x") || matches!(last, "post" | "fault");
+    (!inside).then_some(last)
 }
 
 /// Whether a specification names one event, so that it must be there and must be seen; patterns and classes take what there is.

@@ -203,18 +203,19 @@ fn into_slot(
     }
     let numbers = vec![number; cells.len()];
     let resolved = match hook.instances.as_slice() {
-        [name] => work
-            .events
-            .named(&hook.kind, name)
-            .and_then(|event| work.events.one(event)),
+        [name] => work.events.one_called(&hook.kind, name),
         several => catalog.set(&hook.kind, several, via)?,
     };
     let Some(mut resolved) = resolved else {
         return Err(gone(hook));
     };
-    resolved.ways.retain(|way| way.attachment == hook.attachment);
+    resolved.ways.retain(|way| way.attachment.is_at(&hook.attachment));
     if resolved.ways.is_empty() {
         return Err(gone(hook));
+    }
+    few_calls(&resolved, hook)?;
+    for way in &mut resolved.ways {
+        way.attachment = hook.attachment.clone();
     }
     let mut globals = work.globals.clone();
     let (candidates, own) = work.candidates(cells, &numbers);
@@ -344,7 +345,7 @@ impl OneByOne<'_, '_> {
 
     /// One of the events by itself.
     fn alone(&self, name: &str) -> Option<Resolved> {
-        self.events.one(self.events.named(&self.hook.kind, name)?)
+        self.events.one_called(&self.hook.kind, name)
     }
 
     /// Why a handler does not hold, where what is said of the set misses the point: what it asks for is no field of its event, or only the
@@ -408,6 +409,25 @@ fn few_bodies(hook: &Hook) -> Result<()> {
         why: format!(
             "one program of the running session serves them all and has room for {MOST_BODIES}; name fewer events, or start the session anew with this table in its file"
         ),
+    })
+}
+
+/// The hook that is there follows as many calls as it was attached for.
+fn few_calls(wanted: &Resolved, hook: &ExistingHook) -> Result<()> {
+    let (wanted, has) = (wanted.ways[0].attachment.maxactive(), hook.attachment.maxactive());
+    let Some(number) = wanted.filter(|_| wanted > has) else {
+        return Ok(());
+    };
+    let has = match has {
+        Some(has) => format!("{has} at once"),
+        None => "the kernel's own number of them".to_owned(),
+    };
+    Err(Error::Unsupported {
+        what: format!(
+            "following {number} calls of {}",
+            hook.instances.first().map_or("a function", String::as_str)
+        ),
+        why: format!("the running session follows {has}; start the session anew with this table in its file"),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::events::{Events, about, is_name};
 use super::{BufferSpec, TableFile};
-use crate::bpf::{HandlerFile, handler};
+use crate::bpf::HandlerFile;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::{Catalog, Via, jprobe};
 use crate::error::{Error, Result};
@@ -13,6 +13,7 @@ use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::Diagnostic;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// How a table file is put to use.
@@ -181,8 +182,14 @@ impl<'a> Work<'a> {
         };
         let start = behind(&file.text, probe).0;
         for spec in &probe.events {
+            let taken = (0..cells.len()).filter(|&event| cells[event].is_some());
+            let unlisted = match is_name(spec) {
+                true => Vec::new(),
+                false => self.events.unlisted(spec, taken),
+            };
             let matched = match self.events.find(spec) {
                 Ok(matched) => matched,
+                Err(_) if !unlisted.is_empty() => Rc::default(),
                 Err(error) => {
                     // A pattern that masks asks for nothing where there is nothing.
                     if !masks || is_name(spec) {
@@ -192,7 +199,17 @@ impl<'a> Work<'a> {
                 }
             };
             cells.resize(self.events.len(), None);
-            for found in matched.iter() {
+            let unlisted = unlisted
+                .iter()
+                .filter(|found| !matched.iter().any(|m| m.event == found.event));
+            for found in matched.iter().chain(unlisted) {
+                if !masks
+                    && is_name(spec)
+                    && let Some((name, known)) = self.events.known_as(*found)
+                {
+                    let message = format!("{name} is another name of {known}: they are one event");
+                    self.one_event(spec.span, message, cells[found.event]);
+                }
                 if !masks
                     && is_name(spec)
                     && let Some(function) = self.events.jprobe(found.event)
@@ -210,6 +227,20 @@ impl<'a> Work<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Says that an event has been met under another name.
+    fn one_event(&mut self, span: Span, message: String, before: Option<Cell>) {
+        let hint = match before {
+            Some(_) => {
+                "this row takes the place of the one before, as a later row of the same event does; to have both, write one block"
+            }
+            None => "in all tables it is recorded under one of its names",
+        };
+        let diagnostic = Diagnostic::warning(span, message).hint(hint);
+        if !self.warnings.iter().any(|d| d.span == span) {
+            self.warnings.push(diagnostic);
+        }
     }
 
     /// A pattern may match nothing on one kernel and much on the next; a name must be there.
@@ -249,22 +280,9 @@ impl<'a> Work<'a> {
 
     /// The object of a row, read once; what is wrong with it is said.
     fn object(&mut self, written: &Spanned<String>) -> Option<Wanted> {
-        let (path, program) = handler::parts(&written.node);
         let beside = Path::new(&self.file.name).parent().unwrap_or(Path::new(""));
-        match HandlerFile::read(path, beside) {
-            Ok(file) => {
-                let known = self
-                    .objects
-                    .iter()
-                    .find(|known| known.path() == file.path())
-                    .cloned();
-                let file = known.unwrap_or_else(|| {
-                    let file = Arc::new(file);
-                    self.objects.push(file.clone());
-                    file
-                });
-                Some(Wanted::Of(file, program.map(str::to_owned)))
-            }
+        match Wanted::read(&written.node, beside, &mut self.objects) {
+            Ok(wanted) => Some(wanted),
             Err(error) => {
                 let mut diagnostic = Diagnostic::error(written.span, error.to_string());
                 if matches!(error, Error::Io { .. }) {

@@ -3,6 +3,7 @@
 use super::read::{Held, Snapshot, is_signed, mean};
 use super::{Label, MapType, ValueKind};
 use crate::print::value as print_value;
+use crate::print::{counted, were};
 use crate::symbol::Symbols;
 use crate::value::Value;
 use std::fmt::Write;
@@ -35,8 +36,10 @@ pub fn text(snapshot: &Snapshot, symbols: &Symbols) -> String {
     if snapshot.lost > 0 {
         let _ = writeln!(
             out,
-            "{title}: {} updates were not counted: there is room for {} keys (config = {{ max_map_keys = N }})",
-            snapshot.lost, ty.entries
+            "{title}: {} {} not counted: there is room for {} (config = {{ max_map_keys = N }})",
+            counted(snapshot.lost, "update"),
+            were(snapshot.lost),
+            counted(u64::from(ty.entries), "key")
         );
     }
     out

@@ -1,10 +1,12 @@
 //! Records as lines: text for people, JSON for programs. Values look alike wherever text is shown; tables are `report`'s matter.
 
 mod json;
+mod number;
 mod registers;
 mod text;
 
 pub use json::Json;
+pub use number::{are, counted, thousands, were};
 pub use text::Text;
 
 use crate::ctf::read::Reader;

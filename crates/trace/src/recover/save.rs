@@ -11,6 +11,7 @@ use crate::image::Image;
 use crate::image::bytes::ReadAt;
 use crate::info::{ClockOffset, Uuid};
 use crate::packet::PAGE;
+use crate::print::counted;
 use crate::process::{Learner, Processes};
 use crate::summary::{EventCount, Summary};
 use crate::symbol::Symbols;
@@ -288,17 +289,19 @@ impl Recovered {
     /// What a reader of the trace should know.
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![format!(
-            "recovered from an image of memory: {} whole packets, {} cut, {} missing between them; what was lost or overwritten before was not counted",
-            self.whole, self.cut, self.missing
+            "recovered from an image of memory: {}, {} cut, {} missing between them; what was lost or overwritten before was not counted",
+            counted(self.whole, "whole packet"),
+            self.cut,
+            self.missing
         )];
         if self.torn > 0 {
             notes.push(format!(
-                "{} records behind unfinished ones cannot be read",
-                self.torn
+                "{} behind unfinished ones cannot be read",
+                counted(self.torn, "record")
             ));
         }
         if self.damaged > 0 {
-            notes.push(format!("{} packets could not be read", self.damaged));
+            notes.push(format!("{} could not be read", counted(self.damaged, "packet")));
         }
         notes
     }

@@ -2,6 +2,7 @@
 
 use super::Report;
 use crate::analyze::{Count, Histogram};
+use crate::print::{counted, thousands};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Rows of each table; what is beyond is summed up in one row.
@@ -67,11 +68,13 @@ impl Page {
     }
 
     fn head(&mut self, report: &Report) {
-        let records = thousands(report.records);
-        let noun = if report.records == 1 { "event" } else { "events" };
         let title = self.paint(
             Ink::Title,
-            &format!("{records} {noun} in {}", duration(report.span_ns)),
+            &format!(
+                "{} in {}",
+                counted(report.records, "event"),
+                duration(report.span_ns)
+            ),
         );
         self.line(&format!(
             "{title} on {}, Linux {}",
@@ -203,7 +206,7 @@ fn cut(rows: &[Count]) -> Vec<Count> {
     let (first, others) = rows.split_at(ROWS);
     let mut all = first.to_vec();
     all.push(Count {
-        name: format!("({} others)", others.len()),
+        name: format!("({})", counted(others.len() as u64, "other")),
         count: others.iter().map(|row| row.count).sum(),
     });
     all
@@ -223,19 +226,6 @@ fn cell(count: u64, most: u64, row: u64) -> char {
     let eighths = (u128::from(count) * u128::from(HEIGHT) * 8 / u128::from(most)) as u64;
     let eighths = eighths.max(u64::from(count > 0));
     PARTS[eighths.saturating_sub(row * 8).min(8) as usize]
-}
-
-/// `1,234,567`.
-pub(super) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// `1.234 s`, in the unit that leaves one to three digits before the point.

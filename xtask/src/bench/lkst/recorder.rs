@@ -105,9 +105,10 @@ fn kestrel(scratch: &Path) -> Result<Option<Counts>> {
         counts.lost += count.lost;
     }
     let skipped = |note: &String| {
-        let (number, rest) = note.split_once(" hits of ")?;
-        rest.contains("were skipped")
-            .then(|| number.parse::<u64>().ok())
+        let (number, rest) = note.split_once(" hit")?;
+        let skipped = rest.contains("were skipped") || rest.contains("was skipped");
+        skipped
+            .then(|| number.replace(',', "").parse::<u64>().ok())
             .flatten()
     };
     counts.skipped = summary.notes.iter().filter_map(skipped).sum();

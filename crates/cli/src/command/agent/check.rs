@@ -9,6 +9,7 @@ use kestrel::agent::{log as logs, run};
 use kestrel::kernel::Host;
 use kestrel::session::stay::PinnedSession;
 use kestrel::session::store::Store;
+use kestrel_trace::print::counted;
 use std::collections::BTreeSet;
 
 /// Examines; nothing is run, acknowledged or kept.
@@ -106,7 +107,11 @@ fn reactions(session: &PinnedSession, user: Option<&User>) -> Vec<Row> {
     let found = match session.inbox() {
         Err(error) => Err(error.to_string()),
         Ok(_) if messages.is_empty() => Ok("its handlers ask for nothing".to_owned()),
-        Ok(_) => Ok(format!("{notices} kinds of notices, {} commands", commands.len())),
+        Ok(_) => Ok(format!(
+            "{}, {}",
+            counted(notices as u64, "notice"),
+            counted(commands.len() as u64, "command")
+        )),
     };
     rows.push(row(&name, found, "notify, exec"));
     for command in commands {

@@ -2,12 +2,13 @@
 
 use super::Meant;
 use crate::exit::{Exit, Failure};
-use crate::style::{bytes, thousands};
+use crate::style::bytes;
 use clap::Args;
 use kestrel::agent::log::{Finished, Logs, Note, Progress, Rotation, Settings, What};
 use kestrel::agent::user::User;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::set_niceness;
+use kestrel_trace::print::{counted, thousands};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -180,9 +181,9 @@ fn tell_finished(session: &str, finished: &Finished) {
         more => format!(", {more} old ones removed"),
     };
     eprintln!(
-        "session {session}: {} holds {} records, {}{lost}{removed}",
+        "session {session}: {} holds {}, {}{lost}{removed}",
         path.display(),
-        thousands(finished.records),
+        counted(finished.records, "record"),
         bytes(finished.bytes)
     );
 }

@@ -6,7 +6,6 @@ mod metrics;
 
 use super::Format;
 use crate::exit::{Exit, Failure};
-use crate::style::thousands;
 use clap::Args;
 use kestrel::agent::metrics::Activity;
 use kestrel::agent::run::{End, Policy, Runner, Started};
@@ -15,6 +14,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::process::Interrupt;
 use kestrel::session::store::Store;
 use kestrel_trace::print::{self, Json, Printer};
+use kestrel_trace::print::{counted, were};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
@@ -233,8 +233,9 @@ impl Agent {
             count.lost += lost;
             if lost > 0 {
                 eprintln!(
-                    "session {session}: {} messages were lost before anybody listened",
-                    thousands(lost)
+                    "session {session}: {} {} lost before anybody listened",
+                    counted(lost, "message"),
+                    were(lost)
                 );
             }
         }
@@ -265,8 +266,8 @@ impl Agent {
     fn tell_limited(&self) {
         for (command, times) in &self.limited {
             eprintln!(
-                "`{command}` was left out {} times: too often (--rate, --burst)",
-                thousands(*times)
+                "`{command}` was left out {}: too often (--rate, --burst)",
+                counted(*times, "time")
             );
         }
     }

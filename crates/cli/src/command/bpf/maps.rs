@@ -1,9 +1,9 @@
 //! The maps of objects for people and tools: what stands under which key, by their types.
 
 use crate::exit::Failure;
-use crate::style::thousands;
 use kestrel::bpf::{BpfMap, value};
 use kestrel::kernel::bpf::MapKind;
+use kestrel_trace::print::thousands;
 use serde_json::Value;
 use std::fmt::Write as _;
 

@@ -3,13 +3,13 @@
 use super::maps;
 use crate::command::Format;
 use crate::exit::{Exit, Failure};
-use crate::style::thousands;
 use clap::{Args, ValueEnum};
 use kestrel::bpf::output::{Outputs, Printk, Record};
 use kestrel::bpf::{Loaded, Object, Running, Via, value};
 use kestrel::kernel::Host;
 use kestrel::kernel::bpf;
 use kestrel::kernel::process::Interrupt;
+use kestrel_trace::print::{are, counted, thousands};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -425,8 +425,8 @@ fn show_stats(out: &mut impl Write, running: &Running, format: Format) -> Result
                 };
                 writeln!(
                     out,
-                    "{name}: {} runs, {each} ns per run{lost}",
-                    thousands(info.runs)
+                    "{name}: {}, {each} ns per run{lost}",
+                    counted(info.runs, "run")
                 )?;
             }
         }
@@ -436,7 +436,7 @@ fn show_stats(out: &mut impl Write, running: &Running, format: Format) -> Result
 
 fn end(options: &Options, running: Running, outputs: Option<Outputs>) -> Result<Exit, Failure> {
     if let Some(lost) = outputs.map(|outputs| outputs.lost()).filter(|lost| *lost > 0) {
-        eprintln!("{} records found no room and are lost", thousands(lost));
+        eprintln!("{} found no room and {} lost", counted(lost, "record"), are(lost));
     }
     let stay: Vec<_> = running
         .maps()

@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::bpf::{MapDeclaration, Object, ProgramDeclaration};
 use kestrel::kernel::bpf::{MapKind, ProgramType};
+use kestrel_trace::print::counted;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -186,8 +187,11 @@ fn text(object: &Object) -> String {
         .collect();
     text += &table(&rows);
     text += &format!(
-        "{} relocations, {} for CO-RE, {} types, {} source lines\n",
-        size.relocations, size.core, size.types, size.lines
+        "{}, {} for CO-RE, {}, {}\n",
+        counted(size.relocations as u64, "relocation"),
+        size.core,
+        counted(size.types as u64, "type"),
+        counted(size.lines as u64, "source line")
     );
     text
 }

@@ -5,11 +5,12 @@ use crate::command::DEFAULT_TRACE;
 use crate::exit::{Exit, Failure};
 use crate::progress;
 use crate::selection::duration;
-use crate::style::{bytes, thousands};
+use crate::style::bytes;
 use clap::Args;
 use kestrel::dump::{Dumped, Request, Source, dump};
 use kestrel::kernel::Host;
 use kestrel::session::store::Store;
+use kestrel_trace::print::{counted, thousands};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -63,9 +64,8 @@ fn tell(dumped: &Dumped) {
     let summary = &dumped.summary;
     let records: u64 = summary.events.iter().map(|count| count.recorded).sum();
     eprintln!(
-        "{} {} of {:.2} s, {} in {}; refused {}, overwritten {}",
-        thousands(records),
-        if records == 1 { "event" } else { "events" },
+        "{} of {:.2} s, {} in {}; refused {}, overwritten {}",
+        counted(records, "event"),
         summary.duration_ns as f64 / 1e9,
         bytes(dumped.written.bytes),
         dumped.path.display(),

@@ -3,13 +3,14 @@
 use super::OfSession;
 use crate::command::Format;
 use crate::exit::{Exit, Failure};
-use crate::style::{bytes, thousands};
+use crate::style::bytes;
 use clap::Args;
 use kestrel::buffer::layout::Mode;
 use kestrel::buffer::status::{Before, Status};
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::monotonic;
 use kestrel::session::store::Store;
+use kestrel_trace::print::thousands;
 use serde_json::json;
 use std::io::Write;
 

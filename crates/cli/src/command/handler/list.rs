@@ -3,7 +3,7 @@
 use crate::command::Format;
 use crate::command::bpf::maps as object_maps;
 use crate::exit::{Exit, Failure};
-use crate::style::{ago, thousands};
+use crate::style::ago;
 use clap::Args;
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::ClockPair;
@@ -13,6 +13,7 @@ use kestrel::session::stay::PinnedSession;
 use kestrel::session::store::Store;
 use kestrel_trace::aggregate::read::{Held, Snapshot};
 use kestrel_trace::aggregate::{json as map_as_json, text as map_as_text};
+use kestrel_trace::print::{counted, thousands};
 use kestrel_trace::symbol::Symbols;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -139,8 +140,7 @@ fn text(handler: &Handler, symbols: &Symbols, verbose: bool, now: u64) -> String
     // Writing to a string cannot fail.
     let _ = match handler.events.len() {
         0 | 1 => Ok(()),
-        2 => write!(out, " and 1 more event"),
-        many => write!(out, " and {} more events", thousands(many as u64 - 1)),
+        many => write!(out, " and {}", counted(many as u64 - 1, "more event")),
     };
     let _ = match handler.tables.as_slice() {
         [_, others @ ..] if !others.is_empty() => write!(out, ", also in {}", others.join(", ")),
@@ -169,14 +169,13 @@ fn counts(handler: &Handler, verbose: bool, now: u64, out: &mut String) {
         .map_or(String::new(), |at| format!(", since {}", ago(at, now)));
     let skipped = match handler.skipped {
         0 => String::new(),
-        skipped => format!(", {} events skipped by the kernel", thousands(skipped)),
+        skipped => format!(", {} skipped by the kernel", counted(skipped, "event")),
     };
     let what = match (handler.records, handler.uncounted) {
         (0, _) => "writes no records".to_owned(),
         (_, streams) => format!(
-            "{} {} kept{}, {} refused",
-            thousands(handler.kept()),
-            if handler.kept() == 1 { "record" } else { "records" },
+            "{} kept{}, {} refused",
+            counted(handler.kept(), "record"),
             if streams {
                 " (what streams keep is not counted)"
             } else {
@@ -213,14 +212,14 @@ fn short(map: &Snapshot, symbols: &Symbols) -> String {
     let title = map.ty.title();
     let lost = match map.lost {
         0 => String::new(),
-        lost => format!(", no room for {} updates", thousands(lost)),
+        lost => format!(", no room for {}", counted(lost, "update")),
     };
     let held = match map.rows.as_slice() {
         [] => format!("{title}: nothing"),
         [row] => match &row.value {
             Held::Histogram(counts) => {
-                let values = thousands(counts.iter().sum());
-                format!("{title}: a histogram of {values} values")
+                let values = counted(counts.iter().sum(), "value");
+                format!("{title}: a histogram of {values}")
             }
             _ => map_as_text(map, symbols)
                 .lines()
@@ -228,7 +227,7 @@ fn short(map: &Snapshot, symbols: &Symbols) -> String {
                 .unwrap_or_default()
                 .to_owned(),
         },
-        rows => format!("{title}: {} keys", thousands(rows.len() as u64)),
+        rows => format!("{title}: {}", counted(rows.len() as u64, "key")),
     };
     held + &lost
 }

@@ -2,12 +2,12 @@
 
 use super::rows;
 use crate::exit::{Exit, Failure};
-use crate::style::thousands;
 use clap::Args;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::session::named::SESSION;
 use kestrel::session::store::Store;
+use kestrel_trace::print::counted;
 use std::path::PathBuf;
 
 /// Options of `probe add`.
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let many = match requests.as_slice() {
         [one] => format!("probe {}", one.name),
-        several => format!("{} probes", thousands(several.len() as u64)),
+        several => counted(several.len() as u64, "probe"),
     };
     eprintln!("{many} added to the session {}", options.session);
     let session = store.session(Some(&options.session))?;

@@ -1,12 +1,12 @@
 //! `kestrel probe list`: named probes with what they did, or all kprobes of the kernel.
 
 use crate::exit::{Exit, Failure};
-use crate::style::thousands;
 use clap::{Args, ValueEnum};
 use kestrel::kernel::{Host, kprobes};
 use kestrel::session::named::{Probe, SESSION, Site, kernel_line};
 use kestrel::session::stay::PinnedSession;
 use kestrel::session::store::Store;
+use kestrel_trace::print::thousands;
 use serde_json::{Value, json};
 use std::io::Write;
 

@@ -10,6 +10,23 @@ mod switch;
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
 
+/// A first look, and the kinds of probes.
+pub(crate) const EXAMPLES: &str = "\
+A first look:
+  kestrel probe show vfs_read                       its instructions: where probes can be put
+  kestrel probe add first 'kprobe:vfs_read { record(args.count) }'
+  kestrel probe list                                where it sits, its hits, and those that were missed
+  kestrel probe disable first                       from the next event on
+  kestrel probe remove first
+
+Kinds of probes; `kestrel trace -e EVENT` and `kestrel record -e EVENT` take them, too, and off again at their end:
+  kprobe:FUNCTION, kprobe:FUNCTION+OFFSET, kprobe:0xADDRESS, kprobe:MODULE:FUNCTION
+                                                    before an instruction: args.NAME, arg0, reg(\"ax\"), record(regs), kstack
+  kprobe:FUNCTION+OFFSET:post, …:fault              after it has run; when it faulted (args.address)
+  jprobe:FUNCTION                                   a call with all its parameters, printed as in C
+  kretprobe:FUNCTION, kretprobe:FUNCTION:maxactive=N
+                                                    a return: retval, entry.args.NAME, entry.nsecs";
+
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {

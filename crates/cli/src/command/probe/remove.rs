@@ -1,11 +1,11 @@
 //! `kestrel probe remove`: takes named probes out of the kernel.
 
 use crate::exit::{Exit, Failure};
-use crate::style::thousands;
 use clap::Args;
 use kestrel::kernel::Host;
 use kestrel::session::named::SESSION;
 use kestrel::session::store::Store;
+use kestrel_trace::print::counted;
 
 /// Options of `probe remove`.
 #[derive(Args, Debug)]
@@ -51,12 +51,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let left = change.state().probes.each.len();
     let removed = match names.as_slice() {
         [one] => format!("probe {one}"),
-        several => format!("{} probes", thousands(several.len() as u64)),
+        several => counted(several.len() as u64, "probe"),
     };
-    let losses: Vec<String> = [(missed, "hits missed"), (lost, "records lost")]
+    let losses: Vec<String> = [(missed, "hit", "missed"), (lost, "record", "lost")]
         .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!(", {} {what}", thousands(*count)))
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, noun, how)| format!(", {} {how}", counted(*count, noun)))
         .collect();
     eprintln!(
         "{removed} removed from the session {}{}",

@@ -9,6 +9,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::bpf::Program;
 use kestrel::kernel::kprobes::{self, Listed};
 use kestrel::session::store::Store;
+use kestrel_trace::print::counted;
 use std::collections::HashMap;
 use std::io::Write;
 
@@ -84,15 +85,15 @@ fn text(
         .count();
     writeln!(
         out,
-        "{}{} at {:#x}, {} bytes: {} instructions, {good} of them can be probed",
+        "{}{} at {:#x}, {}: {}, {good} of them can be probed",
         function.symbol,
         function
             .module
             .as_ref()
             .map_or_else(String::new, |m| format!(" [{m}]")),
         function.address,
-        function.size,
-        function.instructions.len(),
+        counted(function.size, "byte"),
+        counted(function.instructions.len() as u64, "instruction"),
     )?;
     if let Some(why) = function
         .instructions

@@ -10,6 +10,7 @@ use kestrel::kernel::Host;
 use kestrel::plan::Plan;
 use kestrel::table::shipped::{SHIPPED, open};
 use kestrel::table::{Options as Use, Shown, TableFile, describe, resolve};
+use kestrel_trace::print::counted;
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -95,23 +96,23 @@ fn check_one(options: &Checked, name: &str, catalog: &Catalog) -> Result<(), Fai
         }
     }
     if !options.quiet {
-        let events: usize = plan.hooks.iter().map(|h| h.instances.len()).sum();
-        let (programs, numbers) = (plan.hooks.len(), plan.globals.buffers.len());
+        let events = plan.hooks.iter().filter(|hook| !hook.companion);
+        let events: usize = events.map(|hook| hook.instances.len()).sum();
+        let (programs, buffers) = (plan.hooks.len(), plan.globals.buffers.len());
         writeln!(
             out,
-            "{name}: {}, {events} events, {programs} programs, {numbers} {}: right on this kernel",
+            "{name}: {}, {}, {}, {}: right on this kernel",
             tables(&file),
-            if numbers == 1 { "buffer" } else { "buffers" }
+            counted(events as u64, "event"),
+            counted(programs as u64, "program"),
+            counted(buffers as u64, "buffer")
         )?;
     }
     Ok(())
 }
 
 fn tables(file: &TableFile) -> String {
-    match file.tables.len() {
-        1 => "1 table".to_owned(),
-        many => format!("{many} tables"),
-    }
+    counted(file.tables.len() as u64, "table")
 }
 
 /// As a session that stays would use it.
@@ -211,7 +212,11 @@ fn text(
         0 => String::new(),
         n => format!(", {n} masked that other tables have"),
     };
-    writeln!(out, "\ntable {name}{parent}: {handled} events{masked}")?;
+    writeln!(
+        out,
+        "\ntable {name}{parent}: {}{masked}",
+        counted(handled as u64, "event")
+    )?;
     for row in rows {
         let event = match row.kind {
             "tracepoint" => row.event.clone(),
@@ -231,7 +236,10 @@ fn text(
         *classes.entry(row.class.unwrap_or("without a class")).or_default() += 1;
     }
     let classes: Vec<String> = classes.iter().map(|(class, n)| format!("{class} {n}")).collect();
-    writeln!(out, "  by class: {}", classes.join(", "))
+    match classes.as_slice() {
+        [] => Ok(()),
+        classes => writeln!(out, "  by class: {}", classes.join(", ")),
+    }
 }
 
 fn json(out: &mut Vec<u8>, plan: &Plan, name: &str, rows: &[Shown]) -> std::io::Result<()> {

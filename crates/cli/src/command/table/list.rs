@@ -8,6 +8,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::procfs::ClockPair;
 use kestrel::session::status::TableStatus;
 use kestrel::session::store::Store;
+use kestrel_trace::print::thousands;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -71,8 +72,8 @@ pub(crate) fn text(tables: &[TableStatus]) -> String {
             "{} {:widest$}  {:>7}  {:>8}  {:14}  {}\n",
             if table.active { "*" } else { " " },
             table.name,
-            style::thousands(table.events as u64),
-            style::thousands(table.handlers as u64),
+            thousands(table.events as u64),
+            thousands(table.handlers as u64),
             style::ago(table.loaded, now),
             table.file.as_deref().unwrap_or("-"),
         );

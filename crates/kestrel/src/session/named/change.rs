@@ -4,7 +4,7 @@ use super::site;
 use super::status::counted;
 use super::text::{check_name, file};
 use super::{Own, TABLE};
-use crate::catalog::{Catalog, Instance, Via, jprobe};
+use crate::catalog::{Catalog, Via, jprobe};
 use crate::error::{Error, Result};
 use crate::plan::Hook;
 use crate::session::control::{MOST_PROBES, MOST_TABLES, ProbeWord};
@@ -391,7 +391,7 @@ impl Loading<'_> {
         if plan.hooks.is_empty() {
             return Err(nothing_to_do(request));
         }
-        self.one_jprobe(&plan.hooks)?;
+        self.one_jprobe(&plan.hooks, catalog)?;
         allow_open_files(crate::session::files(&plan));
         self.loaded.warnings.append(&mut plan.warnings);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
@@ -455,17 +455,13 @@ impl Loading<'_> {
     }
 
     /// Refuses a jprobe on a function that has one already, a named probe's or a table's.
-    fn one_jprobe(&self, hooks: &[Hook]) -> Result<()> {
-        self.no_second_jprobe(hooks)?;
-        let there = |instance: &&Instance| {
-            let mut tables = self.next.hooks.iter().filter(|hook| hook.probe.is_none());
-            tables.any(|hook| hook.events.iter().any(|event| event.name == instance.name))
-        };
-        let jprobes = hooks.iter().filter(|hook| hook.kind == jprobe::NAME);
-        match jprobes.flat_map(|hook| &hook.instances).find(there) {
-            Some(instance) => Err(jprobe::second(instance)),
-            None => Ok(()),
-        }
+    fn one_jprobe(&self, hooks: &[Hook], catalog: &Catalog) -> Result<()> {
+        self.no_second_jprobe(hooks, catalog)?;
+        let tables = self.next.hooks.iter().filter(|hook| hook.probe.is_none());
+        let there = tables
+            .flat_map(|hook| &hook.events)
+            .map(|event| event.name.as_str());
+        jprobe::no_second(hooks, there, catalog)
     }
 
     /// The number of the named probes' table, which comes with the first of them.

@@ -1,0 +1,72 @@
+//! Numbers in sentences: `1,234,567`, and a count with what is counted: `1 hit`, `2 hits`; what is measured (bytes, times) is not here.
+
+/// `1,234,567`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 entry`, `1,234 entries`: the noun as one of it is called. A word that stands behind the noun is no part of it.
+///
+/// ```
+/// use kestrel_trace::print::counted;
+/// assert_eq!(counted(1, "event"), "1 event");
+/// assert_eq!(counted(1200, "old entry"), "1,200 old entries");
+/// ```
+pub fn counted(number: u64, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{} {}", thousands(number), plural(noun)),
+    }
+}
+
+/// What so many did, in the past: `was`, `were`.
+pub fn were(number: u64) -> &'static str {
+    if number == 1 { "was" } else { "were" }
+}
+
+/// What so many do: `is`, `are`.
+pub fn are(number: u64) -> &'static str {
+    if number == 1 { "is" } else { "are" }
+}
+
+/// More than one of it.
+fn plural(noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ if noun.ends_with(['s', 'x']) || noun.ends_with("ch") => format!("{noun}es"),
+        _ => format!("{noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_no_several() {
+        for (number, noun, text) in [
+            (0, "hit", "0 hits"),
+            (1, "hit", "1 hit"),
+            (2, "hit", "2 hits"),
+            (1, "entry", "1 entry"),
+            (1_234_567, "entry", "1,234,567 entries"),
+            (3, "key", "3 keys"),
+            (3, "process", "3 processes"),
+            (2, "switch", "2 switches"),
+            (21, "program", "21 programs"),
+        ] {
+            assert_eq!(counted(number, noun), text);
+        }
+        assert_eq!((were(1), were(0), are(1), are(2)), ("was", "were", "is", "are"));
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(1_000), "1,000");
+    }
+}
