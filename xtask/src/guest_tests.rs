@@ -17,6 +17,7 @@ use crate::{
     objects,
     pace::{Memory, Pace, Took},
     tally::Tally,
+    verdict::Verdict,
 };
 
 /// Files of tests that do not simply run on the matrix, and the kernels that they run on.
@@ -52,6 +53,12 @@ const ALONE: f64 = 1e6;
 
 /// How long a test may take.
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// So many times as long where the guest is stopped again and again.
+const HOSTILE: u32 = 5;
+
+/// So many failed tests are tried once more at most: where more fail, it is not their luck.
+const TRIED_AGAIN: usize = 10;
 
 /// Variables of the environment that make tests longer than they are every day, and how long a test may take then.
 const LENGTHS: &[&str] = &[
@@ -96,11 +103,27 @@ struct Used {
 /// All that is still to do.
 struct Queue(Mutex<Vec<Rest>>);
 
-/// What came of one test on one kernel.
-enum Verdict {
-    Passed,
-    Failed(Ending),
-    Skipped(String),
+/// What a worker did.
+#[derive(Default)]
+struct Done {
+    tally: Tally,
+    run: Vec<Took>,
+    failed: Vec<Failure>,
+}
+
+/// A test that failed, and all that was told of it.
+struct Failure {
+    job: Arc<Job>,
+    test: String,
+    report: String,
+}
+
+/// Where tests run, and how.
+struct Ground<'a> {
+    stable: &'a Stable,
+    base: &'a Base,
+    output: bool,
+    hostile: bool,
 }
 
 /// Which tests to run, where, and how much to say.
@@ -111,6 +134,10 @@ pub(crate) struct Selection<'a> {
     pub(crate) series: Option<&'a [&'a str]>,
     /// Show what passing tests print, too.
     pub(crate) output: bool,
+    /// Stop the guests at random while tests run.
+    pub(crate) hostile: bool,
+    /// Try what failed once more, alone.
+    pub(crate) again: bool,
 }
 
 /// Builds the selected tests, runs them, tells each result as it comes.
@@ -120,39 +147,54 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
     let file = selection.name.split_once("::").map(|(file, _)| file);
     let queue = Queue::of(selection, artifact::guest_tests(file)?, &memory)?;
     let stables = queue.stables(&base)?;
+    let ground = |series: &str| -> Result<Ground<'_>> {
+        Ok(Ground {
+            stable: stables.get(series).context("a kernel that was not prepared")?,
+            base: &base,
+            output: selection.output,
+            hostile: selection.hostile,
+        })
+    };
     let begun = Instant::now();
-    let worker = || -> Result<(Tally, Vec<Took>)> {
-        let (mut tally, mut run) = (Tally::default(), Vec::new());
+    let worker = || -> Result<Done> {
+        let mut done = Done::default();
         let mut used: Option<Used> = None;
         while let Some((index, job)) = queue.enter(used.as_ref().map(|used| &*used.series)) {
-            let stable = stables
-                .get(&job.series)
-                .context("a kernel that was not prepared")?;
-            let next = || queue.next(index);
-            let done = job.run(stable, &base, selection.output, next, &mut used, &mut run);
+            let ran = ground(&job.series).map(|ground| {
+                while let Some(test) = queue.next(index) {
+                    job.run(&ground, test, &mut used, &mut done);
+                }
+            });
             queue.leave(index);
-            tally = tally + done?;
+            ran?;
         }
-        Ok((tally, run))
+        Ok(done)
     };
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     // One more than there are processors: guests wait, too, for timers and for their kernels' grace periods.
     let guests = (cores + 1).clamp(GUESTS, MOST_GUESTS);
-    let (tally, run) = thread::scope(|scope| {
+    let mut all = thread::scope(|scope| {
         let workers: Vec<_> = (0..guests).map(|_| scope.spawn(worker)).collect();
-        let mut all = (Tally::default(), Vec::new());
+        let mut all = Done::default();
         for worker in workers {
             let Ok(done) = worker.join() else {
                 bail!("a thread that ran guests panicked")
             };
-            let (tally, run) = done?;
-            all = (all.0 + tally, [all.1, run].concat());
+            let done = done?;
+            all.tally = all.tally + done.tally;
+            all.run.extend(done.run);
+            all.failed.extend(done.failed);
         }
         Ok(all)
     })?;
-    memory.keep(&run);
-    let wall = begun.elapsed();
-    Ok((tally, Pace { wall, guests, run }))
+    if selection.again {
+        for failure in std::mem::take(&mut all.failed).into_iter().take(TRIED_AGAIN) {
+            failure.again(&ground(&failure.job.series)?, &mut all);
+        }
+    }
+    memory.keep(&all.run);
+    let (wall, run) = (begun.elapsed(), all.run);
+    Ok((all.tally, Pace { wall, guests, run }))
 }
 
 impl Queue {
@@ -270,65 +312,103 @@ fn list(file: &Executable) -> Result<Vec<String>> {
         .collect())
 }
 
+impl Failure {
+    /// Tries it once more, in a guest of its own. What passes then fails now and then, which is a fault, too, but another one.
+    fn again(&self, ground: &Ground<'_>, all: &mut Done) {
+        let mut second = Done::default();
+        self.job.run(ground, self.test.clone(), &mut None, &mut second);
+        all.run.extend(second.run);
+        let name = format!("{:>5} {}::{}", self.job.series, self.job.file.name, self.test);
+        if second.tally.failed > 0 {
+            println!("{name}: failed again");
+        } else {
+            all.tally.failed -= 1;
+            all.tally.flaky += 1;
+            println!(
+                "FLAKY {name}: passed when it was tried again; the first time:\n{}",
+                self.report
+            );
+        }
+    }
+}
+
 impl Job {
-    /// Runs tests in the clone that was used before where that can be, in a new one after each failure: what follows must not suffer from it.
-    fn run(
+    /// Runs a test in the clone that was used before where that can be, in a new one after each failure: what follows must not suffer from it.
+    fn run(self: &Arc<Self>, ground: &Ground<'_>, test: String, used: &mut Option<Used>, done: &mut Done) {
+        let before = used.take().filter(|used| self.may_use(used));
+        let (report, passed) = match self.attempt(ground, &test, before, used, &mut done.run) {
+            Ok((report, verdict)) => {
+                done.tally = done.tally + verdict.tally();
+                (report, !matches!(verdict, Verdict::Failed(_)))
+            }
+            // The emulator or the guest's agent failed: the test's affair, so that the others are told of.
+            Err(error) => {
+                done.tally = done.tally + Tally::one(false);
+                let name = format!("{}::{test}", self.file.name);
+                (format!("{:>5} {name} FAILED: {error:#}", self.series), false)
+            }
+        };
+        println!("{report}"); // In one piece: two guests are told of at once.
+        if !passed {
+            let job = Arc::clone(self);
+            done.failed.push(Failure { job, test, report });
+        }
+    }
+
+    /// One run of one test, and what is to be told of it.
+    fn attempt(
         &self,
-        stable: &Stable,
-        base: &Base,
-        output: bool,
-        next: impl Fn() -> Option<String>,
+        ground: &Ground<'_>,
+        test: &str,
+        before: Option<Used>,
         used: &mut Option<Used>,
         run: &mut Vec<Took>,
-    ) -> Result<Tally> {
-        let mut tally = Tally::default();
-        while let Some(test) = &next() {
-            let begun = Instant::now();
-            let (mut running, before, seen) = match used.take().filter(|used| self.may_use(used)) {
-                Some(mut used) => {
-                    let before = used.guest.busy();
-                    if used.file != self.file.name {
-                        clear(&mut used.guest)?;
-                        self.equip(&mut used.guest)?;
-                    }
-                    (used.guest, before, used.seen)
+    ) -> Result<(String, Verdict)> {
+        let begun = Instant::now();
+        let (mut running, before, seen) = match before {
+            Some(mut used) => {
+                let before = used.guest.busy();
+                if used.file != self.file.name {
+                    clear(&mut used.guest)?;
+                    self.equip(&mut used.guest)?;
                 }
-                None => (self.start(stable, base)?, Duration::ZERO, 0),
-            };
-            let mut said = Vec::new();
-            let ending = running.run(&self.program(stable, test)?, |_, bytes| {
-                said.extend_from_slice(bytes)
-            })?;
-            let said = String::from_utf8_lossy(&said).into_owned();
-            let verdict = verdict(ending, &said);
-            let failed = matches!(verdict, Verdict::Failed(_));
-            let took = Took {
-                series: self.series.clone(),
-                test: format!("{}::{test}", self.file.name),
-                wall: begun.elapsed(),
-                busy: running.busy().saturating_sub(before),
-            };
-            let mut report = line(&took, &verdict);
-            run.push(took);
-            if output || failed {
-                report += &format!("\n{}", said.trim_end());
+                (used.guest, before, used.seen)
             }
-            if matches!(ending, Ending::Died | Ending::TimedOut) {
-                let (path, end) = running.keep_log()?;
-                report += &format!("\n{end}\nkernel log kept in {}", path.display());
-            }
-            println!("{report}"); // In one piece: two guests are told of at once.
-            tally = tally + verdict.tally();
-            if !failed && seen + 1 < SHARE {
-                *used = Some(Used {
-                    guest: running,
-                    series: self.series.clone(),
-                    file: self.file.name.clone(),
-                    seen: seen + 1,
-                });
-            }
+            None => (self.start(ground)?, Duration::ZERO, 0),
+        };
+        let mut said = Vec::new();
+        running.hostile = ground.hostile;
+        let ending = running.run(&self.program(ground, test)?, |_, bytes| {
+            said.extend_from_slice(bytes)
+        })?;
+        running.hostile = false;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let verdict = Verdict::of(ending, &said);
+        let failed = matches!(verdict, Verdict::Failed(_));
+        let took = Took {
+            series: self.series.clone(),
+            test: format!("{}::{test}", self.file.name),
+            wall: begun.elapsed(),
+            busy: running.busy().saturating_sub(before),
+        };
+        let mut report = verdict.line(&took);
+        run.push(took);
+        if ground.output || failed {
+            report += &format!("\n{}", said.trim_end());
         }
-        Ok(tally)
+        if matches!(ending, Ending::Died | Ending::TimedOut) {
+            let (path, end) = running.keep_log()?;
+            report += &format!("\n{end}\nkernel log kept in {}", path.display());
+        }
+        if !failed && seen + 1 < SHARE {
+            *used = Some(Used {
+                guest: running,
+                series: self.series.clone(),
+                file: self.file.name.clone(),
+                seen: seen + 1,
+            });
+        }
+        Ok((report, verdict))
     }
 
     fn may_use(&self, used: &Used) -> bool {
@@ -337,9 +417,9 @@ impl Job {
         used.series == self.series && (same_file || !fresh(&self.file.name) && !fresh(&used.file))
     }
 
-    fn start(&self, stable: &Stable, base: &Base) -> Result<Guest> {
-        let mut guest = stable.guest()?;
-        for program in &base.programs {
+    fn start(&self, ground: &Ground<'_>) -> Result<Guest> {
+        let mut guest = ground.stable.guest()?;
+        for program in &ground.base.programs {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
         self.equip(&mut guest)?;
@@ -365,7 +445,7 @@ impl Job {
         Ok(())
     }
 
-    fn program(&self, stable: &Stable, test: &str) -> Result<Program> {
+    fn program(&self, ground: &Ground<'_>, test: &str) -> Result<Program> {
         let argv = ["/test", "--exact", test, "--nocapture", "--test-threads=1"]
             .map(str::to_owned)
             .to_vec();
@@ -374,7 +454,7 @@ impl Job {
             .as_secs();
         let env = [
             ("KESTREL_GUEST_SERIES", self.series.clone()),
-            ("KESTREL_GUEST_RELEASE", stable.release().to_owned()),
+            ("KESTREL_GUEST_RELEASE", ground.stable.release().to_owned()),
             ("KESTREL_GUEST_NOW", now.to_string()),
             ("RUST_BACKTRACE", "1".to_owned()),
         ];
@@ -385,6 +465,7 @@ impl Job {
         let always = env.len();
         env.extend(lengths);
         let limit = if env.len() > always { LONG } else { LIMIT };
+        let limit = limit * if ground.hostile { HOSTILE } else { 1 };
         Ok(Program { argv, env, limit })
     }
 }
@@ -401,69 +482,4 @@ fn clear(guest: &mut Guest) -> Result<()> {
         limit,
     };
     guest.run(&program, |_, _| {}).map(drop)
-}
-
-fn line(took: &Took, verdict: &Verdict) -> String {
-    let (mark, note) = match verdict {
-        Verdict::Passed => ("ok", String::new()),
-        Verdict::Failed(ending) => ("FAILED", format!(" ({ending:?})")),
-        Verdict::Skipped(reason) => ("skipped", format!(": {reason}")),
-    };
-    format!(
-        "{:>5} {} {mark} {:.2} s{note}",
-        took.series,
-        took.test,
-        took.wall.as_secs_f64()
-    )
-}
-
-impl Verdict {
-    fn tally(&self) -> Tally {
-        match self {
-            Self::Passed => Tally::one(true),
-            Self::Failed(_) => Tally::one(false),
-            Self::Skipped(_) => Tally {
-                skipped: 1,
-                ..Tally::default()
-            },
-        }
-    }
-}
-
-fn verdict(ending: Ending, said: &str) -> Verdict {
-    if ending != Ending::Exited(0) {
-        return Verdict::Failed(ending);
-    }
-    // The harness writes "test NAME ... " without a newline before what the test prints.
-    let reason = said
-        .lines()
-        .find_map(|line| line.split_once("skipped: ").map(|(_, reason)| reason.to_owned()));
-    let ignored = said
-        .lines()
-        .any(|line| line.starts_with("test ") && line.contains(" ... ignored"));
-    match reason {
-        Some(reason) => Verdict::Skipped(reason),
-        None if ignored => Verdict::Skipped("ignored".to_owned()),
-        None => Verdict::Passed,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_test_that_says_skipped_is_skipped_even_on_the_harness_line() {
-        let skipped = |said: &str| matches!(verdict(Ending::Exited(0), said), Verdict::Skipped(_));
-        assert!(skipped(
-            "running 1 test\ntest a ... skipped: no fentry on 6.1\nok\n"
-        ));
-        assert!(skipped("test a ... ignored, needs a PMU\n"));
-        assert!(!skipped("test a ... ok\n"));
-        assert!(matches!(
-            verdict(Ending::Exited(101), "skipped: x"),
-            Verdict::Failed(_)
-        ));
-        assert!(matches!(verdict(Ending::Died, ""), Verdict::Failed(Ending::Died)));
-    }
 }

@@ -21,6 +21,7 @@ mod tally;
 mod test;
 mod tidy;
 mod try_objects;
+mod verdict;
 mod vm;
 mod vm_test;
 

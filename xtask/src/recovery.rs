@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         .collect();
     let tally = all(&cases, options)?;
     println!("{tally}");
-    Ok(if tally.failed == 0 {
+    Ok(if tally.holds() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -126,14 +126,30 @@ fn all(cases: &[(&str, bool)], options: &Options) -> Result<Tally> {
     let mut tally = Tally::default();
     for (series, random) in cases {
         let place = if *random { ", KASLR" } else { "" };
-        let begun = Instant::now();
-        let result = one(&base, series, *random, options);
-        let took = begun.elapsed().as_secs_f64();
-        match &result {
-            Ok(said) => println!("{series:>5} recovery{place} ok {took:.2} s: {said}"),
-            Err(error) => println!("{series:>5} recovery{place} FAILED {took:.2} s: {error:#}"),
-        }
-        tally = tally + Tally::one(result.is_ok());
+        let attempt = || {
+            let begun = Instant::now();
+            let result = one(&base, series, *random, options);
+            let took = begun.elapsed().as_secs_f64();
+            match &result {
+                Ok(said) => println!("{series:>5} recovery{place} ok {took:.2} s: {said}"),
+                Err(error) => println!("{series:>5} recovery{place} FAILED {took:.2} s: {error:#}"),
+            }
+            result
+        };
+        // As guest tests are: kernels of 7.x skip hits where a program was preempted, and a dead one does not say so.
+        tally = tally
+            + match attempt() {
+                Ok(_) => Tally::one(true),
+                Err(error) => match attempt() {
+                    Ok(_) => {
+                        println!(
+                            "FLAKY {series:>5} recovery{place}: passed when it was tried again; the first time: {error:#}"
+                        );
+                        Tally::flaky()
+                    }
+                    Err(_) => Tally::one(false),
+                },
+            };
     }
     Ok(tally)
 }

@@ -8,15 +8,33 @@ pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
+    /// Failed, and passed when they were tried again; in none of the other counts.
+    pub(crate) flaky: u64,
 }
 
+/// With more flaky tests than these a run has failed: one may be the machine's fault, many are not.
+const MOST_FLAKY: u64 = 3;
+
 impl Tally {
+    /// Whether the run may be called good.
+    pub(crate) fn holds(&self) -> bool {
+        self.failed == 0 && self.flaky <= MOST_FLAKY
+    }
+
     /// One test, or one part of a run that either holds or does not.
     pub(crate) fn one(passed: bool) -> Self {
         Self {
             passed: u64::from(passed),
             failed: u64::from(!passed),
-            skipped: 0,
+            ..Self::default()
+        }
+    }
+
+    /// One that failed, and passed when it was tried again.
+    pub(crate) fn flaky() -> Self {
+        Self {
+            flaky: 1,
+            ..Self::default()
         }
     }
 
@@ -66,6 +84,7 @@ fn result_line(line: &str) -> Option<Tally> {
         passed: count("passed"),
         failed: count("failed"),
         skipped: count("ignored"),
+        flaky: 0,
     })
 }
 
@@ -75,7 +94,12 @@ impl fmt::Display for Tally {
             f,
             "{} passed, {} failed, {} skipped",
             self.passed, self.failed, self.skipped
-        )
+        )?;
+        match self.flaky {
+            0 => Ok(()),
+            flaky if flaky <= MOST_FLAKY => write!(f, ", {flaky} flaky"),
+            flaky => write!(f, ", {flaky} flaky, which is too many"),
+        }
     }
 }
 
@@ -87,6 +111,7 @@ impl Add for Tally {
             passed: self.passed + other.passed,
             failed: self.failed + other.failed,
             skipped: self.skipped + other.skipped,
+            flaky: self.flaky + other.flaky,
         }
     }
 }
@@ -112,10 +137,23 @@ mod tests {
             Tally {
                 passed: 3,
                 failed: 2,
-                skipped: 2
+                skipped: 2,
+                flaky: 0,
             }
         );
         assert_eq!(tally.to_string(), "3 passed, 2 failed, 2 skipped");
         assert_eq!(skipped_sections(output), ["a: no root"]);
+    }
+
+    #[test]
+    fn few_flaky_tests_are_told_and_many_fail_the_run() {
+        let flaky = |flaky| Tally {
+            passed: 5,
+            flaky,
+            ..Tally::default()
+        };
+        assert!(flaky(0).holds() && flaky(3).holds() && !flaky(4).holds() && !Tally::one(false).holds());
+        assert_eq!(flaky(1).to_string(), "5 passed, 0 failed, 0 skipped, 1 flaky");
+        assert!(flaky(4).to_string().ends_with(", 4 flaky, which is too many"));
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     guest::kernel,
     guest_tests::{self, Selection},
     install,
+    tally::Tally,
 };
 
 /// Run guest tests by name.
@@ -23,6 +24,12 @@ pub(crate) struct Options {
     /// Show what passing tests print, too.
     #[arg(long)]
     show_output: bool,
+    /// Stop the guests again and again at random, for up to 800 ms, as busy machines do.
+    #[arg(long)]
+    hostile: bool,
+    /// Run them so many times, one after the other.
+    #[arg(long, default_value_t = 1)]
+    times: u32,
 }
 
 /// Runs the selected tests; the status tells whether all of them passed.
@@ -34,13 +41,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         name: &options.name,
         series,
         output: options.show_output,
+        hostile: options.hostile,
+        again: false,
     };
-    let (tally, pace) = guest_tests::run(&selection)?;
-    if pace.run.len() > 1 {
-        println!("{pace}");
+    let mut all = Tally::default();
+    for _ in 0..options.times {
+        let (tally, pace) = guest_tests::run(&selection)?;
+        if pace.run.len() > 1 {
+            println!("{pace}");
+        }
+        println!("{tally}");
+        all = all + tally;
     }
-    println!("{tally}");
-    Ok(if tally.failed == 0 {
+    if options.times > 1 {
+        println!("{} runs: {all}", options.times);
+    }
+    Ok(if all.holds() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -147,6 +147,10 @@ impl From<kestrel::Error> for Failure {
             kestrel::Error::ProbeExists { name, .. } => Self::new(Exit::Failed, message).hint(format!(
                 "`kestrel probe remove {name}` removes it, `--replace` puts the new one in its place"
             )),
+            kestrel::Error::NotRoot { .. } => Self::new(Exit::Privilege, message).hint("try it with sudo"),
+            kestrel::Error::Foreign { path, .. } => Self::new(Exit::Failed, message).hint(format!(
+                "`rmdir {path}` takes it away where it is empty; bpffs that is mounted for root alone (`mount -o remount,mode=700 /sys/fs/bpf`) lets nobody else make one"
+            )),
             kestrel::Error::KernelLine { .. } => Self::new(Exit::Usage, message),
             kestrel::Error::SessionExists { .. } => Self::new(Exit::Failed, message)
                 .hint("`kestrel stop NAME` ends it; `kestrel start OTHER FILE` begins another one beside it"),

@@ -120,7 +120,15 @@ fn a_raw_tracepoint_counts_exactly_the_calls_of_this_thread() {
     assert_eq!(info.program, program.info().unwrap().id);
     drop(link);
     call_getppid(10);
-    assert_eq!(memory.load_u64(0), Some(1000));
+    // Where a program is preempted in it, the kernel skips, and counts, what others of its CPU would have it see.
+    let (counted, skipped) = (
+        memory.load_u64(0).unwrap(),
+        program.info().unwrap().recursion_misses,
+    );
+    assert!(
+        counted <= 1000 && counted + skipped >= 1000,
+        "{counted}, {skipped} skipped"
+    );
     let unknown = Link::raw_tracepoint(&program, "no_such_tracepoint", 0).unwrap_err();
     assert_eq!(unknown.errno().unwrap().name(), Some("ENOENT"));
     assert!(unknown.to_string().contains("no_such_tracepoint"));
@@ -350,6 +358,7 @@ fn statistics_count_runs_while_they_are_on() {
     let link = Link::raw_tracepoint(&program, "sys_enter", 0).unwrap();
     call_getppid(100);
     drop(link);
-    assert!(program.info().unwrap().runs >= 100);
+    let info = program.info().unwrap();
+    assert!(info.runs + info.recursion_misses >= 100, "{info:?}");
     drop(stats);
 }

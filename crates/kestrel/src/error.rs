@@ -226,6 +226,12 @@ pub enum Error {
         /// Its permissions.
         mode: u32,
     },
+    /// Sessions that stay belong to root.
+    #[error("sessions that stay belong to root, and this process is user {user}'s")]
+    NotRoot {
+        /// Whose process it is.
+        user: u32,
+    },
     /// There is no probe of this name.
     #[error("the session {session} has no probe `{wanted}`{}", near_text(.near))]
     NoSuchProbe {

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::review::{counts, review, shows_addresses, tally};
 use crate::session::Session;
 use kestrel_kernel::Host;
+use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory::{self, Directory};
@@ -151,18 +152,21 @@ impl Recorder {
         Ok(())
     }
 
-    /// Waits until nobody is between reserve and commit, for a few milliseconds at most.
+    /// Waits until nobody is between reserve and commit: a moment mostly, and for every running program where a CPU stands still in the middle.
     fn settle(&self) {
         let quiet = |buffer: &Buffer| {
             let ring = buffer.ring();
             ring.cpus().all(|cpu| ring.is_quiet(cpu))
         };
+        let quiet = || self.session.buffers().iter().all(quiet);
+        std::thread::sleep(Duration::from_micros(200));
+        if quiet() || wait_for_running_programs().is_ok() {
+            return;
+        }
+        // A kernel that cannot be asked leaves it to time.
         let deadline = Instant::now() + Duration::from_millis(50);
-        while Instant::now() < deadline {
+        while Instant::now() < deadline && !quiet() {
             std::thread::sleep(Duration::from_micros(200));
-            if self.session.buffers().iter().all(quiet) {
-                return;
-            }
         }
     }
 

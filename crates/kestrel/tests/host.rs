@@ -100,17 +100,26 @@ fn kept_and_lost_and_overwritten_is_what_happened() {
             let sum = |of: fn(&kestrel_trace::summary::EventCount) -> u64| events.iter().map(of).sum::<u64>();
             let (kept, lost) = (sum(|e| e.recorded), sum(|e| e.lost));
             let overwritten = sum(|e| e.overwritten);
-            println!("{mode:?} {polling}: {count} = {kept} kept + {lost} lost + {overwritten} overwritten");
-            assert_eq!(recorded.summary.notes, Vec::<String>::new());
-            assert_eq!(kept + lost + overwritten, count);
+            // What the kernel skips where a program was preempted; hits of others are in it, too.
+            let missed = recorded.session.missed().unwrap().into_iter();
+            let skipped: u64 = missed.filter_map(|missed| missed.count.ok()).sum();
+            println!(
+                "{mode:?} {polling}: {count} = {kept} kept + {lost} lost + {overwritten} overwritten, {skipped} skipped"
+            );
+            let known = kept + lost + overwritten;
+            assert!(known <= count && known + skipped >= count);
+            assert!(skipped > 0 || recorded.summary.notes.is_empty());
             assert_eq!(read(&path), kept);
-            assert!(kept > 100);
+            assert!(kept + skipped > 100);
+            // A ring of 64 KiB holds so many of 24 bytes; the thread may have been on every CPU.
+            let rings = recorded.session.buffers()[0].ring().cpus().count() as u64;
+            let least = count.saturating_sub(rings * (64 << 10) / 24 + skipped);
             match mode {
                 Mode::Stream => assert_eq!(overwritten, 0),
-                Mode::Overwrite => assert!(overwritten > 40_000 && lost == 0),
+                Mode::Overwrite => assert!(overwritten >= least && lost == 0),
             }
             if !polling && mode == Mode::Stream {
-                assert!(lost > 40_000, "a ring of 64 KiB holds so many?");
+                assert!(lost >= least, "a ring of 64 KiB holds so many?");
             }
         }
     }

@@ -9,6 +9,8 @@
 use std::{
     fs,
     process::{Command, Output},
+    thread,
+    time::{Duration, Instant},
 };
 
 pub mod bare;
@@ -116,6 +118,21 @@ pub fn version() -> (u32, u32) {
 pub fn skip(reason: &str) {
     println!("skipped: {reason}");
 }
+
+/// Waits until something is so, however slow the machine is.
+///
+/// # Panics
+/// When it does not come to be so in a time in which a machine that does anything at all does it.
+pub fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// How long tests wait for what must come: less than a test may take, so that what is missing is told.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Makes exactly `count` getppid system calls.
 pub fn getppid_calls(count: u64) {

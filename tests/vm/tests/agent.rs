@@ -3,8 +3,8 @@
 
 use kestrel::kernel::Host;
 use kestrel::session::store::Store;
-use std::time::{Duration, Instant};
-use vm_tests::{kestrel, shell};
+use std::time::Duration;
+use vm_tests::{kestrel, shell, until};
 
 const TABLE: &str = r#"
 table main {
@@ -103,14 +103,23 @@ fn commands_run_as_one_user_with_limits() {
 #[test]
 fn a_command_that_does_not_end_is_ended() {
     users();
-    let text = TABLE.replace("echo", "sleep 100; echo");
+    let text = TABLE.replace("echo", "sleep 10000; echo");
     let _session = Session::start(&text);
-    shell("calls getppid 1").success();
-    let begun = Instant::now();
-    let run = kestrel(&["agent", "--once", "--user", "ops", "--timeout", "100ms"]);
-    assert!(run.err.contains("ran for too long"), "{}", run.err);
-    assert!(begun.elapsed() < Duration::from_secs(50));
-    assert_eq!(shell("ps | grep -c '[s]leep 100'").out.trim(), "0");
+    // On 7.x a single call may be skipped, and an agent has nothing to do then.
+    until("a message", || {
+        shell("calls getppid 1").success();
+        let run = kestrel(&["agent", "--once", "--user", "ops", "--timeout", "100ms"]);
+        assert!(
+            run.err.contains("ran for too long") || explained(0, 1),
+            "{}",
+            run.err
+        );
+        run.err.contains("ran for too long")
+    });
+    // It is ended before the agent goes, but may take a moment to be gone.
+    until("its end", || {
+        shell("ps | grep -c '[s]leep 10000'").out.trim() == "0"
+    });
 }
 
 #[test]
@@ -151,15 +160,10 @@ fn an_agent_learns_of_tables_that_are_loaded() {
         .spawn()
         .unwrap();
     let ask_until_told = |words: &str| {
-        let begun = Instant::now();
-        while !std::fs::read_to_string("/tmp/told").unwrap().contains(words) {
-            assert!(
-                begun.elapsed() < Duration::from_secs(60),
-                "nobody told \"{words}\""
-            );
+        until(words, || {
             shell("calls getppid 2").success();
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            std::fs::read_to_string("/tmp/told").unwrap().contains(words)
+        });
     };
     ask_until_told("asked for its parent");
     let text =
@@ -214,15 +218,30 @@ fn a_check_says_what_is_missing() {
 }
 
 #[test]
-fn files_that_others_may_write_ask_for_nothing() {
-    std::fs::write("/tmp/agent.kst", TABLE).unwrap();
-    shell("chmod 666 /tmp/agent.kst").success();
-    let run = kestrel(&["start", "/tmp/agent.kst"]);
-    assert_eq!(run.code, Some(2), "{}", run.err);
-    assert!(
-        run.err.contains("others than its owner may write it"),
-        "{}",
-        run.err
-    );
-    assert_ne!(kestrel(&["status"]).code, Some(0));
+fn files_that_others_may_write_or_exchange_ask_for_nothing() {
+    let file = "/tmp/above/there/agent.kst";
+    shell("mkdir -p /tmp/above/there; chmod 755 /tmp /tmp/above /tmp/above/there").success();
+    std::fs::write(file, TABLE).unwrap();
+    let (others, owner) = ("others than its owner may write it", "belongs to another user");
+    for (change, undo, said) in [
+        ("chmod 666 FILE", "chmod 644 FILE", others),
+        ("chmod 664 FILE", "chmod 644 FILE", others),
+        ("chown 65534 FILE", "chown 0 FILE", owner),
+        ("chmod 777 /tmp/above/there", "chmod 755 /tmp/above/there", others),
+        ("chown 65534 /tmp/above/there", "chown 0 /tmp/above/there", owner),
+        ("chmod 775 /tmp/above", "chmod 755 /tmp/above", others),
+        ("chown 65534 /tmp/above", "chown 0 /tmp/above", owner),
+    ] {
+        shell(&change.replace("FILE", file)).success();
+        let run = kestrel(&["start", file]);
+        assert_eq!(run.code, Some(2), "{change}: {}", run.err);
+        assert!(run.err.contains(said), "{change}: {}", run.err);
+        assert_ne!(kestrel(&["status"]).code, Some(0), "{change}");
+        shell(&undo.replace("FILE", file)).success();
+    }
+    // Where nobody can take another's file away, a directory for all is right.
+    shell("chmod 1777 /tmp/above").success();
+    kestrel(&["start", file]).success();
+    kestrel(&["stop"]).success();
+    std::fs::remove_dir_all("/tmp/above").unwrap();
 }

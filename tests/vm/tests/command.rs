@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 use vm_tests::{
     getppid_calls, kestrel,
-    recording::{Recorder, record_command},
-    shell,
+    recording::{Recorder, counts, record_command, skipped},
+    shell, until,
 };
 
 const GETPPID: &str = "syscalls:sys_enter_getppid";
@@ -27,26 +27,30 @@ fn children_are_followed_and_strangers_are_not() {
         assert_ne!(record.pid, u64::from(stranger.id()));
         *by_process.entry(record.pid).or_insert(0) += 1;
     }
-    let mut large: Vec<usize> = by_process.into_values().filter(|n| *n > 2).collect();
-    large.sort_unstable();
+    let mut each: Vec<usize> = by_process.into_values().collect();
+    each.sort_unstable();
     if counts.skipped == 0 {
-        assert_eq!(large, [3, 20, 100, 1000]);
+        assert_eq!(each, [3, 20, 100, 1000]);
     }
-    assert!(counts.explain(large.iter().sum(), 1123), "{large:?}: {counts:?}");
+    assert!(counts.explain(each.iter().sum(), 1123), "{each:?}: {counts:?}");
     assert_eq!(counts.lost, 0);
 }
 
 #[test]
 fn tracing_begins_at_the_exec() {
     let options = ["-e", "raw_syscalls:sys_enter { record(args.id, comm) }"];
-    let (records, _) = record_command(&options, &["calls", "getppid", "5"]);
-    assert!(records.len() > 5);
+    let (records, counts) = record_command(&options, &["calls", "getppid", "5"]);
+    assert!(records.len() as u64 + counts.skipped > 5);
     for record in &records {
         assert_eq!(record.text("comm"), "calls", "before its exec: {record:?}");
     }
-    assert_eq!(records.iter().filter(|r| r.number("id") == 110).count(), 5);
+    let asked = records.iter().filter(|r| r.number("id") == 110).count();
+    assert!(counts.explain(asked, 5), "{asked}: {counts:?}");
     // To its exit: exit_group is the last call.
-    assert_eq!(records.last().unwrap().number("id"), 231);
+    assert!(
+        counts.skipped > 0 || records.last().unwrap().number("id") == 231,
+        "{records:?}"
+    );
 }
 
 #[test]
@@ -92,6 +96,7 @@ fn interrupting_writes_everything() {
 
 #[test]
 fn interrupting_ends_the_command() {
+    let _not_there = std::fs::remove_file("/tmp/called");
     let recorder = Recorder::start(
         "ended",
         &[
@@ -100,22 +105,20 @@ fn interrupting_ends_the_command() {
             "--",
             "sh",
             "-c",
-            "rm -f /tmp/called; calls getppid 50; touch /tmp/called; sleep 900",
+            "calls getppid 50; touch /tmp/called; sleep 90000",
         ],
     );
-    let begun = Instant::now();
-    while !std::path::Path::new("/tmp/called").exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{}", recorder.said());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the calls", || std::path::Path::new("/tmp/called").exists());
     let (records, counts, said) = recorder.stop();
     assert!(
         records.len() as u64 + counts.skipped >= 50,
         "{}:\n{said}",
         records.len()
     );
-    let left = shell("ps | grep -c '[s]leep 900'").out;
-    assert_eq!(left.trim(), "0", "the command's children were left behind");
+    // They were asked to end, and may take a moment.
+    until("the end of the command's children", || {
+        shell("ps | grep -c '[s]leep 90000'").out.trim() == "0"
+    });
 }
 
 #[test]
@@ -152,17 +155,16 @@ fn durations_end_by_themselves() {
     ]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(begun.elapsed() >= Duration::from_millis(300));
-    assert!(begun.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
 fn watching_shows_each_event_once() {
     let run = kestrel(&["trace", "-e", GETPPID, "--", "calls", "getppid", "2000"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
-    assert_eq!(
-        run.out.lines().filter(|l| l.contains(GETPPID)).count(),
-        2000,
-        "{}",
+    let shown = run.out.lines().filter(|l| l.contains(GETPPID)).count() as u64;
+    assert!(
+        shown <= 2000 && shown + skipped(&run.err) >= 2000,
+        "{shown}: {}",
         run.err
     );
 }
@@ -180,8 +182,13 @@ fn reports_count_what_was_recorded() {
         "getppid",
         "1234",
     ];
-    assert_eq!(kestrel(&options).code, Some(0));
+    let run = kestrel(&options);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let recorded = counts(&run.err);
+    assert!(recorded.explain(recorded.recorded as usize, 1234), "{recorded:?}");
+    let report = kestrel(&["report", "--format", "json", "/tmp/report.trace"]).success();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["records"], recorded.recorded, "{report}");
     let report = kestrel(&["report", "/tmp/report.trace"]).success();
-    assert!(report.contains("1,234") || report.contains("1234"), "{report}");
     assert!(report.contains("calls"), "{report}");
 }

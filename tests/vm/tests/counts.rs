@@ -4,7 +4,7 @@
 use std::fs;
 use vm_tests::{
     recording::{Counts, Record, Recorder, record_command},
-    shell,
+    shell, until,
 };
 
 const CALLS: usize = 10_000;
@@ -36,15 +36,9 @@ fn adds_up(options: &[&str]) -> (Vec<Record>, Counts) {
         "{options:?}: {kept} kept, {} lost, {} overwritten, {} skipped",
         counts.lost, counts.overwritten, counts.skipped
     );
+    // Hits of others may have been skipped, too, so that with any skipped it is only a bound.
     let known = kept + missing(&counts, GETPPID);
-    match options.iter().filter(|option| **option == "-e").count() {
-        1 => assert_eq!(known + counts.skipped, CALLS as u64, "{counts:?}"),
-        // Of several events, the others' hits may have been skipped, too.
-        _ => assert!(
-            known <= CALLS as u64 && known + counts.skipped >= CALLS as u64,
-            "{known}: {counts:?}"
-        ),
-    }
+    assert!(counts.explain(known as usize, CALLS), "{known}: {counts:?}");
     (records, counts)
 }
 
@@ -59,8 +53,20 @@ fn nothing_is_lost_in_a_large_buffer() {
 #[test]
 fn a_small_stream_loses_what_it_says() {
     for via in ["raw", "classic"] {
-        let (_, counts) = adds_up(&["--via", via, "--buffer-size", "16K", "-e", GETPPID]);
-        assert!(counts.lost > 0, "a small buffer loses: {counts:?}");
+        adds_up(&["--via", via, "--buffer-size", "16K", "-e", GETPPID]);
+        // It certainly loses while nobody reads: two CPUs' rings hold a tenth of it.
+        let options = ["-a", "--via", via, "--buffer-size", "16K", "-e", GETPPID_OF_CALLS];
+        let recorder = Recorder::start("small", &options);
+        recorder.hold();
+        shell(&calls().join(" ")).success();
+        recorder.go_on();
+        let (records, counts, said) = recorder.stop();
+        assert!(
+            counts.lost + counts.skipped > CALLS as u64 / 2,
+            "a small buffer loses: {said}"
+        );
+        let known = records.len() as u64 + missing(&counts, GETPPID);
+        assert!(counts.explain(known as usize, CALLS), "{known}: {said}");
     }
 }
 
@@ -78,11 +84,11 @@ fn an_overwriting_ring_keeps_the_newest() {
             "-e",
             "sched:sched_switch",
         ]);
-        assert!(counts.overwritten > 0, "{counts:?}");
+        assert!(counts.overwritten + counts.skipped > 0, "{counts:?}");
         assert_eq!(counts.lost, 0, "an overwriting ring refuses nothing");
         let kept = of(&records, GETPPID).count();
         // 24 bytes each, in 64 KiB on each CPU, less the page being written.
-        assert!(kept > 1000, "{kept}");
+        assert!(kept as u64 + counts.skipped > 1000, "{kept}: {counts:?}");
     }
 }
 
@@ -101,8 +107,11 @@ fn interrupts_and_processes_share_a_ring() {
         options.extend(["-e", event]);
     }
     let recorder = Recorder::start("interrupts", &options);
+    let before = softirqs();
     let two = format!("calls read 1000 & calls getppid {CALLS} & wait");
     shell(&two).success();
+    // On a fast machine all that is over before many interrupts have come.
+    until("interrupts", || softirqs() > before + 100);
     let (records, counts, said) = recorder.stop();
     assert_eq!(counts.lost, 0, "{said}");
     // Kprobe and classic programs share a guard with one another; what it keeps out is counted.
@@ -157,6 +166,15 @@ fn an_overwriting_ring_counts_each_kind_under_interrupts() {
     );
 }
 
+/// Soft interrupts so far, by the kernel's count.
+fn softirqs() -> u64 {
+    let text = fs::read_to_string("/proc/softirqs").unwrap();
+    let numbers = text
+        .split_whitespace()
+        .filter_map(|word| word.parse::<u64>().ok());
+    numbers.sum()
+}
+
 /// NMIs so far, from /proc/interrupts.
 fn nmis() -> u64 {
     let text = fs::read_to_string("/proc/interrupts").unwrap();
@@ -198,7 +216,7 @@ fn nmis_write_into_the_same_ring() {
         "{came} NMIs, {handlers} handlers called, {calls} system calls, {} skipped",
         counts.skipped
     );
-    assert!(handlers as u64 >= came, "{handlers} of {came}");
+    assert!(handlers as u64 + counts.skipped >= came, "{handlers} of {came}");
     assert!(
         calls as u64 + counts.lost + counts.skipped >= 20_000,
         "{calls}: {said}"

@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 use vm_tests::{
-    TRACEFS,
-    recording::{Comparison, Record, Recorder, compare},
+    TRACEFS, kestrel,
+    recording::{Comparison, Counts, Record, Recorder, compare},
     run, shell,
 };
 
@@ -175,18 +175,43 @@ fn options(via: &str, events: &[String]) -> Vec<String> {
     options
 }
 
-/// Both ways at the same time.
-fn both_ways(events: &[String]) -> (Vec<Record>, Vec<Record>) {
-    let mut classic = Recorder::spawn("classic", &options("classic", events));
-    let raw = Recorder::start("raw", &options("auto", events));
-    classic.wait_until_attached();
-    for line in raw.said().lines().filter(|line| line.starts_with("  ")) {
+/// Says which ways were taken instead of those that were meant; a rule that the verifier refuses is a fault.
+fn tell_detours(recorder: &Recorder) {
+    for line in recorder.said().lines().filter(|line| line.starts_with("  ")) {
         println!("detour: {line}");
         assert!(
             !line.contains("formatted entry") || !line.contains("refused"),
             "a rule that the verifier refuses: {line}"
         );
     }
+}
+
+/// Those of the events that the workload brings about, and those that it must: all of them are loaded raw, and only these are worth a second way.
+fn fired(events: &[String], must: &[&str]) -> Vec<String> {
+    let raw = Recorder::start("fired", &options("auto", events));
+    tell_detours(&raw);
+    workload();
+    let directory = raw.directory.clone();
+    raw.interrupt();
+    let ended = raw.wait();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    // What was recorded counts by event; that its fields are right is the second run's affair.
+    let report = kestrel(&["report", "--format", "json", &directory]).success();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let rows = report["counted"].as_array().unwrap().iter();
+    let came = rows.filter(|row| row["recorded"].as_u64() > Some(0));
+    let seen: BTreeSet<&str> = came.filter_map(|row| row["event"].as_str()).collect();
+    assert!(!seen.is_empty(), "{report}");
+    let wanted = |event: &&String| seen.contains(event.as_str()) || must.contains(&event.as_str());
+    events.iter().filter(wanted).cloned().collect()
+}
+
+/// Both ways at the same time.
+fn both_ways(events: &[String]) -> [(Vec<Record>, Counts); 2] {
+    let mut classic = Recorder::spawn("classic", &options("classic", events));
+    let raw = Recorder::start("raw", &options("auto", events));
+    classic.wait_until_attached();
+    tell_detours(&raw);
     workload();
     raw.interrupt();
     classic.interrupt();
@@ -200,20 +225,18 @@ fn both_ways(events: &[String]) -> (Vec<Record>, Vec<Record>) {
         raw_counts.skipped,
         classic_counts.skipped
     );
-    (raw, classic)
+    [(raw, raw_counts), (classic, classic_counts)]
 }
 
-fn judge(event: &str, found: &Comparison) {
-    println!("{event}: {} equal, {} in one only", found.equal, found.alone);
+fn judge(event: &str, found: &Comparison, raw: &Counts, classic: &Counts) {
+    println!("{event}: {found:?}");
     if let Some(different) = &found.different {
         panic!("{event} differs, raw then classic:\n   {different}");
     }
     // Classic programs share one guard per CPU: what one of them hides from another is in the raw recording only.
     assert!(
-        found.alone <= 2 + found.equal / 8,
-        "{event}: {} equal records, but {} in one recording only",
-        found.equal,
-        found.alone
+        found.left <= classic.may_lack(found.equal) && found.right <= raw.may_lack(found.equal),
+        "{event}: raw then classic: {found:?}, {raw:?}, {classic:?}"
     );
 }
 
@@ -230,19 +253,25 @@ fn of_the_dead(mut records: Vec<Record>) -> Vec<Record> {
 }
 
 fn check(events: &[String], must: &[&str]) {
-    let (raw, classic) = both_ways(events);
-    let found = compare(&of_the_dead(raw), &of_the_dead(classic));
-    let mut silent: BTreeSet<&str> = events.iter().map(String::as_str).collect();
-    for (event, comparison) in &found {
-        judge(event, comparison);
-        if comparison.equal > 0 {
-            silent.remove(event.as_str());
+    let both = fired(events, must);
+    println!("{} of {} events fired", both.len(), events.len());
+    let mut silent: BTreeSet<&str> = both.iter().map(String::as_str).collect();
+    // What is rare may be hidden from the one or the other: so it gets another chance.
+    for _ in 0..3 {
+        let [(raw, raw_counts), (classic, classic_counts)] = both_ways(&both);
+        let found = compare(&of_the_dead(raw), &of_the_dead(classic));
+        for (event, comparison) in &found {
+            judge(event, comparison, &raw_counts, &classic_counts);
+            if comparison.equal > 0 {
+                silent.remove(event.as_str());
+            }
+        }
+        println!("did not fire: {silent:?}");
+        if must.iter().all(|event| !silent.contains(event)) {
+            return;
         }
     }
-    println!("did not fire: {silent:?}");
-    for event in must {
-        assert!(!silent.contains(event), "{event} did not fire");
-    }
+    panic!("of {must:?} some did not fire: {silent:?}");
 }
 
 /// Rules that the running kernel's entries do not fit, so that the classic way serves.
@@ -324,19 +353,19 @@ fn lines_of_tracefs_say_the_same() {
         let recorder = Recorder::start("beside", &options(way, &events));
         workload();
         recorder.interrupt();
-        let (ours, _, _) = recorder.stop_interrupted();
+        let (ours, counts, _) = recorder.stop_interrupted();
         let theirs = instance.end(&ours);
         let ours: Vec<Record> = ours.iter().map(as_tracefs).collect();
         for (event, found) in compare(&ours, &theirs) {
-            println!(
-                "{way} {event}: {} equal, {} in one only",
-                found.equal, found.alone
-            );
+            println!("{way} {event}: {found:?}");
             if let Some(different) = found.different {
                 panic!("{way} {event} differs, ours then tracefs:\n   {different}");
             }
             assert!(found.equal > 20, "{way} {event}: {found:?}");
-            assert!(found.alone <= 2 + found.equal / 20, "{way} {event}: {found:?}");
+            assert!(
+                found.left <= 2 + found.equal / 20 && found.right <= counts.may_lack(found.equal),
+                "{way} {event}: ours then tracefs: {found:?}, {counts:?}"
+            );
         }
     }
 }

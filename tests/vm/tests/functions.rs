@@ -1,16 +1,16 @@
 //! Function probes: counted against programs that call the function so many times, with the values that were asked for.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use vm_tests::recording::{Record, record_command};
+use vm_tests::recording::{Counts, Record, record_command};
 
 /// Reads of one byte that the program makes; what its start-up reads is no byte long, but more.
 const READS: usize = 100;
 
 /// Records an event over a program that reads.
-fn over_reads(event: &str) -> Vec<Record> {
+fn over_reads(event: &str) -> (Vec<Record>, Counts) {
     let (records, counts) = record_command(&["-e", event], &["calls", "read", &READS.to_string()]);
-    assert_eq!((counts.lost, counts.skipped), (0, 0));
-    records
+    assert_eq!(counts.lost, 0);
+    (records, counts)
 }
 
 fn of_one_byte<'a>(records: &'a [Record], field: &str) -> Vec<&'a Record> {
@@ -19,30 +19,33 @@ fn of_one_byte<'a>(records: &'a [Record], field: &str) -> Vec<&'a Record> {
 
 #[test]
 fn kprobe_counts_and_knows_what_was_asked() {
-    let records = over_reads("kprobe:vfs_read { record(arg2, args.count, file = args.file) }");
+    let (records, counts) = over_reads("kprobe:vfs_read { record(arg2, args.count, file = args.file) }");
     let ours = of_one_byte(&records, "arg2");
-    assert_eq!(ours.len(), READS);
+    assert!(counts.explain(ours.len(), READS), "{}: {counts:?}", ours.len());
     assert!(ours.iter().all(|r| r.number("count") == 1));
     assert!(records.iter().all(|r| r.text("file").starts_with("0xffff")));
 }
 
 #[test]
 fn kretprobe_counts_and_knows_what_came_of_it() {
-    let records = over_reads("kretprobe:vfs_read");
-    assert_eq!(of_one_byte(&records, "retval").len(), READS);
+    let (records, counts) = over_reads("kretprobe:vfs_read");
+    let ours = of_one_byte(&records, "retval").len();
+    assert!(counts.explain(ours, READS), "{ours}: {counts:?}");
 }
 
 #[test]
 fn fentry_counts_and_knows_what_was_asked() {
-    let records = over_reads("fentry:vfs_read");
-    assert_eq!(of_one_byte(&records, "count").len(), READS);
+    // Its programs may be preempted on every kernel, which then skips hits of others on that CPU.
+    let (records, counts) = over_reads("fentry:vfs_read");
+    let ours = of_one_byte(&records, "count").len();
+    assert!(counts.explain(ours, READS), "{ours}: {counts:?}");
 }
 
 #[test]
 fn fexit_counts_and_knows_both() {
-    let records = over_reads("fexit:vfs_read { record(args.count, retval) }");
+    let (records, counts) = over_reads("fexit:vfs_read { record(args.count, retval) }");
     let ours = of_one_byte(&records, "count");
-    assert_eq!(ours.len(), READS);
+    assert!(counts.explain(ours.len(), READS), "{}: {counts:?}", ours.len());
     assert!(ours.iter().all(|r| r.number("retval") == 1));
 }
 
@@ -57,12 +60,16 @@ fn all_kinds_at_once_agree() {
         "syscalls:sys_exit_read",
     ];
     let options: Vec<&str> = events.iter().flat_map(|event| ["-e", event]).collect();
-    let (records, _) = record_command(&options, &["calls", "read", "100"]);
+    let (records, counts) = record_command(&options, &["calls", "read", "100"]);
+    let of = |event: &str| records.iter().filter(|r| r.event == event).count() as u64;
     for event in events {
-        let count = records.iter().filter(|r| r.event == event).count();
-        let first = records.iter().filter(|r| r.event == events[0]).count();
-        assert_eq!(count, first, "{event} beside {}", events[0]);
-        assert!(count >= 100);
+        let (count, first) = (of(event), of(events[0]));
+        assert!(
+            count.abs_diff(first) <= counts.skipped,
+            "{count} of {event} beside {first} of {}: {counts:?}",
+            events[0]
+        );
+        assert!(count + counts.skipped >= 100, "{event}: {count}");
     }
 }
 
@@ -73,8 +80,9 @@ fn sets_tell_their_members_apart() {
         let (records, counts) = record_command(&["-e", event], &["calls", "read", "100"]);
         let reads = records.iter().filter(|r| r.event.ends_with(":vfs_read")).count();
         let opens = records.iter().filter(|r| r.event.ends_with(":vfs_open")).count();
-        assert!((100..105).contains(&reads), "{event}: {reads} reads");
-        assert!((1..5).contains(&opens), "{event}: {opens} opens");
+        let skipped = counts.skipped as usize;
+        assert!(reads < 105 && reads + skipped >= 100, "{event}: {reads} reads");
+        assert!(opens < 5 && opens + skipped >= 1, "{event}: {opens} opens");
         assert_eq!(counts.lost, 0);
     }
 }
@@ -82,22 +90,30 @@ fn sets_tell_their_members_apart() {
 #[test]
 fn predicates_let_in_what_they_say() {
     let event = "kprobe:vfs_read /arg2 == 1 && comm == \"calls\"/ { record(arg2) }";
-    assert_eq!(over_reads(event).len(), READS);
+    let (records, counts) = over_reads(event);
+    assert!(
+        counts.explain(records.len(), READS),
+        "{}: {counts:?}",
+        records.len()
+    );
     let event = "kprobe:vfs_read /args.count > 1 || pid == 0/ { record(arg2) }";
-    assert!(over_reads(event).iter().all(|r| r.number("arg2") > 1));
-    assert_eq!(over_reads("kprobe:vfs_read /comm == \"cells\"/").len(), 0);
+    assert!(over_reads(event).0.iter().all(|r| r.number("arg2") > 1));
+    assert_eq!(over_reads("kprobe:vfs_read /comm == \"cells\"/").0.len(), 0);
 }
 
 #[test]
 fn texts_are_read_from_the_process_and_the_kernel() {
     let event = "kprobe:do_sys_openat2 { record(path = str(arg1), args.dfd) }";
-    let records = over_reads(event);
+    let (records, counts) = over_reads(event);
     let paths: Vec<&str> = records.iter().map(|r| r.text("path")).collect();
-    assert!(paths.contains(&"/dev/zero"), "{paths:?}");
+    assert!(
+        paths.contains(&"/dev/zero") || counts.skipped > 0,
+        "{paths:?}: {counts:?}"
+    );
     let event = "kprobe:vfs_read { record(name = kstr(args.file->f_path.dentry->d_name.name)) }";
-    let records = over_reads(event);
+    let (records, counts) = over_reads(event);
     let zero = records.iter().filter(|r| r.text("name") == "zero").count();
-    assert_eq!(zero, READS, "{:?}", records.first());
+    assert!(counts.explain(zero, READS), "{zero}: {:?}", records.first());
 }
 
 /// The functions of a stack, innermost first.
@@ -114,8 +130,9 @@ fn kernel_stacks_lead_from_the_function_to_the_system_call() {
         "rawtracepoint:sys_enter { record(kstack) }",
         "syscalls:sys_enter_read { record(kstack) }",
     ] {
-        let records = over_reads(event);
-        assert!(records.len() >= READS, "{event}: {}", records.len());
+        let (records, counts) = over_reads(event);
+        let all = records.len() as u64 + counts.skipped;
+        assert!(all >= READS as u64, "{event}: {}", records.len());
         for record in &records {
             let frames = frames(record);
             let has = |name: &str| frames.iter().any(|f| f.contains(name));
@@ -129,10 +146,14 @@ fn kernel_stacks_lead_from_the_function_to_the_system_call() {
         }
         println!("{event}: {:?}", frames(&records[0]));
     }
-    let records = over_reads("kretprobe:vfs_read { record(kstack) }");
+    let (records, counts) = over_reads("kretprobe:vfs_read { record(kstack) }");
     let named = records
         .iter()
         .filter(|r| frames(r).iter().any(|f| f.contains("ksys_read")))
         .count();
-    assert!(named >= READS, "{:?}", frames(&records[0]));
+    assert!(
+        named as u64 + counts.skipped >= READS as u64,
+        "{:?}",
+        frames(&records[0])
+    );
 }

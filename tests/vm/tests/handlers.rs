@@ -119,13 +119,14 @@ fn they_count_exactly_and_begin_anew() {
     let exit = counted(&handler(EXIT));
     kestrel(&["handler", "control", "main/*enter_getppid", "reset"]).success();
     let reset = handler(ENTER);
-    let zeros = (
-        counted(&reset),
-        values(&reset),
-        number(&reset["kept"]),
-        number(&reset["skipped"]),
+    let zeros = (counted(&reset), values(&reset), number(&reset["kept"]));
+    assert_eq!(zeros, (0, 0, 0), "{reset}");
+    // What was skipped since is of others' calls: theirs go through the same hook.
+    assert!(
+        after["skipped"] == 0 && reset["skipped"] == 0
+            || number(&reset["skipped"]) < number(&after["skipped"]),
+        "{reset} after {after}"
     );
-    assert_eq!(zeros, (0, 0, 0, 0), "{reset}");
     assert_eq!(counted(&handler(EXIT)), exit);
     calls(9);
     let again = handler(ENTER);

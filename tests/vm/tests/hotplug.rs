@@ -1,9 +1,8 @@
 //! Processors that go and come, and wall clocks that are set, while sessions and recorders go on.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use std::time::Duration;
 use vm_tests::recording::{Record, Recorder, counts, records};
-use vm_tests::{kestrel, run, shell};
+use vm_tests::{kestrel, run, shell, until};
 
 const TABLE: &str = r#"
 buffer main { size = 4M }
@@ -32,20 +31,29 @@ fn around(all: &[Record], event: &str, cpu: u64, time: u64) -> (usize, usize) {
     (before, all.iter().filter(of).count() - before)
 }
 
-/// Waits until the session has seen some ticks of the second processor since a time, and its companion, which was attached beside it, too.
-fn ticking(since: u64) {
-    std::thread::sleep(Duration::from_millis(200));
-    let begun = std::time::Instant::now();
-    for number in 0.. {
-        let place = format!("/tmp/hot.ticks-{since}-{number}");
+/// Waits until the session has seen some ticks of the second processor since a time, and the recorder has written some: calls there fill the
+/// pages that it writes. Gives how many calls.
+fn ticking(since: u64, recorder: &Recorder) -> u64 {
+    until("ticks in the session", || {
+        let place = format!("/tmp/hot.ticks-{since}");
         kestrel(&["buffer", "dump", "--session", "hot", "-o", &place]).success();
         let ticks = around(&records(&place), "profile", 1, since).1;
         std::fs::remove_dir_all(&place).unwrap();
-        if ticks > 8 {
-            return;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "{ticks} ticks");
-    }
+        ticks > 8
+    });
+    let mut made = 0;
+    until("ticks in the recording", || {
+        calls(1, 200);
+        made += 200;
+        let written = kestrel(&["print", "--format", "json", &recorder.directory]).out;
+        let ticks = written.lines().filter_map(|line| {
+            let record: serde_json::Value = serde_json::from_str(line).ok()?;
+            let of = record["event"].as_str()?.contains("profile") && record["cpu"] == 1;
+            Some(of && record["time"].as_u64()? >= since)
+        });
+        ticks.filter(|is| *is).count() > 8
+    });
+    made
 }
 
 fn monotonic() -> u64 {
@@ -65,7 +73,7 @@ fn a_processor_goes_and_comes_back() {
     let events = "syscalls:sys_enter_getppid /comm == \"calls\"/";
     let recorder = Recorder::start("hot", &["-a", "-e", events, "-e", "profile:ms:20"]);
     calls(1, 1000);
-    ticking(0);
+    let first = 1000 + ticking(monotonic(), &recorder);
     online(false);
     let away = monotonic();
     calls(0, 1000);
@@ -93,8 +101,7 @@ fn a_processor_goes_and_comes_back() {
         serde_json::json!([]),
         "whoever changes the session attaches it"
     );
-    calls(1, 1000);
-    ticking(back);
+    let last = ticking(back, &recorder);
     let out = kestrel(&["buffer", "dump", "--session", "hot", "-o", "/tmp/hot.back"]).success();
     let skipped: u64 = status()["programs"]
         .as_array()
@@ -104,7 +111,7 @@ fn a_processor_goes_and_comes_back() {
         .sum();
     kestrel(&["stop", "hot"]).success();
     let (all, counts, _) = recorder.stop();
-    assert!(records("/tmp/hot.away").len() > 1000);
+    assert!(records("/tmp/hot.away").len() as u64 + skipped > 1000);
     for (all, skipped, whose) in [
         (all, counts.skipped, "recorder"),
         (records("/tmp/hot.back"), skipped, "session"),
@@ -112,11 +119,12 @@ fn a_processor_goes_and_comes_back() {
         let (before, after) = around(&all, "getppid", 1, away);
         let elsewhere = around(&all, "getppid", 0, 0).1;
         println!("{whose}: {before} calls before, {elsewhere} elsewhere, {after} after");
+        let (before, elsewhere, after) = (before as u64, elsewhere as u64, after as u64);
         assert!(
-            (before + elsewhere + after) as u64 + skipped >= 3000,
+            before + elsewhere + after + skipped >= first + 1000 + last,
             "{whose}: {out}"
         );
-        assert!(before <= 1000 && elsewhere <= 1000 && after <= 1000);
+        assert!(before <= first && elsewhere <= 1000 && after <= last);
         let (before, after) = around(&all, "profile", 1, back);
         println!("{whose}: {before} ticks before, {after} after");
         assert!(
@@ -135,6 +143,7 @@ fn a_processor_goes_and_comes_back() {
 fn the_wall_clock_is_set_while_events_come() {
     std::fs::write("/tmp/clock.kst", TABLE).unwrap();
     let begun = shell("date +%s").success().trim().parse::<u64>().unwrap();
+    let watch = std::time::Instant::now();
     kestrel(&["start", "clock", "/tmp/clock.kst"]).success();
     let recorder = Recorder::start(
         "clock",
@@ -147,14 +156,17 @@ fn the_wall_clock_is_set_while_events_come() {
     calls(1, 300);
     kestrel(&["buffer", "dump", "-o", "/tmp/clock.dump"]).success();
     let text = kestrel(&["status", "clock", "--interval", "0"]).success();
+    // Seconds, or minutes where the machine is slow; by neither of the dates that were set, which are years away.
     let ago = text
         .lines()
         .next()
         .unwrap()
         .strip_prefix("session clock, started ")
         .unwrap();
-    let seconds: u64 = ago.strip_suffix(" s ago").unwrap().parse().unwrap();
-    assert!(seconds < 100, "{text}");
+    assert!(
+        ago.ends_with(" s ago") && !ago.contains(" h ") && !ago.contains(" d "),
+        "{text}"
+    );
     recorder.interrupt();
     let directory = recorder.directory.clone();
     let said = recorder.wait();
@@ -166,6 +178,7 @@ fn the_wall_clock_is_set_while_events_come() {
     kestrel(&["stop", "clock"]).success();
     shell(&format!("date -s @{}", begun + 10)).success();
     let skipped = [counts(&said.err).skipped, skipped];
+    let took = watch.elapsed();
     for (directory, skipped) in [directory.as_str(), "/tmp/clock.dump"].into_iter().zip(skipped) {
         let all = records(directory);
         let calls: Vec<&Record> = all.iter().filter(|r| r.event.contains("getppid")).collect();
@@ -174,11 +187,11 @@ fn the_wall_clock_is_set_while_events_come() {
         let first = report["begins_ns"].as_u64().unwrap() / 1_000_000_000;
         println!("{directory}: {} calls, from {first}, begun {begun}", calls.len());
         assert!(
-            first >= begun && first <= begun + 100,
+            first >= begun && first <= begun + took.as_secs() + 1,
             "{first} is not near {begun}"
         );
         let span = report["span_ns"].as_u64().unwrap();
-        assert!(span < 100_000_000_000, "{span}");
+        assert!(u128::from(span) < took.as_nanos(), "{span} in {took:?}");
         assert!(
             calls.len() <= 900 && calls.len() as u64 + skipped >= 900,
             "{skipped} skipped"

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command};
 use std::time::Duration;
 use vm_tests::recording::{Record, Recorder, records};
-use vm_tests::{kestrel, shell};
+use vm_tests::{kestrel, shell, until};
 
 fn write(name: &str, text: &str) -> String {
     let path = format!("/tmp/{name}.kst");
@@ -46,9 +46,12 @@ impl Drop for Load {
     }
 }
 
+/// So many ticks are enough to see whether they come too often.
+const ENOUGH: usize = 20;
+
 /// A clock never comes too often; how seldom it comes is the machine's affair, so that there is no telling here but that it does.
 fn ticks(records: &[&Record], period: u64) {
-    assert!(records.len() > 20, "{} ticks", records.len());
+    assert!(records.len() > ENOUGH, "{} ticks", records.len());
     let (first, last) = (records[0].time, records[records.len() - 1].time);
     let most = (last - first) / period + 2;
     assert!(
@@ -62,6 +65,16 @@ fn ticks(records: &[&Record], period: u64) {
 
 #[test]
 fn intervals_tick_on_one_cpu_and_profiles_on_all() {
+    // A machine that has other things to do leaves ticks out: then it takes longer.
+    let mut time = Duration::from_millis(800);
+    while !clocks_ticked(time) {
+        assert!(time < Duration::from_secs(30), "too few ticks in {time:?}");
+        time *= 3;
+    }
+}
+
+/// Records clocks for a while and judges what came; gives whether that was enough.
+fn clocks_ticked(time: Duration) -> bool {
     let recorder = Recorder::start(
         "ticks",
         &[
@@ -75,13 +88,23 @@ fn intervals_tick_on_one_cpu_and_profiles_on_all() {
         ],
     );
     let load = Load::start();
-    std::thread::sleep(Duration::from_millis(800));
+    std::thread::sleep(time);
     drop(load);
     let (all, _, said) = recorder.stop();
     let of = |event: &str, cpu: Option<u64>| -> Vec<&Record> {
         let wanted = |r: &&Record| r.event == event && cpu.is_none_or(|cpu| r.cpu == cpu);
         all.iter().filter(wanted).collect()
     };
+    let few = ["profile:ms:20", "profile:hz:100"]
+        .iter()
+        .any(|event| (0..2).any(|cpu| of(event, Some(cpu)).len() <= ENOUGH));
+    if few
+        || of("interval:ms:10", None).len() <= ENOUGH
+        || of("software:context-switches:10", None).is_empty()
+    {
+        println!("not enough in {time:?}");
+        return false;
+    }
     ticks(&of("interval:ms:10", None), 10_000_000);
     let cpus: BTreeSet<u64> = of("interval:ms:10", None).iter().map(|r| r.cpu).collect();
     assert_eq!(cpus.len(), 1, "one CPU is enough");
@@ -96,7 +119,7 @@ fn intervals_tick_on_one_cpu_and_profiles_on_all() {
         });
         assert!(stacks.count() > 0, "some of them hit the kernel: {said}");
     }
-    assert!(!of("software:context-switches:10", None).is_empty());
+    true
 }
 
 const SELF_SWITCHING: &str = r#"
@@ -104,11 +127,11 @@ param stay = 150ms
 buffer main   { size = 1M }
 buffer detail { size = 8M }
 table normal {
-  syscalls:sys_enter_getppid /comm == "calls"/ { record(mark = 1); @since = nsecs; use_table("detail"); record(mark = 2) }
+  syscalls:sys_enter_getppid /comm == "calls"/ { record(mark = 1); @since = nsecs; @seen = 0; use_table("detail"); record(mark = 2) }
 }
 table detail : normal {
-  syscalls:sys_enter_lseek /comm == "calls" && args.offset % 64 == 0/ { record(args.offset, to("detail")) }
-  interval:ms:10 /nsecs - @since > stay/ { record(mark = 3); use_table("normal"); record(mark = 4) }
+  syscalls:sys_enter_lseek /comm == "calls" && args.offset % 64 == 0/ { record(args.offset, to("detail")); @seen++ }
+  interval:ms:10 /nsecs - @since > stay && @seen > 150/ { record(mark = 3); use_table("normal"); record(mark = 4) }
 }
 "#;
 
@@ -140,17 +163,16 @@ fn a_table_that_switches_itself_shows_what_is_between() {
         "syscalls:sys_enter_lseek /comm == \"calls\" && args.offset % 64 == 0/ { record(args.offset) }";
     let witness = Recorder::start("witness", &["-a", "-e", event, "--buffer-size", "16M"]);
     let load = Load::start();
-    for _ in 0..2 {
+    for episode in 1..=2 {
         std::thread::sleep(Duration::from_millis(100));
-        shell("calls getppid 1").success();
-        let begun = std::time::Instant::now();
-        while kestrel(&["table", "list"]).success().contains("* detail") {
-            assert!(
-                begun.elapsed() < Duration::from_secs(60),
-                "it does not switch back"
-            );
-            std::thread::sleep(Duration::from_millis(30));
-        }
+        // 7.x may skip a call: whether it switched stands in the buffer.
+        until("the switch", || {
+            shell("calls getppid 1").success();
+            marks(&dump("itself"), 1).len() == episode
+        });
+        until("the switch back", || {
+            !kestrel(&["table", "list"]).success().contains("* detail")
+        });
     }
     drop(load);
     let (seen, counts, _) = witness.stop();
@@ -192,6 +214,9 @@ fn a_table_that_switches_itself_shows_what_is_between() {
     );
 }
 
+/// Any CPU.
+const ANY: u64 = u64::MAX;
+
 /// Handlers for clocks come into a running session, in the slot of a hook that is there and as hooks of their own.
 #[test]
 fn clocks_are_loaded_into_a_running_session() {
@@ -201,10 +226,18 @@ fn clocks_are_loaded_into_a_running_session() {
         "table b { interval:ms:10 { record(second = 1); @ticks = count() } p:ms:10 { @[cpu] = count(); record(third = 1) } }",
     );
     kestrel(&["start", "clocks", &file]).success();
-    std::thread::sleep(Duration::from_millis(300));
+    let enough = |field: &str, cpu: u64| {
+        until(field, || {
+            let of = |r: &&Record| r.fields.contains_key(field) && (r.cpu == cpu || cpu == ANY);
+            dump("clocks").iter().filter(of).count() > ENOUGH
+        });
+    };
+    enough("first", ANY);
     kestrel(&["table", "load", &more]).success();
     kestrel(&["table", "use", "b"]).success();
-    std::thread::sleep(Duration::from_millis(500));
+    enough("second", ANY);
+    enough("third", 0);
+    enough("third", 1);
     kestrel(&["table", "use", "a"]).success();
     let all = dump("clocks");
     let with =

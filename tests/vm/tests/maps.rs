@@ -1,7 +1,10 @@
 //! Maps of handlers: counts are exact over processors and programs, what finds no room is told, and every aggregation loads on every kernel.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use vm_tests::{Run, kestrel, recording::counts};
+use vm_tests::{
+    Run, kestrel,
+    recording::{counts, skipped},
+};
 
 const CALLS: usize = 10_000;
 const GETPPID: &str = "syscalls:sys_enter_getppid /comm == \"calls\"/";
@@ -178,9 +181,14 @@ fn every_handler_loads() {
 fn texts_of_the_process_are_keys() {
     let handler =
         "syscalls:sys_enter_openat { @[str(args.filename)] = count(); @short[str(args.filename, 8)]++ }";
-    let run = record(&[], &[handler], &["calls", "read", "1"]);
-    assert_eq!(number(&run, "@[/dev/zero]"), 1, "{}", run.out);
-    assert_eq!(number(&run, "@short[/dev/zer]"), 1, "{}", run.out);
+    // Many times, since 7.x may skip some of them.
+    let line = "for i in 1 2 3 4 5 6 7 8; do calls read 1; done";
+    let run = record(&[], &[handler], &["sh", "-c", line]);
+    let told = counts(&run.err);
+    for key in ["@[/dev/zero]", "@short[/dev/zer]"] {
+        let opened = number(&run, key);
+        assert!(told.explain(opened, 8), "{opened}: {}", run.out);
+    }
 }
 
 #[test]
@@ -190,9 +198,16 @@ fn maps_are_seen_live_and_as_json() {
         "trace", "--format", "json", "-e", &handler, "--", "calls", "getppid", "100",
     ]);
     assert_eq!(run.code, Some(0), "{}", run.err);
+    let shown: serde_json::Value = serde_json::from_str(run.out.trim()).unwrap();
+    let count = shown["data"]["@"]["calls"].as_u64().unwrap();
+    assert!(
+        count <= 100 && count + skipped(&run.err) >= 100,
+        "{shown}: {}",
+        run.err
+    );
     assert_eq!(
         run.out.trim(),
-        "{\"data\":{\"@\":{\"calls\":100}},\"type\":\"map\"}"
+        format!("{{\"data\":{{\"@\":{{\"calls\":{count}}}}},\"type\":\"map\"}}")
     );
 }
 

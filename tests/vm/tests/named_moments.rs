@@ -7,11 +7,10 @@ use kestrel::kernel::Host;
 use kestrel::session::named::SESSION;
 use kestrel::session::store::Store;
 use std::process::Command;
-use std::time::Duration;
 use vm_tests::bare::program;
 use vm_tests::named::{add, hit, listed, number, probe};
 use vm_tests::recording::{record_command, records};
-use vm_tests::{getppid_calls, kestrel, read_calls, run};
+use vm_tests::{getppid_calls, kestrel, read_calls, run, until};
 
 /// A function of the kernel that nobody but these tests has called.
 const CALLED: &str = "__x64_sys_getppid";
@@ -157,15 +156,18 @@ fn what_is_switched_off_forgets() {
     let other = format!("kretprobe:{SLEEPS} {{ record(at = entry.tid) }}");
     add(&["sleeps", &back, "other", &other]);
     let sleeper = || {
-        let child = Command::new("sleep").arg("1000").spawn().unwrap();
-        while kept(child.id()) == 0 {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let child = Command::new("sleep").arg("100000").spawn().unwrap();
+        // Asleep in its call, nanosleep or clock_nanosleep: all that is kept at its entry is there.
+        let call = format!("/proc/{}/syscall", child.id());
+        until("its sleep", || {
+            let call = std::fs::read_to_string(&call).unwrap();
+            call.starts_with("35 ") || call.starts_with("230 ")
+        });
+        assert!(kept(child.id()) > 0);
         child
     };
     let mut child = sleeper();
-    // A mark and a value for each probe: they come one after the other.
-    std::thread::sleep(Duration::from_millis(200));
+    // A mark and a value for each probe.
     let both = kept(child.id());
     assert!(both > 0 && both.is_multiple_of(2), "{both}");
     kestrel(&["probe", "disable", "sleeps"]).success();

@@ -16,9 +16,21 @@ fn what_an_unanswering_recorder_has_is_recovered_live() {
     let out = "/tmp/live.recovered";
     let _ = fs::remove_dir_all(out);
     let event = "syscalls:sys_enter_getppid /comm == \"calls\"/";
-    let recorder = Recorder::start("held", &["-a", "--overwrite", "-e", event, "-e", "sched:*"]);
+    let recorder = Recorder::start(
+        "held",
+        &[
+            "-a",
+            "--overwrite",
+            "--buffer-size",
+            "4M",
+            "-e",
+            event,
+            "-e",
+            "sched:sched_process_*",
+        ],
+    );
     // It keeps the session's last references and answers nobody.
-    shell("kill -STOP $(pidof kestrel)").success();
+    recorder.hold();
     run("calls", &["getppid", &CALLS.to_string()]).success();
     let told = kestrel(&["recover", "--live", "-o", out]).success();
     let kept = |directory: &str| {
@@ -27,7 +39,7 @@ fn what_an_unanswering_recorder_has_is_recovered_live() {
     };
     let recovered = kept(out);
     assert!(told.contains("0 missing between them"), "{told}");
-    shell("kill -CONT $(pidof kestrel)").success();
+    recorder.go_on();
     let (all, counts, _) = recorder.stop();
     assert_eq!(counts.overwritten, 0);
     let recorded = all.iter().filter(|r| r.event.contains("getppid")).count();

@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use rustix::process::Pid;
 use tempfile::TempDir;
 use vm_tests::protocol::{self, Reply, Request};
 
@@ -224,6 +225,11 @@ impl Machine {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(Happening::Silence),
         }
+    }
+
+    /// The emulator's process.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
     }
 
     /// The processor time that the emulator has used.

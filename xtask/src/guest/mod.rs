@@ -17,11 +17,13 @@ use std::{
 use anyhow::{Context, Result, bail};
 use vm_tests::protocol::{Reply, Request, Stream};
 
+use hostile::Pauses;
 use machine::{Engine, Happening, Hardware, Machine};
 
 pub(crate) mod apt;
 pub(crate) mod cache;
 mod cpio;
+mod hostile;
 mod initramfs;
 pub(crate) mod kernel;
 pub(crate) mod machine;
@@ -113,6 +115,8 @@ impl Ending {
 pub(crate) struct Guest {
     series: String,
     machine: Machine,
+    /// Stop the guest at random while programs run in it.
+    pub(crate) hostile: bool,
 }
 
 /// What every guest of a kind is cloned from: kernel, initramfs and image, all there.
@@ -169,6 +173,7 @@ impl Stable {
         let mut guest = Guest {
             series: self.boot.series.clone(),
             machine,
+            hostile: false,
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
         let mut seed = vec![0; 32];
@@ -185,7 +190,7 @@ impl Stable {
 }
 
 /// How long the agent may take for anything but a program.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Guest {
     /// Writes an executable file into the guest.
@@ -219,6 +224,7 @@ impl Guest {
         let mut deadline = Instant::now() + program.limit;
         let mut starved = self.machine.starved();
         let (argv, env) = (program.argv.clone(), program.env.clone());
+        let _pauses = self.hostile.then(|| Pauses::begin(self.machine.pid()));
         self.machine.send(
             &Request::Exec {
                 argv,

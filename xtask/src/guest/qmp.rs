@@ -108,7 +108,7 @@ fn sort_lines(from: BufReader<UnixStream>, answers: &Sender<Value>, events: impl
 
 /// Connects to a socket that a program started just now is about to make; `alive` says whether it still runs.
 pub(crate) fn connect(path: &Path, mut alive: impl FnMut() -> Result<()>) -> Result<UnixStream> {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         match UnixStream::connect(path) {
             Ok(socket) => return Ok(socket),

@@ -95,6 +95,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let mut recorder = Recorder::create(session, &options.output, true)?;
     recorder.start();
+    if selection.verbose {
+        eprintln!("recording into {}", show_path(&options.output));
+    }
     // A late reader loses events; the command was forked before and keeps its own priority. Without the right to, we go on as we are.
     let _ = set_niceness(READER_NICENESS);
     let mut child = held.map(selection::release).transpose()?;

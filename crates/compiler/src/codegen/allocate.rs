@@ -7,7 +7,6 @@ use super::live::{Live, Range, arguments};
 use super::spill::{Part, Spills};
 use crate::ir::{BlockId, Function, Op, Vreg};
 use kestrel_bpf::isa::Reg;
-use std::collections::BTreeMap;
 
 /// Where a virtual register lives, all of its life.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,6 +79,8 @@ struct Problem<'a> {
     again: Vec<Option<Op>>,
     /// By register: read only where an address in the frame or a fresh load of a map costs nothing extra.
     free: Vec<bool>,
+    /// By register: what having one is worth to it.
+    worths: Vec<Worth>,
 }
 
 /// Where a register would like to be.
@@ -97,38 +98,37 @@ type Worth = (bool, u64);
 /// One scan's result.
 struct Scan {
     regs: Vec<Option<Reg>>,
-    /// By machine register: to whom it was given when. Stretches of one register have no position in common, so the order of their starts is
-    /// that of their ends.
-    tenants: [BTreeMap<u32, (u32, Vreg)>; 10],
+    /// By machine register: when it was given to whom, by time. Stretches of one register have no position in common, so the order of their starts
+    /// is that of their ends.
+    tenants: [Vec<(Range, Vreg)>; 10],
     spilled: Vec<Vreg>,
 }
 
 impl Scan {
     fn move_in(&mut self, v: Vreg, reg: Reg, stretches: &[Range]) {
         self.regs[v.0 as usize] = Some(reg);
-        let taken = stretches.iter().map(|range| (range.start, (range.end, v)));
-        self.tenants[reg as usize].extend(taken);
+        let tenants = &mut self.tenants[reg as usize];
+        for range in stretches {
+            // Lives are looked at by their beginnings: most come last.
+            let at = tenants.partition_point(|(known, _)| known.start < range.start);
+            tenants.insert(at, (*range, v));
+        }
     }
 
-    fn move_out(&mut self, v: Vreg, reg: Reg, stretches: &[Range]) {
+    fn move_out(&mut self, v: Vreg, reg: Reg) {
         self.regs[v.0 as usize] = None;
-        for range in stretches {
-            self.tenants[reg as usize].remove(&range.start);
-        }
+        self.tenants[reg as usize].retain(|(_, tenant)| *tenant != v);
     }
 
-    /// Who has a register during any of these stretches, each once.
-    fn in_the_way(&self, reg: Reg, stretches: &[Range]) -> Vec<Vreg> {
-        let tenants = &self.tenants[reg as usize];
-        let mut found: Vec<Vreg> = Vec::new();
-        for range in stretches {
-            let before_its_end = tenants.range(..=range.end).rev();
-            let there = before_its_end.take_while(|(_, (end, _))| *end >= range.start);
-            found.extend(there.map(|(_, (_, tenant))| *tenant));
-        }
-        found.sort_unstable();
-        found.dedup();
-        found
+    /// Who has a register during any of these stretches, some several times.
+    fn in_the_way(&self, reg: Reg, stretches: &[Range]) -> impl Iterator<Item = Vreg> {
+        let tenants = self.tenants[reg as usize].as_slice();
+        stretches.iter().flat_map(move |range| {
+            let end = tenants.partition_point(|(known, _)| known.start <= range.end);
+            let before_its_end = tenants[..end].iter().rev();
+            let there = before_its_end.take_while(|(known, _)| known.end >= range.start);
+            there.map(|(_, tenant)| *tenant)
+        })
     }
 }
 
@@ -142,6 +142,7 @@ impl<'a> Problem<'a> {
             hints: vec![Hint::default(); n],
             again: vec![None; n],
             free: vec![true; n],
+            worths: Vec::new(),
         };
         let mut definitions = vec![0u32; n];
         if let Some(context) = function.context {
@@ -160,6 +161,7 @@ impl<'a> Problem<'a> {
                 Some(Op::SlotAddress { .. } | Op::Map { .. } | Op::MapValue { .. })
             );
         }
+        problem.worths = (0..function.vregs).map(|v| problem.find_worth(Vreg(v))).collect();
         problem
     }
 
@@ -272,7 +274,7 @@ impl<'a> Problem<'a> {
         let n = self.hints.len();
         let mut scan = Scan {
             regs: vec![None; n],
-            tenants: std::array::from_fn(|_| BTreeMap::new()),
+            tenants: Default::default(),
             spilled: Vec::new(),
         };
         let mut todo: Vec<(Range, Vreg)> = (0..n as u32)
@@ -287,27 +289,37 @@ impl<'a> Problem<'a> {
     }
 
     fn settle(&self, scan: &mut Scan, v: Vreg, allowed: Mask) {
-        let candidates: Vec<Reg> = self
-            .wishes(scan, v)
-            .filter(|reg| allowed & bit(*reg) != 0)
-            .collect();
         let stretches = self.live.stretches[v.0 as usize].as_slice();
         let mut best: Option<(Worth, Reg)> = None;
-        for reg in candidates {
-            let tenants = scan.in_the_way(reg, stretches).into_iter();
+        let mut free = None;
+        // Each is looked at once, where it is wanted most.
+        let mut left = allowed;
+        for reg in self.wishes(scan, v) {
+            if left & bit(reg) == 0 {
+                continue;
+            }
+            left &= !bit(reg);
+            let tenants = scan.in_the_way(reg, stretches);
             match (tenants.map(|w| self.worth(w)).max(), best) {
-                (None, _) => return scan.move_in(v, reg, stretches),
+                (None, _) => {
+                    free = Some(reg);
+                    break;
+                }
                 (Some(price), None) => best = Some((price, reg)),
                 (Some(price), Some((least, _))) if price < least => best = Some((price, reg)),
                 _ => {}
             }
         }
+        if let Some(reg) = free {
+            return scan.move_in(v, reg, stretches);
+        }
         match best {
             Some((price, reg)) if price < self.worth(v) => {
-                let mut losers = scan.in_the_way(reg, stretches);
+                let mut losers: Vec<Vreg> = scan.in_the_way(reg, stretches).collect();
                 losers.sort_by_key(|w| (self.live.ranges[w.0 as usize].map(|r| r.start), *w));
+                losers.dedup();
                 for loser in losers {
-                    scan.move_out(loser, reg, &self.live.stretches[loser.0 as usize]);
+                    scan.move_out(loser, reg);
                     scan.spilled.push(loser);
                 }
                 scan.move_in(v, reg, stretches);
@@ -316,8 +328,12 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// How much a register is worth to it: reads and writes per length; nothing for what is cheap to make again.
     fn worth(&self, v: Vreg) -> Worth {
+        self.worths[v.0 as usize]
+    }
+
+    /// How much a register is worth to it: reads and writes per length; nothing for what is cheap to make again.
+    fn find_worth(&self, v: Vreg) -> Worth {
         let stretches = &self.live.stretches[v.0 as usize];
         let length: u32 = stretches.iter().map(|s| s.end - s.start + 1).sum();
         let weight = u64::from(self.live.weights[v.0 as usize]);
@@ -333,19 +349,17 @@ impl<'a> Problem<'a> {
     }
 
     /// All registers, the most wanted ones first.
-    fn wishes(&self, scan: &Scan, v: Vreg) -> impl Iterator<Item = Reg> {
+    fn wishes<'s>(&'s self, scan: &'s Scan, v: Vreg) -> impl Iterator<Item = Reg> + use<'s, 'a> {
         let hint = &self.hints[v.0 as usize];
-        let alike: Vec<Reg> = hint
+        let alike = hint
             .like
             .iter()
-            .filter_map(|other| scan.regs[other.0 as usize])
-            .collect();
+            .filter_map(|other| scan.regs[other.0 as usize]);
         let second_hand = hint
             .like
             .iter()
             .flat_map(|other| &self.hints[other.0 as usize].regs);
         alike
-            .into_iter()
             .chain(hint.regs.iter().copied())
             .chain(second_hand.copied())
             .chain(PREFERENCE)

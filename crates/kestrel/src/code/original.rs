@@ -87,8 +87,14 @@ impl Originals {
             };
             let text = &mut bytes[at as usize..];
             match (text[0], probe.behind) {
-                (INT3, _) => {
+                (INT3, behind) => {
                     text[0] = probe.first;
+                    // A breakpoint that is becoming a jump may have the jump's distance behind it already; the kernel copies what was there before it
+                    // writes that, and not when it decides to (`arch_optimize_kprobes` in arch/x86/kernel/kprobes/opt.c).
+                    let behind = behind.filter(|bytes| *bytes != [0; 4]);
+                    if let (Some(behind), Some(after)) = (behind, text.get_mut(1..5)) {
+                        after.copy_from_slice(&behind);
+                    }
                     patches.push((at, Patch::Breakpoint));
                 }
                 (JUMP, Some(behind)) if text.len() >= 5 => {
@@ -198,6 +204,22 @@ mod tests {
         let patches = originals.restore(0x1000, &mut text);
         assert_eq!(text, [0x55, 1, 2, 3, 0x48, 0x89, 0xe5, 0x41, 0x57, 4]);
         assert_eq!(patches, [(0, Patch::Breakpoint), (4, Patch::Jump)]);
+        // On its way from a breakpoint to a jump, whose distance is written first.
+        let mut text = [1, 1, 1, 1, 0xcc, 9, 9, 9, 9, 4];
+        assert_eq!(originals.restore(0x1000, &mut text), [(4, Patch::Breakpoint)]);
+        assert_eq!(text, [1, 1, 1, 1, 0x48, 0x89, 0xe5, 0x41, 0x57, 4]);
+        // It was only decided so far.
+        let decided = Originals {
+            probes: vec![Probe {
+                address: 0x1000,
+                first: 0x48,
+                behind: Some([0; 4]),
+            }],
+            failed: None,
+        };
+        let mut text = [0xcc, 1, 2, 3, 4];
+        assert_eq!(decided.restore(0x1000, &mut text), [(0, Patch::Breakpoint)]);
+        assert_eq!(text, [0x48, 1, 2, 3, 4]);
         // Not armed: what is there is its own.
         let mut text = [0x55, 1, 2, 3, 0x48, 0x89];
         assert!(originals.restore(0x1000, &mut text).is_empty());

@@ -18,7 +18,8 @@ use crate::catalog::kind::Companions;
 use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via};
 use crate::error::{Error, Result};
 use crate::session::gate::{Choice, Gate, Steering};
-use crate::session::named::Own;
+use crate::session::SLOTS;
+use crate::session::named::{self, Own};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::{Globals, Parameter};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
@@ -570,6 +571,17 @@ impl Hook {
         calls
     }
 
+    /// How many programs that are made later its program array has room for: one for each table, or the next of a named probe, whose programs are
+    /// made anew where they refer to buffers.
+    pub(crate) fn slots(&self, plan: &Plan) -> u32 {
+        match self.own {
+            _ if !plan.slots => 0,
+            None => SLOTS,
+            Some(_) if self.records > 0 => named::SLOTS,
+            Some(_) => 0,
+        }
+    }
+
     /// How many these are at most, whichever way it is attached.
     pub(crate) fn most_calls(&self) -> usize {
         self.ways
@@ -621,7 +633,11 @@ impl Hook {
             followed: matches!(plan.target, Target::Command(_)),
             calls: self.calls(way),
             choice: match (self.own, &self.slot, self.rows.as_slice()) {
-                (Some(own), ..) => Choice::Named(own),
+                (Some(own), Some(_), _) => Choice::Renewed(own),
+                (Some(own), None, _) => Choice::Named {
+                    own,
+                    slots: self.slots(plan) > 0,
+                },
                 (None, Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
                 (None, Some(slot), _) => Choice::Instances(slot.sets.clone()),
                 (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,

@@ -14,7 +14,8 @@
 //! 2048   parameters       u64 each, at most 256
 //! 4096   tables           u64 each, at most 512: by its place, what *active* is set to when the table is used
 //! 8192   current          u32 per CPU, at most 4096: the number of the buffer that its records go to
-//! 24576  probes           u32 each, at most 4096: a named probe's own number while it is enabled
+//! 24576  probes           u64 each, at most 4096: low half: a named probe's own number while it is enabled; high half: the slot + 1 of its programs, where
+//!                         they were made anew
 //! ```
 //!
 //! A table's *place* stays the same as long as the table bears its name; its *number* is new each time it is loaded, so that a hook that
@@ -33,7 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Name by which programs refer to the control page.
 pub const MAP: &str = "control";
 /// Bytes of it.
-pub const SIZE: u32 = 40960;
+pub const SIZE: u32 = 57344;
 const ACTIVE: u32 = 0;
 const START: u32 = 8;
 const UUID: u32 = 16;
@@ -85,6 +86,28 @@ impl Table {
     /// Its slot, if it was loaded later.
     pub const fn slot(self) -> Option<u32> {
         ((self.0 >> 32) as u32).checked_sub(1)
+    }
+}
+
+/// A named probe as its word names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeWord(u64);
+
+impl ProbeWord {
+    /// No probe: its hooks return at once.
+    pub const NONE: Self = Self(0);
+
+    /// One whose handlers are compiled into its hooks, or stand in a slot of each.
+    pub const fn new(number: u32, slot: Option<u32>) -> Self {
+        match slot {
+            None => Self(number as u64),
+            Some(slot) => Self(number as u64 | (slot as u64 + 1) << 32),
+        }
+    }
+
+    /// Its number; 0 for none.
+    pub const fn number(self) -> u32 {
+        self.0 as u32
     }
 }
 
@@ -216,18 +239,19 @@ impl Control {
 }
 
 impl Control {
-    /// Writes a named probe's word: its own number lets it work from the next event on, 0 or another's keep it still.
-    pub fn set_probe(&self, place: u32, number: u32) {
-        let word = (place < MOST_PROBES).then(|| self.mapping.atomic_u32(probe_at(place)));
-        if let Some(word) = word.flatten() {
-            word.store(number, Ordering::SeqCst);
+    /// Writes a named probe's word: its own lets it work from the next event on, none or another's keep it still.
+    pub fn set_probe(&self, place: u32, word: ProbeWord) {
+        if place < MOST_PROBES {
+            self.set(probe_at(place), word.0);
         }
     }
 
     /// A named probe's word.
-    pub fn probe(&self, place: u32) -> u32 {
-        let word = (place < MOST_PROBES).then(|| self.mapping.atomic_u32(probe_at(place)));
-        word.flatten().map_or(0, |word| word.load(Ordering::SeqCst))
+    pub fn probe(&self, place: u32) -> ProbeWord {
+        match place < MOST_PROBES {
+            true => ProbeWord(self.get(probe_at(place))),
+            false => ProbeWord::NONE,
+        }
     }
 
     /// Lets the named probes work that are enabled themselves, or none: one store.
@@ -250,8 +274,8 @@ impl Control {
     }
 }
 
-const fn probe_at(place: u32) -> usize {
-    (PROBES + place * 4) as usize
+const fn probe_at(place: u32) -> u32 {
+    PROBES + place * 8
 }
 
 impl Control {
@@ -362,11 +386,22 @@ pub fn emit_any_active(b: &mut Builder, refused: BlockId) -> Vreg {
     active
 }
 
-/// Leaves unless a named probe is enabled, and named probes are at all.
+/// Leaves unless a named probe is enabled, whichever of its programs are in force.
 pub fn emit_probe(b: &mut Builder, place: u32, number: u32, refused: BlockId) {
-    let own = address(b, PROBES + place * 4);
-    let own = b.load(Width::B4, own, 0);
+    // The low half comes first.
+    let word = address(b, probe_at(place));
+    let own = b.load(Width::B4, word, 0);
     b.branch_if(Condition::NotEqual, own, i64::from(number), refused);
+}
+
+/// A named probe's word: what its hooks read first, once.
+pub fn emit_probe_word(b: &mut Builder, place: u32) -> Vreg {
+    let word = address(b, probe_at(place));
+    b.load(Width::B8, word, 0)
+}
+
+/// Leaves where all named probes are kept still.
+pub fn emit_probes_on(b: &mut Builder, refused: BlockId) {
     let silent = address(b, SILENT);
     let silent = b.load(Width::B8, silent, 0);
     b.branch_if(Condition::NotEqual, silent, 0, refused);

@@ -38,8 +38,15 @@ pub enum Choice {
     Instances(Vec<Vec<u16>>),
     /// The same, for this handler alone.
     Row(usize),
-    /// That of a named probe, whatever table is active.
-    Named(named::Own),
+    /// That of a named probe, whatever table is active. Where it has `slots`, its word may name one: a program that was made after the hook.
+    Named {
+        /// Which probe.
+        own: named::Own,
+        /// Whether the hook has slots.
+        slots: bool,
+    },
+    /// The same, made anew: it is called from a slot, so the probe's word was read before.
+    Renewed(named::Own),
 }
 
 /// The name of the ring that an agent reads.
@@ -202,9 +209,9 @@ fn branch_runs(b: &mut Builder, value: Vreg, runs: &[(u64, u64, BlockId)], other
     }
 }
 
-/// Calls the handler that stands in the slot that the active word names, if any: does not come back from it.
-fn call_slot(b: &mut Builder, active: Vreg, refused: BlockId) {
-    let slot = b.shift_right(active, 32);
+/// Calls the handler that stands in the slot that a word names, if any: does not come back from it.
+fn call_slot(b: &mut Builder, word: Vreg, refused: BlockId) {
+    let slot = b.shift_right(word, 32);
     b.branch_if(Condition::Equal, slot, 0, refused);
     let slot = b.sub(slot, 1);
     let slots = b.external(SLOTS);
@@ -225,14 +232,23 @@ impl Sink for Gate {
             Choice::Only => {
                 control::emit_any_active(b, refused);
             }
-            Choice::Named(own) => {
+            Choice::Named { own, slots: false } => {
                 control::emit_probe(b, own.place, own.number, refused);
-                if self.followed {
-                    target::emit_admit(b, refused);
-                }
-                b.jump(first);
-                return;
+                control::emit_probes_on(b, refused);
             }
+            Choice::Named { own, slots: true } => {
+                let word = control::emit_probe_word(b, own.place);
+                let (known, other) = (b.block(), b.cold_block());
+                b.branch(Condition::Equal, word, i64::from(own.number), known, other);
+                b.switch_to(other);
+                let number = b.and(word, i64::from(u32::MAX));
+                b.branch_if(Condition::NotEqual, number, i64::from(own.number), refused);
+                control::emit_probes_on(b, refused);
+                call_slot(b, word, refused);
+                b.switch_to(known);
+                control::emit_probes_on(b, refused);
+            }
+            Choice::Renewed(_) => {}
             Choice::Tables { tables, slots } => {
                 let active = control::emit_active(b);
                 let none = if *slots { b.block() } else { refused };
@@ -280,7 +296,7 @@ impl Sink for Gate {
     }
 
     fn entered(&self, b: &mut Builder, refused: BlockId) {
-        if let Choice::Named(own) = &self.choice
+        if let Choice::Named { own, .. } | Choice::Renewed(own) = &self.choice
             && own.counted
         {
             named::emit_hit(b, *own, refused);

@@ -566,7 +566,7 @@ fn full(names: &[String], why: &str) -> Error {
     }
 }
 
-fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
+pub(super) fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
     let way = hook.ways.first();
     let row = |(index, (row, events)): (usize, (&crate::plan::Row, &Vec<u16>))| {
         let handler = way.and_then(|way| way.handlers.get(index));

@@ -19,6 +19,7 @@ mod own_event;
 mod pins;
 pub mod processors;
 mod ready;
+mod remake;
 pub mod rejection;
 pub mod resize;
 pub mod start;
@@ -557,15 +558,15 @@ fn numbers_map(hook: &Hook, name: &str) -> Result<(String, Map)> {
     Ok((name.to_owned(), map))
 }
 
-/// Where handlers that are loaded later are put.
-fn slots_map() -> Result<Map> {
-    Ok(Map::create(&MapSpec::new(
-        MapKind::PROG_ARRAY,
-        "kestrel_slots",
-        4,
-        4,
-        SLOTS + CALLS,
-    ))?)
+/// Where so many handlers that are made later are put, and behind the tables' slots the programs of objects, where it has some.
+fn slots_map(slots: u32, calls: bool) -> Result<Option<Map>> {
+    let entries = match slots {
+        0 if !calls => return Ok(None),
+        named::SLOTS => slots,
+        _ => SLOTS + CALLS,
+    };
+    let spec = MapSpec::new(MapKind::PROG_ARRAY, "kestrel_slots", 4, 4, entries);
+    Ok(Some(Map::create(&spec)?))
 }
 
 fn private_map(used: &MapUse) -> Result<Option<Map>> {

@@ -89,7 +89,7 @@ pub(super) fn of(state: &State) -> BTreeSet<String> {
     }
     for hook in &state.hooks {
         names.extend((0..hook.links).map(|number| link(hook.number, number)));
-        if hook.probe.is_none() {
+        if hook.has_slots() {
             names.insert(slots(hook.number));
         }
     }

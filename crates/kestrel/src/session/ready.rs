@@ -37,9 +37,7 @@ impl Ready {
         Ok(Self {
             compiled: hook.compile(way, plan)?,
             numbers: selector.map(|s| numbers_map(hook, &s.map)).transpose()?,
-            slots: (plan.slots && hook.own.is_none() || !hook.calls(way).is_empty())
-                .then(slots_map)
-                .transpose()?,
+            slots: slots_map(hook.slots(plan), !hook.calls(way).is_empty())?,
             loaded: None,
         })
     }

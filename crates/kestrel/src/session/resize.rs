@@ -7,37 +7,26 @@
 //! ```
 //!
 //! Programs refer to a ring's map in their code, so a ring is exchanged with the programs. It is done as tables are replaced: whoever reads the old
-//! active word meets the old programs and the old ring, whoever reads the new one the new ones ([`Change::settle`]). A process that is killed in
-//! here leaves the one or the other.
+//! active word meets the old programs and the old ring, whoever reads the new one the new ones ([`Change::settle`]). Named probes work beside the
+//! tables: each goes over by its own word. A process that is killed in here leaves the one or the other.
 //!
 //! The old ring stays as it was, to be dumped, or read to its end where it is a stream, until the buffer is resized again: a record that was written while the ring was exchanged may be
 //! later than the first one of the new ring, so they are not joined into one stream. Hooks keep the ring that they began with for as long as
 //! they are attached, whatever becomes of it: an attached program cannot be exchanged (`BPF_LINK_UPDATE` is refused).
 
-use super::load::{buffers, compile, globals, retire};
-use super::state::{
-    AttachmentState, BufferState, CallState, HookState, ObjectState, ProgramState, RowState, State,
-    TableState,
-};
+use super::load::retire;
+use super::remake::Remake;
+use super::state::{BufferState, ProgramState, RowState, State, TableState};
 use super::stay::Change;
 use super::{Session, metadata, pins};
 use crate::buffer::layout::{Geometry, MAX_BYTES, Mode};
 use crate::buffer::ring::RingSpec;
 use crate::buffer::{Buffer, check_memory};
-use crate::catalog::{Catalog, Resolved, Via};
+use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::plan::{Apart, Call, Candidate, Hook, Plan, Slot, Wanted, without_set};
-use crate::session::target::Target;
-use kestrel_compiler::check::globals::Globals;
-use kestrel_compiler::lang::ast::Probe;
-use kestrel_compiler::lang::diag::has_errors;
-use kestrel_compiler::lang::parse_events;
 use kestrel_kernel::procfs::{self, possible_cpus};
-use kestrel_trace::event::EventClass;
 use kestrel_trace::info::{BufferInfo, TraceInfo};
-use std::collections::HashMap;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 
 /// What came of resizing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,14 +68,6 @@ impl Change {
         if geometry == old.ring().geometry() {
             resized.dropped = 0;
             return Ok(resized);
-        }
-        let probes = self.state.probes.each.len();
-        if probes > 0 {
-            let why = format!(
-                "{probes} named probes write to it for as long as they are attached, and the kernel does not let their programs be exchanged; `kestrel probe remove --all --session {}` first, then resize, then add them again",
-                self.state.name
-            );
-            return Err(refused(buffer, why));
         }
         let mut next = self.state.clone();
         let state = &mut next.buffers[place];
@@ -144,46 +125,33 @@ impl Change {
         let mut session = self.session.session()?;
         session.exchange(place, ring);
         let renewed = renumber(next)?;
-        let classes: HashMap<u16, &EventClass> = session.classes.iter().map(|c| (c.id.0, c)).collect();
-        let mut plan = Plan {
-            tables: next.places.clone(),
-            hooks: Vec::new(),
-            target: Target::All,
-            buffers: buffers(next),
-            globals: globals(next, next.places.clone()),
-            slots: true,
-            objects: Vec::new(),
-            warnings: Vec::new(),
-        };
-        let objects = next.objects.clone();
-        let known = Known {
-            objects: &objects,
-            classes: &classes,
-        };
-        let mut programs = Vec::new();
-        for (index, there) in next.hooks.iter_mut().enumerate() {
+        let mut remake = Remake::new(&session, next, &self.session.directory, catalog);
+        for index in 0..next.hooks.len() {
+            let there = &next.hooks[index];
+            // What serves another hook is made with it.
+            if there.probe.is_some() || there.companion {
+                continue;
+            }
             let mut made = Vec::new();
             for program in &there.programs {
                 for (rows, tables) in parts(program, &renewed) {
-                    let hook = again(there, index, program, &rows, &mut plan.globals, &known, catalog)?;
-                    let slots = self.session.directory.map(&pins::slots(there.number))?;
-                    let (loaded, _) = compile(
-                        &session,
-                        &plan,
-                        &hook,
-                        there,
-                        &slots,
-                        catalog.types().ok().as_ref(),
-                    )?;
-                    for table in &tables {
-                        slots.set_slot(table.slot, loaded.as_fd())?;
+                    let again = remake.again(there, index, program, &rows)?;
+                    let state = renewed_state(program, &rows, &tables);
+                    let slots: Vec<u32> = tables.iter().map(|table| table.slot).collect();
+                    remake.put(&again.hook, there, &slots)?;
+                    for companion in again.companions {
+                        made.push(remake.companion(companion, &again.hook, &state, &slots, &next.hooks)?);
                     }
-                    made.push(renewed_state(program, &rows, &tables));
-                    programs.push(loaded);
+                    made.push((index, state));
                 }
             }
-            there.programs.extend(made);
+            for (hook, program) in made {
+                next.hooks[hook].programs.push(program);
+            }
         }
+        let gone = self.gone(catalog.host()).into_iter().collect();
+        self.renew_probes(&mut remake, &gone, next)?;
+        let programs = remake.into_programs();
         let meta = metadata::create(&described(&session, next)?, next.generation + 1)?;
         metadata::bind(&meta, &programs)?;
         self.session.directory.replace(meta.as_fd(), pins::META)?;
@@ -316,199 +284,6 @@ fn renewed_state(program: &ProgramState, rows: &[usize], tables: &[Renewed]) -> 
         row.tables = tables.iter().filter(serves).map(|table| table.number).collect();
     }
     next
-}
-
-/// What the session has of what handlers made anew refer to.
-struct Known<'a> {
-    objects: &'a [ObjectState],
-    /// Kinds of record by number.
-    classes: &'a HashMap<u16, &'a EventClass>,
-}
-
-/// A program of a hook as a plan for a slot of the hook: all of its rows, so that its records have the same numbers; of these, `live` are met.
-fn again(
-    there: &HookState,
-    index: usize,
-    program: &ProgramState,
-    live: &[usize],
-    globals: &mut Globals,
-    known: &Known<'_>,
-    catalog: &Catalog,
-) -> Result<Hook> {
-    let event = there.events.first().map_or("", |event| &event.name);
-    let texts: Vec<(Arc<str>, Probe)> = program.rows.iter().map(parse).collect::<Result<_>>()?;
-    let path_of = |call: &CallState| {
-        let object = known.objects.iter().find(|object| object.number == call.object);
-        object.map_or_else(String::new, |object| object.path.clone())
-    };
-    let candidates: Vec<Candidate<'_>> = texts
-        .iter()
-        .zip(&program.rows)
-        .map(|((source, probe), row)| Candidate {
-            probe,
-            object: row
-                .call
-                .as_ref()
-                .map(|call| Wanted::Known(path_of(call), call.program.clone())),
-            source: source.clone(),
-            tables: row.tables.clone(),
-            required: true,
-        })
-        .collect();
-    let mut calls: Vec<Call> = Vec::new();
-    for call in program.rows.iter().filter_map(|row| row.call.as_ref()) {
-        calls.push(Call {
-            object: path_of(call),
-            program: call.program.clone(),
-            entry: call.entry,
-        });
-    }
-    let mut why = "the running session sees it in a way that this kernel no longer offers".to_owned();
-    for mut resolved in resolved(there, catalog)? {
-        resolved
-            .ways
-            .retain(|way| there.attached == AttachmentState::from(&way.attachment));
-        if resolved.ways.is_empty() {
-            continue;
-        }
-        let mut checked_globals = globals.clone();
-        let checked = without_set(resolved.clone(), &candidates, &mut checked_globals);
-        let mut hook = match checked.map(|checked| checked.hook) {
-            Ok(Some(hook)) => hook,
-            Ok(None) => continue,
-            Err(refused) => {
-                checked_globals = globals.clone();
-                let apart = one_by_one(
-                    there,
-                    program,
-                    &resolved,
-                    &candidates,
-                    &mut checked_globals,
-                    catalog,
-                )?;
-                let Some(hook) = apart else {
-                    if let Some(diagnostic) = refused.why.first() {
-                        why.clone_from(&diagnostic.message);
-                    }
-                    continue;
-                };
-                hook
-            }
-        };
-        hook.first = program.first;
-        hook.known_calls.clone_from(&calls);
-        let all = |row: usize| program.rows[row].events.is_empty();
-        hook.slot = Some(Slot {
-            hook: index,
-            sets: (0..program.rows.len())
-                .map(|row| match live.contains(&row) {
-                    true => program.rows[row].events.clone(),
-                    false => vec![Slot::NO_EVENT],
-                })
-                .collect(),
-            events: Vec::new(),
-            only: match live {
-                &[row] if all(row) => Some(row),
-                _ => None,
-            },
-        });
-        if !program.events.is_empty() {
-            hook.keep_only(&program.events);
-        }
-        let same = |class: &EventClass| {
-            let known = known.classes.get(&class.id.0);
-            known.is_some_and(|k| k.name == class.name && k.kind == class.kind && k.layout == class.layout)
-        };
-        let ways = std::mem::take(&mut hook.ways);
-        hook.ways = ways
-            .into_iter()
-            .filter(|way| hook.classes(way).iter().all(same))
-            .collect();
-        if hook.ways.is_empty() || checked_globals.maps.len() != globals.maps.len() {
-            why = "its records would look different".to_owned();
-            continue;
-        }
-        *globals = checked_globals;
-        return Ok(hook);
-    }
-    Err(Error::Compile {
-        event: event.to_owned(),
-        why: format!("{why}; start the session anew"),
-    })
-}
-
-/// The same where handlers ask for what only their own events have: each is checked for the first of them, as all of a row's events are read
-/// in one way.
-fn one_by_one(
-    there: &HookState,
-    program: &ProgramState,
-    set: &Resolved,
-    candidates: &[Candidate<'_>],
-    globals: &mut Globals,
-    catalog: &Catalog,
-) -> Result<Option<Hook>> {
-    let mut apart = Apart::new(set);
-    for (candidate, row) in candidates.iter().zip(&program.rows) {
-        let mut hook = apart.of_set(candidate, globals);
-        let event = row
-            .events
-            .first()
-            .and_then(|place| there.events.get(usize::from(*place)));
-        if let (None, Some(event)) = (&hook, event) {
-            let member = catalog.member(&there.kind, &event.name)?;
-            let mut ones = member.into_iter().chain(named(there, &event.name, catalog)?);
-            hook = ones.find_map(|one| {
-                let mut trial = globals.clone();
-                let hook = apart.of_one(one, candidate, &mut trial)?;
-                *globals = trial;
-                Some(hook)
-            });
-        }
-        let Some(hook) = hook else {
-            return Ok(None);
-        };
-        apart.add(hook);
-    }
-    Ok(Some(apart.into_hook(false)))
-}
-
-/// A handler's text.
-fn parse(row: &RowState) -> Result<(Arc<str>, Probe)> {
-    let (probe, diagnostics) = parse_events(&row.source);
-    if has_errors(&diagnostics) {
-        return Err(Error::Program {
-            source_text: row.source.clone(),
-            diagnostics,
-        });
-    }
-    Ok((row.source.as_str().into(), probe))
-}
-
-/// A hook's events as they can be attached to, each way to name them in turn.
-fn resolved(there: &HookState, catalog: &Catalog) -> Result<Vec<Resolved>> {
-    let names: Vec<String> = there.events.iter().map(|event| event.name.clone()).collect();
-    let mut all = Vec::new();
-    if let [name] = names.as_slice() {
-        all = named(there, name, catalog)?;
-    }
-    all.extend(catalog.set(&there.kind, &names, Via::Auto)?);
-    Ok(all)
-}
-
-/// One of a hook's events.
-fn named(there: &HookState, name: &str, catalog: &Catalog) -> Result<Vec<Resolved>> {
-    let (probe, _) = parse_events(name);
-    let mut all = Vec::new();
-    for via in [Via::Auto, Via::Classic] {
-        for spec in &probe.events {
-            let found = catalog.resolve(spec, via)?;
-            all.extend(found.into_iter().filter(|resolved| {
-                resolved.kind == there.kind
-                    && matches!(resolved.instances.as_slice(), [one] if one.name == name)
-            }));
-        }
-    }
-    Ok(all)
 }
 
 /// The session's trace with the buffers as they will be.

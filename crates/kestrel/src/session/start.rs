@@ -137,6 +137,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
     let way = &hook.ways[attached.way];
     let events = hook.instances.iter().map(|instance| EventState {
         name: instance.name.clone(),
+        event: None,
         code: instance.code,
     });
     let rows = hook
@@ -170,6 +171,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         events: events.collect(),
         programs: vec![program],
         probe: hook.own.map(|own| own.number),
+        companion: hook.companion,
     }
 }
 

@@ -302,6 +302,7 @@ impl Change {
 
     /// Empties the slots of all hooks but these.
     fn clear_slots(&self, but: &[u32]) -> Result<()> {
+        self.clear_probe_slots(&self.state.hooks, &self.state.probes)?;
         for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_none()) {
             let slots = self.directory.map(&pins::slots(hook.number))?;
             let called: Vec<u32> = objects::entries(&hook.programs).collect();
@@ -325,7 +326,7 @@ impl Change {
                 self.control.set_table(table.place, table.word());
             }
         }
-        if self.state.retiring.is_empty() {
+        if self.state.is_settled() {
             return Ok(());
         }
         let successor = |place| {
@@ -336,10 +337,12 @@ impl Change {
             self.control.set_table(old.place, successor(old.place));
         }
         wait_for_running_programs()?;
-        for old in &self.state.retiring {
-            self.control.succeed(old.word(), successor(old.place));
+        if !self.state.retiring.is_empty() {
+            for old in &self.state.retiring {
+                self.control.succeed(old.word(), successor(old.place));
+            }
+            wait_for_running_programs()?;
         }
-        wait_for_running_programs()?;
         self.take_out()
     }
 
@@ -382,6 +385,10 @@ impl Change {
         }
         next.hooks = kept;
         next.retiring.clear();
+        if next.probes.renewed {
+            self.clear_probe_slots(&next.hooks, &next.probes)?;
+            next.probes.renewed = false;
+        }
         let unused = next.forget_objects();
         self.write(next)?;
         for name in unused.iter().flat_map(pins::of_object) {
@@ -391,7 +398,9 @@ impl Change {
             for number in 0..hook.links {
                 self.directory.remove(&pins::link(hook.number, number))?;
             }
-            self.directory.remove(&pins::slots(hook.number))?;
+            if hook.has_slots() {
+                self.directory.remove(&pins::slots(hook.number))?;
+            }
         }
         super::own_event::remove_of(&gone);
         Ok(())

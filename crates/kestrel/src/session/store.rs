@@ -91,7 +91,11 @@ impl Store {
     /// # Errors
     /// When they cannot be listed: another user's question.
     pub fn names(&self) -> Result<Vec<String>> {
-        let mut names = Directory::at(&self.pins).names()?;
+        let names = Directory::at(&self.pins).names();
+        if names.as_ref().is_err_and(|error| is(error, ErrorKind::PermissionDenied)) {
+            is_root()?;
+        }
+        let mut names = names?;
         names.retain(|name| !name.starts_with(PASSING));
         names.sort_unstable();
         Ok(names)
@@ -252,6 +256,8 @@ impl Store {
     /// Takes the lock for a session that must not exist, and makes the directory in which it can come to be.
     pub(super) fn begin(&self, name: &str) -> Result<(Directory, Lock)> {
         check_name(name)?;
+        // Where everybody may make directories, one of another user's would stand in root's way.
+        is_root()?;
         self.sweep()?;
         let lock = Lock::take(&self.locks, name)?;
         if self.exists(name) {
@@ -304,6 +310,13 @@ impl Store {
     fn passing(&self, what: &str, name: &str) -> PathBuf {
         self.pins
             .join(format!("{what}{name}{PASSING}{}", std::process::id()))
+    }
+}
+
+fn is_root() -> Result<()> {
+    match kestrel_kernel::process::user() {
+        0 => Ok(()),
+        user => Err(Error::NotRoot { user }),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Whether a table file may ask for commands to be run: only if nobody but root, or who starts the session, could have written it.
+//! Whether a table file may ask for commands to be run: only if nobody but root, or who starts the session, could have written it, or put it where it
+//! is. Whoever may write one of the directories above it could exchange it between two looks at it.
 
 use super::state::{Ask, State};
 use crate::error::{Error, Result};
@@ -31,13 +32,13 @@ fn of_file(file: &Path) -> Result<()> {
     };
     let file = file.canonicalize().map_err(|error| unreadable(file, error))?;
     let own = kestrel_kernel::process::user();
-    for (path, is_file) in [(Some(file.as_path()), true), (file.parent(), false)] {
-        let Some(path) = path else { continue };
+    for path in file.ancestors() {
+        let is_file = path == file;
         let found = path.metadata().map_err(|error| unreadable(path, error))?;
         let sticky = !is_file && found.mode() & STICKY != 0;
         let why = if found.mode() & OTHERS_MAY_WRITE != 0 && !sticky {
             "others than its owner may write it"
-        } else if is_file && found.uid() != 0 && found.uid() != own {
+        } else if found.uid() != 0 && found.uid() != own {
             "it belongs to another user"
         } else {
             continue;

@@ -1,7 +1,7 @@
 //! How objects are attached and what stays: pins, probes of tracefs, what `--pin` keeps.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use crate::held::{Run, gone, held, wait_for};
+use crate::held::{Run, gone, held, new, wait_for};
 use kestrel_kernel::bpf::{self, Pinned};
 use std::{fs, os::fd::AsFd, path::Path};
 use vm_tests::{TRACEFS, kestrel, shell};
@@ -49,9 +49,9 @@ fn the_classic_object_counts_what_was_called_and_leaves_its_pin_alone() {
     let (all, ours) = counters();
     assert_eq!(ours, 30);
     assert!(all >= 50, "{all}");
-    assert_eq!(bpf::link_ids().unwrap(), before.1);
-    wait_for("the end of its program", || {
-        bpf::program_ids().unwrap() == before.0
+    wait_for("the end of its link and its program", || {
+        new(&bpf::link_ids().unwrap(), &before.1).is_empty()
+            && new(&bpf::program_ids().unwrap(), &before.0).is_empty()
     });
     // The second run finds the pin and goes on counting; through tracefs, on the instruction where the function begins, too.
     for (round, options) in [&["--via", "tracefs"][..], &["--via", "link"], &["--return"]]

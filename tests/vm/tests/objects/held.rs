@@ -33,11 +33,24 @@ pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("{what} does not come");
 }
 
+/// Waits until nothing is held that was not held before. What other tests left then may have gone meanwhile.
 pub(crate) fn gone(before: &(Vec<u32>, Vec<u32>, Vec<u32>, String)) {
     wait_for(
         &format!("the state of before, {before:?}; now {:?}", held()),
-        || held() == *before,
+        || {
+            let now = held();
+            let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+            new(&now.0, &before.0).is_empty()
+                && new(&now.1, &before.1).is_empty()
+                && new(&now.2, &before.2).is_empty()
+                && new(&lines(&now.3), &lines(&before.3)).is_empty()
+        },
     );
+}
+
+/// What was not there before.
+pub(crate) fn new<T: PartialEq + Clone>(now: &[T], before: &[T]) -> Vec<T> {
+    now.iter().filter(|one| !before.contains(one)).cloned().collect()
 }
 
 /// `kestrel bpf run …`, once it says that it runs.
@@ -140,12 +153,20 @@ pub(crate) fn shown(arguments: &[&str], work: impl FnOnce()) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The same while this process makes so many reads of one byte and calls of getppid.
-pub(crate) fn shown_calls(arguments: &[&str], count: u64) -> String {
+/// The same while this process makes so many reads of one byte and calls of getppid, and until a program has run that comes by itself.
+pub(crate) fn shown_calls(arguments: &[&str], count: u64, comes: Option<&str>) -> String {
     let wanted = format!("wanted={}", std::process::id());
     let work = || {
         vm_tests::read_calls(count).unwrap();
         vm_tests::getppid_calls(count);
+        let ran = |name: &str| {
+            let all = bpf::program_ids().unwrap().into_iter();
+            let infos = all.filter_map(|id| bpf::Program::from_id(id).ok()?.info().ok());
+            infos.filter(|info| info.name == name).any(|info| info.runs > 0)
+        };
+        if let Some(name) = comes {
+            wait_for(name, || ran(name));
+        }
     };
     shown(&[arguments, &["--set", &wanted]].concat(), work)
 }

@@ -21,7 +21,7 @@ fn every_kind_of_section_runs_and_counts() {
     if session {
         arguments.push("on_session=vfs_read");
     }
-    let out = shown_calls(&arguments, count);
+    let out = shown_calls(&arguments, count, Some("on_clock"));
     let values = last_value(&out, ".bss", 0);
     let runs: Vec<u64> = values["runs"]
         .as_array()
@@ -158,7 +158,7 @@ fn functions_of_programs_are_probed() {
 #[test]
 fn a_field_that_was_renamed_is_found_by_whatever_name() {
     let before = held();
-    let out = shown_calls(&["/object_core.o"], 5);
+    let out = shown_calls(&["/object_core.o"], 5, None);
     let values = last_value(&out, ".bss", 0);
     let (name, seen) = (
         values["name"].as_u64().unwrap(),

@@ -35,7 +35,7 @@ Examples:
   kestrel buffer resize main 64M                          of the only session
   kestrel buffer resize main 256K --session web --format json
 
-A buffer that named probes write to is refused. No event is lost. What the buffer held is dumped with it (`kestrel buffer dump`) until it is resized again.
+Named probes go over like tables. No event is lost. What the buffer held is dumped with it (`kestrel buffer dump`) until it is resized again.
 Handlers are made anew for the new size; each event then costs a few nanoseconds more, because its handler is called from the hook.
 The memory of the size that a session started with is given back when the session is stopped.";
 

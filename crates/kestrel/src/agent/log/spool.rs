@@ -12,6 +12,7 @@ use crate::record::into_io;
 use crate::session::state::State;
 use crate::session::stay::{PinnedSession, ThreadNames};
 use kestrel_kernel::Host;
+use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet as ctf;
 use kestrel_trace::decode::EventTable;
@@ -91,7 +92,7 @@ impl Spool {
         Ok(Self {
             events: EventTable::new(info.events.iter().cloned()),
             target,
-            settled: session.state().retiring.is_empty(),
+            settled: session.state().is_settled(),
             stale: None,
             session,
             threads,
@@ -123,7 +124,7 @@ impl Spool {
 
     /// Learns from a state of the session, with the same rings, whether tables are on their way out.
     pub(super) fn settle(&mut self, now: &State) {
-        self.settled |= now.retiring.is_empty();
+        self.settled |= now.is_settled();
     }
 
     /// Whether its session should be looked at now, because it has a ring, or will have one, that is not read here.
@@ -384,12 +385,15 @@ impl Spool {
     }
 
     fn drain(&mut self) -> Result<()> {
-        let deadline = Instant::now() + SETTLING;
         let calm = |part: &Buffer| part.ring().cpus().all(|cpu| part.ring().is_quiet(cpu));
         let quiet = |buffer: &Buffer| buffer.before().is_none_or(calm) && calm(buffer);
         std::thread::sleep(Duration::from_millis(2));
-        while Instant::now() < deadline && !self.buffers.iter().all(quiet) {
-            std::thread::sleep(Duration::from_millis(1));
+        // A CPU may stand still in the middle of a record; a kernel that cannot be asked leaves it to time.
+        if !self.buffers.iter().all(quiet) && wait_for_running_programs().is_err() {
+            let deadline = Instant::now() + SETTLING;
+            while Instant::now() < deadline && !self.buffers.iter().all(quiet) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         let user = self.target.user.clone();
         as_user(user.as_ref(), || {

@@ -7,7 +7,7 @@ use super::{Own, TABLE};
 use crate::catalog::{Catalog, Via, jprobe};
 use crate::error::{Error, Result};
 use crate::plan::Hook;
-use crate::session::control::{MOST_PROBES, MOST_TABLES};
+use crate::session::control::{MOST_PROBES, MOST_TABLES, ProbeWord};
 use crate::session::load::{Loading, names_in};
 use crate::session::maps::Maps;
 use crate::session::state::{Arming, Baseline, HookState, ProbeState, State, TableState, parameter};
@@ -184,7 +184,7 @@ impl Change {
             }
         }
         let probes: Vec<&ProbeState> = self.state.probes.each.iter().filter(meant).collect();
-        let still = |probe: &&&ProbeState| self.control.probe(probe.place) != probe.number;
+        let still = |probe: &&&ProbeState| self.control.probe(probe.place).number() != probe.number;
         let changed: Vec<u32> = match enable {
             true => probes.iter().filter(still).map(|probe| probe.number).collect(),
             false => probes.iter().map(|probe| probe.number).collect(),
@@ -194,7 +194,7 @@ impl Change {
             forget()?;
         }
         for probe in probes {
-            let word = if enable { probe.number } else { 0 };
+            let word = if enable { probe.word() } else { ProbeWord::NONE };
             self.control.set_probe(probe.place, word);
         }
         if enable { Ok(()) } else { forget() }
@@ -238,14 +238,16 @@ impl Change {
         let mut owners = vec![0; MOST_PROBES as usize];
         for probe in &state.probes.each {
             owners[probe.place as usize % MOST_PROBES as usize] = probe.number;
-            if arming.is_some_and(|arming| arming.probes.contains(&probe.number)) {
-                self.control.set_probe(probe.place, probe.number);
+            // One that works goes over to the programs that are in force now: one store.
+            let works = self.control.probe(probe.place).number() == probe.number;
+            if works || arming.is_some_and(|arming| arming.probes.contains(&probe.number)) {
+                self.control.set_probe(probe.place, probe.word());
             }
         }
         for (place, owner) in (0..MOST_PROBES).zip(owners) {
             let word = self.control.probe(place);
-            if word != 0 && word != owner {
-                self.control.set_probe(place, 0);
+            if word != ProbeWord::NONE && word.number() != owner {
+                self.control.set_probe(place, ProbeWord::NONE);
             }
         }
         self.control.set_armed(state.generation);
@@ -261,7 +263,7 @@ impl Change {
         // Who has gone still has its word, and counts.
         let places: BTreeSet<u32> = self.state.probes.each.iter().map(|probe| probe.place).collect();
         for place in (0..MOST_PROBES).filter(|place| !places.contains(place)) {
-            self.control.set_probe(place, 0);
+            self.control.set_probe(place, ProbeWord::NONE);
         }
         let maps = self.maps()?;
         uses.into_iter().try_for_each(|map| maps.forget(map, &numbers))
@@ -272,6 +274,9 @@ impl Change {
         for hook in hooks {
             for number in 0..hook.links {
                 self.session.directory.remove(&pins::link(hook.number, number))?;
+            }
+            if hook.has_slots() {
+                self.session.directory.remove(&pins::slots(hook.number))?;
             }
         }
         own_event::remove_of(hooks);
@@ -364,7 +369,7 @@ fn bare_number(hook: &HookState) -> Option<u16> {
     (silent && hook.events.len() == 1).then_some(program.first)
 }
 
-fn of_probe(name: &str, error: Error) -> Error {
+pub(super) fn of_probe(name: &str, error: Error) -> Error {
     match error {
         // They show the text.
         Error::Program { .. } | Error::Table { .. } | Error::Rejected(_) => error,
@@ -399,9 +404,13 @@ impl Loading<'_> {
             let events = rename(&mut plan.hooks[index], own, &request.name);
             let there = self.next.hooks.len();
             self.hook(&mut plan, index, catalog)?;
-            let Some(hook) = self.next.hooks.get(there) else {
+            let Some(hook) = self.next.hooks.get_mut(there) else {
                 continue;
             };
+            for (known, event) in hook.events.iter_mut().zip(&events) {
+                known.event = Some(event.clone());
+            }
+            let hook = &*hook;
             let links = self
                 .session
                 .hooks
@@ -435,6 +444,7 @@ impl Loading<'_> {
             name: request.name.clone(),
             number: own.number,
             place: own.place,
+            slot: None,
             source: request.source.clone(),
             line: request.line.clone(),
             added: self.now.max(ClockPair::now().realtime),
@@ -534,7 +544,7 @@ fn nothing_attached(left_out: Option<&LeftOut>) -> Error {
 
 impl PinnedSession {
     /// Numbers of the probes that sit in a module which was unloaded.
-    fn gone(&self, host: &kestrel_kernel::Host) -> Vec<u32> {
+    pub(in crate::session) fn gone(&self, host: &kestrel_kernel::Host) -> Vec<u32> {
         let Ok(all) = self.probes(host) else {
             return Vec::new();
         };

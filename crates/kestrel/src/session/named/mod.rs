@@ -5,11 +5,16 @@
 //! probe whose place has a new owner. One more word keeps all of them still (the global switch) and leaves their own words as they are.
 //!
 //! ```text
-//!   hook ─► own word = own number? ─► silent = 0? ─► hits + 1 ─► predicate ─► handler
+//!   hook ─► own number in own word? ─► silent = 0? ─┬─► no slot in it ─────────────► hits + 1 ─► predicate ─► handler
+//!                                                   └─► slot ─► program there ─────► hits + 1 ─► predicate ─► handler made anew
 //! ```
+//!
+//! A buffer that is resized has another ring, which programs refer to in their code: those of all probes are made anew into their hooks' free slots
+//! ([`renew`]), and each probe's word, stored once, takes its events from the old ones to the new.
 
 mod change;
 pub mod kernel_line;
+mod renew;
 mod site;
 mod start;
 mod status;
@@ -25,6 +30,8 @@ use kestrel_compiler::ir::{BlockId, Builder, Condition, Width};
 pub const SESSION: &str = "probes";
 /// The table that named probes stand in.
 pub const TABLE: &str = "probes";
+/// Slots of a hook: one for the programs that are in force, where they were made anew, and one for the next.
+pub const SLOTS: u32 = 2;
 /// Name by which programs refer to the counts of hits.
 pub const HITS: &str = "hits";
 

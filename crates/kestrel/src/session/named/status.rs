@@ -99,7 +99,7 @@ impl PinnedSession {
                 source: probe.source.clone(),
                 line: probe.line.clone(),
                 added: probe.added,
-                enabled: self.control.probe(probe.place) == probe.number,
+                enabled: self.control.probe(probe.place).number() == probe.number,
                 hits: hits.cpu_values(&element).map(word).sum(),
                 missed_known: true,
                 sites: probe.sites.iter().map(|site| of(site, &listed)).collect(),
@@ -124,7 +124,7 @@ impl PinnedSession {
     pub(in crate::session) fn works(&self, hook: &HookState) -> bool {
         let probes = &mut self.state.probes.each.iter();
         let own = probes.find(|probe| Some(probe.number) == hook.probe);
-        own.is_some_and(|own| self.probes_on() && self.control.probe(own.place) == own.number)
+        own.is_some_and(|own| self.probes_on() && self.control.probe(own.place).number() == own.number)
     }
 
     /// Whether named probes work that are enabled themselves.
@@ -165,9 +165,10 @@ pub(super) fn counted(hook: &HookState, buffers: &[Buffer]) -> Vec<(u64, u64)> {
         let first = u32::from(program.first) + event * stride;
         let numbers = (first..first + records).filter_map(|number| u16::try_from(number).ok());
         let each = numbers.flat_map(|number| {
-            let rings = buffers.iter().map(Buffer::ring);
-            let rings = rings.filter(move |ring| u32::from(number) < ring.geometry().events);
-            rings.flat_map(move |ring| ring.cpus().map(move |cpu| ring.counts(cpu, number)))
+            let has_room = move |buffer: &&Buffer| u32::from(number) < buffer.ring().geometry().events;
+            let cpus = |buffer: &'_ Buffer| buffer.ring().cpus();
+            let rings = buffers.iter().filter(has_room);
+            rings.flat_map(move |buffer| cpus(buffer).map(move |cpu| buffer.counts(cpu, number)))
         });
         each.fold((0, 0), |sum, counts| {
             (sum.0 + counts.recorded, sum.1 + counts.refused)

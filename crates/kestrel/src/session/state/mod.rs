@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// The version of the state that this Kestrel writes and reads.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A session, as its pins hold it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,9 +161,12 @@ pub struct HookState {
     pub events: Vec<EventState>,
     /// Programs: the first is the hook itself, the others stand in its slots.
     pub programs: Vec<ProgramState>,
-    /// The number of the named probe that it is a part of: then it has no slots.
+    /// The number of the named probe that it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<u32>,
+    /// Whether it only serves another hook.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub companion: bool,
 }
 
 /// One of a hook's events.
@@ -171,8 +174,18 @@ pub struct HookState {
 pub struct EventState {
     /// As people name it.
     pub name: String,
+    /// What it is, where it bears the name of a named probe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
     /// What tells it from the hook's others, where that is a value.
     pub code: Option<u32>,
+}
+
+impl EventState {
+    /// What it is called where events are looked for.
+    pub(super) fn event(&self) -> &str {
+        self.event.as_deref().unwrap_or(&self.name)
+    }
 }
 
 /// One program of a hook.
@@ -303,6 +316,12 @@ impl HookState {
         rows.filter(move |row| row.tables.contains(&table))
     }
 
+    /// Whether it has slots: those of named probes have some where their programs refer to buffers.
+    pub(super) fn has_slots(&self) -> bool {
+        let records = |program: &ProgramState| program.rows.iter().any(|row| row.records > 0);
+        self.probe.is_none() || self.programs.first().is_some_and(records)
+    }
+
     /// Events that have a handler in a table.
     pub fn events_in(&self, table: u32) -> usize {
         let count = |row: &RowState| match row.events.len() {
@@ -314,6 +333,11 @@ impl HookState {
 }
 
 impl State {
+    /// Whether no program is on its way out.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.retiring.is_empty() && !self.probes.renewed
+    }
+
     /// A table by its name.
     pub fn table(&self, name: &str) -> Option<&TableState> {
         self.tables.iter().find(|table| table.name == name)

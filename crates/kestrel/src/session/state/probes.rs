@@ -1,5 +1,6 @@
 //! What the state says about named probes.
 
+use crate::session::control::ProbeWord;
 use serde::{Deserialize, Serialize};
 
 /// The named probes of a session: rows of a table that is in force beside the active one.
@@ -13,6 +14,9 @@ pub struct Probes {
     pub last: u32,
     /// Those that are enabled as soon as the state of this generation is there.
     pub arming: Option<Arming>,
+    /// Whether programs of theirs are on their way out, because there are newer ones: whoever finds that finishes it first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub renewed: bool,
 }
 
 /// Named probes that are about to be enabled.
@@ -33,6 +37,9 @@ pub struct ProbeState {
     pub number: u32,
     /// The place of its word in the control page, and of its hits.
     pub place: u32,
+    /// The slot of its programs, where they were made anew since it came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u32>,
     /// Its text: events, predicate, block.
     pub source: String,
     /// The line of the kernel's own syntax that it was made of.
@@ -44,6 +51,13 @@ pub struct ProbeState {
     pub sites: Vec<SiteState>,
     /// Records kept and refused under its numbers before it came: a probe of its name and shape had them.
     pub before: (u64, u64),
+}
+
+impl ProbeState {
+    /// What its word says while it is enabled.
+    pub fn word(&self) -> ProbeWord {
+        ProbeWord::new(self.number, self.slot)
+    }
 }
 
 /// One event of a named probe.

@@ -1,0 +1,326 @@
+//! A program of a session that runs once more, out of what the state says of it: the same texts, the same numbers of records, bound to what the
+//! session has now. It goes into a slot of the hook that had it.
+
+use super::load::{buffers, compile, globals, program_state};
+use super::pins::{self, Directory};
+use super::state::{
+    AttachmentState, CallState, EventState, HookState, ObjectState, ProgramState, RowState, State,
+};
+use super::{Session, event_of};
+use crate::catalog::{Catalog, Resolved, Via};
+use crate::error::{Error, Result};
+use crate::plan::{Apart, Call, Candidate, Checked, Hook, Plan, Slot, Wanted, without_set};
+use crate::session::target::Target;
+use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::lang::ast::Probe;
+use kestrel_compiler::lang::diag::has_errors;
+use kestrel_compiler::lang::parse_events;
+use kestrel_kernel::bpf::Program;
+use kestrel_trace::event::EventClass;
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// What all programs of a session are made anew with.
+pub(super) struct Remake<'a> {
+    session: &'a Session,
+    directory: &'a Directory,
+    catalog: &'a Catalog,
+    plan: Plan,
+    objects: Vec<ObjectState>,
+    /// Kinds of record by number.
+    classes: HashMap<u16, &'a EventClass>,
+    programs: Vec<Program>,
+}
+
+/// A program as a plan for a slot of its hook, and those that its hook's companions need with it.
+pub(super) struct Again {
+    pub(super) hook: Hook,
+    pub(super) companions: Vec<Hook>,
+}
+
+impl<'a> Remake<'a> {
+    /// Programs are bound to what the `session` has; the state is what it will be.
+    pub(super) fn new(
+        session: &'a Session,
+        next: &State,
+        directory: &'a Directory,
+        catalog: &'a Catalog,
+    ) -> Self {
+        Self {
+            plan: Plan {
+                tables: next.places.clone(),
+                hooks: Vec::new(),
+                target: Target::All,
+                buffers: buffers(next),
+                globals: globals(next, next.places.clone()),
+                slots: true,
+                objects: Vec::new(),
+                warnings: Vec::new(),
+            },
+            objects: next.objects.clone(),
+            classes: session.classes.iter().map(|c| (c.id.0, c)).collect(),
+            programs: Vec::new(),
+            session,
+            directory,
+            catalog,
+        }
+    }
+
+    /// Lets texts that are made anew find what a text of this name keeps for itself.
+    pub(super) fn name_text(&mut self, name: String) {
+        self.plan.globals.text = name;
+    }
+
+    /// What was made.
+    pub(super) fn into_programs(self) -> Vec<Program> {
+        self.programs
+    }
+
+    /// Loads a program and puts it into slots of its hook.
+    pub(super) fn put(&mut self, hook: &Hook, there: &HookState, into: &[u32]) -> Result<()> {
+        let slots = self.directory.map(&pins::slots(there.number))?;
+        let types = self.catalog.types().ok();
+        let (program, _) = compile(self.session, &self.plan, hook, there, &slots, types.as_ref())?;
+        for slot in into {
+            slots.set_slot(*slot, program.as_fd())?;
+        }
+        self.programs.push(program);
+        Ok(())
+    }
+
+    /// The same for the companion of a hook that was made anew; gives the place of its own hook, and what the state says of it.
+    pub(super) fn companion(
+        &mut self,
+        mut companion: Hook,
+        served: &Hook,
+        state: &ProgramState,
+        into: &[u32],
+        hooks: &[HookState],
+    ) -> Result<(usize, ProgramState)> {
+        let same = |there: &HookState| {
+            let names = there.events.iter().map(|event| &event.name);
+            there.companion
+                && there.kind == companion.kind
+                && there.attached == AttachmentState::from(&companion.ways[0].attachment)
+                && names.eq(companion.instances.iter().map(|instance| &instance.name))
+        };
+        let place = hooks.iter().position(same);
+        let found = place.and_then(|place| Some((place, &hooks[place], hooks[place].programs.first()?)));
+        let Some((place, there, own)) = found else {
+            return Err(again_refused(&event_of(&companion), "its hook is not there"));
+        };
+        companion.first = own.first;
+        let slot = served.slot.as_ref().map(|slot| Slot {
+            hook: place,
+            events: Vec::new(),
+            ..slot.clone()
+        });
+        companion.slot.clone_from(&slot);
+        self.put(&companion, there, into)?;
+        let first = into.first().copied().unwrap_or_default();
+        let mut made = match &slot {
+            Some(slot) => program_state(&companion, slot, first),
+            None => ProgramState::default(),
+        };
+        for (row, served) in made.rows.iter_mut().zip(&state.rows) {
+            row.tables.clone_from(&served.tables);
+            row.events.clone_from(&served.events);
+        }
+        Ok((place, made))
+    }
+
+    /// A program of a hook as a plan for a slot of the hook: all of its rows, so that its records have the same numbers; of these, `live` are met.
+    pub(super) fn again(
+        &mut self,
+        there: &HookState,
+        index: usize,
+        program: &ProgramState,
+        live: &[usize],
+    ) -> Result<Again> {
+        let event = there.events.first().map_or("", |event| &event.name);
+        let texts: Vec<(Arc<str>, Probe)> = program.rows.iter().map(parse).collect::<Result<_>>()?;
+        let candidates: Vec<Candidate<'_>> = texts
+            .iter()
+            .zip(&program.rows)
+            .map(|((source, probe), row)| Candidate {
+                probe,
+                object: row
+                    .call
+                    .as_ref()
+                    .map(|call| Wanted::Known(self.path_of(call), call.program.clone())),
+                source: source.clone(),
+                tables: row.tables.clone(),
+                required: true,
+            })
+            .collect();
+        let mut calls: Vec<Call> = Vec::new();
+        for call in program.rows.iter().filter_map(|row| row.call.as_ref()) {
+            calls.push(Call {
+                object: self.path_of(call),
+                program: call.program.clone(),
+                entry: call.entry,
+            });
+        }
+        let globals = &self.plan.globals;
+        let mut why = "the running session sees it in a way that this kernel no longer offers".to_owned();
+        for mut resolved in self.resolved(there)? {
+            resolved
+                .ways
+                .retain(|way| there.attached == AttachmentState::from(&way.attachment));
+            if resolved.ways.is_empty() {
+                continue;
+            }
+            let mut checked_globals = globals.clone();
+            let checked = without_set(resolved.clone(), &candidates, &mut checked_globals);
+            let (mut hook, companions) = match checked {
+                Ok(Checked {
+                    hook: Some(hook),
+                    companions,
+                    ..
+                }) => (hook, companions),
+                Ok(_) => continue,
+                Err(refused) => {
+                    checked_globals = globals.clone();
+                    let apart =
+                        self.one_by_one(there, program, &resolved, &candidates, &mut checked_globals)?;
+                    let Some(hook) = apart else {
+                        if let Some(diagnostic) = refused.why.first() {
+                            why.clone_from(&diagnostic.message);
+                        }
+                        continue;
+                    };
+                    (hook, Vec::new())
+                }
+            };
+            // A named probe's bear its name.
+            for (instance, known) in hook.instances.iter_mut().zip(&there.events) {
+                instance.name.clone_from(&known.name);
+            }
+            hook.first = program.first;
+            hook.known_calls.clone_from(&calls);
+            let all = |row: usize| program.rows[row].events.is_empty();
+            hook.slot = Some(Slot {
+                hook: index,
+                sets: (0..program.rows.len())
+                    .map(|row| match live.contains(&row) {
+                        true => program.rows[row].events.clone(),
+                        false => vec![Slot::NO_EVENT],
+                    })
+                    .collect(),
+                events: Vec::new(),
+                only: match live {
+                    &[row] if all(row) => Some(row),
+                    _ => None,
+                },
+            });
+            if !program.events.is_empty() {
+                hook.keep_only(&program.events);
+            }
+            let ways = std::mem::take(&mut hook.ways);
+            hook.ways = ways
+                .into_iter()
+                .filter(|way| hook.classes(way).iter().all(|class| self.is_known(class)))
+                .collect();
+            if hook.ways.is_empty() || checked_globals.maps.len() != globals.maps.len() {
+                "its records would look different".clone_into(&mut why);
+                continue;
+            }
+            self.plan.globals = checked_globals;
+            return Ok(Again { hook, companions });
+        }
+        Err(again_refused(event, &why))
+    }
+
+    fn is_known(&self, class: &EventClass) -> bool {
+        let known = self.classes.get(&class.id.0);
+        known.is_some_and(|k| k.name == class.name && k.kind == class.kind && k.layout == class.layout)
+    }
+
+    fn path_of(&self, call: &CallState) -> String {
+        let object = self.objects.iter().find(|object| object.number == call.object);
+        object.map_or_else(String::new, |object| object.path.clone())
+    }
+
+    /// The same where handlers ask for what only their own events have: each is checked for the first of them, as all of a row's events are read
+    /// in one way.
+    fn one_by_one(
+        &self,
+        there: &HookState,
+        program: &ProgramState,
+        set: &Resolved,
+        candidates: &[Candidate<'_>],
+        globals: &mut Globals,
+    ) -> Result<Option<Hook>> {
+        let mut apart = Apart::new(set);
+        for (candidate, row) in candidates.iter().zip(&program.rows) {
+            let mut hook = apart.of_set(candidate, globals);
+            let event = row
+                .events
+                .first()
+                .and_then(|place| there.events.get(usize::from(*place)));
+            if let (None, Some(event)) = (&hook, event) {
+                let member = self.catalog.member(&there.kind, event.event())?;
+                let mut ones = member.into_iter().chain(self.named(there, event.event())?);
+                hook = ones.find_map(|one| {
+                    let mut trial = globals.clone();
+                    let hook = apart.of_one(one, candidate, &mut trial)?;
+                    *globals = trial;
+                    Some(hook)
+                });
+            }
+            let Some(hook) = hook else {
+                return Ok(None);
+            };
+            apart.add(hook);
+        }
+        Ok(Some(apart.into_hook(false)))
+    }
+
+    /// A hook's events as they can be attached to, each way to name them in turn.
+    fn resolved(&self, there: &HookState) -> Result<Vec<Resolved>> {
+        let events = there.events.iter().map(EventState::event);
+        let names: Vec<String> = events.map(str::to_owned).collect();
+        let mut all = Vec::new();
+        if let [name] = names.as_slice() {
+            all = self.named(there, name)?;
+        }
+        all.extend(self.catalog.set(&there.kind, &names, Via::Auto)?);
+        Ok(all)
+    }
+
+    /// One of a hook's events.
+    fn named(&self, there: &HookState, name: &str) -> Result<Vec<Resolved>> {
+        let (probe, _) = parse_events(name);
+        let mut all = Vec::new();
+        for via in [Via::Auto, Via::Classic] {
+            for spec in &probe.events {
+                let found = self.catalog.resolve(spec, via)?;
+                all.extend(found.into_iter().filter(|resolved| {
+                    resolved.kind == there.kind
+                        && matches!(resolved.instances.as_slice(), [one] if one.name == name)
+                }));
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn again_refused(event: &str, why: &str) -> Error {
+    Error::Compile {
+        event: event.to_owned(),
+        why: format!("{why}; start the session anew"),
+    }
+}
+
+/// A handler's text.
+fn parse(row: &RowState) -> Result<(Arc<str>, Probe)> {
+    let (probe, diagnostics) = parse_events(&row.source);
+    if has_errors(&diagnostics) {
+        return Err(Error::Program {
+            source_text: row.source.clone(),
+            diagnostics,
+        });
+    }
+    Ok((row.source.as_str().into(), probe))
+}
