@@ -14,27 +14,39 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{
     artifact::{self, Base, Executable, Profile},
     guest::{Ending, Guest, Program, Stable, Wish, kernel},
-    objects,
+    install, objects,
     pace::{Memory, Pace, Took},
     tally::Tally,
     verdict::Verdict,
 };
 
 /// Files of tests that do not simply run on the matrix, and the kernels that they run on.
-const ELSEWHERE: &[(&str, &[&str])] = &[("boot", kernel::ALL), ("old_kernel", &["5.10"])];
+const ELSEWHERE: &[(&str, &[&str])] = &[
+    ("boot", kernel::ALL),
+    ("old_kernel", &["5.10"]),
+    // Guests with packages are of a kind of their own: the oldest and the newest kernel say enough.
+    ("bpftool", &["6.1", "7.2"]),
+];
 
-/// The file of tests that load compiled objects.
-const OBJECTS: &str = "objects";
+/// Files of tests that load compiled objects; they have modules to load, too.
+const OBJECTS: &[&str] = &["objects", "bpftool"];
+/// Files of tests whose guests have Debian packages, and which.
+const PACKAGES: &[(&str, &[&str])] = &[("bpftool", &["bpftool"])];
+/// What stands before the names of modules in a guest that are there to be loaded, in the order of the file `order`.
+const MODULES: &str = "/module_";
 /// Files of tests that run examples of the library, and which.
-const EXAMPLES: &[(&str, &[&str])] = &[(
-    "library",
-    &[
-        "probe_registers",
-        "probe_processes",
-        "probe_open_latency",
-        "probe_fault",
-    ],
-)];
+const EXAMPLES: &[(&str, &[&str])] = &[
+    (
+        "library",
+        &[
+            "probe_registers",
+            "probe_processes",
+            "probe_open_latency",
+            "probe_fault",
+        ],
+    ),
+    ("objects", &["bpf_calls"]),
+];
 
 /// Guests at one time at least; more where there are more processors, since each guest keeps one busy most of the time.
 const GUESTS: usize = 2;
@@ -81,6 +93,9 @@ struct Job {
     examples: Vec<Executable>,
 }
 
+/// What makes guests alike: their kernel and their packages.
+type Kind = (String, &'static [&'static str]);
+
 /// What of a job is still to do, and who is at it. Whoever has nothing left to do helps where most is left, so that no guest idles at the end
 /// for longer than one test takes.
 struct Rest {
@@ -93,7 +108,7 @@ struct Rest {
 /// A clone that tests ran in, for the next.
 struct Used {
     guest: Guest,
-    series: String,
+    kind: Kind,
     /// The file whose tests it is equipped for.
     file: String,
     /// How many tests it saw.
@@ -146,10 +161,13 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
     let memory = Memory::recall();
     let file = selection.name.split_once("::").map(|(file, _)| file);
     let queue = Queue::of(selection, artifact::guest_tests(file)?, &memory)?;
+    if queue.rests().iter().any(|rest| !rest.job.packages().is_empty()) {
+        install::ensure(install::IMAGES)?;
+    }
     let stables = queue.stables(&base)?;
-    let ground = |series: &str| -> Result<Ground<'_>> {
+    let ground = |kind: &Kind| -> Result<Ground<'_>> {
         Ok(Ground {
-            stable: stables.get(series).context("a kernel that was not prepared")?,
+            stable: stables.get(kind).context("a guest that was not prepared")?,
             base: &base,
             output: selection.output,
             hostile: selection.hostile,
@@ -159,8 +177,8 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
     let worker = || -> Result<Done> {
         let mut done = Done::default();
         let mut used: Option<Used> = None;
-        while let Some((index, job)) = queue.enter(used.as_ref().map(|used| &*used.series)) {
-            let ran = ground(&job.series).map(|ground| {
+        while let Some((index, job)) = queue.enter(used.as_ref().map(|used| &*used.kind.0)) {
+            let ran = ground(&job.kind()).map(|ground| {
                 while let Some(test) = queue.next(index) {
                     job.run(&ground, test, &mut used, &mut done);
                 }
@@ -189,7 +207,7 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
     })?;
     if selection.again {
         for failure in std::mem::take(&mut all.failed).into_iter().take(TRIED_AGAIN) {
-            failure.again(&ground(&failure.job.series)?, &mut all);
+            failure.again(&ground(&failure.job.kind())?, &mut all);
         }
     }
     memory.keep(&all.run);
@@ -246,14 +264,19 @@ impl Queue {
         Ok(Self(Mutex::new(all)))
     }
 
-    /// What the guests of each kernel are cloned from.
-    fn stables(&self, base: &Base) -> Result<BTreeMap<String, Stable>> {
-        let rests = self.rests();
-        let series: BTreeSet<&String> = rests.iter().map(|rest| &rest.job.series).collect();
-        let prepare = |series: &&String| Stable::prepare(&Wish::plain(series), &base.init);
-        series
-            .iter()
-            .map(|series| Ok(((*series).clone(), prepare(series)?)))
+    /// What the guests of each kind are cloned from.
+    fn stables(&self, base: &Base) -> Result<BTreeMap<Kind, Stable>> {
+        let kinds: BTreeSet<Kind> = self.rests().iter().map(|rest| rest.job.kind()).collect();
+        let prepare = |(series, packages): &Kind| {
+            let wish = Wish {
+                packages: packages.iter().map(|name| (*name).to_owned()).collect(),
+                ..Wish::plain(series)
+            };
+            Stable::prepare(&wish, &base.init)
+        };
+        kinds
+            .into_iter()
+            .map(|kind| Ok((kind.clone(), prepare(&kind)?)))
             .collect()
     }
 
@@ -333,6 +356,16 @@ impl Failure {
 }
 
 impl Job {
+    fn packages(&self) -> &'static [&'static str] {
+        let mut all = PACKAGES.iter();
+        all.find(|(name, _)| *name == self.file.name)
+            .map_or(&[], |(_, packages)| packages)
+    }
+
+    fn kind(&self) -> Kind {
+        (self.series.clone(), self.packages())
+    }
+
     /// Runs a test in the clone that was used before where that can be, in a new one after each failure: what follows must not suffer from it.
     fn run(self: &Arc<Self>, ground: &Ground<'_>, test: String, used: &mut Option<Used>, done: &mut Done) {
         let before = used.take().filter(|used| self.may_use(used));
@@ -370,7 +403,7 @@ impl Job {
                 let before = used.guest.busy();
                 if used.file != self.file.name {
                     clear(&mut used.guest)?;
-                    self.equip(&mut used.guest)?;
+                    self.equip(&mut used.guest, ground.stable)?;
                 }
                 (used.guest, before, used.seen)
             }
@@ -403,7 +436,7 @@ impl Job {
         if !failed && seen + 1 < SHARE {
             *used = Some(Used {
                 guest: running,
-                series: self.series.clone(),
+                kind: self.kind(),
                 file: self.file.name.clone(),
                 seen: seen + 1,
             });
@@ -414,7 +447,7 @@ impl Job {
     fn may_use(&self, used: &Used) -> bool {
         let fresh = |file: &str| FRESH.contains(&file);
         let same_file = used.file == self.file.name;
-        used.series == self.series && (same_file || !fresh(&self.file.name) && !fresh(&used.file))
+        used.kind == self.kind() && (same_file || !fresh(&self.file.name) && !fresh(&used.file))
     }
 
     fn start(&self, ground: &Ground<'_>) -> Result<Guest> {
@@ -422,17 +455,24 @@ impl Job {
         for program in &ground.base.programs {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
-        self.equip(&mut guest)?;
+        self.equip(&mut guest, ground.stable)?;
         Ok(guest)
     }
 
     /// What the tests of the file need beyond what every guest has.
-    fn equip(&self, guest: &mut Guest) -> Result<()> {
+    fn equip(&self, guest: &mut Guest, stable: &Stable) -> Result<()> {
         for program in &self.examples {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
         guest.copy(&self.file.path, "/test")?;
-        if self.file.name == OBJECTS {
+        if OBJECTS.contains(&&*self.file.name) {
+            let mut order = String::new();
+            for (name, bytes) in stable.spare_modules()? {
+                let place = format!("{MODULES}{name}");
+                guest.put(&place, &bytes)?;
+                order += &format!("{place}\n");
+            }
+            guest.put(&format!("{MODULES}order"), order.as_bytes())?;
             for object in objects::compile()? {
                 let name = object
                     .file_name()

@@ -41,12 +41,12 @@ pub fn modules(host: &Host) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The kernel's own types, parsed.
+/// The kernel's own types, parsed; what that finds is kept for the next process ([`crate::index`]).
 ///
 /// # Errors
 /// As [`vmlinux`]; [`Error::Format`] if they are damaged.
 pub fn load(host: &Host) -> Result<Arc<Btf>> {
-    Btf::parse(vmlinux(host)?)
+    index::parsed(host, vmlinux(host)?)
         .map(Arc::new)
         .map_err(|error| damaged("vmlinux", error))
 }

@@ -1,5 +1,5 @@
 //! What takes long to ask a kernel for, kept for the next process until the kernel is another or its modules are: its symbols, the
-//! functions that ftrace can hook, and its types where they cannot be mapped. In files below /run; where they cannot be written or do not fit, the kernel is asked. Not kept are the symbols of
+//! functions that ftrace can hook, where each of its types begins and is found by name, and the types where they cannot be mapped. In files below /run; where they cannot be written or do not fit, the kernel is asked. Not kept are the symbols of
 //! what comes and goes without a module (BPF programs, trampolines).
 //!
 //! ```text
@@ -7,6 +7,7 @@
 //! symbols  = content: see Kallsyms::to_bytes
 //! functions = content: see Traceable
 //! types    = content: the kernel's BTF; no lines for modules
+//! directory = size of the BTF (8 bytes), content: see Btf::directory; no lines for modules
 //! ```
 
 use crate::error::Result;
@@ -14,6 +15,8 @@ use crate::host::Host;
 use crate::kallsyms::Kallsyms;
 use crate::procfs;
 use crate::tracefs::{TraceableFunction, Tracefs};
+use bytes::Bytes;
+use kestrel_bpf::btf::Btf;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -67,14 +70,29 @@ pub fn traceable(host: &Host) -> Result<Traceable> {
     Ok(traceable)
 }
 
+/// The kernel's own types, parsed. Small blobs are no kernel's, and parsed at once.
+pub(crate) fn parsed(host: &Host, types: Bytes) -> std::result::Result<Btf, kestrel_bpf::Error> {
+    let place = Place::without_modules(host, "directory").filter(|_| types.len() >= LARGE);
+    let Some(place) = place else {
+        return Btf::parse(types);
+    };
+    let size = (types.len() as u64).to_le_bytes();
+    if let Some(kept) = place.read().map(Bytes::from)
+        && kept.starts_with(&size)
+    {
+        return Btf::parse_with(types, kept.slice(size.len()..));
+    }
+    let parsed = Btf::parse(types)?;
+    place.write(&[&size[..], &parsed.directory()].concat());
+    Ok(parsed)
+}
+
+/// Types of so many bytes take longer to go through than a file takes to read.
+const LARGE: usize = 256 << 10;
+
 /// The kernel's own types, of which sysfs gives a page at a time; `read` asks it.
 pub(crate) fn types(host: &Host, size: usize, read: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
-    let place = beginning(host).map(|head| Place {
-        host,
-        name: "types",
-        modules: false,
-        head: head + "\n",
-    });
+    let place = Place::without_modules(host, "types");
     let kept = place.as_ref().and_then(Place::read);
     if let Some(kept) = kept.filter(|kept| kept.len() == size) {
         return Ok(kept);
@@ -200,6 +218,17 @@ impl<'h> Place<'h> {
             name,
             modules: true,
             head: head(host)?,
+        })
+    }
+
+    /// The same for what no module changes.
+    fn without_modules(host: &'h Host, name: &'static str) -> Option<Self> {
+        let head = beginning(host)? + "\n";
+        Some(Self {
+            host,
+            name,
+            modules: false,
+            head,
         })
     }
 
@@ -372,6 +401,34 @@ mod tests {
         assert_eq!(types(&host, 4, asked("abcd")).unwrap(), b"abcd");
         assert_eq!(types(&host, 4, asked("not asked")).unwrap(), b"abcd");
         assert_eq!(types(&host, 5, asked("other")).unwrap(), b"other");
+    }
+
+    #[test]
+    fn the_directory_of_types_is_kept_and_used() {
+        let (_tree, host) = tree("");
+        let mut builder = kestrel_bpf::btf::write::Builder::new();
+        let int = builder.int("int", 4);
+        for number in 0..9000 {
+            builder.structure(&format!("some_structure_{number}"), &[("a", int)]);
+        }
+        let types = Bytes::from(builder.finish());
+        assert!(types.len() >= LARGE);
+        let file = host.path(PLACE).join("directory");
+        let found = || {
+            let btf = parsed(&host, types.clone()).unwrap();
+            btf.find(kestrel_bpf::btf::Kind::Struct, "some_structure_77")
+                .unwrap()
+        };
+        let first = found();
+        let whole = fs::read(&file).unwrap();
+        assert_eq!(found(), first);
+        assert_eq!(fs::read(&file).unwrap(), whole, "not written again");
+        // Cut or of another blob, it is not used.
+        fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(found(), first);
+        parsed(&host, types.slice(..types.len())).unwrap();
+        let small = kestrel_bpf::btf::write::Builder::new().finish();
+        assert!(parsed(&host, small.into()).unwrap().is_empty());
     }
 
     #[test]

@@ -46,9 +46,18 @@ fn start(name: &str, text: &str, catalog: &Catalog) {
 
 /// Named probes on the same calls, beside the tables: one that counts what it records itself, and one whose records need what was kept at the entry.
 const PROBES: [(&str, &str); 3] = [
-    ("counted", r#"syscalls:sys_enter_getppid /comm == "calls"/ { record(pid); @counted = count() }"#),
-    ("back", r#"kretprobe:__x64_sys_getppid /comm == "calls"/ { record(entry.arg0, to("two")) }"#),
-    ("silent", r#"kprobe:__x64_sys_getppid /comm == "calls"/ { @silent = count() }"#),
+    (
+        "counted",
+        r#"syscalls:sys_enter_getppid /comm == "calls"/ { record(pid); @counted = count() }"#,
+    ),
+    (
+        "back",
+        r#"kretprobe:__x64_sys_getppid /comm == "calls"/ { record(entry.arg0, to("two")) }"#,
+    ),
+    (
+        "silent",
+        r#"kprobe:__x64_sys_getppid /comm == "calls"/ { @silent = count() }"#,
+    ),
 ];
 
 fn add_probes(session: &str, catalog: &Catalog) {
@@ -78,7 +87,10 @@ fn probes_explained(session: &str, happened: u64) {
             "silent" => count_of("silent"),
             _ => probe.kept,
         };
-        assert!(kept <= happened, "more than the {happened} that happened: {probe:?}");
+        assert!(
+            kept <= happened,
+            "more than the {happened} that happened: {probe:?}"
+        );
         assert!(kept + probe.missed >= happened, "{kept} of {happened}: {probe:?}");
         assert_eq!(probe.lost, 0, "{probe:?}");
         if probe.name == "counted" {

@@ -41,8 +41,14 @@ fn every_shipped_table_file_is_right_here() {
     let said = run(&words("check".to_owned(), &checked));
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
     for name in &checked {
-        let right = |line: &str| line.starts_with(&format!("{name}: ")) && line.ends_with("right on this kernel");
-        assert_eq!(said.out.lines().filter(|line| right(line)).count(), 1, "{}", said.out);
+        let right =
+            |line: &str| line.starts_with(&format!("{name}: ")) && line.ends_with("right on this kernel");
+        assert_eq!(
+            said.out.lines().filter(|line| right(line)).count(),
+            1,
+            "{}",
+            said.out
+        );
     }
     println!("{}{}", said.out, said.err);
 }

@@ -31,6 +31,11 @@ const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How many versions of a series are tried before giving up: indexes name files that are gone.
 const ATTEMPTS: usize = 12;
 
+/// Where its modules are in a kernel's folder, and the lists of those that are loaded and of those that are not.
+const MODULES: &str = "modules";
+const ORDER: &str = "order";
+const SPARE: &str = "spare";
+
 /// A kernel in the cache.
 #[derive(Debug, Clone)]
 pub(crate) struct Kernel {
@@ -97,8 +102,17 @@ impl Kernel {
 
     /// Names and ELF bytes of the modules that a guest needs, dependencies first.
     pub(crate) fn modules(&self) -> Result<Vec<(String, Vec<u8>)>> {
-        let folder = self.folder.join("modules");
-        let order = fs::read_to_string(folder.join("order"))
+        self.listed(ORDER)
+    }
+
+    /// The same of those that it does not load by itself.
+    pub(crate) fn spare_modules(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        self.listed(SPARE)
+    }
+
+    fn listed(&self, list: &str) -> Result<Vec<(String, Vec<u8>)>> {
+        let folder = self.folder.join(MODULES);
+        let order = fs::read_to_string(folder.join(list))
             .with_context(|| format!("read the modules of {}", self.release))?;
         let read = |name: &str| Ok((name.to_owned(), fs::read(folder.join(name))?));
         order.lines().map(read).collect()
@@ -116,7 +130,13 @@ impl Kernel {
             release: resolved.release,
             folder,
         };
-        kernel.folder.exists().then_some((kernel, age < FRESH))
+        // A cache of before there were spare modules is asked to have them; without a mirror it is still good.
+        let whole = kernel.has_spare_modules();
+        kernel.folder.exists().then_some((kernel, whole && age < FRESH))
+    }
+
+    fn has_spare_modules(&self) -> bool {
+        self.folder.join(MODULES).join(SPARE).exists()
     }
 
     fn fetch(cache: &Cache, kernels: &Path, series: &str, mirror: Option<&str>) -> Result<Self> {
@@ -131,9 +151,14 @@ impl Kernel {
         }
         let mut failures = Vec::new();
         for candidate in candidates(series, &names).into_iter().take(ATTEMPTS) {
-            let folder = kernels.join(&candidate.release);
-            if !folder.exists() {
-                if let Err(error) = unpack(&apt, kernels, &candidate, &folder) {
+            let kernel = Self {
+                series: series.to_owned(),
+                folder: kernels.join(&candidate.release),
+                release: candidate.release.clone(),
+            };
+            let folder = &kernel.folder;
+            if !kernel.has_spare_modules() {
+                if let Err(error) = unpack(&apt, kernels, &candidate, folder) {
                     failures.push(format!("{}: {error:#}", candidate.image));
                     continue;
                 }
@@ -142,11 +167,7 @@ impl Kernel {
                     candidate.release, candidate.image
                 );
             }
-            return Ok(Self {
-                series: series.to_owned(),
-                release: candidate.release,
-                folder,
-            });
+            return Ok(kernel);
         }
         if failures.is_empty() {
             bail!("kernel {series}: no package of that series in the indexes");
@@ -237,7 +258,7 @@ fn unpack(apt: &Apt, kernels: &Path, candidate: &Candidate, folder: &Path) -> Re
         .map(|place| tree.join(place))
         .find(|path| path.exists());
     let image = fs::read(image.context("no vmlinuz in it")?)?;
-    fs::create_dir_all(kept.join("modules"))?;
+    fs::create_dir_all(kept.join(MODULES))?;
     fs::write(kept.join("vmlinux"), vmlinux::extract(&image)?)?;
     fs::write(kept.join("vmlinuz"), image)?;
     let places = [
@@ -249,16 +270,24 @@ fn unpack(apt: &Apt, kernels: &Path, candidate: &Candidate, folder: &Path) -> Re
         .map(|place| tree.join(place))
         .find(|path| path.join("kernel").exists());
     let modules = module::select(&place.context("no modules in it")?.join("kernel"))?;
-    let mut order = String::new();
-    for module in modules {
-        fs::write(
-            kept.join("modules").join(format!("{}.ko", module.name)),
-            module.bytes,
-        )?;
-        order += &format!("{}.ko\n", module.name);
+    for (list, modules) in [(ORDER, modules.wanted), (SPARE, modules.spare)] {
+        let mut order = String::new();
+        for module in modules {
+            let name = format!("{}.ko", module.name);
+            fs::write(kept.join(MODULES).join(&name), module.bytes)?;
+            order += &format!("{name}\n");
+        }
+        fs::write(kept.join(MODULES).join(list), order)?;
     }
-    fs::write(kept.join("modules/order"), order)?;
-    fs::rename(&kept, folder).with_context(|| format!("name {}", folder.display()))
+    if !folder.exists() {
+        return fs::rename(&kept, folder).with_context(|| format!("name {}", folder.display()));
+    }
+    // The kernel stays the file that it was: snapshots know it by that. The list of spare modules comes last, since it says that they are there.
+    let list = kept.join(MODULES).join(SPARE);
+    for name in fs::read_to_string(&list)?.lines() {
+        fs::rename(kept.join(MODULES).join(name), folder.join(MODULES).join(name))?;
+    }
+    fs::rename(list, folder.join(MODULES).join(SPARE)).with_context(|| format!("add to {}", folder.display()))
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ pub(crate) struct Guest {
 pub(crate) struct Stable {
     cache: cache::Cache,
     boot: snapshot::Boot,
-    release: String,
+    kernel: kernel::Kernel,
 }
 
 impl Stable {
@@ -155,16 +155,17 @@ impl Stable {
             initramfs,
             hardware,
         };
-        Ok(Self {
-            cache,
-            boot,
-            release: kernel.release,
-        })
+        Ok(Self { cache, boot, kernel })
     }
 
     /// What `uname -r` says in these guests.
     pub(crate) fn release(&self) -> &str {
-        &self.release
+        &self.kernel.release
+    }
+
+    /// Names and bytes of the modules that these guests have not loaded, dependencies first.
+    pub(crate) fn spare_modules(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        self.kernel.spare_modules()
     }
 
     /// A fresh guest.

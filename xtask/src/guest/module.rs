@@ -20,6 +20,9 @@ const WANTED: &[&str] = &[
     "qemu_fw_cfg",
 ];
 
+/// What guests have beside them and load when a test asks: modules with functions that programs may call.
+const SPARE: &[&str] = &["crc32c_generic", "nf_conntrack"];
+
 /// A module ready to load.
 pub(crate) struct Module {
     pub(crate) name: String,
@@ -27,15 +30,30 @@ pub(crate) struct Module {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The wanted modules under `folder`, dependencies first; those built into the kernel are not there and not missed.
-pub(crate) fn select(folder: &Path) -> Result<Vec<Module>> {
+/// Modules of one package, dependencies first.
+pub(crate) struct Selected {
+    /// Those that every guest loads.
+    pub(crate) wanted: Vec<Module>,
+    /// Those that are only there, without what they need of the others.
+    pub(crate) spare: Vec<Module>,
+}
+
+/// The modules under `folder` that guests have; those built into the kernel are not there and not missed.
+pub(crate) fn select(folder: &Path) -> Result<Selected> {
     let mut files = BTreeMap::new();
     index(folder, &mut files).with_context(|| format!("look for modules in {}", folder.display()))?;
-    let mut chosen = Vec::new();
+    let mut wanted = Vec::new();
     for name in WANTED {
-        choose(name, &files, &mut chosen)?;
+        choose(name, &files, &mut wanted)?;
     }
-    Ok(chosen)
+    for module in &wanted {
+        files.remove(&module.name);
+    }
+    let mut spare = Vec::new();
+    for name in SPARE {
+        choose(name, &files, &mut spare)?;
+    }
+    Ok(Selected { wanted, spare })
 }
 
 /// Maps each module's name (with underscores) to its file.
@@ -107,13 +125,14 @@ mod tests {
         module("virtio", "");
         module("virtio-blk", "virtio,virtio_ring");
         module("unwanted", "");
-        let names: Vec<_> = select(folder.path())
-            .unwrap()
-            .into_iter()
-            .map(|module| module.name)
-            .collect();
+        module("nf_conntrack", "virtio,nf_defrag_ipv4");
+        module("nf_defrag_ipv4", "");
+        let selected = select(folder.path()).unwrap();
+        let names =
+            |modules: Vec<Module>| -> Vec<_> { modules.into_iter().map(|module| module.name).collect() };
+        assert_eq!(names(selected.spare), ["nf_defrag_ipv4", "nf_conntrack"]);
         assert_eq!(
-            names,
+            names(selected.wanted),
             [
                 "virtio_pci_modern_dev",
                 "virtio",

@@ -47,6 +47,9 @@ impl Btf {
 
     /// The types of this blob that may be of that name.
     fn candidates(&self, name: &str) -> Vec<TypeId> {
+        if let Some(order) = &self.order {
+            return self.listed(order, name);
+        }
         let scan = || self.searches.find(name, || self.scan_types(name));
         let indexed = || {
             let found = self.names().candidates(hash(name.as_bytes()));
@@ -142,9 +145,9 @@ impl Btf {
 
     fn names(&self) -> &NameIndex {
         self.names.get_or_init(|| {
-            let named = self.labels.iter().filter(|name| **name != 0).count();
+            let named = self.labels().iter().filter(|name| **name != 0).count();
             let mut index = NameIndex::with_room(named);
-            for (id, &name) in self.ids().zip(&self.labels) {
+            for (id, &name) in self.ids().zip(self.labels()) {
                 if name != 0 {
                     index.add(self.hash_of(name), id.0);
                 }
@@ -173,7 +176,7 @@ impl Btf {
         })
     }
 
-    fn hash_of(&self, name: u32) -> u32 {
+    pub(super) fn hash_of(&self, name: u32) -> u32 {
         match name.checked_sub(self.first_string) {
             Some(own) => hash(self.own_strings().get(own as usize..).unwrap_or(&[])),
             None => hash(self.string_bytes(name)),

@@ -4,6 +4,7 @@
 //! bounded, so a blob with cycles or dangling numbers gives [`Type::Unknown`] or `None`, never a panic or a hang.
 //! Format: the kernel's `Documentation/bpf/btf.rst`.
 
+mod directory;
 mod find;
 mod matches;
 mod names;
@@ -23,6 +24,7 @@ pub use walk::Place;
 
 use crate::Error;
 use bytes::Bytes;
+use directory::Numbers;
 use names::NameIndex;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -58,9 +60,11 @@ pub struct Btf {
     first_string: u32,
     strings: Range<usize>,
     /// Where each type's header lies in `data`.
-    offsets: Vec<u32>,
+    offsets: Numbers,
     /// The string that names each type, again: side by side, so that looking for one does not walk through all of `data`.
-    labels: Vec<u32>,
+    labels: OnceLock<Vec<u32>>,
+    /// The named types by the hashes of their names, where somebody has kept that.
+    order: Option<Numbers>,
     searches: scan::Searches,
     enumerator_searches: scan::Searches,
     names: OnceLock<NameIndex>,
@@ -76,15 +80,20 @@ impl Btf {
     /// Reads a BTF blob: one pass that finds where each type begins. Names are indexed when more
     /// than a few were asked for.
     pub fn parse(data: impl Into<Bytes>) -> Result<Self, Error> {
-        Self::read(data.into(), None)
+        Self::read(data.into(), None, None)
+    }
+
+    /// The same with what [`Btf::directory`] said of the same blob, which saves the pass, and finds names at once.
+    pub fn parse_with(data: impl Into<Bytes>, directory: impl Into<Bytes>) -> Result<Self, Error> {
+        Self::read(data.into(), None, Some(directory.into()))
     }
 
     /// Reads a blob whose numbers go on where those of `base` end: a module's types over the kernel's.
     pub fn parse_split(base: Arc<Self>, data: impl Into<Bytes>) -> Result<Self, Error> {
-        Self::read(data.into(), Some(base))
+        Self::read(data.into(), Some(base), None)
     }
 
-    fn read(data: Bytes, base: Option<Arc<Self>>) -> Result<Self, Error> {
+    fn read(data: Bytes, base: Option<Arc<Self>>, directory: Option<Bytes>) -> Result<Self, Error> {
         let wrong = |what| Error::Btf { what, offset: 0 };
         let u32_at = |at| u32_at(&data, at).ok_or(wrong("the header is cut short"));
         match (data.first(), data.get(1)) {
@@ -119,7 +128,14 @@ impl Btf {
         if u32::try_from(data.len()).is_err() {
             return Err(wrong("it is larger than 4 GiB"));
         }
-        let (offsets, labels) = index(&data, types)?;
+        let known = directory.and_then(|directory| directory::read(&directory, &types));
+        let (offsets, labels, order) = match known {
+            Some((offsets, order)) => (offsets, OnceLock::new(), Some(order)),
+            None => {
+                let (offsets, labels) = index(&data, types)?;
+                (Numbers::Own(offsets), OnceLock::from(labels), None)
+            }
+        };
         let (first_id, first_string) = match &base {
             None => (1, 0),
             Some(base) => (base.end_id(), base.end_string()),
@@ -138,6 +154,7 @@ impl Btf {
             strings,
             offsets,
             labels,
+            order,
             searches: scan::Searches::default(),
             enumerator_searches: scan::Searches::default(),
             names,
@@ -162,7 +179,7 @@ impl Btf {
 
     /// Whether this blob has no types itself.
     pub fn is_empty(&self) -> bool {
-        self.offsets.is_empty()
+        self.offsets.len() == 0
     }
 
     /// The bytes that were parsed.
@@ -173,7 +190,16 @@ impl Btf {
     /// Where the header of a type of this blob begins in [`Btf::bytes`].
     pub(crate) fn position(&self, id: TypeId) -> Option<usize> {
         let own = id.0.checked_sub(self.first_id)?;
-        self.offsets.get(own as usize).map(|at| *at as usize)
+        self.offsets.get(own as usize).map(|at| at as usize)
+    }
+
+    /// The string that names each type.
+    fn labels(&self) -> &[u32] {
+        self.labels.get_or_init(|| {
+            let at = (0..self.offsets.len()).map(|place| self.offsets.get(place));
+            let label = |at: Option<u32>| at.and_then(|at| u32_at(&self.data, at as usize));
+            at.map(|at| label(at).unwrap_or(0)).collect()
+        })
     }
 
     fn end_id(&self) -> u32 {
@@ -209,7 +235,7 @@ impl Btf {
         match (&self.base, id.0.checked_sub(self.first_id)) {
             (Some(base), None) => base.record(id),
             (_, Some(own)) => {
-                let at = *self.offsets.get(own as usize)? as usize;
+                let at = self.offsets.get(own as usize)? as usize;
                 Some((self, self.data.get(at..)?))
             }
             (None, None) => None,

@@ -33,7 +33,7 @@ impl Btf {
     /// The types of this blob that may be of that name, in order.
     pub(super) fn scan_types(&self, name: &str) -> Vec<TypeId> {
         let offsets = self.name_offsets(name);
-        let labels = self.ids().zip(&self.labels);
+        let labels = self.ids().zip(self.labels());
         labels
             .filter(|(_, label)| offsets.contain(**label))
             .map(|(id, _)| id)

@@ -87,7 +87,7 @@ fn counted(place: &Place) -> (u64, u64) {
 fn skipped(told: &str) -> u64 {
     let lines = told
         .lines()
-        .filter(|line| line.contains("were skipped by the kernel"));
+        .filter(|line| line.contains(" skipped by the kernel"));
     let number = |line: &str| -> Option<u64> { line.split(' ').next()?.replace(',', "").parse().ok() };
     lines.filter_map(number).sum()
 }

@@ -351,10 +351,7 @@ impl<'a> Problem<'a> {
     /// All registers, the most wanted ones first.
     fn wishes<'s>(&'s self, scan: &'s Scan, v: Vreg) -> impl Iterator<Item = Reg> + use<'s, 'a> {
         let hint = &self.hints[v.0 as usize];
-        let alike = hint
-            .like
-            .iter()
-            .filter_map(|other| scan.regs[other.0 as usize]);
+        let alike = hint.like.iter().filter_map(|other| scan.regs[other.0 as usize]);
         let second_hand = hint
             .like
             .iter()

@@ -5,7 +5,7 @@
 //!   kprobe:vfs_*                   handler "count.o:calls"   this one
 //! ```
 //!
-//! **Which program.** A row gives the file, looked for beside the table file, and, where several programs fit, the program's name behind a
+//! **Which program.** A row gives the file, looked for beside the table file (of events on the command line: from where the command runs), and, where several programs fit, the program's name behind a
 //! colon. A program fits an event if it is of the type that the event is seen with: a kprobe program (`SEC("kprobe")`, `SEC("kretprobe")`, …)
 //! for functions and instructions, `SEC("tp_btf")`, `SEC("raw_tp")` or `SEC("tp")` for tracepoints (the event is then seen in that way),
 //! `SEC("fentry")` and `SEC("fexit")` for those, `SEC("perf_event")` for clocks and counters. Of several that fit, the one whose section names

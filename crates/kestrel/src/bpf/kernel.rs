@@ -1,5 +1,6 @@
 //! What objects ask of the kernel by name: types, functions, variables, addresses; read when first needed.
 
+use super::attach::Executables;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
@@ -13,6 +14,8 @@ use std::sync::OnceLock;
 pub(super) struct Kernel {
     pub(super) catalog: Catalog,
     modules: OnceLock<Vec<(String, Btf)>>,
+    /// Programs and libraries that its processes run.
+    pub(super) executables: Executables,
 }
 
 /// Something found in the types of the kernel or a module.
@@ -28,6 +31,7 @@ impl Kernel {
         Self {
             catalog: Catalog::new(host),
             modules: OnceLock::new(),
+            executables: Executables::default(),
         }
     }
 

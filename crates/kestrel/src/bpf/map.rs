@@ -90,6 +90,11 @@ impl BpfMap {
         }
     }
 
+    /// One that somebody pinned ([`kestrel_kernel::bpf::pinned`]), with the types that the kernel was given for it.
+    pub fn from_pin(name: &str, map: Map) -> Self {
+        Self::found(name, map, false)
+    }
+
     /// Its name in the object.
     pub fn name(&self) -> &str {
         &self.name

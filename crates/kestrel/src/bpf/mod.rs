@@ -4,11 +4,13 @@
 //! use kestrel::bpf::Object;
 //! let bytes = std::fs::read("count.o")?;
 //! let running = Object::open(&bytes)?.attach_to("count", "vfs_read")?.load()?.attach()?;
-//! let hits = running.map("hits").ok_or("no such map")?;
-//! println!("{:?}", hits.lookup(&0u32.to_ne_bytes())?);
+//! let hits = running.map("hits").ok_or("no such map")?.typed::<u32, u64>()?;
+//! println!("{:?} by process 1, {} processes", hits.get(&1)?, hits.entries()?.len());
 //! // Dropping `running` detaches and removes all that is not pinned.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! `cargo run --example bpf_calls` shows the rest: values by CPU, global variables, pins that outlive the program and are opened again.
 
 mod attach;
 pub(crate) mod handler;
@@ -19,6 +21,7 @@ mod map;
 pub mod output;
 mod refusal;
 mod running;
+mod typed;
 pub mod value;
 
 pub use handler::HandlerFile;
@@ -30,6 +33,7 @@ pub use load::{Loaded, LoadedProgram};
 pub use map::{BpfMap, Shape};
 pub use refusal::Refusal;
 pub use running::{Attached, Running};
+pub use typed::TypedMap;
 
 use crate::error::{Error, Result};
 use kestrel_bpf::object;

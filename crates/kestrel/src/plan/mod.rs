@@ -17,8 +17,8 @@ use crate::catalog::jprobe;
 use crate::catalog::kind::Companions;
 use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via};
 use crate::error::{Error, Result};
-use crate::session::gate::{Choice, Gate, Steering};
 use crate::session::SLOTS;
+use crate::session::gate::{Choice, Gate, Steering};
 use crate::session::named::{self, Own};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::{Globals, Parameter};
@@ -31,6 +31,7 @@ use kestrel_compiler::{Program, compile_hook};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a user asks for.
@@ -207,7 +208,7 @@ pub fn plan(request: &Request, catalog: &Catalog) -> Result<Plan> {
 
 /// The same with parameters that the texts may name.
 pub(crate) fn plan_with(request: &Request, parameters: Vec<Parameter>, catalog: &Catalog) -> Result<Plan> {
-    let mut hooks = Vec::new();
+    let (mut hooks, mut objects) = (Vec::new(), Vec::new());
     let mut warnings = Vec::new();
     let mut globals = Globals {
         buffers: vec![BUFFER.to_owned()],
@@ -217,7 +218,8 @@ pub(crate) fn plan_with(request: &Request, parameters: Vec<Parameter>, catalog: 
     let mut unwritten: Vec<(u32, &str)> = Vec::new();
     for (number, text) in (0_u32..).zip(&request.events) {
         globals.text = number.to_string();
-        plan_text(request, catalog, text, &mut globals, &mut hooks, &mut warnings)?;
+        let made = (&mut hooks, &mut objects);
+        plan_text(request, catalog, text, &mut globals, made, &mut warnings)?;
         let new = globals.unwritten.iter().map(|(number, _)| *number);
         let known = |number: &u32| unwritten.iter().any(|(n, _)| n == number);
         let new: Vec<u32> = new.filter(|number| !known(number)).collect();
@@ -241,7 +243,7 @@ pub(crate) fn plan_with(request: &Request, parameters: Vec<Parameter>, catalog: 
         }],
         globals,
         slots: false,
-        objects: Vec::new(),
+        objects,
         warnings,
     })
 }
@@ -274,7 +276,7 @@ fn plan_text(
     catalog: &Catalog,
     text: &str,
     globals: &mut Globals,
-    hooks: &mut Vec<Hook>,
+    (hooks, objects): (&mut Vec<Hook>, &mut Vec<Arc<HandlerFile>>),
     warnings: &mut Vec<(String, Diagnostic)>,
 ) -> Result<()> {
     let (mut probe, diagnostics) = parse_events(text);
@@ -286,12 +288,14 @@ fn plan_text(
         return Err(wrong(diagnostics));
     }
     warnings.extend(diagnostics.into_iter().map(|d| (text.to_owned(), d)));
-    if let Some(object) = &probe.object {
-        let why = "programs of compiled objects handle events of table files";
-        let hint =
-            "write the row in a table file, `table main { … }`, and start with `kestrel record --table FILE`";
-        return Err(wrong(vec![Diagnostic::error(object.span, why).hint(hint)]));
-    }
+    let object = match &probe.object {
+        None => None,
+        Some(object) => {
+            let read = Wanted::read(&object.node, Path::new(""), objects);
+            let read = read.map_err(|error| wrong(vec![Diagnostic::error(object.span, error.to_string())]));
+            Some(read?)
+        }
+    };
     let least = if probe.block.is_some() { 2 } else { MANY };
     complete(&mut probe, request, text);
     // The same text twice asks for nothing more. Comparing it once is enough: it may name a thousand events.
@@ -302,7 +306,7 @@ fn plan_text(
     let source: Arc<str> = known.unwrap_or_else(|| text.into());
     let candidate = Candidate {
         probe: &probe,
-        object: None,
+        object,
         source: source.clone(),
         tables: vec![1],
         required: true,

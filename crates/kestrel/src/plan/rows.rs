@@ -1,13 +1,15 @@
 //! Handlers checked for the ways to see their event: which of them hold, on which ways; what the event is, the catalog has said before.
 
 use super::{Hook, PlannedWay, Row, guard, layouts, pair};
-use crate::bpf::HandlerFile;
+use crate::bpf::{HandlerFile, handler};
 use crate::catalog::{Instance, Resolved, Way};
+use crate::error::Error;
 use crate::session::SLOTS;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::lang::ast::Probe;
 use kestrel_compiler::lang::diag::Diagnostic;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A handler on its way into a hook.
@@ -35,6 +37,29 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
+    /// What a handler's text names (`FILE` or `FILE:PROGRAM`); the file lies in `beside`, and is read anew unless it is among `objects`.
+    ///
+    /// # Errors
+    /// As [`HandlerFile::read`].
+    pub(crate) fn read(
+        written: &str,
+        beside: &Path,
+        objects: &mut Vec<Arc<HandlerFile>>,
+    ) -> Result<Self, Error> {
+        let (path, program) = handler::parts(written);
+        let file = HandlerFile::read(path, beside)?;
+        let known = objects.iter().find(|known| known.path() == file.path());
+        let file = match known {
+            Some(known) => known.clone(),
+            None => {
+                let file = Arc::new(file);
+                objects.push(file.clone());
+                file
+            }
+        };
+        Ok(Self::Of(file, program.map(str::to_owned)))
+    }
+
     /// Says in a checked handler which program it calls on a way.
     fn bind(
         &self,

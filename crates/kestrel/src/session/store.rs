@@ -92,7 +92,10 @@ impl Store {
     /// When they cannot be listed: another user's question.
     pub fn names(&self) -> Result<Vec<String>> {
         let names = Directory::at(&self.pins).names();
-        if names.as_ref().is_err_and(|error| is(error, ErrorKind::PermissionDenied)) {
+        if names
+            .as_ref()
+            .is_err_and(|error| is(error, ErrorKind::PermissionDenied))
+        {
             is_root()?;
         }
         let mut names = names?;

@@ -2,7 +2,7 @@
 
 use super::events::{Events, about, is_name};
 use super::{BufferSpec, TableFile};
-use crate::bpf::{HandlerFile, handler};
+use crate::bpf::HandlerFile;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::{Catalog, Via, jprobe};
 use crate::error::{Error, Result};
@@ -282,22 +282,9 @@ impl<'a> Work<'a> {
 
     /// The object of a row, read once; what is wrong with it is said.
     fn object(&mut self, written: &Spanned<String>) -> Option<Wanted> {
-        let (path, program) = handler::parts(&written.node);
         let beside = Path::new(&self.file.name).parent().unwrap_or(Path::new(""));
-        match HandlerFile::read(path, beside) {
-            Ok(file) => {
-                let known = self
-                    .objects
-                    .iter()
-                    .find(|known| known.path() == file.path())
-                    .cloned();
-                let file = known.unwrap_or_else(|| {
-                    let file = Arc::new(file);
-                    self.objects.push(file.clone());
-                    file
-                });
-                Some(Wanted::Of(file, program.map(str::to_owned)))
-            }
+        match Wanted::read(&written.node, beside, &mut self.objects) {
+            Ok(wanted) => Some(wanted),
             Err(error) => {
                 let mut diagnostic = Diagnostic::error(written.span, error.to_string());
                 if matches!(error, Error::Io { .. }) {

@@ -3,6 +3,8 @@
 mod attaching;
 mod held;
 mod kinds;
+mod library;
+mod modules;
 mod refusals;
 mod tables;
 mod usdt;

@@ -209,24 +209,49 @@ fn tables_that_come_later_share_the_object_and_take_it_along_when_they_go() {
 #[test]
 fn a_recording_shows_what_the_object_counted() {
     let before = held();
-    let table = "table main { kprobe:__x64_sys_getppid handler \"/object_handler.o:at_entry\" }";
-    let path = write("recorded", table);
-    let run = kestrel(&[
-        "record",
-        "-o",
-        "/tmp/recorded",
-        "--table",
-        &path,
-        "--",
-        "calls",
-        "getppid",
-        "70",
-    ]);
-    let shown = run.success();
-    assert!(
-        shown.contains("seen (array, 8 of 8 entries)\n  0: {hits: "),
-        "{shown}"
-    );
+    let row = "kprobe:__x64_sys_getppid handler \"/object_handler.o:at_entry\"";
+    let path = write("recorded", &format!("table main {{ {row} }}"));
+    // Rows of tables and events of the command line.
+    for selection in [["--table", &path], ["-e", row]] {
+        let fixed = ["record", "-o", "/tmp/recorded"];
+        let work = ["--", "calls", "getppid", "70"];
+        let shown = kestrel(&[&fixed[..], &selection, &work].concat()).success();
+        let hits = shown.split_once("seen (array, 8 of 8 entries)\n  0: {hits: ");
+        let hits = hits.and_then(|(_, rest)| rest.split(',').next());
+        let hits: u64 = hits
+            .and_then(|hits| hits.parse().ok())
+            .unwrap_or_else(|| panic!("{shown}"));
+        assert!(
+            hits > 0 && hits <= 70,
+            "{hits} of the 70 calls of this command: {shown}"
+        );
+    }
+    gone(&before);
+}
+
+#[test]
+fn what_is_wrong_with_an_object_on_the_command_line_is_said() {
+    let before = held();
+    for (event, words) in [
+        (
+            "kprobe:vfs_read handler \"none.o\"",
+            &["none.o", "No such file"][..],
+        ),
+        (
+            "kprobe:vfs_read handler \"/object_handler.o:raw\"",
+            &["the program raw", "programs of SEC(\"kprobe\")"],
+        ),
+        (
+            "kprobe:vfs_read handler \"/object_handler.o:first\" { count() }",
+            &["nothing follows the object"],
+        ),
+    ] {
+        let refused = kestrel(&["record", "-o", "/tmp/recorded", "-e", event, "--", "true"]);
+        assert_ne!(refused.code, Some(0), "{event} is accepted");
+        for word in words {
+            assert!(refused.err.contains(word), "{event}: {}", refused.err);
+        }
+    }
     gone(&before);
 }
 
@@ -290,8 +315,5 @@ fn what_is_wrong_with_a_row_is_said_where_it_stands() {
         "table main { syscalls:sys_enter_getppid handler \"/object_refused.o\" }",
     );
     assert_ne!(kestrel(&["start", &bad]).code, Some(0));
-    let row = "kprobe:vfs_read handler \"/object_handler.o:at_entry\"";
-    let refused = kestrel(&["record", "-e", row, "--duration", "0"]);
-    assert!(refused.err.contains("table files"), "{}", refused.err);
     gone(&before);
 }

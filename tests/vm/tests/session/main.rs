@@ -265,7 +265,12 @@ fn another_user_sees_and_changes_nothing() {
     std::fs::remove_dir_all("/tmp/private.trace").unwrap();
     kestrel(&["stop"]).success();
     // Where bpffs lets everybody make directories, what others cannot begin stands in nobody's way.
-    let start = Command::new("kestrel").args(["start", &file]).uid(65534).gid(65534).output().unwrap();
+    let start = Command::new("kestrel")
+        .args(["start", &file])
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .unwrap();
     assert_eq!(start.status.code(), Some(3));
     nothing_in_the_file_systems();
 }

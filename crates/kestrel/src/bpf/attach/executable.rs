@@ -2,7 +2,9 @@
 
 use crate::error::{Error, Result};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where short names of libraries and programs are looked for, in this order.
 const LIBRARIES: &[&str] = &[
@@ -39,13 +41,31 @@ pub(super) fn find(file: &str) -> Result<String> {
 }
 
 /// What matters of an ELF file.
-pub(super) struct Executable {
+#[derive(Debug)]
+pub(in crate::bpf) struct Executable {
     /// Functions with their offsets in the file.
     pub(super) functions: Vec<(String, u64)>,
 }
 
+/// Files that were read: programs of one object often are on functions of one library, and each is looked for before it is loaded and when it is attached.
+#[derive(Debug, Default)]
+pub(in crate::bpf) struct Executables(Mutex<HashMap<String, Arc<Executable>>>);
+
+impl Executables {
+    /// What is in a file, which is read the first time.
+    pub(super) fn get(&self, path: &str) -> Result<Arc<Executable>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(path) {
+            return Ok(known.clone());
+        }
+        let read = Arc::new(Executable::read(path)?);
+        known.insert(path.to_owned(), read.clone());
+        Ok(read)
+    }
+}
+
 impl Executable {
-    pub(super) fn read(path: &str) -> Result<Self> {
+    fn read(path: &str) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| Error::Io {
             action: "read",
             subject: path.to_owned(),

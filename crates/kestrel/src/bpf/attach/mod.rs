@@ -16,6 +16,7 @@ use super::kernel::Kernel;
 use super::map::BpfMap;
 use super::{Settings, Via};
 use crate::error::{Error, Result};
+pub(super) use executable::Executables;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::object::{Hook, Kind, Program as Declared};
 use kestrel_kernel::bpf::{AttachType, Link, Program, ProgramKind, ProgramType};

@@ -1,6 +1,6 @@
 //! Functions of programs and libraries: one by a perf uprobe, many by one link where the kernel has such.
 
-use super::executable::{self, Executable};
+use super::executable;
 use super::{Binding, Request, Tie};
 use crate::catalog::Glob;
 use crate::error::{Error, Result};
@@ -41,7 +41,7 @@ fn places(request: &Request<'_>) -> Result<Places> {
         ),
         None => (what, 0),
     };
-    let executable = Executable::read(&path)?;
+    let executable = request.kernel.executables.get(&path)?;
     let glob = Glob::new(name);
     let mut offsets: Vec<u64> = executable
         .functions

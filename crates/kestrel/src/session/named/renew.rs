@@ -58,7 +58,12 @@ fn again(
     there: &mut HookState,
     slot: u32,
 ) -> Result<()> {
-    let Some(program) = there.programs.iter().find(|program| is_in_force(program)).cloned() else {
+    let Some(program) = there
+        .programs
+        .iter()
+        .find(|program| is_in_force(program))
+        .cloned()
+    else {
         return Ok(());
     };
     let live: Vec<usize> = (0..program.rows.len()).collect();
@@ -86,7 +91,10 @@ fn is_in_force(program: &ProgramState) -> bool {
 impl PinnedSession {
     /// Empties the slots of named probes' hooks whose programs are not in force.
     pub(in crate::session) fn clear_probe_slots(&self, hooks: &[HookState], probes: &Probes) -> Result<()> {
-        for hook in hooks.iter().filter(|hook| hook.probe.is_some() && hook.has_slots()) {
+        for hook in hooks
+            .iter()
+            .filter(|hook| hook.probe.is_some() && hook.has_slots())
+        {
             let own = probes.each.iter().find(|probe| Some(probe.number) == hook.probe);
             let kept = own.and_then(|own| own.slot);
             let slots = self.directory.map(&pins::slots(hook.number))?;

@@ -1,0 +1,169 @@
+//! What one pass over a blob finds, kept for the next who reads the same blob: where each type begins, and the types in the order of their
+//! names' hashes, so that a name is found without looking through all of them.
+//!
+//! ```text
+//! number of types n, number of named types m, where each type begins (n numbers), places of the named ones among them by hash (m numbers)
+//! ```
+//!
+//! All numbers have 32 bits, little-endian. One that does not fit the blob is not used; one that lies finds wrong types or none, and nothing worse.
+
+use super::names::hash;
+use super::{Btf, TypeId, u32_at};
+use bytes::Bytes;
+use std::ops::Range;
+
+/// Numbers of 32 bits: made here, or kept by somebody.
+#[derive(Debug)]
+pub(super) enum Numbers {
+    Own(Vec<u32>),
+    Kept(Bytes),
+}
+
+impl Numbers {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Own(numbers) => numbers.len(),
+            Self::Kept(bytes) => bytes.len() / 4,
+        }
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<u32> {
+        match self {
+            Self::Own(numbers) => numbers.get(at).copied(),
+            Self::Kept(bytes) => u32_at(bytes, at.checked_mul(4)?),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u32> {
+        (0..self.len()).filter_map(|at| self.get(at))
+    }
+}
+
+/// Bytes before the numbers.
+const HEAD: usize = 8;
+
+/// A directory taken apart: where types begin, and their order. `None` if it is not one of a blob whose types are there.
+pub(super) fn read(directory: &Bytes, types: &Range<usize>) -> Option<(Numbers, Numbers)> {
+    let (count, named) = (u32_at(directory, 0)? as usize, u32_at(directory, 4)? as usize);
+    let middle = count.checked_mul(4)?.checked_add(HEAD)?;
+    let end = named.checked_mul(4)?.checked_add(middle)?;
+    if directory.len() != end || named > count {
+        return None;
+    }
+    let offsets = Numbers::Kept(directory.slice(HEAD..middle));
+    let mut last = None;
+    for offset in offsets.iter() {
+        if !types.contains(&(offset as usize)) || last.is_some_and(|last| last >= offset) {
+            return None;
+        }
+        last = Some(offset);
+    }
+    (offsets.get(0).map(|first| first as usize) == Some(types.start))
+        .then(|| (offsets, Numbers::Kept(directory.slice(middle..end))))
+}
+
+impl Btf {
+    /// The directory of this blob, for [`Btf::parse_with`].
+    pub fn directory(&self) -> Vec<u8> {
+        let named = self
+            .labels()
+            .iter()
+            .zip(0_u32..)
+            .filter(|(label, _)| **label != 0);
+        let mut order: Vec<(u32, u32)> = named
+            .map(|(label, place)| (self.hash_of(*label), place))
+            .collect();
+        order.sort_unstable();
+        let head = [self.offsets.len() as u32, order.len() as u32].into_iter();
+        let places = order.into_iter().map(|(_, place)| place);
+        head.chain(self.offsets.iter())
+            .chain(places)
+            .flat_map(u32::to_le_bytes)
+            .collect()
+    }
+
+    /// The types of this blob that may be of that name, in order, as the directory has them.
+    pub(super) fn listed(&self, order: &Numbers, name: &str) -> Vec<TypeId> {
+        let wanted = hash(name.as_bytes());
+        let hash_at = |at: usize| {
+            let place = order.get(at)? as usize;
+            let label = u32_at(&self.data, self.offsets.get(place)? as usize)?;
+            Some((self.hash_of(label), place as u32))
+        };
+        let (mut low, mut high) = (0, order.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match hash_at(middle) {
+                Some((hash, _)) if hash < wanted => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        (low..order.len())
+            .map_while(hash_at)
+            .take_while(|(hash, _)| *hash == wanted)
+            .map(|(_, place)| TypeId(self.first_id + place))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::write::Builder;
+    use super::*;
+    use crate::btf::Kind;
+
+    fn blob() -> Bytes {
+        let mut b = Builder::new();
+        let int = b.int("int", 4);
+        for number in 0..80 {
+            b.structure(&format!("s{number}"), &[("flags", int), ("pid", int)]);
+        }
+        b.structure("same", &[("one", int)]);
+        b.typedef("same", int);
+        b.structure("", &[("nameless", int)]);
+        Bytes::from(b.finish())
+    }
+
+    #[test]
+    fn types_are_found_as_without_it() {
+        let plain = Btf::parse(blob()).unwrap();
+        let directory = Bytes::from(plain.directory());
+        let listed = Btf::parse_with(blob(), directory.clone()).unwrap();
+        assert!(listed.order.is_some());
+        assert_eq!(listed.len(), plain.len());
+        for name in ["int", "same", "s0", "s79", "s80", "", "flags", "nameless"] {
+            let all = |btf: &Btf| btf.find_all(name).collect::<Vec<_>>();
+            assert_eq!(all(&listed), all(&plain), "{name}");
+        }
+        for id in plain.ids() {
+            assert_eq!(listed.name(id), plain.name(id));
+        }
+        assert_eq!(listed.directory(), plain.directory());
+        let task = listed.find(Kind::Struct, "s77").unwrap();
+        assert_eq!(
+            listed.find_member(task, "pid").map(|place| place.bit_offset),
+            Some(32)
+        );
+    }
+
+    #[test]
+    fn a_directory_of_something_else_is_not_used_and_damage_is_harmless() {
+        let plain = Btf::parse(blob()).unwrap();
+        let whole = plain.directory();
+        for length in (0..whole.len()).step_by(7) {
+            let btf = Btf::parse_with(blob(), whole[..length].to_vec()).unwrap();
+            assert!(btf.order.is_none(), "cut at {length}");
+            assert!(btf.find(Kind::Struct, "s77").is_some());
+        }
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x81;
+            let btf = Btf::parse_with(blob(), damaged).unwrap();
+            for name in ["int", "s77", "same"] {
+                for id in btf.find_all(name) {
+                    assert_eq!(btf.name(id), name);
+                }
+            }
+        }
+    }
+}
