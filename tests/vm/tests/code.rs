@@ -338,7 +338,7 @@ fn many_functions_are_attached_together_or_not_at_all() {
     ]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     let head = run.err.lines().find(|line| line.starts_with("attached")).unwrap();
-    assert!(head.starts_with("attached 1 programs"), "{head}");
+    assert!(head.starts_with("attached 1 program "), "{head}");
     let line = run.out.lines().find(|line| line.starts_with("@n")).unwrap();
     let count: u64 = line.rsplit(' ').next().unwrap().parse().unwrap();
     assert!(count >= 50 || run.err.contains("skipped"), "{line}");

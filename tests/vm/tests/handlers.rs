@@ -203,7 +203,10 @@ fn names_that_are_wrong_get_a_clear_word() {
             &[EXIT, "set", "threshold=3"],
             "has no parameter `threshold` nor any other",
         ),
-        (&[ENTER, "set", "threshold=soon"], "known before anything runs"),
+        (
+            &[ENTER, "set", "threshold=soon"],
+            "threshold:1:1: error: a parameter's value is known before anything runs",
+        ),
         (&[ENTER, "set", "threshold=true"], "a number"),
         (&[ENTER, "set", "threshold"], "NAME=VALUE"),
     ] {

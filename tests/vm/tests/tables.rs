@@ -32,7 +32,7 @@ fn every_shipped_table_file_is_right_here() {
     };
     let run = |words: &[String]| kestrel(&words.iter().map(String::as_str).collect::<Vec<_>>());
     for name in parts {
-        let shown = run(&words("show".to_owned(), &[name.clone()])).success();
+        let shown = run(&words("show".to_owned(), std::slice::from_ref(&name))).success();
         assert!(
             shown.contains("sched:sched_switch") || shown.contains("block:block_rq_issue"),
             "{name}: {shown}"

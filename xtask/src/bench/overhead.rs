@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn what_the_recorder_tells() {
-        let told = "attached 1 programs 13.2 ms after the start\n\
+        let told = "attached 1 program 13.2 ms after the start\n\
                     58,254 events in 6.00 s, 4.0 MiB in x; lost 1,002, overwritten 1,246,746\n";
         assert_eq!(recorded(told), Some(1_305_000));
         assert_eq!(number_after(told, "lost "), Some(1002));

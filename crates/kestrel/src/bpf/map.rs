@@ -224,6 +224,8 @@ pub(super) fn shape(map: &Declaration) -> Result<Shape> {
     let (key_size, value_size) = match kind {
         MapKind::RINGBUF | MapKind::USER_RINGBUF => (0, 0),
         MapKind::PERF_EVENT_ARRAY => (4, 4),
+        // How deep stacks are, objects often leave to their loaders; as deep as the kernel takes them unless it is told otherwise.
+        MapKind::STACK_TRACE if map.value_size == 0 => (4, STACK_DEPTH * 8),
         _ => (map.key_size, map.value_size),
     };
     Ok(Shape {
@@ -234,6 +236,9 @@ pub(super) fn shape(map: &Declaration) -> Result<Shape> {
         flags: map.flags,
     })
 }
+
+/// `PERF_MAX_STACK_DEPTH`: what `kernel.perf_event_max_stack` is at first.
+const STACK_DEPTH: u32 = 127;
 
 /// The pinned map, if there is one and it fits.
 pub(super) fn reuse(path: &Path, declaration: &Declaration) -> Result<Option<Map>> {

@@ -18,7 +18,7 @@ mod trampoline;
 pub use glob::Glob;
 pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, KINDS, Resolved, Via, Way};
 
-use crate::code::Reserved;
+use crate::code::{Function, Reserved};
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{Features, ProgramKind};
@@ -28,7 +28,8 @@ use kestrel_kernel::index::{self, Traceable};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use kestrel_kernel::kcore::Kcore;
 use kestrel_kernel::tracefs::Tracefs;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use traced::Traced;
@@ -43,6 +44,8 @@ pub struct Catalog {
     traced: OnceCell<Traced>,
     blacklist: OnceCell<Vec<(Range<u64>, String)>>,
     reserved: OnceCell<Reserved>,
+    /// Functions whose code was looked at, by address.
+    code: RefCell<HashMap<u64, Arc<Function>>>,
 }
 
 /// Names close to a mistyped one are looked for among at most so many.
@@ -59,6 +62,7 @@ impl Catalog {
             traced: OnceCell::new(),
             blacklist: OnceCell::new(),
             reserved: OnceCell::new(),
+            code: RefCell::default(),
         }
     }
 
@@ -80,10 +84,7 @@ impl Catalog {
     /// # Errors
     /// When the kernel publishes none, or they cannot be read.
     pub fn types(&self) -> Result<Arc<Btf>> {
-        let load = || {
-            let bytes = kestrel_kernel::btf::vmlinux(&self.host).map_err(|e| e.to_string())?;
-            Btf::parse(bytes).map(Arc::new).map_err(|e| e.to_string())
-        };
+        let load = || kestrel_kernel::btf::load(&self.host).map_err(|e| e.to_string());
         self.types
             .get_or_init(load)
             .clone()
@@ -139,6 +140,16 @@ impl Catalog {
     /// Places in code that the kernel keeps for itself, as they were when first asked for: all events of a command ask, and the tables are long.
     pub(crate) fn reserved(&self, memory: &Kcore) -> &Reserved {
         self.reserved.get_or_init(|| Reserved::read(self, memory))
+    }
+
+    /// A function that was looked at before: many events of a command may be in one.
+    pub(crate) fn known_function(&self, address: u64) -> Option<Arc<Function>> {
+        self.code.borrow().get(&address).cloned()
+    }
+
+    /// Keeps a function for the next event in it.
+    pub(crate) fn know_function(&self, function: Arc<Function>) {
+        self.code.borrow_mut().insert(function.address, function);
     }
 
     /// Whether a function has a place for ftrace, so that perf and tracefs let it be probed; of a part that the compiler split off

@@ -25,7 +25,9 @@ use kestrel_kernel::kprobes::Listed;
 use original::Originals;
 use place::Extent;
 pub(crate) use reserved::Reserved;
+use std::cell::OnceCell;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The code of one kernel, as it is while this lives.
@@ -33,7 +35,8 @@ use std::time::Duration;
 pub struct Code<'c> {
     catalog: &'c Catalog,
     memory: Kcore,
-    originals: Originals,
+    /// Read when it is first needed: the kernel's table of probes may be long.
+    originals: OnceCell<Originals>,
 }
 
 /// A function and its instructions, padding behind it left out.
@@ -169,9 +172,24 @@ impl<'c> Code<'c> {
         let memory = Kcore::open(catalog.host())?;
         Ok(Self {
             catalog,
-            originals: Originals::read(catalog, &memory),
+            originals: OnceCell::new(),
             memory,
         })
+    }
+
+    fn originals(&self) -> &Originals {
+        let read = || Originals::read(self.catalog, &self.memory);
+        self.originals.get_or_init(read)
+    }
+
+    /// A function as it was when it was first asked for: what can be probed in it, and where instructions begin, does not change.
+    fn known(&self, extent: &Extent) -> Result<Arc<Function>> {
+        if let Some(known) = self.catalog.known_function(extent.address) {
+            return Ok(known);
+        }
+        let function = Arc::new(self.read(extent)?);
+        self.catalog.know_function(function.clone());
+        Ok(function)
     }
 
     /// A function by name, of the kernel or of one module.
@@ -200,7 +218,7 @@ impl<'c> Code<'c> {
     /// [`Error::NoPlace`] where no instruction begins, [`Error::NotFollowed`] where that depends on more than the instruction, or where one
     /// of the followers cannot be probed.
     pub fn following(&self, address: u64) -> Result<Vec<Follow>> {
-        let function = self.around(address)?;
+        let function = self.known(&self.at(address)?)?;
         let address = function.probed(address);
         let instruction = function
             .at(address - function.address)
@@ -220,7 +238,7 @@ impl<'c> Code<'c> {
             let other = if inside {
                 None
             } else {
-                Some(self.around(after.address)?)
+                Some(self.known(&self.at(after.address)?)?)
             };
             let function = other.as_ref().unwrap_or(&function);
             let next = function.at(after.address - function.address).map_err(refused)?;
@@ -246,8 +264,9 @@ impl<'c> Code<'c> {
     /// there are probes, they count as read only if the text was the same before and after.
     fn text(&self, extent: &Extent) -> Result<(Vec<u8>, Patches)> {
         let text = || self.memory.bytes(extent.address, extent.size as usize);
+        let probed = self.originals().any_in(extent.address, extent.size);
         let mut before: Vec<u8> = text()?;
-        if !self.originals.any_in(extent.address, extent.size) {
+        if !probed {
             return Ok((before, Vec::new()));
         }
         for _ in 0..LOOKS {
@@ -314,7 +333,7 @@ impl<'c> Code<'c> {
             }
         };
         let decoded = decode::decode(extent.address, &bytes, &name);
-        if let Some(why) = self.originals.failed()
+        if let Some(why) = self.originals().failed()
             && self.is_probed(extent)
         {
             return Err(hidden(extent, why));

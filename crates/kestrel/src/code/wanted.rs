@@ -125,15 +125,18 @@ impl Code<'_> {
     fn lookup(&self, wanted: &Wanted) -> Result<(Function, u64)> {
         Ok(match wanted {
             Wanted::Address(address) => {
-                let function = self.around(*address)?;
+                let function = self.known(&self.at(*address)?)?;
                 let offset = *address - function.address;
-                (function, offset)
+                (Function::clone(&function), offset)
             }
             Wanted::Symbol {
                 module,
                 symbol,
                 offset,
-            } => (self.function(module.as_deref(), symbol)?, offset.unwrap_or(0)),
+            } => {
+                let function = self.known(&self.find(module.as_deref(), symbol)?)?;
+                (Function::clone(&function), offset.unwrap_or(0))
+            }
         })
     }
 }

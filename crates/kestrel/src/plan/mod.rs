@@ -30,6 +30,7 @@ use kestrel_compiler::lang::parse_events;
 use kestrel_compiler::{Program, compile_hook};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -311,10 +312,16 @@ fn plan_text(
         required: true,
     };
     let specs = probe.events.clone().into_iter();
-    let all: Vec<Vec<Resolved>> = specs
-        .map(|spec| catalog.resolve(&spec, request.via))
-        .collect::<Result<_>>()?;
-    for resolved in together(all.into_iter().flatten().collect(), least, catalog, request.via)? {
+    let mut all: Vec<(Span, Resolved)> = Vec::new();
+    for spec in specs {
+        let resolved = catalog.resolve(&spec, request.via)?.into_iter();
+        all.extend(resolved.map(|resolved| (spec.span, resolved)));
+    }
+    let all = each_once(all, |span, message| {
+        let remark = Diagnostic::warning(span, message).hint("it meets the handler once");
+        warnings.push((text.to_owned(), remark));
+    });
+    for resolved in together(all, least, catalog, request.via)? {
         let known = |i: &&Instance| {
             hooks.iter().any(|h: &Hook| {
                 h.kind == resolved.kind && h.instances.iter().any(|h| h.identity() == i.identity())
@@ -340,6 +347,32 @@ fn plan_text(
         hooks.extend(checked.into_iter().flat_map(rows::Checked::into_hooks));
     }
     Ok(())
+}
+
+/// Leaves out what names an event again, by another name of it: an event meets a handler once. A second jprobe is a matter of its own.
+fn each_once(all: Vec<(Span, Resolved)>, mut remark: impl FnMut(Span, String)) -> Vec<Resolved> {
+    let mut known: HashMap<(&'static str, String), String> = HashMap::new();
+    let mut left = Vec::new();
+    for (span, resolved) in all {
+        let key = |instance: &Instance| (resolved.kind, instance.identity().to_owned());
+        if let [one] = resolved.instances.as_slice()
+            && resolved.kind != jprobe::NAME
+            && let Some(other) = known.get(&key(one)).filter(|other| **other != one.name)
+        {
+            remark(
+                span,
+                format!("{} is another name of {other}: they are one event", one.name),
+            );
+            continue;
+        }
+        for instance in &resolved.instances {
+            known
+                .entry(key(instance))
+                .or_insert_with(|| instance.name.clone());
+        }
+        left.push(resolved);
+    }
+    left
 }
 
 /// Functions named one by one are a set like those of a pattern: attached in one operation where the kernel can. So many named functions at

@@ -91,6 +91,14 @@ impl Store {
     /// # Errors
     /// When they cannot be listed: another user's question.
     pub fn names(&self) -> Result<Vec<String>> {
+        let mut names = self.entries()?;
+        names.retain(|name| !name.starts_with(PASSING));
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// All that is there, sessions on their way in and out as well.
+    fn entries(&self) -> Result<Vec<String>> {
         let names = Directory::at(&self.pins).names();
         if names
             .as_ref()
@@ -98,10 +106,7 @@ impl Store {
         {
             is_root()?;
         }
-        let mut names = names?;
-        names.retain(|name| !name.starts_with(PASSING));
-        names.sort_unstable();
-        Ok(names)
+        names
     }
 
     /// The session meant: the one named, or the only one there is.
@@ -209,7 +214,7 @@ impl Store {
     /// # Errors
     /// When the directories cannot be read or removed.
     pub fn sweep(&self) -> Result<()> {
-        for name in Directory::at(&self.pins).names()? {
+        for name in self.entries()? {
             let rest = name.strip_prefix(NEW).or_else(|| name.strip_prefix(GONE));
             let Some((session, _)) = rest.and_then(|rest| rest.split_once(PASSING)) else {
                 continue;

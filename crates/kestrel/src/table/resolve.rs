@@ -208,7 +208,8 @@ impl<'a> Work<'a> {
                     && let Some((name, known)) = self.events.known_as(*found)
                 {
                     let message = format!("{name} is another name of {known}: they are one event");
-                    self.one_event(spec.span, message, cells[found.event]);
+                    let before = cells[found.event].map(|cell| Some(cell.handler) == handler);
+                    self.one_event(spec.span, message, before);
                 }
                 if !masks
                     && is_name(spec)
@@ -229,10 +230,11 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Says that an event has been met under another name.
-    fn one_event(&mut self, span: Span, message: String, before: Option<Cell>) {
+    /// Says that an event has been met under another name; `before` whether the table has this very handler for it, if it has one.
+    fn one_event(&mut self, span: Span, message: String, before: Option<bool>) {
         let hint = match before {
-            Some(_) => {
+            Some(true) => "it meets the handler once",
+            Some(false) => {
                 "this row takes the place of the one before, as a later row of the same event does; to have both, write one block"
             }
             None => "in all tables it is recorded under one of its names",

@@ -34,7 +34,7 @@ session's buffer.";
 /// Removes.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let store = Store::open(&Host::default())?;
-    let mut change = store.change(Some(&options.session))?;
+    let mut change = super::change(&store, &options.session)?;
     let known = change.state().probes.each.iter();
     let names: Vec<String> = match options.all {
         true => known.map(|probe| probe.name.clone()).collect(),

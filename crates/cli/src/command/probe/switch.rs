@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options, on: bool) -> Result<Exit, Failure> {
         eprintln!("the kernel's kprobes are switched {state}");
         return Ok(Exit::Done);
     }
-    let mut change = Store::open(&host)?.change(Some(&options.session))?;
+    let mut change = super::change(&Store::open(&host)?, &options.session)?;
     if options.all {
         change.switch_probes(on)?;
     } else {

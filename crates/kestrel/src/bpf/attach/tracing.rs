@@ -53,10 +53,26 @@ fn unknown(request: &Request<'_>, prefix: &str) -> Error {
     }
 }
 
-pub(super) fn attach(_: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Vec<Tie>> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Vec<Tie>> {
     let attach: AttachType = kind.numbers().1;
     match Link::tracing(program, attach, 0) {
         Ok(link) => Ok(vec![Tie::Link(link)]),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(no_place(request, &error).unwrap_or_else(|| error.into())),
     }
+}
+
+/// A function that has types, and no place where its calls could be seen, is refused as busy: the kernel finds other instructions than it wants to
+/// patch there (`bpf_arch_text_poke`).
+fn no_place(request: &Request<'_>, error: &kestrel_kernel::Error) -> Option<Error> {
+    let busy = error.errno().is_some_and(|errno| errno.name() == Some("EBUSY"));
+    let name = request
+        .target
+        .split_once(':')
+        .map_or(request.target, |(_, name)| name);
+    let is_function = matches!(request.kind.hook, Hook::Fentry | Hook::Fexit | Hook::FmodRet);
+    let listed = || request.kernel.catalog.is_listed(name);
+    (busy && is_function && matches!(listed(), Ok(false))).then(|| Error::Unsupported {
+        what: format!("the program {} on the function {name}", request.name),
+        why: "ftrace cannot hook this function on this kernel, and neither can fentry or fexit".to_owned(),
+    })
 }

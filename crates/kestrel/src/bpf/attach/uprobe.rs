@@ -20,7 +20,8 @@ fn places(request: &Request<'_>) -> Result<Places> {
     let target = request.target()?;
     let (file, what) = target.split_once(':').ok_or_else(|| {
         request.wrong(format!(
-            "`{target}` does not name a function of a program: FILE:FUNCTION[+OFFSET]"
+            "`{target}` does not name a function of a program: give it as {}=…, in the way of `{}` behind the slash",
+            request.name, request.kind.shape
         ))
     })?;
     let path = executable::find(file)?;

@@ -169,8 +169,7 @@ mod tests {
     fn hook(events: &[&str], first: u16, records: u16, rows: Vec<RowState>) -> HookState {
         let event = |name: &&str| EventState {
             name: (*name).to_owned(),
-            event: None,
-            code: None,
+            ..EventState::default()
         };
         HookState {
             events: events.iter().map(event).collect(),

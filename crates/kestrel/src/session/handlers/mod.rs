@@ -161,7 +161,7 @@ impl Change {
     /// their next look at it on.
     ///
     /// # Errors
-    /// [`Error::NoSuchHandler`], [`Error::WhichHandler`]; [`Error::NoSuchParameter`] where the handler does not use it; [`Error::Program`] where
+    /// [`Error::NoSuchHandler`], [`Error::WhichHandler`]; [`Error::NoSuchParameter`] where the handler does not use it; [`Error::Table`] where
     /// the text is no value of its type.
     pub fn set_parameter(&self, handler: &str, parameter: &str, text: &str) -> Result<Setting> {
         let group = self.find(handler)?;
@@ -179,7 +179,8 @@ impl Change {
         let new = state
             .parameter()
             .parse(text)
-            .map_err(|diagnostics| Error::Program {
+            .map_err(|diagnostics| Error::Table {
+                file: parameter.to_owned(),
                 source_text: text.to_owned(),
                 diagnostics,
             })?;
