@@ -64,21 +64,27 @@ impl Boot {
         restore(&self.hardware, &folder).with_context(|| format!("restore {}", folder.display()))
     }
 
-    /// Everything that the snapshot depends on, hashed. Files in the cache bear names that change with their content.
+    /// Everything that the snapshot depends on, hashed. Other files in the cache bear names that change with their content.
     fn key(&self) -> Result<String> {
         let version = Command::new(QEMU)
             .arg("--version")
             .output()
             .with_context(|| format!("run {QEMU}"))?;
-        let kernel = fs::metadata(&self.kernel)?
-            .modified()?
-            .duration_since(SystemTime::UNIX_EPOCH)?
-            .as_nanos();
-        let kernel = format!("{} {kernel}", self.kernel.display());
+        // A root image that was made anew bears the old one's name, and a guest that has the old one mounted would read it as damaged.
+        let made = [Some(&self.kernel), self.hardware.disk.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|path| {
+                let time = fs::metadata(path)?.modified()?;
+                let time = time.duration_since(SystemTime::UNIX_EPOCH)?;
+                Ok(format!("{} {}", path.display(), time.as_nanos()))
+            })
+            .collect::<Result<Vec<_>>>()?
+            .join("\0");
         let arguments = self.hardware.arguments().join("\0");
         let initramfs = self.initramfs.display().to_string();
         let command_line = self.command_line();
-        let pieces = [&*kernel, &initramfs, &command_line, &arguments].map(str::as_bytes);
+        let pieces = [&*made, &initramfs, &command_line, &arguments].map(str::as_bytes);
         Ok(digest(pieces.into_iter().chain([version.stdout.as_slice()]))[..16].to_owned())
     }
 
