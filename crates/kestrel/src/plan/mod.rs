@@ -1,36 +1,31 @@
 //! What a session will do, before it does anything: events resolved, handlers checked, numbers given out; pure but for asking the catalog.
 
 mod apart;
+mod hook;
 mod pair;
 mod rows;
+mod several;
 mod show;
 
 pub(crate) use apart::Apart;
+pub(crate) use hook::called;
+pub use hook::{Call, Hook, PlannedWay, Row, Slot};
 pub(crate) use rows::{Candidate, Checked, Refused, Wanted, check_set, without_set};
+use several::{MANY, each_once, together};
 pub use show::show;
 
 use crate::agent;
 use crate::bpf::HandlerFile;
-use crate::buffer::emit::{RingSink, map_name};
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::jprobe;
-use crate::catalog::kind::Companions;
-use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via};
+use crate::catalog::{Catalog, Instance, Resolved, Via};
 use crate::error::{Error, Result};
-use crate::session::SLOTS;
-use crate::session::gate::{Choice, Gate, Steering};
-use crate::session::named::{self, Own};
+use crate::session::gate::Steering;
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::{Globals, Parameter};
-use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
-use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_events;
-use kestrel_compiler::{Program, compile_hook};
-use kestrel_trace::event::{EventClass, EventId};
-use kestrel_trace::layout::Layout;
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -65,103 +60,6 @@ impl Default for Request {
             via: Via::Auto,
         }
     }
-}
-
-/// One program to attach, with its alternatives.
-#[derive(Clone)]
-pub struct Hook {
-    /// The event kind's canonical name.
-    pub kind: &'static str,
-    /// Events that the program serves.
-    pub instances: Vec<Instance>,
-    /// The number of the first instance's first record; each instance has `records` of them.
-    pub first: u16,
-    /// Kinds of record that the handlers write, all rows together.
-    pub records: u16,
-    /// The handlers that the event has in the tables: each differs from the others, each stands in at least one table.
-    pub rows: Vec<Row>,
-    /// Ways to see it, best first.
-    pub ways: Vec<PlannedWay>,
-    /// Whether the session may do without it where the kernel does not let it be attached: nobody named the event, only a pattern did.
-    pub optional: bool,
-    /// Where it is no hook of its own but a program that a hook of a running session calls.
-    pub slot: Option<Slot>,
-    /// Which named probe it is a part of.
-    pub own: Option<Own>,
-    /// Whether it only serves another hook: its hits are not what the user asked for.
-    pub companion: bool,
-    /// Where in its program array the first program of an object stands that its handlers call.
-    pub(crate) first_call: u32,
-    /// Where they stand, if that is decided already.
-    pub(crate) known_calls: Vec<Call>,
-}
-
-/// A program of a compiled object that a handler calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// The path of the object's file, from the root.
-    pub object: String,
-    /// The program's name.
-    pub program: String,
-    /// Its place in the hook's program array.
-    pub entry: u32,
-}
-
-/// The object and the program that a handler calls.
-pub(crate) fn called(handler: &CheckedProbe) -> Option<(&str, &str)> {
-    handler.body.iter().find_map(|statement| match &statement.kind {
-        StatementKind::Act(Action::Call { object, program }) => Some((object.as_str(), program.as_str())),
-        _ => None,
-    })
-}
-
-/// A program for a slot of a hook that a running session has already.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot {
-    /// Which of [`crate::table::Existing::hooks`].
-    pub hook: usize,
-    /// Per row: the places of its events among the program's instances; empty where it is for all of them.
-    pub sets: Vec<Vec<u16>>,
-    /// The places of the program's instances among the hook's; empty where they are the same.
-    pub events: Vec<u16>,
-    /// The one row that it is for, whatever the event; the others are there for the sake of their numbers.
-    pub only: Option<usize>,
-}
-
-/// One handler of an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// The text it comes from; spans of the checked handler count in it.
-    pub source: Arc<str>,
-    /// The handler's own bytes in it, its events included.
-    pub span: Span,
-    /// Numbers of the tables (from 1) in which the event has this handler.
-    pub tables: Vec<u32>,
-    /// Kinds of record that it writes.
-    pub records: u16,
-}
-
-impl Row {
-    /// What the user wrote: events, predicate, block.
-    pub fn text(&self) -> &str {
-        let Span { start, end } = self.span;
-        self.source
-            .get(start as usize..end as usize)
-            .unwrap_or(&self.source)
-    }
-}
-
-/// One way, with the handlers checked for it.
-#[derive(Clone)]
-pub struct PlannedWay {
-    /// What to attach to.
-    pub attachment: Attachment,
-    /// What the compiler is told.
-    pub context: Context,
-    /// One per row of the hook.
-    pub handlers: Vec<CheckedProbe>,
-    /// The hooks that the context's pair needs beside this one.
-    pub(crate) companions: Option<Companions>,
 }
 
 /// One buffer.
@@ -349,71 +247,6 @@ fn plan_text(
     Ok(())
 }
 
-/// Leaves out what names an event again, by another name of it: an event meets a handler once. A second jprobe is a matter of its own.
-fn each_once(all: Vec<(Span, Resolved)>, mut remark: impl FnMut(Span, String)) -> Vec<Resolved> {
-    let mut known: HashMap<(&'static str, String), String> = HashMap::new();
-    let mut left = Vec::new();
-    for (span, resolved) in all {
-        let key = |instance: &Instance| (resolved.kind, instance.identity().to_owned());
-        if let [one] = resolved.instances.as_slice()
-            && resolved.kind != jprobe::NAME
-            && let Some(other) = known.get(&key(one)).filter(|other| **other != one.name)
-        {
-            remark(
-                span,
-                format!("{} is another name of {other}: they are one event", one.name),
-            );
-            continue;
-        }
-        for instance in &resolved.instances {
-            known
-                .entry(key(instance))
-                .or_insert_with(|| instance.name.clone());
-        }
-        left.push(resolved);
-    }
-    left
-}
-
-/// Functions named one by one are a set like those of a pattern: attached in one operation where the kernel can. So many named functions at
-/// least whose default records have their parameters apart.
-const MANY: usize = 17;
-
-/// Puts single functions of one kind together, where there are so many at least.
-fn together(all: Vec<Resolved>, least: usize, catalog: &Catalog, via: Via) -> Result<Vec<Resolved>> {
-    let is_single = |r: &Resolved| {
-        r.instances.len() == 1
-            && r.ways
-                .iter()
-                .all(|way| matches!(way.attachment, Attachment::Functions { maxactive: None, .. }))
-    };
-    let (singles, mut rest): (Vec<Resolved>, Vec<Resolved>) = all.into_iter().partition(is_single);
-    let mut kinds: Vec<(&'static str, Vec<Resolved>)> = Vec::new();
-    for single in singles {
-        match kinds.iter_mut().find(|(kind, _)| *kind == single.kind) {
-            Some((_, same)) if same.iter().any(|s| s.instances == single.instances) => {}
-            Some((_, same)) => same.push(single),
-            None => kinds.push((single.kind, vec![single])),
-        }
-    }
-    for (kind, singles) in kinds {
-        let names: Vec<String> = singles.iter().map(|s| s.instances[0].name.clone()).collect();
-        let set = if singles.len() < least {
-            None
-        } else {
-            catalog.set(kind, &names, via)?
-        };
-        match set {
-            Some(set) => rest.push(Resolved {
-                apart: singles,
-                ..set
-            }),
-            None => rest.extend(singles),
-        }
-    }
-    Ok(rest)
-}
-
 /// Adds what options ask for to what was written: stacks to the default record, the process to the predicate.
 fn complete(probe: &mut Probe, request: &Request, source: &str) {
     if probe.block.is_none() && (request.kernel_stack || request.user_stack) {
@@ -456,12 +289,6 @@ pub(crate) fn guard(probe: &mut Probe, condition: &str, source: &str) {
     });
 }
 
-/// The layouts of the handlers' records, one handler after the other, each in source order.
-fn layouts(handlers: &[CheckedProbe]) -> Vec<Layout> {
-    let records = handlers.iter().flat_map(|handler| handler.records());
-    records.map(|record| record.layout.clone()).collect()
-}
-
 /// How many kinds of record the buffers of a session that stays have room for when it begins with so many: tables that are loaded later bring
 /// theirs.
 pub(crate) fn room_to_grow(numbers: u32) -> u32 {
@@ -488,173 +315,5 @@ impl Plan {
         }
         let ways = self.hooks.iter().flat_map(|hook| &hook.ways);
         Steering::of(ways.flat_map(|way| &way.handlers))
-    }
-}
-
-impl Slot {
-    /// An event that no hook has.
-    pub(crate) const NO_EVENT: u16 = u16::MAX;
-
-    /// The place in the hook of one of the program's instances.
-    pub(crate) fn place(&self, instance: u16) -> u16 {
-        self.events
-            .get(usize::from(instance))
-            .copied()
-            .unwrap_or(instance)
-    }
-}
-
-impl Hook {
-    /// Leaves only instances that a row of its slot is for, where the program finds out by a table of numbers which one it is: records of
-    /// the others need no numbers.
-    pub(crate) fn leave_out_idle(&mut self) {
-        let selected = self.ways.iter().all(|way| way.context.selector.is_some());
-        let Some(slot) = self.slot.as_ref().filter(|_| selected) else {
-            return;
-        };
-        if slot.sets.iter().any(Vec::is_empty) {
-            return;
-        }
-        let mut events: Vec<u16> = slot.sets.iter().flatten().copied().collect();
-        events.sort_unstable();
-        events.dedup();
-        self.keep_only(&events);
-    }
-
-    /// Leaves only instances at these places, in this order; rows of its slot that are for others are for none.
-    pub(crate) fn keep_only(&mut self, events: &[u16]) {
-        let Some(slot) = &mut self.slot else { return };
-        let instances = events
-            .iter()
-            .map(|&place| self.instances.get(usize::from(place)).cloned());
-        let Some(instances) = instances.collect::<Option<Vec<_>>>() else {
-            return;
-        };
-        self.instances = instances;
-        for set in &mut slot.sets {
-            let place = |event: &u16| events.iter().position(|known| known == event);
-            *set = match set
-                .iter()
-                .filter_map(place)
-                .map(|at| at as u16)
-                .collect::<Vec<_>>()
-            {
-                none if none.is_empty() && !set.is_empty() => vec![Slot::NO_EVENT],
-                some => some,
-            };
-        }
-        slot.events = events.to_vec();
-    }
-
-    /// The numbers of its events (each that of the event's first record), with the events' names.
-    pub fn numbers(&self) -> impl Iterator<Item = (i64, String)> {
-        let stride = i64::from(self.records.max(1));
-        let numbers = (i64::from(self.first)..).step_by(stride as usize);
-        numbers.zip(self.instances.iter().map(|i| i.name.clone()))
-    }
-
-    /// The programs of objects that its handlers call when attached in this way.
-    pub(crate) fn calls(&self, way: &PlannedWay) -> Vec<Call> {
-        let mut calls = self.known_calls.clone();
-        if !calls.is_empty() {
-            return calls;
-        }
-        for (object, program) in way.handlers.iter().filter_map(called) {
-            if calls
-                .iter()
-                .any(|known| known.object == object && known.program == program)
-            {
-                continue;
-            }
-            calls.push(Call {
-                object: object.to_owned(),
-                program: program.to_owned(),
-                entry: self.first_call + calls.len() as u32,
-            });
-        }
-        calls
-    }
-
-    /// How many programs that are made later its program array has room for: one for each table, or the next of a named probe, whose programs are
-    /// made anew where they refer to buffers.
-    pub(crate) fn slots(&self, plan: &Plan) -> u32 {
-        match self.own {
-            _ if !plan.slots => 0,
-            None => SLOTS,
-            Some(_) if self.records > 0 => named::SLOTS,
-            Some(_) => 0,
-        }
-    }
-
-    /// How many these are at most, whichever way it is attached.
-    pub(crate) fn most_calls(&self) -> usize {
-        self.ways
-            .iter()
-            .map(|way| self.calls(way).len())
-            .max()
-            .unwrap_or(0)
-    }
-
-    /// The event classes that this hook writes when attached in this way.
-    pub fn classes(&self, way: &PlannedWay) -> Vec<EventClass> {
-        let layouts = layouts(&way.handlers);
-        let mut id = self.first;
-        let mut classes = Vec::new();
-        for instance in &self.instances {
-            for layout in &layouts {
-                classes.push(EventClass {
-                    id: EventId(id),
-                    name: instance.name.clone(),
-                    kind: self.kind.to_owned(),
-                    layout: instance.named_layout(layout),
-                });
-                id += 1;
-            }
-        }
-        classes
-    }
-
-    /// Compiles the handlers for a way.
-    ///
-    /// # Errors
-    /// When a record is too large for a page, or needs more stack than BPF has.
-    pub fn compile(&self, way: &PlannedWay, plan: &Plan) -> Result<Program> {
-        let mut context = way.context.clone();
-        context.number = context.number.numbered(self.first, self.records.max(1));
-        let ring_of = |buffer: &BufferPlan| RingSink {
-            map: map_name(&buffer.name),
-            geometry: buffer.geometry,
-        };
-        let sink = Gate {
-            buffers: plan
-                .buffers
-                .iter()
-                .map(|b| (b.name.clone(), ring_of(b)))
-                .collect(),
-            steering: plan.steering(),
-            tables: plan.tables.clone(),
-            parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
-            followed: matches!(plan.target, Target::Command(_)),
-            calls: self.calls(way),
-            choice: match (self.own, &self.slot, self.rows.as_slice()) {
-                (Some(own), Some(_), _) => Choice::Renewed(own),
-                (Some(own), None, _) => Choice::Named {
-                    own,
-                    slots: self.slots(plan) > 0,
-                },
-                (None, Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
-                (None, Some(slot), _) => Choice::Instances(slot.sets.clone()),
-                (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
-                (None, None, rows) => Choice::Tables {
-                    tables: rows.iter().map(|row| row.tables.clone()).collect(),
-                    slots: plan.slots,
-                },
-            },
-        };
-        let handlers: Vec<&CheckedProbe> = way.handlers.iter().collect();
-        compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {
-            event: context.name.clone(),
-            why: e.to_string(),
-        })
     }
 }

@@ -1,6 +1,7 @@
 //! Handlers checked for the ways to see their event: which of them hold, on which ways; what the event is, the catalog has said before.
 
-use super::{Hook, PlannedWay, Row, guard, layouts, pair};
+use super::hook::layouts;
+use super::{Hook, PlannedWay, Row, guard, pair};
 use crate::bpf::{HandlerFile, handler};
 use crate::catalog::{Instance, Resolved, Way};
 use crate::error::Error;
