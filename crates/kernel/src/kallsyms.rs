@@ -2,7 +2,9 @@
 
 use crate::error::Result;
 use crate::host::Host;
+use fnv::FnvHasher;
 use std::collections::HashMap;
+use std::hash::Hasher as _;
 use std::sync::OnceLock;
 
 /// A symbol of the kernel or a module.
@@ -303,9 +305,9 @@ const ORDER: usize = 8;
 
 /// A number by which a name is found: names of one number are few. To order a kernel's names by it takes a fraction of what their letters take.
 fn number_of(name: &str) -> u32 {
-    let number = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |number, byte| {
-        (number ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let mut hasher = FnvHasher::default();
+    hasher.write(name.as_bytes());
+    let number = hasher.finish();
     (number ^ (number >> 32)) as u32
 }
 

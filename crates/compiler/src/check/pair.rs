@@ -8,8 +8,10 @@ use crate::context::{Pair, ProgramKind};
 use crate::lang::ast::{self, Span, Spanned};
 use crate::lang::diag::{Diagnostic, has_errors};
 use crate::lang::parse_expression;
+use fnv::FnvHasher;
 use kestrel_trace::aggregate::ValueKind;
 use kestrel_trace::layout::{Base, FieldType};
+use std::hash::Hasher as _;
 
 /// What `entry.EXPRESSION` asks for at the entry; `None` for any other expression.
 pub(super) fn at_entry(expr: &ast::Expr) -> Option<ast::Expr> {
@@ -167,11 +169,10 @@ impl Checker<'_> {
     /// map of its last time.
     fn hidden(&self, text: &str) -> String {
         let whole = format!("{} {} {text}", self.context.name, self.globals.text);
-        // FNV-1a: the same in every process.
-        let hash = whole.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        });
-        format!("entry {hash:016x}")
+        // The same in every process.
+        let mut hasher = FnvHasher::default();
+        hasher.write(whole.as_bytes());
+        format!("entry {:016x}", hasher.finish())
     }
 
     /// Checks something at another event. What is wrong there is given back, too.

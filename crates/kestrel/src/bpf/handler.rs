@@ -29,8 +29,10 @@ use super::load::Loaded;
 use super::{Object, wrong};
 use crate::catalog::{Attachment, Instance};
 use crate::error::{Error, Result};
+use fnv::FnvHasher;
 use kestrel_bpf::object::{self, Hook};
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
+use std::hash::Hasher as _;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -101,10 +103,11 @@ impl HandlerFile {
         &self.path
     }
 
-    /// What tells its content from another's (FNV-1a).
+    /// What tells its content from another's.
     pub(crate) fn content(&self) -> u64 {
-        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        self.bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+        let mut hasher = FnvHasher::default();
+        hasher.write(&self.bytes);
+        hasher.finish()
     }
 
     /// The object's name in messages and names of maps.
