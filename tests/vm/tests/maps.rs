@@ -33,7 +33,7 @@ fn number(run: &Run, title: &str) -> usize {
         .out
         .lines()
         .find_map(|line| line.strip_prefix(title)?.strip_prefix(": "));
-    let Some(number) = line.and_then(|rest| rest.split(' ').next()?.parse().ok()) else {
+    let Some(number) = line.and_then(|rest| rest.split(' ').next()?.replace(',', "").parse().ok()) else {
         panic!("no {title} in\n{}\n{}", run.out, run.err)
     };
     number
