@@ -17,19 +17,18 @@ const READS: usize = 20;
 /// Bad calls, and good ones.
 const CALLS: usize = 5;
 
-/// A register by its name in a listing: that of a record's field, and whether it is the low half.
+/// A register by its name in a listing: that of a record's field, and whether it is the low half. Smaller parts (`%ax`, `%r8w`) are not followed.
 fn register(name: &str, record: &Record) -> Option<(String, bool)> {
     let name = name.strip_prefix('%')?;
-    let (name, half) = match name.strip_prefix('e') {
-        Some(rest) => (rest.to_owned(), true),
-        None if name.ends_with('d') => (name[..name.len() - 1].to_owned(), true),
-        None => (name.to_owned(), false),
+    let numbered = name.starts_with('r') && name[1..].starts_with(|c: char| c.is_ascii_digit());
+    let (known, half) = match (numbered, name.strip_prefix('e'), name.strip_suffix('d')) {
+        (true, _, Some(whole)) => (whole, true),
+        (true, _, None) => (name, false),
+        (false, Some(rest), _) => (rest, true),
+        (false, None, _) => (name.strip_prefix('r')?, false),
     };
-    let short = name.strip_prefix('r').unwrap_or(&name).to_owned();
-    let known = [short, name]
-        .into_iter()
-        .find(|n| record.fields.contains_key(n))?;
-    Some((known, half))
+    let known = known.to_owned();
+    record.fields.contains_key(&known).then_some((known, half))
 }
 
 /// A number as listings have it: `$0x10`, `$-0x10`.
