@@ -142,8 +142,16 @@ fn what_lies_under_an_optimised_probe_is_shown() {
         return skip("this kernel optimises no probe");
     };
     for mut before in before {
-        let mut under = code(&catalog).function(None, &before.symbol).unwrap();
-        let jumps = under.instructions.iter().any(|i| i.patched == Some(Patch::Jump));
+        // A probe is listed as optimised before its jump is written.
+        let begun = Instant::now();
+        let (mut under, jumps) = loop {
+            let under = code(&catalog).function(None, &before.symbol).unwrap();
+            let jumps = under.instructions.iter().any(|i| i.patched == Some(Patch::Jump));
+            if jumps || under.symbol != probe.symbol || begun.elapsed() > Duration::from_secs(30) {
+                break (under, jumps);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
         assert!(jumps || under.symbol != probe.symbol);
         under.instructions.iter_mut().for_each(|i| i.patched = None);
         before.instructions.iter_mut().for_each(|i| i.patched = None);
