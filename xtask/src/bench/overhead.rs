@@ -40,13 +40,13 @@ const BARE: &str = "bare";
 /// The row of a program that reads the clock and keeps nothing.
 const FLOOR: &str = "kestrel, clock only";
 
-/// Our recorder, of the shell that becomes the load: it ends long after it, and the load begins when recording has begun.
+/// Our recorder, of the shell that becomes the load: it ends long after it, and the load begins when it is attached.
 const WORDS: [(&str, &str); 3] = [
     ("RECORDED", "-p $$ --duration 6 2> DIR/told &"),
     ("RECORD", "kestrel record -v --buffer-size RING -o DIR/trace"),
     (
         "ATTACHED",
-        "until grep -q ^recording DIR/told || ! kill -0 $!; do sleep 0.1; done",
+        "until grep -q ^attached DIR/told || ! kill -0 $!; do sleep 0.1; done",
     ),
 ];
 
