@@ -8,31 +8,30 @@
 //! ```
 
 use super::Catalog;
+use super::moment::Moment;
 use super::{function, jprobe};
 use crate::code::{Code, Function, Instruction, Wanted};
 use crate::error::Result;
 
-/// What may stand behind a place, the moment before it left out.
-const MOMENTS: &[&str] = &[":post", ":fault"];
-
 impl Catalog {
-    /// What all names of a probe at an instruction have in common; the moment with its colon, or nothing.
+    /// What all names of a probe at an instruction have in common.
     pub(super) fn identity_at(
         &self,
         kind: &str,
         function: &Function,
         instruction: &Instruction,
-        moment: &str,
+        moment: Moment,
     ) -> String {
         // A fault is where it is; a probe on a function's beginning is behind its mark.
         let address = match moment {
-            ":fault" => instruction.address,
+            Moment::Fault => instruction.address,
             _ => function.probed(instruction.address),
         };
-        let entry = moment.is_empty() && address == function.probed(function.address);
+        let suffix = moment.suffix();
+        let entry = suffix.is_empty() && address == function.probed(function.address);
         match self.listed_at(function.address).filter(|_| entry) {
             Some(name) => format!("{kind}:{name}"),
-            None => format!("{kind}:{address:#x}{moment}"),
+            None => format!("{kind}:{address:#x}{suffix}"),
         }
     }
 
@@ -62,10 +61,11 @@ impl Catalog {
         let Some((kind, rest)) = event.split_once(':').filter(|(kind, _)| kinds.contains(kind)) else {
             return Ok(None);
         };
-        let moment = MOMENTS.iter().find(|moment| rest.ends_with(**moment));
-        let moment = moment.copied().unwrap_or_default();
-        let place = rest.strip_suffix(moment).unwrap_or(rest);
-        if moment.is_empty() && self.is_listed(place)? {
+        let behind = Moment::BEHIND
+            .into_iter()
+            .find_map(|moment| Some((moment, rest.strip_suffix(moment.suffix())?)));
+        let (moment, place) = behind.unwrap_or((Moment::Plain, rest));
+        if moment == Moment::Plain && self.is_listed(place)? {
             return Ok(None);
         }
         let wanted: Wanted = place.parse()?;

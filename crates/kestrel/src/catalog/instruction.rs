@@ -2,6 +2,7 @@
 
 use super::function::{FunctionProbe, KPROBE};
 use super::kind::{Attachment, Instance, Resolved, Way};
+use super::moment::Moment;
 use super::{Catalog, text_of};
 use crate::code::{Code, KERNEL, Place, Wanted};
 use crate::error::{Error, Result};
@@ -77,7 +78,7 @@ impl FunctionProbe {
             context.arguments.clear();
         }
         let instance = Instance {
-            identity: Some(catalog.identity_at(self.name, &function, &instruction, "")),
+            identity: Some(catalog.identity_at(self.name, &function, &instruction, Moment::Plain)),
             symbol: Some(function.symbol.clone()),
             ..Instance::named(name)
         };
@@ -114,7 +115,7 @@ impl FunctionProbe {
             offset: None,
         };
         let (function, instruction) = Code::new(catalog)?.probeable(&wanted)?;
-        Ok(catalog.identity_at(self.name, &function, &instruction, ""))
+        Ok(catalog.identity_at(self.name, &function, &instruction, Moment::Plain))
     }
 }
 

@@ -38,6 +38,18 @@ pub(super) enum Moment {
 }
 
 impl Moment {
+    /// Those that stand in a name behind the place of an instruction, so that another moment there is another event.
+    pub(super) const BEHIND: [Self; 2] = [Self::Post, Self::Fault];
+
+    /// What stands behind the place, with its colon: nothing, where that changes nothing of which event it is.
+    pub(super) const fn suffix(self) -> &'static str {
+        match self {
+            Self::Post => ":post",
+            Self::Fault => ":fault",
+            Self::Plain | Self::Return(_) => "",
+        }
+    }
+
     /// The moment that an event's name says, and the name without it.
     ///
     /// # Errors
@@ -158,7 +170,7 @@ impl FunctionProbe {
                 symbol: Some(FIXUP.to_owned()),
             }),
         };
-        let identity = catalog.identity_at(self.name, &function, &instruction, ":post");
+        let identity = catalog.identity_at(self.name, &function, &instruction, Moment::Post);
         Ok(self.moment(
             (name, identity),
             &function,
@@ -178,7 +190,7 @@ impl FunctionProbe {
         let (function, instruction) = Code::new(catalog)?.locate(wanted)?;
         let name = format!("{}:{wanted}:fault", self.name);
         let context = self.fixup(catalog, &name, &function);
-        let identity = catalog.identity_at(self.name, &function, &instruction, ":fault");
+        let identity = catalog.identity_at(self.name, &function, &instruction, Moment::Fault);
         let mut resolved = self.moment(
             (name, identity),
             &function,
