@@ -113,11 +113,15 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// How many records one recording may lack that another one has, of so many in both. What is hidden is told, by kernels that count it all; elsewhere it
-    /// is a share, since an interrupt comes wherever the machine has it come.
+    /// How many records one recording may lack that another one has, of so many in both. What is hidden is told, by kernels that count it all. Elsewhere
+    /// one interrupt that comes while a program runs hides all that it brings about, and what it brings about may be a batch of RCU's callbacks.
     #[must_use]
     pub fn may_lack(&self, equal: usize) -> usize {
-        let share = if self.uncounted { 20 + equal } else { equal / 20 };
+        let share = if self.uncounted {
+            200 + 2 * equal
+        } else {
+            equal / 20
+        };
         2 + share + self.skipped as usize
     }
 

@@ -364,6 +364,9 @@ fn lines_of_tracefs_say_the_same() {
         workload(3);
         recorder.interrupt();
         let (ours, counts, _) = recorder.stop_interrupted();
+        // Older kernels do not count what an interrupt brings about while a program runs that reads a formatted entry.
+        let hides = way == "classic" && vm_tests::version() < (6, 6);
+        assert_eq!(counts.uncounted, hides, "{way}: {counts:?}");
         let theirs = instance.end(&ours);
         let ours: Vec<Record> = ours.iter().map(as_tracefs).collect();
         for (event, found) in compare(&ours, &theirs) {

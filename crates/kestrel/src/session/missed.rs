@@ -14,16 +14,17 @@ pub(super) struct Misses {
     memory: OnceCell<Result<HashMap<u32, u64>, String>>,
 }
 
-/// What is counted nowhere where links to kprobes do not tell their misses (`trace_call_bpf` in kernel/trace/bpf_trace.c counts none there).
-pub(super) const HIDDEN: &str =
-    "this kernel counts nowhere the hits of kprobes that another BPF program's run on that CPU hid";
+/// What is counted nowhere where perf links do not tell what they are of: `trace_call_bpf` in kernel/trace/bpf_trace.c, which runs the programs of
+/// kprobes and those that read a tracepoint's formatted entry, counts none there.
+pub const UNCOUNTED: &str = "this kernel counts nowhere the hits of kprobes and formatted tracepoints that another BPF program's run on that CPU hid";
 
-/// Whether a program's links leave open how many hits of its kprobes were hidden.
+/// Whether a program's links leave open how many of its hits were hidden.
 pub(super) fn hides(program: &ProgramInfo, mut links: impl Iterator<Item = LinkInfo>) -> bool {
-    program.kind == ProgramType::KPROBE && links.any(|link| is_silent(&link))
+    let is_guarded = matches!(program.kind, ProgramType::KPROBE | ProgramType::TRACEPOINT);
+    is_guarded && links.any(|link| is_silent(&link))
 }
 
-/// Links to kprobes say more where the kernel counts.
+/// Perf links say more where the kernel counts.
 fn is_silent(link: &LinkInfo) -> bool {
     link.kind == LinkType::PERF_EVENT && matches!(link.detail, LinkDetail::Other)
 }

@@ -32,6 +32,7 @@ mod told;
 mod trust;
 mod uses;
 
+pub use missed::UNCOUNTED;
 pub use told::{Detour, LeftOut, Missed};
 
 use crate::bpf::BpfMap;
@@ -516,7 +517,7 @@ impl Session {
             // Events of tracefs have a profile on every kernel.
             let own = !hook.links.events().is_empty();
             if !own && missed::hides(&hook.program.info()?, hook.links.infos()?.into_iter()) {
-                return Ok(Some(missed::HIDDEN));
+                return Ok(Some(missed::UNCOUNTED));
             }
         }
         Ok(None)

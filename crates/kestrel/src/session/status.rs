@@ -277,12 +277,18 @@ impl PinnedSession {
         misses.of(&program, self.links(hook), own)
     }
 
+    /// Whether the kernel says all that it skipped of a hook's events.
+    pub(super) fn tells_skips(&self, hook: &HookState, misses: &Misses) -> bool {
+        let program = self.program(hook);
+        program.is_some_and(|hooked| self.uncounted(&hooked, misses).is_none())
+    }
+
     /// Why not all that the kernel skipped of a hook's events is counted.
     fn uncounted(&self, hooked: &Hooked<'_>, misses: &Misses) -> Option<String> {
         let hides = || {
             let program = hooked.program.info().ok()?;
             let own = !hooked.hook.own_events.is_empty();
-            (!own && missed::hides(&program, self.links(hooked.hook))).then(|| missed::HIDDEN.to_owned())
+            (!own && missed::hides(&program, self.links(hooked.hook))).then(|| missed::UNCOUNTED.to_owned())
         };
         self.missed(hooked, misses).err().or_else(hides)
     }

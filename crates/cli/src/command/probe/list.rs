@@ -3,6 +3,7 @@
 use crate::exit::{Exit, Failure};
 use clap::{Args, ValueEnum};
 use kestrel::kernel::{Host, kprobes};
+use kestrel::session::UNCOUNTED;
 use kestrel::session::named::{Probe, SESSION, Site, kernel_line};
 use kestrel::session::stay::PinnedSession;
 use kestrel::session::store::Store;
@@ -85,9 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
     }
     if probes.iter().any(|probe| !probe.missed_known) {
-        eprintln!(
-            "MISSED `?` or `+`: this kernel counts nowhere the hits of kprobes that another BPF program's run on that CPU hid"
-        );
+        eprintln!("MISSED `?` or `+`: {UNCOUNTED}");
     }
     remarks(&session, &host);
     Ok(Exit::Done)

@@ -7,7 +7,6 @@ use crate::session::pins;
 use crate::session::state::{HookState, ProbeState, SiteState};
 use crate::session::stay::PinnedSession;
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{LinkDetail, Pinned};
 use kestrel_kernel::kprobes::{self, Listed};
 
 /// A named probe as it is now.
@@ -107,7 +106,7 @@ impl PinnedSession {
             };
             for (hook, skips) in skipped.iter().filter(|(h, _)| h.probe == Some(probe.number)) {
                 now.missed += skips;
-                now.missed_known &= self.tells_missed(hook);
+                now.missed_known &= self.tells_skips(hook, &misses);
                 for (kept, lost) in counted(hook, &buffers) {
                     now.kept += kept;
                     now.lost += lost;
@@ -130,27 +129,6 @@ impl PinnedSession {
     /// Whether named probes work that are enabled themselves.
     pub fn probes_on(&self) -> bool {
         self.control.probes_on()
-    }
-
-    /// Whether the kernel says how often it dropped hits of a hook's kprobes.
-    fn tells_missed(&self, hook: &HookState) -> bool {
-        use crate::session::state::AttachmentState as At;
-        let kprobes = matches!(
-            hook.attached,
-            At::Functions { .. } | At::Instruction { .. } | At::Instructions { .. }
-        );
-        // Events of tracefs have a profile on every kernel.
-        if !kprobes || !hook.own_events.is_empty() {
-            return true;
-        }
-        let link = match self.directory.open(&pins::link(hook.number, 0)) {
-            Ok(Pinned::Link(link)) => link.info().ok(),
-            _ => None,
-        };
-        matches!(
-            link.map(|info| info.detail),
-            Some(LinkDetail::Kprobe { .. } | LinkDetail::KprobeMulti { .. })
-        )
     }
 }
 
