@@ -76,6 +76,7 @@ const TRIED_AGAIN: usize = 10;
 const LENGTHS: &[&str] = &[
     "KESTREL_SWITCHES",
     "KESTREL_LOADS",
+    "KESTREL_RELOADS",
     "KESTREL_KILLS",
     "KESTREL_MUTANTS",
     "KESTREL_AGENT_KILLS",
