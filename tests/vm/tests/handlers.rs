@@ -132,7 +132,10 @@ fn they_count_exactly_and_begin_anew() {
     assert_eq!(zeros, (0, 0, 0), "{reset}");
     // What was skipped since is of others' calls: theirs go through the same hook.
     let since = skipped() - before;
-    assert!(number(&reset["skipped"]) <= since, "{since} since {after}: {reset}");
+    assert!(
+        number(&reset["skipped"]) <= since,
+        "{since} since {after}: {reset}"
+    );
     assert_eq!(counted(&handler(EXIT)), exit);
     calls(9);
     let again = handler(ENTER);
