@@ -283,3 +283,33 @@ fn names_of_one_function_are_one_event() {
     );
     std::fs::remove_dir_all("/tmp/names.dump").unwrap();
 }
+
+#[test]
+fn a_name_and_a_pattern_of_one_event_meet_a_handler_once() {
+    let (listed, other) = two_names();
+    let pattern = "kprobe:*sys_getp*id";
+    // What is named by itself bears the name that it was asked for by; what two patterns match, ftrace's.
+    let texts = [
+        (format!("kprobe:{other},{pattern}"), &other),
+        (format!("{pattern},kprobe:{other}"), &other),
+        (format!("{pattern},kprobe:{listed}"), &listed),
+        (format!("{pattern},kprobe:*sys_getpp*,kprobe:*sys_*ppid"), &listed),
+    ];
+    for (events, name) in texts {
+        let text = format!("{events} /comm == \"calls\"/ {{ record(pid) }}");
+        let (records, counts) = record_command(&["-e", &text], &["calls", "getppid", "200"]);
+        let kept = records.len();
+        assert!(counts.explain(kept, 200), "{events}: {kept}: {counts:?}");
+        let name = format!("kprobe:{name}");
+        assert!(
+            records.iter().all(|r| r.event == name),
+            "{events}: {:?}",
+            records[0]
+        );
+    }
+    // Who names one event twice is told so.
+    let text = format!("kprobe:{other},{pattern} {{ record(pid) }}");
+    let run = kestrel(&["trace", "--dry-run", "-e", &text]);
+    let said = format!("kprobe:{other} is another name of kprobe:{listed}: they are one event");
+    assert!(run.err.contains(&said), "{}", run.err);
+}

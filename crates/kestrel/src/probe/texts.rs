@@ -2,6 +2,7 @@
 
 use super::Moment;
 use super::definition::{Probe, ProbeKind};
+use crate::catalog::moment::Moment as InName;
 use crate::error::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::Type;
@@ -95,11 +96,12 @@ impl Texts {
         }
         for moment in moments {
             let after = match (moment, probe.maxactive) {
-                (Moment::Post, _) => ":post".to_owned(),
-                (Moment::Fault, _) => ":fault".to_owned(),
-                (Moment::Return, Some(calls)) => format!(":maxactive={calls}"),
-                _ => String::new(),
+                (Moment::Post, _) => InName::Post,
+                (Moment::Fault, _) => InName::Fault,
+                (Moment::Return, Some(calls)) => InName::Return(calls),
+                _ => InName::Plain,
             };
+            let after = after.written();
             let handler = handler_text(probe, moment, probe.is_pattern(), guard.as_deref())?;
             self.texts.push(Text {
                 text: format!("{}{after} {handler}", probe.name()),

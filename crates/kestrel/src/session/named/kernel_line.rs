@@ -11,6 +11,7 @@ mod write;
 pub use write::of;
 
 use super::Request;
+use crate::catalog::moment::Moment;
 use crate::error::{Error, Result};
 
 /// Whether a text is such a line: `p` or `r`, perhaps with a name, then a place.
@@ -80,7 +81,7 @@ fn parse(line: &str) -> std::result::Result<Request, String> {
     let event = match (at_return, maxactive) {
         (false, _) => format!("kprobe:{}", place.text()),
         (true, None) => format!("kretprobe:{}", place.text()),
-        (true, Some(most)) => format!("kretprobe:{}:maxactive={most}", place.text()),
+        (true, Some(most)) => format!("kretprobe:{}{}", place.text(), Moment::Return(most).written()),
     };
     Ok(Request {
         name,
