@@ -240,7 +240,7 @@ mod tests {
             "r8:grp/name f ret=$retval:s32",
             "p:grp/name f t=+0(+8(%si)):string u=+u0(%si):ustring s=-8(%sp):u32 a=$arg1",
         ] {
-            let read = read(line).unwrap();
+            let read = read(line, &|_| None).unwrap();
             let event = read.source.split(' ').next().unwrap();
             let block = &read.source[event.len() + 1..];
             assert_eq!(of(&probe(&read.name, event, block)).unwrap(), [line]);
