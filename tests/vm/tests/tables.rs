@@ -1,7 +1,7 @@
 //! Table files on real kernels: those that come with Kestrel are right, tables mean what they say, and what they record is there.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use vm_tests::{kestrel, recording::record_command, shell};
+use vm_tests::{kestrel, recording::record_command, shell, two_names};
 
 /// Names of the table files that come with Kestrel.
 fn shipped() -> Vec<String> {
@@ -210,23 +210,6 @@ fn what_is_wrong_is_said_with_its_place() {
         shell("test ! -e kestrel.trace").code == Some(0),
         "nothing was begun"
     );
-}
-
-/// Two names of the function behind getppid: the one by which ftrace lists it, and another.
-fn two_names() -> (String, String) {
-    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap();
-    let rows = || {
-        symbols
-            .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>())
-    };
-    let known = rows().find(|row| row[2] == "__x64_sys_getppid").unwrap()[0];
-    let all: Vec<&str> = rows().filter(|row| row[0] == known).map(|row| row[2]).collect();
-    let listed = std::fs::read_to_string("/sys/kernel/tracing/available_filter_functions").unwrap();
-    let is_listed = |name: &&&str| listed.lines().any(|line| line == **name);
-    let one = all.iter().find(is_listed).unwrap();
-    let other = all.iter().find(|name| *name != one).unwrap();
-    ((*one).to_owned(), (*other).to_owned())
 }
 
 #[test]

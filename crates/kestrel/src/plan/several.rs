@@ -118,10 +118,15 @@ pub(super) fn together(
             catalog.set(kind, &names, via)?
         };
         match set {
-            Some(set) => rest.push(Resolved {
-                apart: singles,
-                ..set
-            }),
+            Some(mut set) => {
+                for (instance, single) in set.instances.iter_mut().zip(&singles) {
+                    instance.identity.clone_from(&single.instances[0].identity);
+                }
+                rest.push(Resolved {
+                    apart: singles,
+                    ..set
+                });
+            }
             None => rest.extend(singles),
         }
     }

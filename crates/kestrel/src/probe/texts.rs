@@ -3,10 +3,12 @@
 use super::Moment;
 use super::definition::{Probe, ProbeKind};
 use crate::catalog::moment::Moment as InName;
+use crate::catalog::{Catalog, Instance};
 use crate::error::{Error, Result};
+use crate::plan::Hook;
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::Type;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// So many functions with the same handler are put into one text, so that the kernel is asked once for all of them.
 const MANY: usize = 17;
@@ -110,6 +112,27 @@ impl Texts {
             });
         }
         Ok(())
+    }
+
+    /// Gives the hits of a function that has several names to the probes of all of them: the plan has it by one.
+    pub(super) fn meet(&mut self, hooks: &[Hook], catalog: &Catalog) {
+        for text in &mut self.texts {
+            let Owners::ByEvent(owners) = &mut text.owners else {
+                continue;
+            };
+            let mine = |hook: &&Hook| hook.rows.first().is_some_and(|row| *row.source == *text.text);
+            let planned: Vec<&Instance> = hooks.iter().filter(mine).flat_map(|h| &h.instances).collect();
+            let names: HashSet<&str> = planned.iter().map(|instance| instance.name.as_str()).collect();
+            let lacking = owners.keys().filter(|name| !names.contains(name.as_str()));
+            for name in lacking.cloned().collect::<Vec<_>>() {
+                let identity = catalog.identity(&name);
+                if let Some(known) = planned.iter().find(|i| i.identity() == identity)
+                    && let Some(probes) = owners.remove(&name)
+                {
+                    owners.entry(known.name.clone()).or_default().extend(probes);
+                }
+            }
+        }
     }
 
     /// The words in which the switches are, with what they begin with.
