@@ -393,7 +393,7 @@ fn arrays_are_attached_in_one_operation() {
     // Of one function by two of its names, both are given what comes.
     let (known, other) = vm_tests::two_names();
     let both: Vec<&String> = names.iter().chain([&known, &other]).collect();
-    let probe = |name: &&String| Kprobe::at(name).filter(&mine()).on_hit(kept.keeper());
+    let probe = |name: &&String| Kprobe::at(*name).filter(&mine()).on_hit(kept.keeper());
     let mut probes = probe::register_all(both.iter().map(probe)).unwrap();
     calls("getppid", 20);
     probes.poll().unwrap();
