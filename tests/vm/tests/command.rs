@@ -182,6 +182,34 @@ fn watching_shows_each_event_once() {
 }
 
 #[test]
+fn where_nothing_came_there_is_a_hint() {
+    let own = std::process::id().to_string();
+    let never = "syscalls:sys_enter_getppid /pid == 0/";
+    let cases: [(&[&str], &str); 3] = [
+        (&["--", "true"], "none of the events came; -a records"),
+        (
+            &["-p", &own, "--duration", "100ms"],
+            "none of the events came; without -p",
+        ),
+        (
+            &["--duration", "100ms"],
+            "none of the events came, or no predicate held",
+        ),
+    ];
+    for (options, said) in cases {
+        for verb in [&["trace"][..], &["record", "-o", "/tmp/none"]] {
+            let run = kestrel(&[verb, &["-e", never], options].concat());
+            assert_eq!(run.code, Some(0), "{verb:?} {options:?}: {}", run.err);
+            assert!(run.err.contains(said), "{verb:?} {options:?}: {}", run.err);
+            assert_eq!(run.out, "", "{verb:?} {options:?}");
+        }
+    }
+    let counted = kestrel(&["trace", "-e", &format!("{never} {{ count() }}"), "--", "true"]);
+    assert!(!counted.err.contains("none of the events"), "{}", counted.err);
+    let _ = std::fs::remove_dir_all("/tmp/none");
+}
+
+#[test]
 fn reports_count_what_was_recorded() {
     let options = [
         "record",

@@ -14,6 +14,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::process::{CLOSER, set_niceness};
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
+use kestrel::session::target::Target;
 use kestrel_trace::aggregate::{json, text};
 use kestrel_trace::print::{are, counted, thousands};
 use std::io::Write;
@@ -114,7 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     followed?;
     recorder.stop()?;
     let mut recorded = recorder.finish(&catalog, progress::bar("counting and naming"))?;
-    tell(&recorded);
+    tell(&recorded, plan.target);
     show_maps(&recorded.session, catalog.host(), false)?;
     let ending = Instant::now();
     detach(&mut recorded.session);
@@ -207,7 +208,7 @@ pub(super) fn end(child: Option<Child>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell(recorded: &Recorded) {
+fn tell(recorded: &Recorded, target: Target) {
     let summary = &recorded.summary;
     eprintln!(
         "{} in {:.2} s, {} in {}; lost {}{}",
@@ -236,9 +237,20 @@ fn tell(recorded: &Recorded) {
     if summary.lost() > 0 {
         eprintln!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
     }
-    if recorded.records() == 0 && !recorded.session.classes().is_empty() {
-        eprintln!("hint: none of the events came; -a records those of all processes");
+    hint_if_nothing(recorded.records() + summary.lost(), &recorded.session, target);
+}
+
+/// What to try where events were to be recorded, and none came.
+pub(super) fn hint_if_nothing(came: u64, session: &Session, target: Target) {
+    if came > 0 || session.classes().is_empty() {
+        return;
     }
+    let others = match target {
+        Target::Command(_) => "; -a records those of all processes",
+        Target::Process(_) => "; without -p those of all processes are recorded",
+        Target::All => ", or no predicate held",
+    };
+    eprintln!("hint: none of the events came{others}");
 }
 
 /// Does not hold the user for what the kernel takes long to detach.

@@ -1,7 +1,7 @@
 //! `kestrel trace`: events as lines while they happen.
 
 use super::Format;
-use super::record::{command_line, detach, end, ended, exit, show_maps};
+use super::record::{command_line, detach, end, ended, exit, hint_if_nothing, show_maps};
 use crate::exit::{Exit, Failure};
 use crate::selection::{self, Ends, Selection};
 use clap::Args;
@@ -69,6 +69,12 @@ const NAP: Duration = Duration::from_millis(10);
 /// Writes one record's line.
 type Line = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
 
+/// Where records go, and how many came, those that were lost among them.
+struct Shown<'c> {
+    line: Line,
+    came: &'c mut u64,
+}
+
 /// Traces.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(session) = &options.session {
@@ -91,7 +97,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let line = printer(options.format, symbols, Processes::default(), catalog.host());
     live.start();
     let mut child = held.map(selection::release).transpose()?;
-    let followed = follow(&mut live, line, child.as_mut(), selection.duration, &ends);
+    let mut came = 0;
+    let shown = Shown {
+        line,
+        came: &mut came,
+    };
+    let followed = follow(&mut live, shown, child.as_mut(), selection.duration, &ends);
     let status = match &followed {
         Ok(Some(status)) => Some(*status),
         _ => {
@@ -106,6 +117,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(why) = live.session().uncounted()? {
         eprintln!("not all that the kernel skipped is counted: {why}");
     }
+    hint_if_nothing(came, live.session(), plan.target);
     show_maps(live.session(), catalog.host(), options.format == Format::Json)?;
     detach(live.session_mut());
     Ok(exit(status.filter(|_| !ends.requested())))
@@ -198,11 +210,12 @@ fn printer(format: Format, symbols: Symbols, processes: Processes, host: &Host) 
 /// Shows what comes until the command ends (gives its status), the time ends, or somebody asks us to stop.
 fn follow(
     live: &mut Live,
-    mut line: Line,
+    shown: Shown<'_>,
     mut child: Option<&mut Child>,
     duration: Option<Duration>,
     ends: &Ends,
 ) -> Result<Option<ExitStatus>, Failure> {
+    let Shown { mut line, came: all } = shown;
     let mut out = Vec::new();
     let mut status = None;
     let deadline = duration.map(|d| Instant::now() + d);
@@ -220,8 +233,12 @@ fn follow(
         flush(&mut out)?;
         match live.take_lost() {
             0 => {}
-            lost => eprintln!("lost {}: the ring was full", counted(lost, "event")),
+            lost => {
+                *all += lost;
+                eprintln!("lost {}: the ring was full", counted(lost, "event"));
+            }
         }
+        *all += came as u64;
         if last {
             return Ok(status);
         }
