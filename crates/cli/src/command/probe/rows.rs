@@ -2,6 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use kestrel::session::named::{Request, kernel_line};
+use std::path::Path;
 
 /// Probes of the words `NAME EVENT …`; a line of the kernel's syntax is one word that brings its own name.
 pub(super) fn of_words(words: &[String]) -> Result<Vec<Request>, Failure> {
@@ -45,6 +46,7 @@ pub(super) fn of_file(text: &str, file: &str) -> Result<Vec<Request>, Failure> {
             None => rows.push((number, trimmed.to_owned())),
         }
     }
+    let beside = Path::new(file).parent().unwrap_or(Path::new(""));
     let mut all = Vec::new();
     for (number, row) in rows {
         if kernel_line::is_one(&row) {
@@ -58,6 +60,7 @@ pub(super) fn of_file(text: &str, file: &str) -> Result<Vec<Request>, Failure> {
         all.push(Request {
             name: name.to_owned(),
             source: source.trim().to_owned(),
+            beside: beside.to_owned(),
             ..Request::default()
         });
     }

@@ -86,7 +86,7 @@ fn parse(line: &str) -> std::result::Result<Request, String> {
         name,
         source: format!("{event} {{ record({}) }}", arguments.join(", ")),
         line: Some(line.to_owned()),
-        disabled: false,
+        ..Request::default()
     })
 }
 
