@@ -80,7 +80,7 @@ const ADVICE: &[(&[&str], &str)] = &[
     ),
     (
         &["back-edge"],
-        "unroll the loop (`#pragma unroll`) or bound it; or use bpf_loop()",
+        "unroll the loop (`#pragma unroll`) or bound it, or use bpf_loop(); a function may not call itself",
     ),
     (&["infinite loop"], "let the loop count up to a constant"),
     (
@@ -90,6 +90,34 @@ const ADVICE: &[(&[&str], &str)] = &[
     (
         &["too complex"],
         "bound loops lower, split the work with bpf_loop() or into several programs and tail calls",
+    ),
+    (
+        &["not supported for program type"],
+        "this kind of program may not call that helper on this kernel; the manual page bpf-helpers(7) says which may",
+    ),
+    (
+        &["write into map forbidden"],
+        "programs only read `const volatile` variables and maps with BPF_F_RDONLY_PROG: drop the `const`, or write elsewhere",
+    ),
+    (
+        &["pointer arithmetic with", "prohibited"],
+        "only add bounded numbers to pointers, or take them away; to compute with an address, copy it with bpf_probe_read_kernel() first",
+    ),
+    (
+        &["tracing progs cannot use bpf_spin_lock"],
+        "count with __sync_fetch_and_add(), or in a per-CPU map, which needs no lock",
+    ),
+    (
+        &["bpf_spin_unlock is missing"],
+        "call bpf_spin_unlock() on every path, and nothing that may fail before it",
+    ),
+    (
+        &["bpf_spin_lock-ed region"],
+        "call bpf_spin_unlock() on every path, and nothing that may fail before it",
+    ),
+    (
+        &["might sleep in a non-sleepable"],
+        "only programs that may sleep call that: SEC(\"fentry.s/…\"), SEC(\"uprobe.s/…\"); elsewhere bpf_probe_read_user() reads what is in memory",
     ),
     (
         &["unknown func"],

@@ -100,7 +100,7 @@ const MESSAGES: &[(&[&str], &str)] = &[
     (&["unreachable insn"], "an instruction can never be reached"),
     (
         &["back-edge"],
-        "the program has a loop, which this kernel does not accept here",
+        "the program has a loop, or a function calls itself, which this kernel does not accept here",
     ),
     (
         &["infinite loop"],
@@ -131,6 +131,30 @@ const MESSAGES: &[(&[&str], &str)] = &[
         "this kernel has no helper of that number",
     ),
     (
+        &["not supported for program type"],
+        "this kernel does not offer the helper to this kind of program",
+    ),
+    (
+        &["write into map forbidden"],
+        "a map is written that programs may only read",
+    ),
+    (
+        &["tracing progs cannot use bpf_spin_lock"],
+        "programs that trace cannot take a lock in a map's value on this kernel",
+    ),
+    (
+        &["bpf_spin_unlock is missing"],
+        "a lock that was taken is not given back on every path",
+    ),
+    (
+        &["bpf_spin_lock-ed region"],
+        "a lock that was taken is not given back before this",
+    ),
+    (
+        &["might sleep in a non-sleepable"],
+        "the helper may sleep, and programs of this kind may not",
+    ),
+    (
         &["unknown func"],
         "this kernel does not offer the helper to this kind of program",
     ),
@@ -149,6 +173,10 @@ const MESSAGES: &[(&[&str], &str)] = &[
     (
         &["not a kernel function"],
         "the kernel has no function of that name that programs may attach to or call",
+    ),
+    (
+        &["GPL-restricted function"],
+        "the helper asks for a program with a GPL-compatible licence",
     ),
     (
         &["must be called from GPL"],

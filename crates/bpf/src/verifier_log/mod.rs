@@ -66,12 +66,32 @@ impl VerifierLog {
 
     /// What an author of C can change, where the refusal is one of the frequent ones.
     pub fn advice(&self) -> Option<&'static str> {
+        if self.is_after_release() {
+            return Some(
+                "what was submitted, discarded or released is not there any more: take what is needed of it before",
+            );
+        }
         advice(&self.message).or_else(|| advice(&self.text))
     }
 
     /// A plain sentence for the message, where it is one of the frequent ones.
     pub fn explanation(&self) -> Option<&'static str> {
+        if self.is_after_release() {
+            return Some("memory is used after it was given back");
+        }
         explain(&self.message)
+    }
+
+    /// Whether the number that is followed was a pointer to something acquired: releasing it turns all pointers to it into numbers, of which the log
+    /// says nothing.
+    fn is_after_release(&self) -> bool {
+        let line = self.message.lines().find(|line| {
+            line.contains("invalid mem access 'scalar'") || line.contains("invalid mem access 'inv'")
+        });
+        let register = line.and_then(|line| line.split_whitespace().next());
+        let mut states = self.state.iter();
+        let known = register.and_then(|name| states.find(|(register, _)| register == name));
+        known.is_some_and(|(_, value)| value.contains("ref_obj_id="))
     }
 }
 

@@ -116,3 +116,22 @@ proptest::proptest! {
         let _ = (log.explanation(), log.register(1));
     }
 }
+
+#[test]
+fn what_was_released_is_not_taken_for_a_number() {
+    // As a 6.1 kernel writes it; what the release does to the register stands nowhere.
+    let log = "\
+5: (15) if r6 == 0x0 goto pc+5        ; R6_w=alloc_mem(ref_obj_id=2,off=0,imm=0) refs=2
+6: (bf) r1 = r6                       ; R1_w=alloc_mem(ref_obj_id=2,off=0,imm=0) R6_w=alloc_mem(ref_obj_id=2,off=0,imm=0) refs=2
+7: (b7) r2 = 0                        ; R2_w=0 refs=2
+8: (85) call bpf_ringbuf_submit#132   ;
+9: (79) r0 = *(u64 *)(r6 +0)
+R6 invalid mem access 'scalar'
+processed 10 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0
+";
+    let said = parse(log);
+    assert!(said.explanation().unwrap().contains("given back"), "{said:?}");
+    assert!(said.advice().unwrap().contains("released"));
+    let number = parse(&log.replace("R6_w=alloc_mem(ref_obj_id=2,off=0,imm=0)", "R6_w=scalar()"));
+    assert!(number.advice().unwrap().contains("BPF_CORE_READ"), "{number:?}");
+}

@@ -5,6 +5,9 @@
 //!   kprobe:vfs_*                   handler "count.o:calls"   this one
 //! ```
 //!
+//! The same as the text of a named probe: `kestrel probe add calls 'kprobe:vfs_read handler "calls.o"'`; its path counts from where the command
+//! runs (in a file of probes, from where that lies).
+//!
 //! **Which program.** A row gives the file, looked for beside the table file (of events on the command line: from where the command runs), and, where several programs fit, the program's name behind a
 //! colon. A program fits an event if it is of the type that the event is seen with: a kprobe program (`SEC("kprobe")`, `SEC("kretprobe")`, …)
 //! for functions and instructions, `SEC("tp_btf")`, `SEC("raw_tp")` or `SEC("tp")` for tracepoints (the event is then seen in that way),

@@ -114,7 +114,8 @@ impl Printk {
         })
     }
 
-    /// Hands over the lines that have come, also those of other objects: the kernel does not tell whose they are.
+    /// Hands over the lines that have come, also those of other objects: the kernel does not tell whose they are. Empty ones, of texts that end a line
+    /// themselves, are left out.
     ///
     /// # Errors
     /// [`crate::Error::Kernel`].
@@ -122,7 +123,9 @@ impl Printk {
         let new = self.instance.read()?;
         self.rest.push_str(&new);
         while let Some((line, rest)) = self.rest.split_once('\n') {
-            each(line);
+            if !line.is_empty() {
+                each(line);
+            }
             self.rest = rest.to_owned();
         }
         Ok(())

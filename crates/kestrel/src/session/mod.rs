@@ -564,7 +564,7 @@ fn numbers_map(hook: &Hook, name: &str) -> Result<(String, Map)> {
 fn slots_map(slots: u32, calls: bool) -> Result<Option<Map>> {
     let entries = match slots {
         0 if !calls => return Ok(None),
-        named::SLOTS => slots,
+        named::SLOTS if !calls => slots,
         _ => SLOTS + CALLS,
     };
     let spec = MapSpec::new(MapKind::PROG_ARRAY, "kestrel_slots", 4, 4, entries);

@@ -117,12 +117,6 @@ pub fn plan_named(
     globals.max_map_keys = file.max_map_keys;
     globals.text = format!("probe {}", file.name);
     let mut work = begin(existing, file, globals, catalog, via);
-    let probes = file.tables.iter().flat_map(|table| &table.probes);
-    for object in probes.filter_map(|probe| probe.object.as_ref()) {
-        let why = "a named probe has no program of a compiled object: tables have";
-        let hint = "write the row in a table file and load that: `kestrel table load FILE`";
-        work.wrong(vec![Diagnostic::error(object.span, why).hint(hint)]);
-    }
     let names: Vec<&str> = file.table_names().collect();
     let cells = work.tables(&names)?;
     let groups = work.groups(&cells);

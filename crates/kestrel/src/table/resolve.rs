@@ -287,7 +287,7 @@ impl<'a> Work<'a> {
             Ok(wanted) => Some(wanted),
             Err(error) => {
                 let mut diagnostic = Diagnostic::error(written.span, error.to_string());
-                if matches!(error, Error::Io { .. }) {
+                if matches!(error, Error::Io { .. }) && Path::new(&written.node).is_relative() {
                     diagnostic = diagnostic.hint("the path counts from where the table file is");
                 }
                 self.wrong(vec![diagnostic]);

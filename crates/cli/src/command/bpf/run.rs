@@ -324,7 +324,8 @@ fn told(running: &Running, [read, loaded, attached]: [Duration; 3]) {
         let how = match attached.count() {
             0 => "attached to nothing".to_owned(),
             1 => format!("attached by a {}", attached.how()),
-            count => format!("attached by {count} of {}", attached.how()),
+            // Of links and perf events there may be many, of events of tracefs there is one for each program.
+            count => format!("attached by {count} {}s", attached.how()),
         };
         eprintln!(
             "program {} (id {id}): section {}, {how}",

@@ -38,11 +38,12 @@ Examples:
   kestrel probe add switches 'sched:sched_switch { count() }'
   kestrel probe add 'p:fs/open do_sys_openat2 dfd=$arg1 name=+0($arg2):ustring' 'r:fs/opened do_sys_openat2 $retval'
   kestrel probe add after 'kprobe:vfs_read+0x12:post { record(regs) }' call jprobe:vfs_write
+  kestrel probe add calls 'kprobe:vfs_read handler \"calls.o\"'
   kestrel probe add --file my.probes
 
 What one command adds is added whole or not at all. Records go to the buffer of the session:
   kestrel buffer dump --session probes -o DIR && kestrel print DIR
-The buffer keeps its size while there are named probes: `kestrel start NAME FILE` with a `buffer` line makes a session with another one.
+`kestrel buffer resize --session probes main 64M` gives them another size while they work.
 What handlers count is in `kestrel handler list --session probes`; `kestrel stop probes` ends all of it.";
 
 /// Adds.

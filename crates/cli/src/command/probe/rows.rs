@@ -2,6 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use kestrel::session::named::{Request, kernel_line};
+use std::path::Path;
 
 /// Where a symbol of the kernel lies.
 pub(super) type Address<'a> = &'a dyn Fn(&str) -> Option<u64>;
@@ -48,6 +49,7 @@ pub(super) fn of_file(text: &str, file: &str, address: Address<'_>) -> Result<Ve
             None => rows.push((number, trimmed.to_owned())),
         }
     }
+    let beside = Path::new(file).parent().unwrap_or(Path::new(""));
     let mut all = Vec::new();
     for (number, row) in rows {
         if kernel_line::is_one(&row) {
@@ -61,6 +63,7 @@ pub(super) fn of_file(text: &str, file: &str, address: Address<'_>) -> Result<Ve
         all.push(Request {
             name: name.to_owned(),
             source: source.trim().to_owned(),
+            beside: beside.to_owned(),
             ..Request::default()
         });
     }

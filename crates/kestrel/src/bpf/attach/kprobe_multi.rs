@@ -5,7 +5,7 @@ use crate::catalog::Glob;
 use crate::error::{Error, Result};
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{KprobeMulti, KprobeTargets, Link, Program, ProgramKind};
-use kestrel_kernel::feature::{Feature, Features};
+use kestrel_kernel::feature::{Feature, Features, Support};
 
 /// One by one, more than so many take minutes to come and go.
 const MOST_ONE_BY_ONE: usize = 64;
@@ -22,8 +22,11 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     match features.check(feature) {
         support if support.works() => Ok(Binding::default()),
         support if session => Err(Error::Unsupported {
-            what: request.kind.shape.to_owned(),
-            why: support.to_string(),
+            what: format!("cannot attach SEC(\"{}\")", request.kind.shape),
+            why: match support {
+                Support::Denied { why, .. } => format!("the kernel refuses it to this process: {why}"),
+                _ => "this kernel has no probes that run one program on entry and return of functions; SEC(\"kprobe.multi\") and SEC(\"kretprobe.multi\") are two programs for the same".to_owned(),
+            },
         }),
         _ => Ok(Binding {
             kind: Some(ProgramKind::Kprobe),

@@ -2,7 +2,7 @@
 
 use super::site;
 use super::status::{Flags, counted};
-use super::text::{check_name, file};
+use super::text::{check_name, file, rooted};
 use super::{Own, TABLE};
 use crate::catalog::{Catalog, Via, jprobe};
 use crate::error::{Error, Result};
@@ -10,7 +10,9 @@ use crate::plan::Hook;
 use crate::session::control::{MOST_PROBES, MOST_TABLES, ProbeWord};
 use crate::session::load::{Loading, names_in};
 use crate::session::maps::Maps;
-use crate::session::state::{Arming, Baseline, HookState, ProbeState, State, TableState, parameter};
+use crate::session::state::{
+    Arming, Baseline, HookState, ObjectState, ProbeState, State, TableState, parameter,
+};
 use crate::session::stay::{Change, PinnedSession};
 use crate::session::{LeftOut, metadata, own_event, pins, trust};
 use crate::table::plan_named;
@@ -22,6 +24,7 @@ use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 
 /// A probe to be added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub struct Request {
     pub line: Option<String>,
     /// Whether it is only registered, and does nothing until it is enabled.
     pub disabled: bool,
+    /// Where paths of compiled objects in its text count from; where the command runs if it is empty.
+    pub beside: PathBuf,
 }
 
 /// What came of adding probes.
@@ -100,7 +105,11 @@ impl Change {
             loaded,
             ..
         } = loading;
-        let made = made.and_then(|numbers| trust::check(&next, None).map(|()| numbers));
+        let made = made.and_then(|numbers| {
+            trust::check(&next, None)?;
+            next.objects.extend(session.objects.pin(&self.session.directory)?);
+            Ok(numbers)
+        });
         let numbers = match made {
             Ok(numbers) => numbers,
             Err(error) => {
@@ -111,6 +120,7 @@ impl Change {
             }
         };
         let unused = let_go(&mut next, &gone);
+        let objects = next.forget_objects();
         let mut info = session.info.clone();
         info.events.clone_from(&session.classes);
         let meta = metadata::create(&info, next.generation + 1)?;
@@ -132,10 +142,12 @@ impl Change {
             probes: numbers,
         });
         self.write(next)?;
+        session.objects.keep();
         self.forget(&gone)?;
         self.arm();
         self.unpin(&gone)?;
         self.unpin_maps(&unused)?;
+        self.unpin_objects(&objects)?;
         Ok(Added {
             programs: session.hooks.len(),
             warnings: loaded.warnings,
@@ -152,11 +164,13 @@ impl Change {
         let mut next = self.state.clone();
         let gone = take_out(&mut next, |probe| names.contains(&probe.name));
         let unused = let_go(&mut next, &gone);
+        let objects = next.forget_objects();
         self.write(next)?;
         self.forget(&gone)?;
         self.arm();
         self.unpin(&gone)?;
-        self.unpin_maps(&unused)
+        self.unpin_maps(&unused)?;
+        self.unpin_objects(&objects)
     }
 
     /// Enables or disables named probes, each from its next event on. One whose module was unloaded and loaded again is attached anew when it is
@@ -176,7 +190,7 @@ impl Change {
                     name: probe.name.clone(),
                     source: probe.source.clone(),
                     line: probe.line.clone(),
-                    disabled: false,
+                    ..Request::default()
                 })
                 .collect();
             if !again.is_empty() {
@@ -294,6 +308,14 @@ impl Change {
         Ok(())
     }
 
+    /// Lets go of compiled objects that no row calls any more.
+    fn unpin_objects(&self, gone: &[ObjectState]) -> Result<()> {
+        let names = gone.iter().flat_map(pins::of_object);
+        names
+            .into_iter()
+            .try_for_each(|name| self.session.directory.remove(&name))
+    }
+
     /// The counts of hits; made where this is the session's first named probe.
     fn hits(&self) -> Result<Map> {
         let directory = &self.session.directory;
@@ -383,7 +405,8 @@ pub(super) fn of_probe(name: &str, error: Error) -> Error {
 impl Loading<'_> {
     /// Makes one named probe; gives its number.
     fn named(&mut self, request: &Request, catalog: &Catalog) -> Result<u32> {
-        let file = file(&request.name, &request.source)?;
+        let source = rooted(file(&request.name, &request.source)?, &request.beside)?;
+        let file = file(&request.name, &source)?;
         let table = self.table_of_probes()?;
         let own = self.own()?;
         let existing = self.existing(names_in(&self.next))?;
@@ -392,6 +415,7 @@ impl Loading<'_> {
             return Err(nothing_to_do(request));
         }
         self.one_jprobe(&plan.hooks, catalog)?;
+        self.session.objects.add(&plan.objects);
         allow_open_files(crate::session::files(&plan));
         self.loaded.warnings.append(&mut plan.warnings);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
@@ -445,7 +469,7 @@ impl Loading<'_> {
             number: own.number,
             place: own.place,
             slot: None,
-            source: request.source.clone(),
+            source,
             line: request.line.clone(),
             added: self.now.max(ClockPair::now().realtime),
             sites,

@@ -25,7 +25,7 @@ impl Change {
         next: &mut State,
     ) -> Result<()> {
         for probe in &mut next.probes.each {
-            let mine = |hook: &&mut HookState| hook.probe == Some(probe.number) && hook.has_slots();
+            let mine = |hook: &&mut HookState| hook.probe == Some(probe.number) && hook.has_records();
             // Its module is not there any more, and so nothing that hits it.
             if gone.contains(&probe.number) {
                 continue;
@@ -93,7 +93,7 @@ impl PinnedSession {
     pub(in crate::session) fn clear_probe_slots(&self, hooks: &[HookState], probes: &Probes) -> Result<()> {
         for hook in hooks
             .iter()
-            .filter(|hook| hook.probe.is_some() && hook.has_slots())
+            .filter(|hook| hook.probe.is_some() && hook.has_records())
         {
             let own = probes.each.iter().find(|probe| Some(probe.number) == hook.probe);
             let kept = own.and_then(|own| own.slot);

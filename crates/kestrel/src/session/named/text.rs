@@ -5,6 +5,8 @@ use crate::table::{BufferSpec, IMPLICIT, TableFile, TableSpec, read};
 use kestrel_compiler::lang::ast::Spanned;
 use kestrel_compiler::lang::diag::has_errors;
 use kestrel_compiler::lang::parse_events;
+use std::cmp::Reverse;
+use std::path::Path;
 
 /// Longest name of a probe.
 const LONGEST: usize = 64;
@@ -67,6 +69,35 @@ pub(super) fn file(name: &str, text: &str) -> Result<TableFile> {
     })
 }
 
+/// The text with the paths of its compiled objects from the root: it is read again, wherever from, when its module has come back.
+///
+/// # Errors
+/// [`Error::Io`] where nobody knows where the command runs.
+pub(super) fn rooted(file: TableFile, beside: &Path) -> Result<String> {
+    let mut text = file.text.to_string();
+    let probes = file.tables.iter().flat_map(|table| &table.probes);
+    let mut objects: Vec<&Spanned<String>> = probes.filter_map(|probe| probe.object.as_ref()).collect();
+    objects.sort_by_key(|object| Reverse(object.span.start));
+    for object in objects {
+        let path = beside.join(&object.node);
+        let path = std::path::absolute(&path).map_err(|error| Error::Io {
+            action: "find the directory of",
+            subject: path.display().to_string(),
+            error,
+        })?;
+        let quoted = path
+            .display()
+            .to_string()
+            .replace('\\', r"\\")
+            .replace('"', "\\\"");
+        text.replace_range(
+            object.span.start as usize..object.span.end as usize,
+            &format!("\"{quoted}\""),
+        );
+    }
+    Ok(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +126,17 @@ mod tests {
         ] {
             assert!(matches!(file("p", wrong), Err(Error::Program { .. })), "{wrong}");
         }
+    }
+
+    #[test]
+    fn paths_of_objects_are_from_the_root() {
+        let text = "kprobe:f handler \"x.o\" kretprobe:f /pid == 1/ handler \"../y \\\"z.o:exit\"";
+        let wanted =
+            "kprobe:f handler \"/a/b/x.o\" kretprobe:f /pid == 1/ handler \"/a/b/../y \\\"z.o:exit\"";
+        let of = |text: &str| rooted(file("p", text).unwrap(), Path::new("/a/b")).unwrap();
+        assert_eq!(of(text), wanted);
+        assert_eq!(of(wanted), wanted);
+        assert_eq!(of("kprobe:f"), "kprobe:f");
     }
 
     #[test]

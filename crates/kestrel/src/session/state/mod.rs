@@ -316,10 +316,16 @@ impl HookState {
         rows.filter(move |row| row.tables.contains(&table))
     }
 
-    /// Whether it has slots: those of named probes have some where their programs refer to buffers.
+    /// Whether it has slots: those of named probes have some where their programs refer to buffers, or call programs of objects.
     pub(super) fn has_slots(&self) -> bool {
+        let calls = |program: &ProgramState| program.rows.iter().any(|row| row.call.is_some());
+        self.probe.is_none() || self.has_records() || self.programs.first().is_some_and(calls)
+    }
+
+    /// Whether its programs refer to buffers.
+    pub(super) fn has_records(&self) -> bool {
         let records = |program: &ProgramState| program.rows.iter().any(|row| row.records > 0);
-        self.probe.is_none() || self.programs.first().is_some_and(records)
+        self.programs.first().is_some_and(records)
     }
 
     /// Events that have a handler in a table.
