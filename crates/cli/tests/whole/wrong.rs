@@ -1,6 +1,7 @@
 //! Wrong input and hostile surroundings: a clear sentence, the documented code, nothing left behind.
 
 use crate::house::{Answer, Place, has, needs_tracing};
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -179,15 +180,38 @@ fn a_trace_cut_in_half() {
     let bytes = fs::metadata(longest).unwrap().len();
     let file = fs::OpenOptions::new().write(true).open(longest).unwrap();
     file.set_len(bytes / 2 + 100).unwrap();
-    let cut = place.run(&["print", "t"]).succeeds();
+    let whole_json = |answer: &Answer| serde_json::from_str::<Value>(&answer.out).unwrap();
+    let cut = place.run(&["print", "t"]);
+    let name = longest.file_name().unwrap().to_str().unwrap();
+    let of_it = format!("{name} was cut or damaged: ");
+    cut.fails(1, &["damaged", "was cut", "the trace is not whole: ", &of_it]);
     assert!(lines(&cut) > 0 && lines(&cut) < lines(&whole));
-    assert!(
-        cut.err.contains("damaged") && cut.err.contains("was cut"),
-        "{}",
-        cut.err
-    );
-    let report = place.run(&["report", "t"]).succeeds();
+    let there = |answer: &Answer| whole_json(answer)["records"].as_u64().unwrap() as usize;
+    let report = place.run(&["report", "t"]);
+    report.fails(1, &["the trace is not whole: ", &of_it]);
     assert!(report.out.contains("was cut"), "{}", report.out);
+    // Between two packets there is nothing to see of a cut.
+    file.set_len(bytes / 2 / 4096 * 4096).unwrap();
+    let cut = place.run(&["print", "t"]);
+    cut.fails(1, &["the trace is not whole: ", &of_it]);
+    assert!(!cut.err.contains("1 packet is damaged"), "{}", cut.err);
+    let report = place.run(&["report", "--format", "json", "t"]);
+    report.fails(1, &["the trace is not whole: "]);
+    assert_eq!(there(&report), lines(&cut));
+    let absent = whole_json(&report)["absent"].clone();
+    assert_eq!(absent[0]["files"][0], *name, "{absent}");
+    let number = |key: &str| absent[0][key].as_u64().unwrap() as usize;
+    assert_eq!(
+        lines(&whole) - lines(&cut),
+        number("recorded") - number("found"),
+        "{absent}"
+    );
+    fs::remove_file(longest).unwrap();
+    let removed = place.run(&["print", "t"]);
+    removed.fails(
+        1,
+        &["the trace is not whole: ", &format!("{name} is not there: 0 of ")],
+    );
     fs::remove_file(place.path().join("t/metadata")).unwrap();
     place.run(&["print", "t"]).fails(1, &["no metadata"]);
 }
