@@ -217,6 +217,29 @@ fn a_trace_cut_in_half() {
 }
 
 #[test]
+fn a_field_that_no_event_has() {
+    needs_tracing!();
+    let place = Place::new();
+    place.run(&[
+        "record",
+        "-e",
+        "syscalls:sys_enter_lseek",
+        "-o",
+        "t",
+        "--",
+        "true",
+    ]);
+    place.run(&["report", "t", "--field", "nosuch"]).fails(
+        2,
+        &[
+            "no event of this trace has a field nosuch",
+            "hint: its fields are ",
+            "offset, whence",
+        ],
+    );
+}
+
+#[test]
 fn nobody_may_not_trace() {
     let place = Place::new();
     // A copy that nobody can reach.
