@@ -73,6 +73,22 @@ fn wrong_events_and_predicates() {
         &["nosuch", "next_pid"],
     );
     wrong("sched:sched_switch { record( }", 2, &["<event>:1:"]);
+    // Read raw, too, a tracepoint has fields, not the arguments of what is behind them.
+    for event in [SWITCH, "syscalls:sys_enter_lseek", "sched:sched_process_exit"] {
+        let said = ["has no arguments by number", "hint: its fields have names: args."];
+        let text = format!("{event} {{ record(arg0) }}");
+        wrong(&text, 2, &said);
+        place
+            .run(&["record", "--via", "classic", "-e", &text, "--", "true"])
+            .fails(2, &said);
+    }
+    let dry = [
+        "record",
+        "--dry-run",
+        "-e",
+        "rawtracepoint:sched_switch { record(arg0) }",
+    ];
+    place.run(&dry).succeeds();
     wrong("", 2, &["name of an event"]);
     for later in [
         "BEGIN",
