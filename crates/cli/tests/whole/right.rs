@@ -1,6 +1,7 @@
 //! The ordinary uses: help, lists, formats, several events, commands and their ends.
 
 use crate::house::{Place, has, needs_tracing};
+use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -108,6 +109,36 @@ fn the_commands_end_is_told() {
     record("exit 7").fails(1, &["exit status: 7"]);
     record("kill -9 $$").fails(1, &["signal: 9"]);
     place.run(&["print"]).succeeds();
+}
+
+#[test]
+fn a_command_that_is_traced_has_its_name() {
+    needs_tracing!();
+    let place = Place::new();
+    fs::copy("/bin/sh", place.path().join("by-its-name")).unwrap();
+    let trace = |format: &str| {
+        let event = "syscalls:sys_enter_exit_group";
+        place
+            .run(&[
+                "trace",
+                "--format",
+                format,
+                "-e",
+                event,
+                "--",
+                "./by-its-name",
+                "-c",
+                ":",
+            ])
+            .succeeds()
+            .out
+    };
+    for _ in 0..5 {
+        let line = trace("text");
+        assert!(line.contains("by-its-name-"), "{line}");
+        let line: Value = serde_json::from_str(&trace("json")).unwrap();
+        assert_eq!(line["comm"], "by-its-name", "{line}");
+    }
 }
 
 #[test]

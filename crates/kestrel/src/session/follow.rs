@@ -1,12 +1,16 @@
 //! What a session attaches beside its hooks: programs that follow a command's processes, and that keep the names of threads.
 
 use super::attach::Links;
-use super::target::{self, Target};
+use super::stay::ThreadNames;
+use super::target::{self, Follower, Target};
 use super::{Attached, Session, names};
 use crate::catalog::Catalog;
-use crate::error::Result;
-use kestrel_kernel::bpf::ProgramKind;
+use crate::error::{Error, Result};
+use kestrel_bpf::btf::Btf;
+use kestrel_kernel::bpf::{Map, ProgramKind};
 use kestrel_trace::process::Processes;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 
 impl Session {
     /// Attaches what follows the command's processes, and what keeps the names of threads. The latter is a convenience: without types it is
@@ -56,5 +60,22 @@ impl Session {
         let mut all = Processes::default();
         names::collect(&self.names, &mut all)?;
         Ok(all)
+    }
+
+    /// The same, to be asked for one name at a time while the session goes on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn kept_names(&self) -> Result<ThreadNames> {
+        let descriptor = self
+            .names
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| Error::Io {
+                action: "share the names of threads of",
+                subject: "the session".to_owned(),
+                error,
+            })?;
+        Ok(ThreadNames(Map::from_fd(descriptor)?))
     }
 }
