@@ -158,6 +158,9 @@ fn children_are_traced_with_their_command() {
         .succeeds();
     let lines = place.run(&["print"]).succeeds().out;
     assert_eq!(lines.matches("filename=/bin/true").count(), 2, "{lines}");
+    // And the exec from which the command is traced.
+    let own = lines.lines().next().unwrap();
+    assert!(own.contains("/sh"), "{lines}");
 }
 
 /// A process gives back its memory and files behind `sched_process_exit`; its last act is to leave its processor for good.

@@ -13,6 +13,18 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 impl Session {
+    /// Attaches what lets a command's process in at its exec. Before the hooks: the kernel calls those of one tracepoint in the order in which they
+    /// came, and a hook there shall see that exec, too.
+    pub(super) fn admit(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
+        match target {
+            Target::Command(pid) => {
+                let types = catalog.types()?;
+                self.attach_followers(vec![target::admission(pid)?], &types)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Attaches what follows the command's processes, and what keeps the names of threads. The latter is a convenience: without types it is
     /// left out.
     pub(super) fn follow(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
@@ -22,9 +34,13 @@ impl Session {
             (Err(_), _) => return Ok(()),
         };
         let mut followers = names::followers(&types)?;
-        if let Target::Command(pid) = target {
-            followers.extend(target::followers(&types, pid)?);
+        if let Target::Command(_) = target {
+            followers.extend(target::followers(&types)?);
         }
+        self.attach_followers(followers, &types)
+    }
+
+    fn attach_followers(&mut self, followers: Vec<Follower>, types: &Arc<Btf>) -> Result<()> {
         for follower in followers {
             let event = follower.tracepoint.to_owned();
             let code = &follower.code;
@@ -33,7 +49,7 @@ impl Session {
                 ProgramKind::RawTracepoint,
                 &code.code,
                 &code.maps,
-                Some(&types),
+                Some(types),
                 &[],
             )?;
             let links = Links::raw_tracepoint(&program, follower.tracepoint)?;

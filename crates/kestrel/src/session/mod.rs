@@ -180,6 +180,7 @@ impl Session {
         session.objects.add(&plan.objects);
         let begun = Instant::now();
         let _turn = attach::turn(catalog);
+        session.admit(catalog, plan.target)?;
         let ready = ready::prepare(&session, plan, catalog);
         for (hook, ready) in ready.into_iter().enumerate() {
             if let Err(error) = session.add(plan, hook, ready, catalog) {
