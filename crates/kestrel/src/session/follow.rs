@@ -55,6 +55,7 @@ impl Session {
             let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
             self.followers.push(Attached {
                 event,
+                others: 0,
                 program,
                 _maps: maps,
                 links,

@@ -205,6 +205,7 @@ impl PinnedSession {
             control: Control::open(self.directory.map(pins::CONTROL)?)?,
             buffers: self.buffers()?,
             targets: self.directory.map(pins::TARGETS).ok(),
+            chosen: false,
             names: self.directory.map(pins::NAMES)?,
             hits: self.directory.map(pins::HITS).ok(),
             maps: self.maps()?,
