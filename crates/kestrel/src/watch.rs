@@ -9,7 +9,7 @@ use crate::buffer::{Buffer, numbered};
 use crate::error::{Error, Result};
 use crate::live::Queue;
 use crate::live::settled::Settled;
-use crate::session::stay::PinnedSession;
+use crate::session::stay::{PinnedSession, ThreadNames};
 use crate::session::store::Store;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet::Packet;
@@ -17,7 +17,6 @@ use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::BufferInfo;
 use kestrel_trace::packet::HEADER;
-use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -177,8 +176,8 @@ impl Watch {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn thread_names(&self) -> Result<Processes> {
-        self.session.thread_names()?.read()
+    pub fn thread_names(&self) -> Result<ThreadNames> {
+        self.session.thread_names()
     }
 
     /// Whether the session is there no more.

@@ -1,7 +1,10 @@
 //! What the recorder counted, kept beside the streams: events recorded and lost per kind and CPU, which packets alone cannot tell.
 
 use crate::error::{Error, Result};
+use crate::info::TraceInfo;
+use crate::print::{counted, thousands};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What the recorder knows at the end of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +40,53 @@ pub struct EventCount {
     pub overwritten: u64,
 }
 
+/// Records of one CPU that were written to a trace and are no longer there: a file was cut, damaged or removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Absent {
+    /// The CPU.
+    pub cpu: u32,
+    /// Records that the recorder wrote.
+    pub recorded: u64,
+    /// Those that can be read.
+    pub found: u64,
+    /// The files that they may have been in: one for each buffer.
+    pub files: Vec<String>,
+    /// Whether none of these files is there.
+    pub removed: bool,
+}
+
+impl std::fmt::Display for Absent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match (self.files.as_slice(), self.removed) {
+            ([file], true) => format!("{file} is not there"),
+            ([file], false) => format!("{file} was cut or damaged"),
+            (files, true) => format!("none of {} is there", files.join(", ")),
+            (files, false) => format!("one of {} was cut, damaged or removed", files.join(", ")),
+        };
+        let (found, cpu) = (thousands(self.found), self.cpu);
+        write!(
+            f,
+            "{what}: {found} of {} of CPU {cpu}",
+            counted(self.recorded, "event")
+        )
+    }
+}
+
+/// What to say of a trace that is not whole, in a line for all and one for each CPU; nothing of one that is.
+pub fn tell_absent(absent: &[Absent], all: u64) -> Vec<String> {
+    if absent.is_empty() {
+        return Vec::new();
+    }
+    let missing: u64 = absent.iter().map(|it| it.recorded - it.found).sum();
+    let head = format!(
+        "the trace is not whole: {} of {} that were recorded can be read",
+        thousands(all.saturating_sub(missing)),
+        counted(all, "event")
+    );
+    let each = absent.iter().map(|it| format!("  {it}"));
+    std::iter::once(head).chain(each).collect()
+}
+
 impl Summary {
     /// Its file within a trace's side folder.
     pub const FILE: &'static str = "summary.json";
@@ -63,5 +113,35 @@ impl Summary {
     /// Events overwritten, of all kinds and CPUs.
     pub fn overwritten(&self) -> u64 {
         self.events.iter().map(|count| count.overwritten).sum()
+    }
+
+    /// Events written to the trace, of all kinds and CPUs.
+    pub fn recorded(&self) -> u64 {
+        self.events.iter().map(|count| count.recorded).sum()
+    }
+
+    /// What was written to a trace and is not there any more, by CPU; `found` are the records read of each, `streams` the files that are there.
+    pub fn absent(&self, found: &BTreeMap<u32, u64>, streams: &[&str], info: &TraceInfo) -> Vec<Absent> {
+        let mut recorded: BTreeMap<u32, u64> = BTreeMap::new();
+        for count in &self.events {
+            let sum = recorded.entry(count.cpu).or_default();
+            *sum = sum.saturating_add(count.recorded);
+        }
+        let short = recorded.into_iter().filter_map(|(cpu, recorded)| {
+            let found = found.get(&cpu).copied().unwrap_or(0);
+            (found < recorded).then_some((cpu, recorded, found))
+        });
+        short
+            .map(|(cpu, recorded, found)| {
+                let files: Vec<String> = info.buffers.iter().map(|buffer| buffer.stream(cpu)).collect();
+                Absent {
+                    cpu,
+                    recorded,
+                    found,
+                    removed: !files.iter().any(|file| streams.contains(&file.as_str())),
+                    files,
+                }
+            })
+            .collect()
     }
 }

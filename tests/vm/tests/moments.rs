@@ -436,7 +436,9 @@ fn returns_that_were_missed_are_told() {
     // A call that sleeps and that nobody else makes: misses are counted for everybody.
     let (empty, fill) = rustix::pipe::pipe().unwrap();
     let empty = std::sync::Arc::new(empty);
-    let recorder = Recorder::start("missed", &["-e", "kretprobe:__x64_sys_tee:maxactive=1"]);
+    let own = std::process::id().to_string();
+    let options = ["-p", &own, "-e", "kretprobe:__x64_sys_tee:maxactive=1"];
+    let recorder = Recorder::start("missed", &options);
     let waiting: Vec<_> = (0..8)
         .map(|_| {
             let empty = std::sync::Arc::clone(&empty);
@@ -460,6 +462,17 @@ fn returns_that_were_missed_are_told() {
         said.contains("returns of kretprobe:__x64_sys_tee were missed"),
         "{said}"
     );
+    assert!(
+        said.contains("(counted for all processes, not only for those traced)"),
+        "{said}"
+    );
+    // Those of a set are counted together, and told so.
+    let set = "kretprobe:vfs_read* { count() }";
+    let said = kestrel(&["record", "-o", "/tmp/missed-set", "-e", set, "--", "true"]).err;
+    let of_set = |line: &str| {
+        line.contains(" of kretprobe:vfs_read") && line.contains(" other") && line.contains(" missed")
+    };
+    assert!(said.lines().any(of_set), "{said}");
     assert!(!own_events().contains("kestrel/"), "{}", own_events());
 }
 

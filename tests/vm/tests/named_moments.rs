@@ -6,6 +6,7 @@ use kestrel::code::Code;
 use kestrel::kernel::Host;
 use kestrel::session::named::SESSION;
 use kestrel::session::store::Store;
+use serde_json::Value;
 use std::process::Command;
 use vm_tests::bare::program;
 use vm_tests::named::{add, hit, listed, number, probe};
@@ -86,6 +87,19 @@ fn each_keeps_its_own() {
         let one = all.iter().find(|probe| probe["name"] == name).unwrap();
         number(&one[what])
     };
+    // What comes after an instruction is shown at the instruction.
+    for (name, moment) in [("a", Value::from("post")), ("pre", Value::Null)] {
+        let site = &probe(name)["sites"][0];
+        let symbol = site["symbol"].as_str().unwrap();
+        assert_eq!(
+            format!("{symbol}+{:#x}", number(&site["offset"])),
+            place,
+            "{site}"
+        );
+        assert_eq!(site["moment"], moment, "{site}");
+    }
+    let table = kestrel(&["probe", "list", "--session", SESSION]).success();
+    assert!(table.contains(&format!("  {place}:post  ")), "{table}");
     for name in ["back", "again"] {
         assert!(
             of(name, "hits") > 0 && of(name, "kept") == of(name, "hits"),
@@ -214,6 +228,13 @@ fn a_fault_a_jprobe_and_a_size() {
     let place = format!("{}+{:#x}", function.symbol, ip - function.address);
     let text = format!("kprobe:{place}:fault {{ record(args) }}");
     add(&["faults", &text, "too", &text, "j", "jprobe:vfs_read"]);
+    let table = kestrel(&["probe", "list", "--session", SESSION]).success();
+    assert!(
+        table.contains(&format!("{ip:016x}  k  {place}:fault  ")),
+        "{table}"
+    );
+    let site = probe("faults")["sites"][0].clone();
+    assert_eq!(site["hook"]["symbol"], "fixup_exception", "{site}");
     let run = |path: &str| assert!(Command::new(path).status().unwrap().success());
     run(&good);
     run(&bad);

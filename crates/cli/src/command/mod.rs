@@ -19,6 +19,7 @@ mod trace;
 
 use crate::exit::{Exit, Failure};
 use clap::{Subcommand, ValueEnum};
+use kestrel_trace::summary::{self, Absent};
 use std::path::PathBuf;
 
 pub(crate) use bpf::refused;
@@ -101,4 +102,16 @@ enum Format {
 
 fn default_trace() -> PathBuf {
     DEFAULT_TRACE.into()
+}
+
+/// Says of a trace what its recorder wrote (so many records) and nobody can read any more; gives how to end.
+fn tell_absent(absent: &[Absent], recorded: u64) -> Exit {
+    let said = summary::tell_absent(absent, recorded);
+    for line in &said {
+        eprintln!("{line}");
+    }
+    match said.as_slice() {
+        [] => Exit::Done,
+        _ => Exit::Failed,
+    }
 }

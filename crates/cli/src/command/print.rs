@@ -87,11 +87,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         .as_ref()
         .map_or(0, kestrel_trace::summary::Summary::lost);
     tell(&trace.reader.losses(), lost);
+    let whole = trace.summary.as_ref().map_or(Exit::Done, |summary| {
+        super::tell_absent(&trace.reader.absent(summary), summary.recorded())
+    });
     if records == 0 {
         eprintln!("kestrel: {} holds no events", options.trace.display());
         return Ok(Exit::Failed);
     }
-    Ok(Exit::Done)
+    Ok(whole)
 }
 
 /// Losses go to stderr: data stays clean.

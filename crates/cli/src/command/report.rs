@@ -6,7 +6,9 @@ use crate::progress;
 use crate::style;
 use clap::Args;
 use kestrel_trace::ctf::directory;
+use kestrel_trace::info::TraceInfo;
 use kestrel_trace::report::{self, Report};
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -37,6 +39,9 @@ const WIDTH: usize = 100;
 /// Reports.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
+    if let Some(field) = &options.field {
+        known_field(field, trace.reader.info())?;
+    }
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("counting") {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
@@ -65,10 +70,23 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             writeln!(stdout, "\nThe trace lies in {}", options.trace.display())?;
         }
     }
-    Ok(if report.records == 0 {
-        Exit::Failed
-    } else {
-        Exit::Done
+    let recorded: u64 = report.counted.iter().flatten().map(|count| count.recorded).sum();
+    let whole = super::tell_absent(&report.absent, recorded);
+    Ok(if report.records == 0 { Exit::Failed } else { whole })
+}
+
+/// Whether any event of a trace has such a field.
+fn known_field(field: &str, info: &TraceInfo) -> Result<(), Failure> {
+    let fields = info.events.iter().flat_map(|event| event.layout.fields());
+    let names: BTreeSet<&str> = fields.map(|field| field.name.as_str()).collect();
+    if names.contains(field) {
+        return Ok(());
+    }
+    let failure = Failure::new(Exit::Usage, format!("no event of this trace has a field {field}"));
+    let names: Vec<&str> = names.into_iter().collect();
+    Err(match names.as_slice() {
+        [] => failure.hint("its events have no fields at all"),
+        names => failure.hint(format!("its fields are {}", names.join(", "))),
     })
 }
 

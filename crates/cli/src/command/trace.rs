@@ -12,6 +12,7 @@ use kestrel::kernel::process::Interrupt;
 use kestrel::live::Live;
 use kestrel::record::symbols_for;
 use kestrel::session::Session;
+use kestrel::session::stay::ThreadNames;
 use kestrel::session::store::Store;
 use kestrel::watch::{Unseen, Watch};
 use kestrel_trace::print::{Json, Printer, Style, Text};
@@ -19,6 +20,7 @@ use kestrel_trace::print::{counted, were};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
+use std::collections::HashMap;
 use std::io::Write;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
@@ -94,7 +96,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let ends = Ends::watch(selection)?;
     let mut live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
-    let line = printer(options.format, symbols, Processes::default(), catalog.host());
+    let names = Names::new(live.session().kept_names()?, catalog.host());
+    let line = printer(options.format, symbols, names);
     live.start();
     let mut child = held.map(selection::release).transpose()?;
     let mut came = 0;
@@ -133,7 +136,8 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
         watch.name()
     );
     let symbols = symbols_for(watch.classes(), &host);
-    let mut line = printer(options.format, symbols, watch.thread_names()?, &host);
+    let names = Names::new(watch.thread_names()?, &host);
+    let mut line = printer(options.format, symbols, names);
     let deadline = options.selection.duration.map(|d| Instant::now() + d);
     let mut out = Vec::new();
     loop {
@@ -190,21 +194,52 @@ fn tell_unseen(unseen: Unseen) {
     }
 }
 
-fn printer(format: Format, symbols: Symbols, processes: Processes, host: &Host) -> Line {
+fn printer(format: Format, symbols: Symbols, mut names: Names) -> Line {
+    let processes = Processes::default();
     let mut printer: Box<dyn Printer> = match format {
         Format::Json => Box::new(Json::new(symbols, processes)),
         Format::Text => Box::new(Text::new(Style::default(), symbols, processes)),
     };
-    let host = host.clone();
     Box::new(move |record, out| {
-        let processes = printer.processes_mut();
-        if processes.name(record.tid, record.pid).is_none()
-            && let Ok(name) = kestrel::kernel::procfs::comm(&host, record.tid)
+        names.learn(record, printer.processes_mut());
+        printer.line(record, out);
+    })
+}
+
+/// Where names of threads come from: what the session keeps of those that appear or change theirs, which may be gone before their records are
+/// shown, and /proc for the others.
+struct Names {
+    kept: ThreadNames,
+    host: Host,
+    /// When it was last asked for each.
+    asked: HashMap<u32, Instant>,
+}
+
+impl Names {
+    fn new(kept: ThreadNames, host: &Host) -> Self {
+        Self {
+            kept,
+            host: host.clone(),
+            asked: HashMap::new(),
+        }
+    }
+
+    /// Takes the newest name of who made a record.
+    fn learn(&mut self, record: &Record<'_>, processes: &mut Processes) {
+        let now = Instant::now();
+        let asked = self.asked.get(&record.tid);
+        if record.tid == 0 || asked.is_some_and(|asked| now - *asked < NAP) {
+            return;
+        }
+        self.asked.insert(record.tid, now);
+        if let Some(name) = self.kept.name(record.tid) {
+            processes.insert(record.tid, name);
+        } else if processes.name(record.tid, record.pid).is_none()
+            && let Ok(name) = kestrel::kernel::procfs::comm(&self.host, record.tid)
         {
             processes.insert(record.tid, name);
         }
-        printer.line(record, out);
-    })
+    }
 }
 
 /// Shows what comes until the command ends (gives its status), the time ends, or somebody asks us to stop.

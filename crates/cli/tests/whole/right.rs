@@ -1,6 +1,7 @@
 //! The ordinary uses: help, lists, formats, several events, commands and their ends.
 
 use crate::house::{Place, has, needs_tracing};
+use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -111,6 +112,36 @@ fn the_commands_end_is_told() {
 }
 
 #[test]
+fn a_command_that_is_traced_has_its_name() {
+    needs_tracing!();
+    let place = Place::new();
+    fs::copy("/bin/sh", place.path().join("by-its-name")).unwrap();
+    let trace = |format: &str| {
+        let event = "syscalls:sys_enter_exit_group";
+        place
+            .run(&[
+                "trace",
+                "--format",
+                format,
+                "-e",
+                event,
+                "--",
+                "./by-its-name",
+                "-c",
+                ":",
+            ])
+            .succeeds()
+            .out
+    };
+    for _ in 0..5 {
+        let line = trace("text");
+        assert!(line.contains("by-its-name-"), "{line}");
+        let line: Value = serde_json::from_str(&trace("json")).unwrap();
+        assert_eq!(line["comm"], "by-its-name", "{line}");
+    }
+}
+
+#[test]
 fn children_are_traced_with_their_command() {
     needs_tracing!();
     let place = Place::new();
@@ -127,6 +158,9 @@ fn children_are_traced_with_their_command() {
         .succeeds();
     let lines = place.run(&["print"]).succeeds().out;
     assert_eq!(lines.matches("filename=/bin/true").count(), 2, "{lines}");
+    // And the exec from which the command is traced.
+    let own = lines.lines().next().unwrap();
+    assert!(own.contains("/sh"), "{lines}");
 }
 
 /// A process gives back its memory and files behind `sched_process_exit`; its last act is to leave its processor for good.

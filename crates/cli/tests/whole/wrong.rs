@@ -1,6 +1,7 @@
 //! Wrong input and hostile surroundings: a clear sentence, the documented code, nothing left behind.
 
 use crate::house::{Answer, Place, has, needs_tracing};
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -72,6 +73,22 @@ fn wrong_events_and_predicates() {
         &["nosuch", "next_pid"],
     );
     wrong("sched:sched_switch { record( }", 2, &["<event>:1:"]);
+    // Read raw, too, a tracepoint has fields, not the arguments of what is behind them.
+    for event in [SWITCH, "syscalls:sys_enter_lseek", "sched:sched_process_exit"] {
+        let said = ["has no arguments by number", "hint: its fields have names: args."];
+        let text = format!("{event} {{ record(arg0) }}");
+        wrong(&text, 2, &said);
+        place
+            .run(&["record", "--via", "classic", "-e", &text, "--", "true"])
+            .fails(2, &said);
+    }
+    let dry = [
+        "record",
+        "--dry-run",
+        "-e",
+        "rawtracepoint:sched_switch { record(arg0) }",
+    ];
+    place.run(&dry).succeeds();
     wrong("", 2, &["name of an event"]);
     for later in [
         "BEGIN",
@@ -198,17 +215,63 @@ fn a_trace_cut_in_half() {
     let bytes = fs::metadata(longest).unwrap().len();
     let file = fs::OpenOptions::new().write(true).open(longest).unwrap();
     file.set_len(bytes / 2 + 100).unwrap();
-    let cut = place.run(&["print", "t"]).succeeds();
+    let whole_json = |answer: &Answer| serde_json::from_str::<Value>(&answer.out).unwrap();
+    let cut = place.run(&["print", "t"]);
+    let name = longest.file_name().unwrap().to_str().unwrap();
+    let of_it = format!("{name} was cut or damaged: ");
+    cut.fails(1, &["damaged", "was cut", "the trace is not whole: ", &of_it]);
     assert!(lines(&cut) > 0 && lines(&cut) < lines(&whole));
-    assert!(
-        cut.err.contains("damaged") && cut.err.contains("was cut"),
-        "{}",
-        cut.err
-    );
-    let report = place.run(&["report", "t"]).succeeds();
+    let there = |answer: &Answer| whole_json(answer)["records"].as_u64().unwrap() as usize;
+    let report = place.run(&["report", "t"]);
+    report.fails(1, &["the trace is not whole: ", &of_it]);
     assert!(report.out.contains("was cut"), "{}", report.out);
+    // Between two packets there is nothing to see of a cut.
+    file.set_len(bytes / 2 / 4096 * 4096).unwrap();
+    let cut = place.run(&["print", "t"]);
+    cut.fails(1, &["the trace is not whole: ", &of_it]);
+    assert!(!cut.err.contains("1 packet is damaged"), "{}", cut.err);
+    let report = place.run(&["report", "--format", "json", "t"]);
+    report.fails(1, &["the trace is not whole: "]);
+    assert_eq!(there(&report), lines(&cut));
+    let absent = whole_json(&report)["absent"].clone();
+    assert_eq!(absent[0]["files"][0], *name, "{absent}");
+    let number = |key: &str| absent[0][key].as_u64().unwrap() as usize;
+    assert_eq!(
+        lines(&whole) - lines(&cut),
+        number("recorded") - number("found"),
+        "{absent}"
+    );
+    fs::remove_file(longest).unwrap();
+    let removed = place.run(&["print", "t"]);
+    removed.fails(
+        1,
+        &["the trace is not whole: ", &format!("{name} is not there: 0 of ")],
+    );
     fs::remove_file(place.path().join("t/metadata")).unwrap();
     place.run(&["print", "t"]).fails(1, &["no metadata"]);
+}
+
+#[test]
+fn a_field_that_no_event_has() {
+    needs_tracing!();
+    let place = Place::new();
+    place.run(&[
+        "record",
+        "-e",
+        "syscalls:sys_enter_lseek",
+        "-o",
+        "t",
+        "--",
+        "true",
+    ]);
+    place.run(&["report", "t", "--field", "nosuch"]).fails(
+        2,
+        &[
+            "no event of this trace has a field nosuch",
+            "hint: its fields are ",
+            "offset, whence",
+        ],
+    );
 }
 
 #[test]

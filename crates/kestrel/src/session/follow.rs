@@ -1,14 +1,30 @@
 //! What a session attaches beside its hooks: programs that follow a command's processes, and that keep the names of threads.
 
 use super::attach::Links;
-use super::target::{self, Target};
+use super::stay::ThreadNames;
+use super::target::{self, Follower, Target};
 use super::{Attached, Session, names};
 use crate::catalog::Catalog;
-use crate::error::Result;
-use kestrel_kernel::bpf::ProgramKind;
+use crate::error::{Error, Result};
+use kestrel_bpf::btf::Btf;
+use kestrel_kernel::bpf::{Map, ProgramKind};
 use kestrel_trace::process::Processes;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 
 impl Session {
+    /// Attaches what lets a command's process in at its exec. Before the hooks: the kernel calls those of one tracepoint in the order in which they
+    /// came, and a hook there shall see that exec, too.
+    pub(super) fn admit(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
+        match target {
+            Target::Command(pid) => {
+                let types = catalog.types()?;
+                self.attach_followers(vec![target::admission(pid)?], &types)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Attaches what follows the command's processes, and what keeps the names of threads. The latter is a convenience: without types it is
     /// left out.
     pub(super) fn follow(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
@@ -18,9 +34,13 @@ impl Session {
             (Err(_), _) => return Ok(()),
         };
         let mut followers = names::followers(&types)?;
-        if let Target::Command(pid) = target {
-            followers.extend(target::followers(&types, pid)?);
+        if let Target::Command(_) = target {
+            followers.extend(target::followers(&types)?);
         }
+        self.attach_followers(followers, &types)
+    }
+
+    fn attach_followers(&mut self, followers: Vec<Follower>, types: &Arc<Btf>) -> Result<()> {
         for follower in followers {
             let event = follower.tracepoint.to_owned();
             let code = &follower.code;
@@ -29,12 +49,13 @@ impl Session {
                 ProgramKind::RawTracepoint,
                 &code.code,
                 &code.maps,
-                Some(&types),
+                Some(types),
                 &[],
             )?;
             let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
             self.followers.push(Attached {
                 event,
+                others: 0,
                 program,
                 _maps: maps,
                 links,
@@ -56,5 +77,22 @@ impl Session {
         let mut all = Processes::default();
         names::collect(&self.names, &mut all)?;
         Ok(all)
+    }
+
+    /// The same, to be asked for one name at a time while the session goes on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn kept_names(&self) -> Result<ThreadNames> {
+        let descriptor = self
+            .names
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| Error::Io {
+                action: "share the names of threads of",
+                subject: "the session".to_owned(),
+                error,
+            })?;
+        Ok(ThreadNames(Map::from_fd(descriptor)?))
     }
 }

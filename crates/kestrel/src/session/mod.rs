@@ -77,6 +77,8 @@ pub struct Session {
     /// At least one.
     buffers: Vec<Buffer>,
     targets: Option<Map>,
+    /// Whether only some processes are traced.
+    chosen: bool,
     names: Map,
     /// Hits of named probes, where there have been any.
     hits: Option<Map>,
@@ -103,6 +105,8 @@ pub struct Session {
 #[derive(Debug)]
 struct Attached {
     event: String,
+    /// Events of its set beside that.
+    others: usize,
     program: Program,
     /// Maps of its own live as long as it does.
     _maps: Vec<Map>,
@@ -163,6 +167,7 @@ impl Session {
             control,
             buffers,
             targets,
+            chosen: plan.target != Target::All,
             names: names::create_map()?,
             hits: None,
             maps: Maps::create(&plan.globals.maps)?,
@@ -181,6 +186,7 @@ impl Session {
         session.objects.add(&plan.objects);
         let begun = Instant::now();
         let _turn = attach::turn(catalog);
+        session.admit(catalog, plan.target)?;
         let ready = ready::prepare(&session, plan, catalog);
         for (hook, ready) in ready.into_iter().enumerate() {
             if let Err(error) = session.add(plan, hook, ready, catalog) {
@@ -297,6 +303,7 @@ impl Session {
         maps.extend(ready.numbers.map(|(_, map)| map));
         Ok(Attached {
             event,
+            others: hook.instances.len().saturating_sub(1),
             program,
             _maps: maps,
             links,
@@ -495,6 +502,8 @@ impl Session {
             if hook.returns || !matches!(count, Ok(0)) {
                 all.push(Missed {
                     event: hook.event.clone(),
+                    others: hook.others,
+                    chosen: self.chosen,
                     count,
                     returns: hook.returns,
                 });
@@ -503,6 +512,8 @@ impl Session {
         let unkept = self.maps.unkept()?.into_iter();
         all.extend(unkept.map(|(event, count)| Missed {
             event,
+            others: 0,
+            chosen: false,
             count: Ok(count),
             returns: false,
         }));

@@ -50,6 +50,13 @@ pub(super) fn collect(map: &Map, names: &mut Processes) -> Result<()> {
     Ok(())
 }
 
+/// The newest name that the programs have kept of a thread.
+pub(super) fn one(map: &Map, tid: u32) -> Option<String> {
+    let value = map.lookup(&tid.to_ne_bytes()).ok()??;
+    let text = value.split(|b| *b == 0).next().unwrap_or_default();
+    (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
+}
+
 /// A zeroed place for a name.
 fn room(b: &mut Builder) -> Vreg {
     let slot = b.slot(NAME, 8);

@@ -205,6 +205,7 @@ impl PinnedSession {
             control: Control::open(self.directory.map(pins::CONTROL)?)?,
             buffers: self.buffers()?,
             targets: self.directory.map(pins::TARGETS).ok(),
+            chosen: false,
             names: self.directory.map(pins::NAMES)?,
             hits: self.directory.map(pins::HITS).ok(),
             maps: self.maps()?,
@@ -233,9 +234,14 @@ impl PinnedSession {
 
 /// Names of threads that appeared, or changed their name, since a session began.
 #[derive(Debug)]
-pub struct ThreadNames(Map);
+pub struct ThreadNames(pub(super) Map);
 
 impl ThreadNames {
+    /// The newest name of a thread, if it appeared or changed it since.
+    pub fn name(&self, tid: u32) -> Option<String> {
+        names::one(&self.0, tid)
+    }
+
     /// The names so far.
     ///
     /// # Errors

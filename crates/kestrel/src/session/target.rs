@@ -97,10 +97,14 @@ pub(super) struct Follower {
     pub(super) code: Generated,
 }
 
-/// The three programs that follow a command whose process is `pid`.
-pub(super) fn followers(types: &Btf, pid: u32) -> Result<Vec<Follower>> {
+/// The program that lets a command in, whose process is `pid`, at its exec.
+pub(super) fn admission(pid: u32) -> Result<Follower> {
+    make("sched_process_exec", on_exec(pid))
+}
+
+/// The two programs that follow its children.
+pub(super) fn followers(types: &Btf) -> Result<Vec<Follower>> {
     Ok(vec![
-        make("sched_process_exec", on_exec(pid))?,
         make("sched_process_fork", on_fork(types)?)?,
         make("sched_process_free", on_free(types)?)?,
     ])

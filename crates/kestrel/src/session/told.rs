@@ -25,21 +25,36 @@ pub struct LeftOut {
 /// Events that a program did not see because it was running already on that CPU; returns also because too many calls were on their way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missed {
-    /// The program's event.
+    /// The program's event; of a set its first.
     pub event: String,
+    /// How many more events the program serves: the kernel counts for all of them together.
+    pub others: usize,
+    /// Whether only the events of some processes are traced: the kernel counts everybody's.
+    pub chosen: bool,
     /// How many, or why that cannot be known. Of returns it is told even if there are none.
     pub count: std::result::Result<u64, String>,
     /// Whether they are returns of functions.
     pub returns: bool,
 }
 
+/// Whether an event is seen where others come, too: after an instruction, where a jump may lead or the function that it called begins; at a
+/// fault, where the kernel takes all faults.
+fn is_passed_by_others(event: &str) -> bool {
+    [":post", ":fault", " fault"]
+        .iter()
+        .any(|end| event.ends_with(end))
+}
+
+/// What is to be known of a count where only some processes are traced.
+const EVERYBODYS: &str = " (counted for all processes, not only for those traced)";
+
 impl std::fmt::Display for Missed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            event,
-            count,
-            returns,
-        } = self;
+        let Self { count, returns, .. } = self;
+        let event = match self.others {
+            0 => self.event.clone(),
+            others => format!("{} and {}", self.event, counted(others as u64, "other")),
+        };
         let count = match count {
             Ok(count) => count,
             Err(why) => {
@@ -49,20 +64,97 @@ impl std::fmt::Display for Missed {
                 );
             }
         };
+        let whose = if self.chosen { EVERYBODYS } else { "" };
+        let wider = if self.others == 0 {
+            event.as_str()
+        } else {
+            "kretprobe:FUNCTION"
+        };
         match (returns, count) {
+            (false, _) if is_passed_by_others(&self.event) => write!(
+                f,
+                "{} where {event} is seen {} skipped by the kernel because a program was running already on that CPU: who comes there from elsewhere is counted, too, so at most so many hits{whose}",
+                counted(*count, "arrival"),
+                were(*count)
+            ),
             (false, _) => write!(
                 f,
-                "{} of {event} {} skipped by the kernel because a program was running already on that CPU",
+                "{} of {event} {} skipped by the kernel because a program was running already on that CPU{whose}",
                 counted(*count, "hit"),
                 were(*count)
             ),
             (true, 0) => write!(f, "0 returns of {event} were missed"),
             (true, _) => write!(
                 f,
-                "{} of {event} {} missed: more calls at once than the kernel follows; {event}:maxactive=N follows more, fexit follows all",
+                "{} of {event} {} missed: more calls at once than the kernel follows{whose}; {wider}:maxactive=N follows more, fexit follows all",
                 counted(*count, "return"),
                 were(*count)
             ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_set_and_of_some_processes_it_is_said_whose_misses_are_counted() {
+        let missed = |others, chosen, returns, count| {
+            let event = "kretprobe:a".to_owned();
+            let missed = Missed {
+                event,
+                others,
+                chosen,
+                count: Ok(count),
+                returns,
+            };
+            missed.to_string()
+        };
+        assert_eq!(
+            missed(0, false, true, 1),
+            "1 return of kretprobe:a was missed: more calls at once than the kernel follows; kretprobe:a:maxactive=N follows more, fexit follows all"
+        );
+        let of_set = missed(2, true, true, 226);
+        assert!(
+            of_set.starts_with("226 returns of kretprobe:a and 2 others were missed: "),
+            "{of_set}"
+        );
+        assert!(of_set.contains("not only for those traced); kretprobe:FUNCTION:maxactive=N"));
+        assert_eq!(
+            missed(1, true, true, 0),
+            "0 returns of kretprobe:a and 1 other were missed"
+        );
+        assert!(missed(0, true, false, 3).ends_with("not only for those traced)"));
+    }
+
+    #[test]
+    fn arrivals_where_an_event_is_seen_are_not_called_its_hits() {
+        let said = |event: &str| {
+            let missed = Missed {
+                event: event.to_owned(),
+                others: 0,
+                chosen: false,
+                count: Ok(17),
+                returns: false,
+            };
+            missed.to_string()
+        };
+        for event in [
+            "kprobe:f+0x9:post",
+            "kprobe:f+0x9:fault",
+            "kprobe:f+0x9:post fault",
+        ] {
+            let said = said(event);
+            assert!(said.starts_with("17 arrivals where kprobe:f+0x9:"), "{said}");
+            assert!(said.contains("were skipped by the kernel because"), "{said}");
+        }
+        for event in ["kprobe:f+0x9", "kprobe:f+0x9:post start"] {
+            assert!(
+                said(event).starts_with("17 hits of kprobe:f+0x9"),
+                "{}",
+                said(event)
+            );
         }
     }
 }

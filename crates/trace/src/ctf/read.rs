@@ -6,9 +6,10 @@ use crate::error::{Error, Result};
 use crate::info::{BufferInfo, TraceInfo};
 use crate::packet::{HEADER, PAGE};
 use crate::record::Record;
+use crate::summary::{Absent, Summary};
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::io::{self, BufReader, Read};
 
 /// What is not in a trace though it happened, as far as its packets tell.
@@ -42,6 +43,8 @@ pub struct Reader<R> {
     /// The stream of the record handed out last.
     current: Option<usize>,
     started: bool,
+    /// Whether streams were left out.
+    partial: bool,
     watch: Watch,
 }
 
@@ -70,6 +73,8 @@ struct Stream<R> {
     previous_ns: u64,
     continuity: Continuity,
     packets: u64,
+    /// Records handed out.
+    records: u64,
     losses: Losses,
 }
 
@@ -91,6 +96,7 @@ impl<R: Read> Reader<R> {
             order: BinaryHeap::new(),
             current: None,
             started: false,
+            partial: false,
             watch: Watch::default(),
             info,
         }
@@ -125,6 +131,8 @@ impl<R: Read> Reader<R> {
         let Some(current) = self.current else {
             return Ok(None);
         };
+        let stream = &mut self.streams[current];
+        stream.records += u64::from(stream.next.is_some());
         let stream = &self.streams[current];
         let bytes = &stream.page[stream.at..stream.end];
         let record = stream
@@ -135,8 +143,10 @@ impl<R: Read> Reader<R> {
 
     /// Leaves out all streams but those of this buffer. Before the first record.
     pub fn only(&mut self, buffer: &str) {
+        let before = self.streams.len();
         self.streams
             .retain(|stream| BufferInfo::of_stream(&stream.name) == Some(buffer));
+        self.partial |= self.streams.len() < before;
     }
 
     /// Tells who watches, at the first record of every so-many-th packet of a stream.
@@ -187,6 +197,20 @@ impl<R: Read> Reader<R> {
         self.streams.iter().map(|stream| stream.packets).sum()
     }
 
+    /// What its recorder wrote and was not read, after the last record: files that were cut, damaged or removed. Where streams were left out nothing is
+    /// known.
+    pub fn absent(&self, summary: &Summary) -> Vec<Absent> {
+        if self.partial {
+            return Vec::new();
+        }
+        let mut found: BTreeMap<u32, u64> = BTreeMap::new();
+        for stream in &self.streams {
+            *found.entry(stream.cpu).or_default() += stream.records;
+        }
+        let names: Vec<&str> = self.streams.iter().map(|stream| stream.name.as_str()).collect();
+        summary.absent(&found, &names, &self.info)
+    }
+
     /// What is missing from what was read so far: from the whole trace, after its last record.
     pub fn losses(&self) -> Losses {
         let mut all = Losses::default();
@@ -214,6 +238,7 @@ impl<R: Read> Stream<R> {
             previous_ns: 0,
             continuity: Continuity::default(),
             packets: 0,
+            records: 0,
             losses: Losses::default(),
         }
     }

@@ -8,7 +8,7 @@ use crate::analyze::{Count, Cpus, Events, Histogram, ProcessCounts, Timeline, Va
 use crate::ctf::read::{Losses, Reader};
 use crate::error::Result;
 use crate::process::Processes;
-use crate::summary::{EventCount, Summary};
+use crate::summary::{Absent, EventCount, Summary};
 use crate::symbol::Symbols;
 use serde::Serialize;
 use std::io::Read;
@@ -44,6 +44,8 @@ pub struct Report {
     pub losses: Losses,
     /// What is missing, as the recorder counted by event and CPU; `None` if it left no summary.
     pub counted: Option<Vec<EventCount>>,
+    /// What the recorder wrote and is not in the trace any more, by CPU: files were cut, damaged or removed.
+    pub absent: Vec<Absent>,
     /// What the recorder wants to be known.
     pub notes: Vec<String>,
 }
@@ -114,6 +116,11 @@ impl Report {
                 counts: values.finish(),
             }),
             losses: reader.losses(),
+            absent: options
+                .summary
+                .as_ref()
+                .map(|summary| reader.absent(summary))
+                .unwrap_or_default(),
             notes: options
                 .summary
                 .as_ref()
@@ -127,6 +134,11 @@ impl Report {
     pub fn lost(&self) -> u64 {
         let counted = self.counted.iter().flatten().map(|count| count.lost).sum();
         self.losses.discarded.max(counted)
+    }
+
+    /// Events that the recorder wrote and that are not in the trace any more.
+    pub fn absent(&self) -> u64 {
+        self.absent.iter().map(|it| it.recorded - it.found).sum()
     }
 
     /// Events that the recorder says were overwritten by newer ones.

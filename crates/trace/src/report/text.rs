@@ -164,7 +164,9 @@ impl Page {
         let damaged = self.number("packets damaged", report.losses.packets_damaged);
         let missing = self.number("packets missing", report.losses.packets_missing);
         self.line(&lost);
+        let absent = self.number("written, but not there any more", report.absent());
         for (text, count) in [
+            (absent, report.absent()),
             (overwritten, report.overwritten()),
             (missing, report.losses.packets_missing),
             (damaged, report.losses.packets_damaged),
@@ -186,6 +188,9 @@ impl Page {
                 thousands(count.lost),
                 thousands(count.overwritten)
             ));
+        }
+        for absent in &report.absent {
+            self.line(&format!("  {absent}"));
         }
         for note in report.losses.notes.iter().chain(&report.notes) {
             self.line(&format!("  {note}"));

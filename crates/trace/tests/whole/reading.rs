@@ -7,9 +7,13 @@ use kestrel_trace::Error;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::{Losses, Reader};
 use kestrel_trace::process::Processes;
+use kestrel_trace::report::text;
+use kestrel_trace::summary::{EventCount, tell_absent};
 use kestrel_trace::symbol::addresses;
 use kestrel_trace::value::Value;
 use std::collections::{HashSet, VecDeque};
+use std::fs;
+use std::path::Path;
 
 fn crooked_ring(count: u64) -> Ring {
     let mut ring = Ring::new(UUID, 0, 0);
@@ -148,6 +152,88 @@ fn a_trace_cut_in_half_gives_its_whole_packets() {
     assert_eq!(
         losses.notes,
         ["main_0: packet 3: only 2000 bytes of it are there, the file was cut"]
+    );
+}
+
+/// Reads all, and says what is told to be absent: CPU, recorded, found, removed.
+fn absent(path: &Path, only: Option<&str>) -> Vec<(u32, u64, u64, bool)> {
+    let mut trace = directory::open(path).unwrap();
+    if let Some(buffer) = only {
+        trace.reader.only(buffer);
+    }
+    while trace.reader.next().unwrap().is_some() {}
+    let absent = trace.reader.absent(&trace.summary.unwrap_or_default());
+    absent
+        .iter()
+        .map(|it| (it.cpu, it.recorded, it.found, it.removed))
+        .collect()
+}
+
+#[test]
+fn a_trace_that_lost_packets_or_files_is_known_by_its_summary() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let mut writer = directory::create(path, info(), false).unwrap();
+    for mut stream in sample::streams(500) {
+        let bytes = sealed(&mut stream.ring);
+        writer.append(stream.buffer, stream.cpu, &bytes).unwrap();
+    }
+    let mut summary = sample::summary();
+    summary.events.truncate(1);
+    summary.events[0].recorded = 400;
+    summary.events.push(EventCount {
+        event: "raw:bare".into(),
+        recorded: 100,
+        ..EventCount::default()
+    });
+    summary.events.push(EventCount {
+        event: "raw:bare".into(),
+        cpu: 1,
+        recorded: 1000,
+        overwritten: 7,
+        lost: 9,
+    });
+    assert!(
+        absent(path, None).is_empty(),
+        "one that is being written has no summary yet"
+    );
+    writer
+        .finish(&summary, &sample::symbols(), &sample::processes())
+        .unwrap();
+    assert!(absent(path, None).is_empty(), "it is whole");
+    let first = path.join("main_0");
+    let bytes = fs::read(&first).unwrap();
+    for cut in [bytes.len() / 2 / 4096 * 4096, bytes.len() / 2 / 4096 * 4096 + 100] {
+        fs::write(&first, &bytes[..cut]).unwrap();
+        let found = absent(path, None);
+        let [(0, 500, there, false)] = found[..] else {
+            panic!("{found:?}");
+        };
+        assert!((1..500).contains(&there), "{there}");
+        assert!(
+            absent(path, Some("flight-log")).is_empty(),
+            "of a part nothing is known"
+        );
+    }
+    fs::remove_file(&first).unwrap();
+    fs::remove_file(path.join("flight-log_1")).unwrap();
+    assert_eq!(absent(path, None), [(0, 500, 0, true), (1, 1000, 500, false)]);
+    let report = directory::open(path).unwrap().report(None).unwrap();
+    assert_eq!((report.records, report.absent()), (500, 1000));
+    let said = text(&report, 90, false);
+    assert!(said.contains("written, but not there any more 1,000"), "{said}");
+    assert!(
+        said.contains("none of main_0, flight-log_0 is there: 0 of 500 events of CPU 0"),
+        "{said}"
+    );
+    let said = tell_absent(&report.absent, summary.recorded());
+    assert_eq!(
+        said[0],
+        "the trace is not whole: 500 of 1,500 events that were recorded can be read"
+    );
+    assert_eq!(
+        said[2],
+        "  one of main_1, flight-log_1 was cut, damaged or removed: 500 of 1,000 events of CPU 1"
     );
 }
 

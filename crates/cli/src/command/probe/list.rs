@@ -114,18 +114,35 @@ pub(super) fn remarks(session: &PinnedSession, host: &Host) {
 
 fn as_json(probe: &Probe, on: bool, session: &PinnedSession) -> Value {
     let site = |site: &Site| {
-        json!({
-            "event": site.event,
-            "type": site.letter.to_string(),
+        let hook = json!({
             "address": address(site.address),
             "symbol": site.symbol,
             "offset": site.offset,
             "module": site.module,
+        });
+        let mut shown = json!({
+            "event": site.event,
+            "type": site.letter.to_string(),
             "gone": site.flags.gone,
             "maybe_gone": site.flags.maybe_gone,
             "optimized": site.flags.optimized,
             "ftrace": site.flags.ftrace,
-        })
+        });
+        let place = match &site.about {
+            None => hook,
+            Some(about) => json!({
+                "address": address(about.address),
+                "symbol": about.symbol,
+                "offset": about.offset,
+                "module": about.module,
+                "moment": about.moment,
+                "hook": hook,
+            }),
+        };
+        if let (Value::Object(shown), Value::Object(place)) = (&mut shown, place) {
+            shown.extend(place);
+        }
+        shown
     };
     json!({
         "name": probe.name,
@@ -177,7 +194,7 @@ fn text(probes: &[Probe], verbose: bool) -> String {
             rows.push((
                 [
                     first(probe.name.clone()),
-                    match site.address {
+                    match site.about.as_ref().map_or(site.address, |about| about.address) {
                         0 => "-".to_owned(),
                         address => format!("{address:016x}"),
                     },
@@ -219,12 +236,17 @@ fn text(probes: &[Probe], verbose: bool) -> String {
     out
 }
 
-/// `vfs_read+0x4`, `ext4_sync_fs+0x0 [ext4]`, or the event where it is in no function.
+/// `vfs_read+0x4`, `vfs_read+0x9:post`, `ext4_sync_fs+0x0 [ext4]`, or the event where it is in no function.
 fn place(site: &Site) -> String {
-    let module = site
-        .module
-        .as_ref()
-        .map_or_else(String::new, |module| format!(" [{module}]"));
+    let module = |module: &Option<String>| {
+        let shown = module.as_ref().map(|module| format!(" [{module}]"));
+        shown.unwrap_or_default()
+    };
+    if let Some(about) = &site.about {
+        let module = module(&about.module);
+        return format!("{}+{:#x}:{}{module}", about.symbol, about.offset, about.moment);
+    }
+    let module = module(&site.module);
     match &site.symbol {
         Some(symbol) => format!("{symbol}+{:#x}{module}", site.offset),
         None => site.event.clone(),
@@ -319,7 +341,35 @@ fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kestrel::session::named::Flags;
+    use kestrel::session::named::{Flags, Instruction};
+
+    #[test]
+    fn what_is_about_an_instruction_is_shown_there() {
+        let site = Site {
+            event: "kprobe:f+0x9:fault".to_owned(),
+            letter: 'k',
+            address: 0xffff_ffff_8200_0004,
+            symbol: Some("fixup_exception".to_owned()),
+            offset: 4,
+            about: Some(Instruction {
+                address: 0xffff_ffff_8100_0009,
+                symbol: "f".to_owned(),
+                offset: 9,
+                module: Some("ext4".to_owned()),
+                moment: "fault".to_owned(),
+            }),
+            ..Site::default()
+        };
+        let probe = Probe {
+            sites: vec![site],
+            ..Probe::default()
+        };
+        let shown = text(&[probe], false);
+        assert!(
+            shown.contains("ffffffff81000009  k  f+0x9:fault [ext4] "),
+            "{shown}"
+        );
+    }
 
     #[test]
     fn a_table_with_flags_and_what_is_not_known() {

@@ -23,11 +23,14 @@ pub(crate) static ARG: Builtin = Builtin {
         let event = &context.name;
         let (message, hint) = match count {
             0 => {
-                let fields = checker
-                    .field_names()
-                    .first()
-                    .map(|f| format!("its fields have names: args.{f}"));
-                (format!("{event} has no arguments by number"), fields)
+                let fields = context.fields.iter().filter(|field| field.recorded);
+                let fields: Vec<String> = fields.map(|field| format!("args.{}", field.name)).collect();
+                let hint = match fields.as_slice() {
+                    [] => None,
+                    [one] => Some(format!("its field has a name: {one}")),
+                    several => Some(format!("its fields have names: {}", several.join(", "))),
+                };
+                (format!("{event} has no arguments by number"), hint)
             }
             1 => (
                 format!("{event} has no {}", usage.name),

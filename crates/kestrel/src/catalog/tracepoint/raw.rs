@@ -87,9 +87,8 @@ fn of_target(
             number: EventNumber::Constant(0),
             selector: None,
             fields: fields_of(target, trusted, fields),
-            arguments: (0..target.arguments.len() as u32)
-                .map(|index| Source::Argument { index, trusted })
-                .collect(),
+            // However it is seen, a tracepoint has fields; the arguments behind them are the raw tracepoint's.
+            arguments: Vec::new(),
             return_value: None,
             types: Some(target.types.clone()),
             registers: Vec::new(),

@@ -20,6 +20,7 @@ mod start;
 mod status;
 mod text;
 
+pub use super::state::Instruction;
 pub use change::{Added, Request};
 pub use status::{Flags, Probe, Site};
 

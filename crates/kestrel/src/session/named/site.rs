@@ -1,8 +1,9 @@
 //! Where the hooks of a named probe sit: what the kernel's links say, and its symbols where those do not.
 
 use crate::catalog::Catalog;
+use crate::code::Code;
 use crate::plan::Hook;
-use crate::session::state::{AttachmentState, HookState, SiteState};
+use crate::session::state::{AttachmentState, HookState, Instruction, SiteState};
 use kestrel_kernel::bpf::{Link, LinkDetail};
 use kestrel_kernel::kallsyms::Kallsyms;
 
@@ -42,9 +43,27 @@ pub(super) fn of(
             site.address = address;
         }
         complete(&mut site, catalog.symbols().ok());
+        site.about = about(&site.event, catalog);
         site
     })
     .collect()
+}
+
+/// The instruction that a `:post` or a `:fault` is about.
+fn about(event: &str, catalog: &Catalog) -> Option<Instruction> {
+    let (_, place) = event.split_once(':')?;
+    let (place, moment) = place.rsplit_once(':')?;
+    if !matches!(moment, "post" | "fault") {
+        return None;
+    }
+    let (function, instruction) = Code::new(catalog).ok()?.locate(&place.parse().ok()?).ok()?;
+    Some(Instruction {
+        address: instruction.address,
+        symbol: function.symbol,
+        offset: instruction.offset,
+        module: function.module,
+        moment: moment.to_owned(),
+    })
 }
 
 /// What the kernel's link does not say: the address of a symbol, its module.

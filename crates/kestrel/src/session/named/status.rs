@@ -4,7 +4,7 @@ use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::session::missed::Misses;
 use crate::session::pins;
-use crate::session::state::{HookState, ProbeState, SiteState};
+use crate::session::state::{HookState, Instruction, ProbeState, SiteState};
 use crate::session::stay::PinnedSession;
 use kestrel_kernel::Host;
 use kestrel_kernel::kprobes::{self, Listed};
@@ -53,6 +53,8 @@ pub struct Site {
     pub offset: u32,
     /// The function's module.
     pub module: Option<String>,
+    /// The instruction that it is about, where the hook sits elsewhere: the place of a `:post` or a `:fault`.
+    pub about: Option<Instruction>,
     /// Where the kernel's list has it; 0 where it does not.
     pub listed: u64,
     /// What the kernel's list says.
@@ -188,6 +190,7 @@ fn of(site: &SiteState, listed: &[Listed]) -> Site {
         symbol: site.symbol.clone(),
         offset: site.offset,
         module: site.module.clone(),
+        about: site.about.clone(),
         listed: found.map_or(0, |probe| probe.address),
         flags,
     }

@@ -13,7 +13,7 @@ pub(super) use make::{parameter, uses};
 pub use message::{Ask, AskedState, MessageState};
 pub use object::{CallState, ObjectMapState, ObjectState};
 pub use parameter::ParameterState;
-pub use probes::{Arming, ProbeState, Probes, SiteState};
+pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 
 use super::control::Table;
 use super::processors::OnCpu;

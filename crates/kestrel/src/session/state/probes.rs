@@ -77,4 +77,23 @@ pub struct SiteState {
     /// The function's module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
+    /// The instruction that it is about, where the hook sits elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<Instruction>,
+}
+
+/// The instruction whose end or fault an event is: its hook sits on what comes next, or where the kernel takes faults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instruction {
+    /// Where in the kernel.
+    pub address: u64,
+    /// Its function.
+    pub symbol: String,
+    /// Bytes into it.
+    pub offset: u64,
+    /// The function's module.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<String>,
+    /// `post` or `fault`.
+    pub moment: String,
 }
