@@ -25,7 +25,19 @@ fn refusals_say_why_and_leave_nothing() {
         &["map_value_or_null", "refused.c:", "return *value;", "hint: test"],
     );
     says(&["/object_classic.o", "vfs_raed"], 2, &["vfs_raed", "vfs_read"]);
-    says(&["/object_classic.o", "vfs_read+0x1000000"], 4, &["instruction"]);
+    says(
+        &["/object_classic.o", "vfs_read+0x100000"],
+        2,
+        &["vfs_read+0x100000", "bytes long", "its last instruction is"],
+    );
+    says(
+        &["/object_classic.o", "count=vfs_read+0x100000"],
+        2,
+        &["bytes long"],
+    );
+    says(&["/object_far.o"], 2, &["vfs_read+0x100000", "bytes long"]);
+    // Functions begin with endbr64 or with the call that ftrace puts there: both are longer.
+    says(&["/object_classic.o", "vfs_read+1"], 2, &["+0x1 is inside the"]);
     says(&["/object_classic.o", "vfs_read+0x4", "--return"], 2, &["return"]);
     says(
         &["/object_classic.o"],
@@ -42,6 +54,7 @@ fn refusals_say_why_and_leave_nothing() {
     says(&["/nothing.o"], 1, &["/nothing.o"]);
     says(&["/proc/version"], 2, &["not an ELF file"]);
     says(&["/"], 1, &["directory"]);
+    says(&["/dev/zero"], 1, &["a device"]);
     let whole = fs::read("/object_modern.o").unwrap();
     fs::write("/tmp/cut.o", &whole[..whole.len() / 2]).unwrap();
     says(&["/tmp/cut.o"], 2, &["cut"]);
