@@ -35,6 +35,32 @@ fn refusals_say_why_and_leave_nothing() {
         2,
         &["bytes long"],
     );
+    for (object, words) in [
+        (
+            "/object_endless.o",
+            ["why: a loop", "the verifier: infinite loop detected"],
+        ),
+        ("/object_unbounded.o", ["why: a pointer is moved", "hint: bound"]),
+        ("/object_signed.o", ["why: a pointer is moved", "hint: bound"]),
+        (
+            "/object_narrow.o",
+            ["why: the offset or size", "hint: give the size or the index"],
+        ),
+    ] {
+        says(&[object], 1, &words);
+    }
+    says(&["/object_beyond.o"], 2, &["beyond the event's last field"]);
+    // Some kernels' verifiers refuse it, others the attachment: the function can be probed all the same.
+    let writes = kestrel(&["bpf", "run", "/object_writes.o"]);
+    assert!(matches!(writes.code, Some(1 | 4)), "{}", writes.err);
+    assert!(writes.err.contains("context"), "{}", writes.err);
+    assert!(!writes.err.contains("from being probed"), "{}", writes.err);
+    says(
+        &["/object_older.o", "--duration", "0", "--pin", "/tmp/no_bpffs"],
+        1,
+        &["/tmp/no_bpffs", "not in a file system of the type bpf"],
+    );
+    assert!(!Path::new("/tmp/no_bpffs").exists());
     says(&["/object_far.o"], 2, &["vfs_read+0x100000", "bytes long"]);
     // Functions begin with endbr64 or with the call that ftrace puts there: both are longer.
     says(&["/object_classic.o", "vfs_read+1"], 2, &["+0x1 is inside the"]);
