@@ -106,6 +106,7 @@ impl From<kestrel::Error> for Failure {
             }
             kestrel::Error::NoSuchTable { .. }
             | kestrel::Error::NoSuchBuffer { .. }
+            | kestrel::Error::AgentsBuffer { .. }
             | kestrel::Error::Resize { .. }
             | kestrel::Error::NoSuchParameter { .. }
             | kestrel::Error::WhichHandler { .. }

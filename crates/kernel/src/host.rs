@@ -118,6 +118,15 @@ impl Host {
         })
     }
 
+    /// Whether a path is in a bpffs, or would be if it were made.
+    pub fn is_in_bpffs(path: &Path) -> bool {
+        let mut upwards = path.ancestors();
+        let there = upwards.find(|place| place.exists());
+        // A name alone is made where the process is.
+        let there = there.unwrap_or(Path::new("."));
+        has_magic(there, BPF_FS_MAGIC)
+    }
+
     /// Where bpffs is, mounting it first where that is missing and this process may.
     ///
     /// # Errors
@@ -221,6 +230,13 @@ mod tests {
         assert!(host.tracefs().unwrap().ends_with("debug/tracing"));
         fs::create_dir_all(tree.path().join("sys/kernel/tracing/events")).unwrap();
         assert!(host.tracefs().unwrap().ends_with("kernel/tracing"));
+    }
+
+    #[test]
+    fn what_would_be_elsewhere_is_in_no_bpffs() {
+        let tree = tempfile::tempdir().unwrap();
+        assert!(!Host::is_in_bpffs(&tree.path().join("not/made")));
+        assert!(!Host::is_in_bpffs(Path::new("not-made")));
     }
 
     #[test]

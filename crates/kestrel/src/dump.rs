@@ -177,17 +177,27 @@ fn choose<'a>(source: &Source<'a>, names: &[String]) -> Result<Vec<(u32, &'a Buf
 /// Numbers of the buffers that are frozen, thawed or reset under these names; no names: all but that of the agent's messages.
 ///
 /// # Errors
-/// When there is none of a name; it names those that are there.
+/// When there is none of a name; it names those that can be meant. [`Error::AgentsBuffer`] for that of the messages.
 pub fn numbers(buffers: &[Buffer], names: &[String]) -> Result<Vec<u32>> {
-    let all: Vec<(u32, &Buffer)> = (0..).zip(buffers).filter(|(_, b)| b.name() != MESSAGES).collect();
+    let own: Vec<&str> = buffers.iter().map(Buffer::name).collect();
+    steered(&own, names)
+}
+
+fn steered(buffers: &[&str], names: &[String]) -> Result<Vec<u32>> {
+    let all = (0..).zip(buffers).filter(|(_, buffer)| **buffer != MESSAGES);
+    let all: Vec<(u32, &str)> = all.map(|(number, buffer)| (number, *buffer)).collect();
     if names.is_empty() {
         return Ok(all.iter().map(|(number, _)| *number).collect());
     }
-    let number = |name: &String| {
-        let found = all.iter().find(|(_, buffer)| buffer.name() == name);
-        found
-            .map(|(number, _)| *number)
-            .ok_or_else(|| no_buffer(buffers, name))
+    let number = |name: &String| match all.iter().find(|(_, buffer)| buffer == name) {
+        Some((number, _)) => Ok(*number),
+        None if name == MESSAGES && buffers.contains(&MESSAGES) => {
+            Err(Error::AgentsBuffer { buffer: name.clone() })
+        }
+        None => Err(Error::NoSuchBuffer {
+            wanted: name.clone(),
+            known: all.iter().map(|(_, buffer)| (*buffer).to_owned()).collect(),
+        }),
     };
     names.iter().map(number).collect()
 }
@@ -263,4 +273,26 @@ fn span(seen: &Review, now: u64, clock: ClockOffset) -> (u64, u64) {
     let (first, last) = seen.span.unwrap_or((now, now));
     let offset = clock.seconds * 1_000_000_000 + u64::from(clock.nanoseconds);
     (offset + first, last - first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_of_messages_is_the_agents() {
+        let all = ["m", MESSAGES, "n"];
+        let asked = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            steered(&all, &names).map_err(|error| error.to_string())
+        };
+        assert_eq!(asked(&[]), Ok(vec![0, 2]));
+        assert_eq!(asked(&["n"]), Ok(vec![2]));
+        let said = asked(&["m", MESSAGES]).unwrap_err();
+        assert!(said.contains("is the agent's"), "{said}");
+        assert_eq!(
+            asked(&["x"]).unwrap_err(),
+            "the session has no buffer x; it has m, n"
+        );
+    }
 }

@@ -285,6 +285,14 @@ pub enum Error {
         /// Buffers that are there.
         known: Vec<String>,
     },
+    /// The buffer that handlers' messages go through cannot be steered.
+    #[error(
+        "the buffer {buffer} is the agent's: it cannot be frozen, thawed or reset, for messages would be lost"
+    )]
+    AgentsBuffer {
+        /// Its name.
+        buffer: String,
+    },
     /// A buffer cannot be resized so.
     #[error("cannot resize the buffer {buffer}: {why}")]
     Resize {

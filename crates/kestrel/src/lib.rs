@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod code;
 pub mod dump;
 mod error;
+pub mod foreign;
 pub mod live;
 pub mod plan;
 pub mod probe;

@@ -40,7 +40,7 @@ const ADVICE: &[(&[&str], &str)] = &[
     ),
     (
         &["unbounded memory access"],
-        "give the size an upper bound first: `if (n > sizeof(buf)) n = sizeof(buf);`",
+        "give the size or the index an upper bound first: `if (n > sizeof(buf)) n = sizeof(buf);`, `if (i >= N) return 0;`",
     ),
     (
         &["min value is negative"],
@@ -53,6 +53,14 @@ const ADVICE: &[(&[&str], &str)] = &[
     (
         &["unbounded min value"],
         "bound the number on both sides before adding it to a pointer, or make it unsigned",
+    ),
+    (
+        &["makes", "pointer be out of bounds"],
+        "bound the number on both sides before adding it to a pointer, or make it unsigned: `if (i < 0 || i >= N) return 0;`",
+    ),
+    (
+        &["pointer offset", "is not allowed"],
+        "bound the number on both sides before adding it to a pointer: `if (i < 0 || i >= N) return 0;`",
     ),
     (
         &["math between"],

@@ -43,6 +43,14 @@ const MESSAGES: &[(&[&str], &str)] = &[
         "a pointer is moved by a number that has no bounds the verifier can see",
     ),
     (
+        &["makes", "pointer be out of bounds"],
+        "a pointer is moved by a number that may be far too large, or negative; it needs bounds",
+    ),
+    (
+        &["pointer offset", "is not allowed"],
+        "a pointer is moved further than the verifier follows it; the number needs bounds",
+    ),
+    (
         &["min value is negative"],
         "a size or offset may be negative; it needs a mask or an unsigned bound",
     ),

@@ -114,9 +114,11 @@ pub fn parse(log: &str) -> VerifierLog {
                     .state
                     .retain(|(name, _)| !ARGUMENTS.contains(&name.as_str()));
             }
+            let (text, said) = split_message(text);
             let (text, state) = split_state(text);
             (found.insn, found.text) = (Some(insn), text.to_owned());
             after = state;
+            message.extend(said);
         } else if let Some(state) = whole_state(line) {
             found.apply(state);
         } else if !noise(line) {
@@ -159,6 +161,18 @@ fn instruction(line: &str) -> Option<(usize, &str)> {
     let (code, text) = rest.split_once(") ")?;
     let hex = code.len() == 2 && code.bytes().all(|b| b.is_ascii_hexdigit());
     Some((number.parse().ok().filter(|_| hex)?, text))
+}
+
+/// An instruction's text apart from what some kernels write behind it without a new line: a loop is found before its first instruction is looked at
+/// again.
+fn split_message(text: &str) -> (&str, Option<&str>) {
+    match text.find("infinite loop detected") {
+        Some(at) => {
+            let (text, said) = text.split_at(at);
+            (text.trim_end(), Some(said))
+        }
+        None => (text, None),
+    }
 }
 
 /// An instruction's text apart from the state that newer kernels write behind it: `; R1=…` (what it changed) or
@@ -226,7 +240,7 @@ fn values(text: &str) -> Vec<(String, String)> {
 
 /// Lines that explain the walk but not the refusal.
 fn noise(line: &str) -> bool {
-    const STARTS: [&str; 14] = [
+    const STARTS: [&str; 16] = [
         ";",
         "func#",
         "Live regs before",
@@ -241,6 +255,9 @@ fn noise(line: &str) -> bool {
         "caller:",
         "callee:",
         "verification time",
+        // Of a loop, when it was here the last time and now.
+        "cur state:",
+        "old state:",
     ];
     let line = line.trim_start();
     // `5: safe`, and the lines of the table of live registers.

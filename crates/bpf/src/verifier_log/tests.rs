@@ -92,6 +92,42 @@ fn every_sample_of_a_refusal_is_explained() {
     }
 }
 
+/// The one sentence, wherever kernels put it, and not the states that they write behind it.
+#[test]
+fn a_loop_without_end() {
+    for between in ["\n", " ", "\n; for (;;) @ endless.c:8\n"] {
+        let log = format!(
+            "0: R1=ctx() R10=fp0\n0: (b7) r1 = 0                        ; R1=0\n6: (05) goto pc-7{between}infinite loop detected at insn 6\ncur state: R1=0 R10=fp0 fp-8=mmmmmmmm\nold state: R1=0 R10=fp0 fp-8=mmmmpppp\nprocessed 9 insns (limit 1000000) max_states_per_insn 0 total_states 1 peak_states 1 mark_read 0\n"
+        );
+        let log = parse(&log);
+        assert_eq!(log.message, "infinite loop detected at insn 6");
+        assert_eq!((log.insn, log.text.as_str()), (Some(6), "goto pc-7"));
+        assert!(log.explanation().is_some_and(|why| why.contains("loop")));
+        assert!(log.advice().is_some());
+    }
+}
+
+#[test]
+fn indices_without_bounds() {
+    for message in [
+        "math between map_value pointer and register with unbounded min value is not allowed",
+        "value -17179869184 makes map_value pointer be out of bounds",
+        "map_value pointer offset 4294967296 is not allowed",
+        "R1 unbounded memory access, make sure to bounds check any such access",
+        "invalid access to map value, value_size=128 off=248 size=8\nR1 max value is outside of the allowed memory range",
+    ] {
+        let log = parse(&format!(
+            "4: (0f) r1 += r2\n{message}\nprocessed 5 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0\n"
+        ));
+        assert_eq!(log.message, message);
+        assert!(log.explanation().is_some(), "{message}");
+        assert!(
+            log.advice().is_some_and(|advice| advice.contains("bound")),
+            "{message}"
+        );
+    }
+}
+
 /// As 5.15 writes it.
 #[test]
 fn older_kernels() {

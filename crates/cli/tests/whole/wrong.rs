@@ -40,6 +40,20 @@ fn a_trace_that_is_none() {
     place.run(&["print", "."]).fails(1, &["metadata"]);
 }
 
+/// Within a bound of memory that reading without end meets soon.
+#[test]
+fn an_object_that_has_no_end() {
+    let place = Place::new();
+    let mut bounded = Command::new("sh");
+    bounded
+        .args(["-c", "ulimit -v 2000000; exec \"$K\" bpf show /dev/zero"])
+        .env("K", env!("CARGO_BIN_EXE_kestrel"))
+        .current_dir(place.path());
+    Answer::from(bounded.output().unwrap()).fails(1, &["/dev/zero", "it is no file but a device"]);
+    std::os::unix::fs::symlink("/dev/zero", place.path().join("metadata")).unwrap();
+    place.run(&["print", "."]).fails(1, &["it is no file"]);
+}
+
 #[test]
 fn wrong_events_and_predicates() {
     needs_tracing!();

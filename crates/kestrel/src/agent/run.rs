@@ -14,6 +14,7 @@ use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use std::collections::HashMap;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ pub struct Policy {
     pub rate: f64,
     /// Starts of one command at once.
     pub burst: u32,
+    /// What they write to their standard output goes to this process's standard error: its own standard output is data that they must not tear.
+    pub output_aside: bool,
 }
 
 impl Default for Policy {
@@ -43,6 +46,7 @@ impl Default for Policy {
             timeout: Duration::from_secs(30),
             rate: 1.0,
             burst: 5,
+            output_aside: false,
         }
     }
 }
@@ -123,7 +127,7 @@ impl Runner {
         if !bucket.take(procfs::monotonic()) {
             return Started::Limited;
         }
-        match spawn(session, command, record, &user) {
+        match spawn(session, command, record, &user, self.policy.output_aside) {
             Ok(child) => self.jobs.push(Job {
                 command: command.to_owned(),
                 child,
@@ -223,7 +227,13 @@ pub fn program(command: &str, user: &User) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-fn spawn(session: &str, command: &str, record: &Record<'_>, user: &User) -> std::io::Result<Child> {
+fn spawn(
+    session: &str,
+    command: &str,
+    record: &Record<'_>,
+    user: &User,
+    aside: bool,
+) -> std::io::Result<Child> {
     let invalid = |why: String| std::io::Error::new(std::io::ErrorKind::InvalidInput, why);
     let words = shell_words::split(command).map_err(|error| invalid(error.to_string()))?;
     let (program, args) = words
@@ -231,6 +241,10 @@ fn spawn(session: &str, command: &str, record: &Record<'_>, user: &User) -> std:
         .ok_or_else(|| invalid("there is no command in it".to_owned()))?;
     let mut line = Vec::new();
     Json::new(Symbols::default(), Processes::default()).line(record, &mut line);
+    let output = match aside {
+        true => Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?),
+        false => Stdio::inherit(),
+    };
     let mut child = Command::new(program);
     child
         .args(args)
@@ -241,7 +255,7 @@ fn spawn(session: &str, command: &str, record: &Record<'_>, user: &User) -> std:
         .envs(environment(session, record))
         .current_dir("/")
         .stdin(Stdio::piped())
-        .stdout(Stdio::inherit())
+        .stdout(output)
         .stderr(Stdio::inherit())
         .process_group(0)
         .gid(user.gid)

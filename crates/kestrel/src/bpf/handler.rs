@@ -32,6 +32,7 @@ use super::load::Loaded;
 use super::{Object, wrong};
 use crate::catalog::{Attachment, Instance};
 use crate::error::{Error, Result};
+use crate::foreign;
 use fnv::FnvHasher;
 use kestrel_bpf::object::{self, Hook};
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
@@ -47,9 +48,6 @@ pub struct HandlerFile {
     bytes: Vec<u8>,
     parsed: object::Object,
 }
-
-/// Objects of so many bytes are something else.
-const LARGEST: u64 = 256 << 20;
 
 /// Which programs serve what is attached so: sections, and how they are called.
 fn served(attachment: &Attachment) -> (&'static [Hook], &'static str) {
@@ -82,15 +80,8 @@ impl HandlerFile {
     /// [`Error::Io`], or [`Error::Object`] with what is wrong with it.
     pub(crate) fn read(written: &str, beside: &Path) -> Result<Self> {
         let path = beside.join(written);
-        let wrong_file = |why: &str| std::io::Error::other(why.to_owned());
-        let read = std::fs::canonicalize(&path).and_then(|path| {
-            let about = std::fs::metadata(&path)?;
-            match (about.is_file(), about.len()) {
-                (false, _) => Err(wrong_file("it is no file")),
-                (_, LARGEST..) => Err(wrong_file("it is too large for a BPF object")),
-                _ => Ok((std::fs::read(&path)?, path)),
-            }
-        });
+        let read = std::fs::canonicalize(&path)
+            .and_then(|path| Ok((foreign::read(&path, foreign::LARGEST_OBJECT)?, path)));
         let (bytes, path) = read.map_err(|error| Error::Io {
             action: "read the object",
             subject: path.display().to_string(),

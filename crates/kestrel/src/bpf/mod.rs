@@ -88,7 +88,10 @@ impl Settings {
             "ESRCH",
         ];
         let absent = match error {
-            Error::NoSuchEvent { .. } | Error::Unsupported { .. } | Error::Object { .. } => true,
+            Error::NoSuchEvent { .. }
+            | Error::NoPlace { .. }
+            | Error::Unsupported { .. }
+            | Error::Object { .. } => true,
             Error::Kernel(error) => error
                 .errno()
                 .and_then(kestrel_kernel::Errno::name)

@@ -5,6 +5,7 @@ use super::load::{Loaded, left_out};
 use super::map::{BpfMap, NewPins, file_name};
 use crate::error::{Error, Result};
 use kestrel_bpf::object::Hook;
+use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{LinkDetail, ProgramInfo};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -162,9 +163,18 @@ impl Running {
     /// (and `link_PROGRAM_1` and so on where there are several), `program_PROGRAM` and `map_MAP`.
     ///
     /// # Errors
-    /// [`Error::Object`] if something is attached that cannot be pinned; [`Error::Kernel`] if the directory is not in bpffs or something of
-    /// the name is pinned there. Nothing stays pinned then.
+    /// [`Error::Io`] if the directory is not in bpffs; [`Error::Object`] if something is attached that cannot be pinned; [`Error::Kernel`] if
+    /// something of the name is pinned there. Nothing stays pinned then.
     pub fn pin(&self, directory: &Path) -> Result<()> {
+        if !Host::is_in_bpffs(directory) {
+            return Err(Error::Io {
+                action: "pin in",
+                subject: directory.display().to_string(),
+                error: std::io::Error::other(
+                    "it is not in a file system of the type bpf, as /sys/fs/bpf is, and pins can be nowhere else",
+                ),
+            });
+        }
         let mut pins = NewPins::new(&self.loaded.object.host);
         for (program, attached) in self.programs() {
             for (index, tie) in attached.ties.iter().enumerate() {

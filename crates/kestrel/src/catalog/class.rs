@@ -252,6 +252,17 @@ pub fn events(catalog: &Catalog) -> Result<Vec<Vec<String>>> {
     Ok(all)
 }
 
+/// Nothing comes close to a class that is not there: then all are told, for they are few.
+fn or_any(error: Error) -> Error {
+    match error {
+        Error::NoSuchEvent { what, wanted, near } if near.is_empty() => {
+            let all = CLASSES.iter().map(|class| format!("class:{}", class.name));
+            kind::nothing_matches(&what, &wanted, all.collect())
+        }
+        other => other,
+    }
+}
+
 /// The spelling `class:NAME` for the tracepoints of a class.
 #[derive(Debug)]
 pub(super) struct ClassKind;
@@ -297,7 +308,8 @@ impl EventKind for ClassKind {
         };
         let mut all = Vec::new();
         let mut seen = HashSet::new();
-        for name in catalog.expand(self, &[Glob::new(&part.text)])? {
+        let known = catalog.expand(self, &[Glob::new(&part.text)]);
+        for name in known.map_err(or_any)? {
             // Few kernels have something for each of the patterns.
             let patterns = find(&name).map_or(&[][..], |class| class.events);
             let found = super::tracepoint::Tracepoint.resolve_all(catalog, patterns, via)?;

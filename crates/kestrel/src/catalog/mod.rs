@@ -266,6 +266,19 @@ impl Catalog {
         kind::find(kind).map_or(Ok(None), |kind| kind.member(self, name))
     }
 
+    /// How many tracepoints this kernel has in a group, or in groups that match; none where it does not list them.
+    fn of_group(&self, group: &str) -> usize {
+        let patterns = [Glob::new(group), Glob::new("*")];
+        let mut count = 0;
+        let asked = tracepoint::Tracepoint.names(self, &patterns, &mut |_| count += 1);
+        asked.map_or(0, |()| count)
+    }
+
+    /// Whether this kernel has a tracepoint in a group, or in one that matches.
+    pub(crate) fn has_group(&self, group: &str) -> bool {
+        self.of_group(group) > 0
+    }
+
     /// `vfs_read` alone, or `kprob:vfs_read`: says which kinds there are, and which have such a name.
     fn unknown_kind(&self, spec: &EventSpec) -> Error {
         let text = text_of(spec);
@@ -285,10 +298,8 @@ impl Catalog {
             }
         }
         // `sched` alone, as trace-cmd takes it.
-        let group = [Glob::new(&text), Glob::new("*")];
-        let mut of_group = 0;
-        let asked = tracepoint::Tracepoint.names(self, &group, &mut |_| of_group += 1);
-        if asked.is_ok() && of_group > 0 {
+        let of_group = self.of_group(&text);
+        if of_group > 0 {
             near.insert(0, format!("{text}:* (the {of_group} tracepoints of this group)"));
         }
         near.truncate(NEAR);

@@ -1,7 +1,7 @@
 //! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it and by whatever name it is asked for.
 
 use crate::catalog::moment::Moment;
-use crate::catalog::{Catalog, Glob, Instance, Resolved, Via, Way, jprobe, kind, text_of};
+use crate::catalog::{Catalog, Glob, Instance, Resolved, Via, Way, class, jprobe, kind, text_of};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::parse_events;
@@ -177,6 +177,27 @@ impl<'a> Events<'a> {
         matched.collect()
     }
 
+    /// Whether a pattern that stands for nothing may stand for something on other kernels: a class, or names of a group that is in a class and
+    /// that this kernel has nothing of.
+    pub(super) fn may_be_absent(&self, spec: &EventSpec, error: &Error) -> bool {
+        let what = match error {
+            Error::NoSuchEvent { what, .. } => what,
+            Error::WrongShape { .. } | Error::NotYet { .. } => return false,
+            // What this kernel cannot do it has nothing of.
+            _ => return !is_name(spec),
+        };
+        let (group, name) = match spec.parts.as_slice() {
+            [kind, _] if kind.text == "class" => return what != "class",
+            [kind, group, name] if kind::find(&kind.text).is_some_and(|k| k.name() == "tracepoint") => {
+                (group, name)
+            }
+            [group, name] if kind::find(&group.text).is_none() => (group, name),
+            _ => return false,
+        };
+        let known = class::of(&format!("{}:{}", group.text, name.text)).is_some();
+        !is_name(spec) && known && !self.catalog.has_group(&group.text)
+    }
+
     fn set(&mut self, kind: &'static str, ways: Vec<Way>) -> usize {
         let family = ways
             .first()
@@ -293,7 +314,9 @@ pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
             format!("\"{wanted}\" does not name an event"),
             Some(format!("it should read {shape}")),
         )),
-        error @ (Error::NoPlace { .. } | Error::NotFollowed { .. }) => Ok((error.to_string(), None)),
+        error @ (Error::NoPlace { .. } | Error::NotFollowed { .. } | Error::NotYet { .. }) => {
+            Ok((error.to_string(), None))
+        }
         other => Err(other),
     }
 }

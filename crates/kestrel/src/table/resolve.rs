@@ -191,8 +191,9 @@ impl<'a> Work<'a> {
                 Ok(matched) => matched,
                 Err(_) if !unlisted.is_empty() => Rc::default(),
                 Err(error) => {
-                    // A pattern that masks asks for nothing where there is nothing.
-                    if !masks || is_name(spec) {
+                    // Where a kernel has nothing of a kind, masking that is no mistake.
+                    let quiet = masks && self.events.may_be_absent(spec, &error);
+                    if !quiet {
                         self.unmatched(spec.span, !masks && is_name(spec), error)?;
                     }
                     continue;
@@ -249,7 +250,7 @@ impl<'a> Work<'a> {
     fn unmatched(&mut self, span: Span, must: bool, error: Error) -> Result<()> {
         let mistyped = match &error {
             Error::NoSuchEvent { what, .. } => what == "class",
-            other => matches!(other, Error::WrongShape { .. }),
+            other => matches!(other, Error::WrongShape { .. } | Error::NotYet { .. }),
         };
         let (message, hint) = about(error)?;
         let (to, diagnostic) = match must || mistyped {

@@ -185,6 +185,22 @@ fn names_must_be_there_and_patterns_may_match_nothing() {
     );
     // Masking what is not there is no mistake.
     right("table a { sched:sched_switch { record() }  sched:sched_bogus { } }");
+    let warned = |mask: &str| {
+        let plan = right(&format!(
+            "table a {{ sched:sched_switch {{ record() }}  {mask} {{ }} }}"
+        ));
+        let all = plan.warnings.iter();
+        all.map(|(_, warning)| warning.message.clone())
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    assert!(warned("sched:nothing*").contains("sched:nothing*"));
+    assert!(warned("tracepoint:sched:nothing*").contains("sched:nothing*"));
+    assert!(warned("shed:*").contains("shed:*"));
+    // A group of a class, of which another kernel may have something; and a class that has nothing here.
+    assert_eq!(warned("memcg:*"), "");
+    assert_eq!(warned("tracepoint:memcg:count*"), "");
+    assert_eq!(warned("class:lock"), "");
     let said = wrong("table a { kprob:vfs_read { record() } }");
     assert!(said.contains("no tracepoint `kprob:vfs_read`"), "{said}");
 }
@@ -199,6 +215,27 @@ fn classes_are_patterns() {
     assert_eq!(class("sched:sched_switch"), Some("process"));
     let said = wrong("table a { class:memry { record() } }");
     assert!(said.contains("class:memory"), "{said}");
+    // One that is masked must be there, too.
+    for mask in ["class:memry", "class:nope", "class:nop*"] {
+        let said = wrong(&format!(
+            "table a {{ sched:sched_switch {{ record() }}  {mask} {{ }} }}"
+        ));
+        assert!(said.contains(&format!("no class `{}`", &mask[6..])), "{said}");
+        assert!(said.contains("class:memory"), "{said}");
+    }
+}
+
+#[test]
+fn kinds_that_are_not_there_yet_are_told_where_they_stand() {
+    for event in ["BEGIN", "uprobe:main", "usdt:sh:*"] {
+        for block in ["{ record() }", "{ }"] {
+            let said = wrong(&format!(
+                "table a {{\n  sched:sched_switch {{ record() }}\n  {event} {block}\n}}"
+            ));
+            assert!(said.contains(":3:3: error:"), "{said}");
+            assert!(said.contains("not yet supported"), "{said}");
+        }
+    }
 }
 
 #[test]

@@ -163,7 +163,7 @@ pub fn discard(path: &Path) -> io::Result<()> {
 
 /// Opens a trace directory.
 pub fn open(path: &Path) -> Result<Trace> {
-    let text = match fs::read(path.join(METADATA)) {
+    let text = match read(&path.join(METADATA)) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(e) if e.kind() == io::ErrorKind::NotFound && path.is_dir() => {
             return Err(Error::NoMetadata { path: path.into() });
@@ -184,7 +184,7 @@ pub fn open(path: &Path) -> Result<Trace> {
         packets += bytes.len().div_ceil(u64::from(PAGE));
         streams.push((name, file));
     }
-    let side = |name: &str| match fs::read(path.join(SIDE).join(name)) {
+    let side = |name: &str| match read(&path.join(SIDE).join(name)) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io("read", path.join(SIDE).join(name))(e)),
@@ -204,6 +204,24 @@ pub fn open(path: &Path) -> Result<Trace> {
             .transpose()?
             .unwrap_or_default(),
     })
+}
+
+/// Files beside the streams are read whole: longer ones are something else.
+const LONGEST: u64 = 1 << 30;
+
+/// All of an ordinary file that lies in a trace. What else has its name, as a device or a pipe, may have no end.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let about = fs::metadata(path)?;
+    if !about.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    if about.len() > LONGEST {
+        return Err(io::Error::other(format!(
+            "it is longer than {} MiB",
+            LONGEST >> 20
+        )));
+    }
+    fs::read(path)
 }
 
 /// The visible files beside the metadata, in order of name and number.

@@ -25,7 +25,45 @@ fn refusals_say_why_and_leave_nothing() {
         &["map_value_or_null", "refused.c:", "return *value;", "hint: test"],
     );
     says(&["/object_classic.o", "vfs_raed"], 2, &["vfs_raed", "vfs_read"]);
-    says(&["/object_classic.o", "vfs_read+0x1000000"], 4, &["instruction"]);
+    says(
+        &["/object_classic.o", "vfs_read+0x100000"],
+        2,
+        &["vfs_read+0x100000", "bytes long", "its last instruction is"],
+    );
+    says(
+        &["/object_classic.o", "count=vfs_read+0x100000"],
+        2,
+        &["bytes long"],
+    );
+    for (object, words) in [
+        (
+            "/object_endless.o",
+            ["why: a loop", "the verifier: infinite loop detected"],
+        ),
+        ("/object_unbounded.o", ["why: a pointer is moved", "hint: bound"]),
+        ("/object_signed.o", ["why: a pointer is moved", "hint: bound"]),
+        (
+            "/object_narrow.o",
+            ["why: the offset or size", "hint: give the size or the index"],
+        ),
+    ] {
+        says(&[object], 1, &words);
+    }
+    says(&["/object_beyond.o"], 2, &["beyond the event's last field"]);
+    // Some kernels' verifiers refuse it, others the attachment: the function can be probed all the same.
+    let writes = kestrel(&["bpf", "run", "/object_writes.o"]);
+    assert!(matches!(writes.code, Some(1 | 4)), "{}", writes.err);
+    assert!(writes.err.contains("context"), "{}", writes.err);
+    assert!(!writes.err.contains("from being probed"), "{}", writes.err);
+    says(
+        &["/object_older.o", "--duration", "0", "--pin", "/tmp/no_bpffs"],
+        1,
+        &["/tmp/no_bpffs", "not in a file system of the type bpf"],
+    );
+    assert!(!Path::new("/tmp/no_bpffs").exists());
+    says(&["/object_far.o"], 2, &["vfs_read+0x100000", "bytes long"]);
+    // Functions begin with endbr64 or with the call that ftrace puts there: both are longer.
+    says(&["/object_classic.o", "vfs_read+1"], 2, &["+0x1 is inside the"]);
     says(&["/object_classic.o", "vfs_read+0x4", "--return"], 2, &["return"]);
     says(
         &["/object_classic.o"],
@@ -42,6 +80,7 @@ fn refusals_say_why_and_leave_nothing() {
     says(&["/nothing.o"], 1, &["/nothing.o"]);
     says(&["/proc/version"], 2, &["not an ELF file"]);
     says(&["/"], 1, &["directory"]);
+    says(&["/dev/zero"], 1, &["a device"]);
     let whole = fs::read("/object_modern.o").unwrap();
     fs::write("/tmp/cut.o", &whole[..whole.len() / 2]).unwrap();
     says(&["/tmp/cut.o"], 2, &["cut"]);

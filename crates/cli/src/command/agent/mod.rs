@@ -72,7 +72,8 @@ Examples:
                                          whether all of that would work, and if not, why
 
 A command gets the event in its environment (KESTREL_EVENT, KESTREL_PID, KESTREL_FIELD_<name>, …) and as a line of JSON on its standard
-input; no part of the event becomes a part of the command. Without an agent, messages wait in the session, up to 64 KiB per CPU.
+input; no part of the event becomes a part of the command. What it writes goes where the agent writes; with --format json its standard
+output goes to the agent's standard error, so that standard output is JSON alone. Without an agent, messages wait in the session, up to 64 KiB per CPU.
 
 Log files are traces, DIR/SESSION/NUMBER-TIME, of buffers with `mode = stream`; the one being written is hidden (.NUMBER-TIME.new) and can be
 read, too. The agent may be killed at any time: the next one goes on where it stopped, and each record is in one file, once.
@@ -98,6 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         timeout: options.timeout,
         rate: options.rate,
         burst: options.burst,
+        output_aside: options.format == Format::Json,
     };
     let store = Store::open(&host)?;
     for name in &options.sessions {

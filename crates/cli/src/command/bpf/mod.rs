@@ -10,6 +10,7 @@ pub(crate) use refused::refused;
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
 use kestrel::bpf::Object;
+use kestrel::foreign::{self, LARGEST_OBJECT};
 use std::path::Path;
 
 /// The verbs about objects.
@@ -29,9 +30,6 @@ pub(crate) fn run(command: &Command) -> Result<Exit, Failure> {
     }
 }
 
-/// Objects larger than this are something else.
-const LARGEST: u64 = 256 << 20;
-
 /// Reads an object file.
 fn open(path: &Path) -> Result<Object, Failure> {
     let failed = |why: String| {
@@ -40,17 +38,7 @@ fn open(path: &Path) -> Result<Object, Failure> {
             format!("cannot read the object {}: {why}", path.display()),
         )
     };
-    let metadata = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
-    if metadata.is_dir() {
-        return Err(failed("it is a directory".to_owned()));
-    }
-    if metadata.len() > LARGEST {
-        return Err(failed(format!(
-            "it has {} bytes, too many for a BPF object",
-            metadata.len()
-        )));
-    }
-    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let bytes = foreign::read(path, LARGEST_OBJECT).map_err(|error| failed(error.to_string()))?;
     let stem = path
         .file_stem()
         .unwrap_or_default()

@@ -8,7 +8,8 @@ use kestrel::kernel::Host;
 use kestrel::session::named::SESSION;
 use kestrel::session::store::Store;
 use kestrel_trace::print::counted;
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 /// Options of `probe add`.
 #[derive(Args, Debug)]
@@ -46,6 +47,24 @@ What one command adds is added whole or not at all. Records go to the buffer of 
 `kestrel buffer resize --session probes main 64M` gives them another size while they work.
 What handlers count is in `kestrel handler list --session probes`; `kestrel stop probes` ends all of it.";
 
+/// The longest file of probes that is read.
+const LONGEST: u64 = 16 << 20;
+
+/// A file's text, also what is typed (/dev/stdin), up to a bound.
+fn read(file: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(file)?
+        .take(LONGEST + 1)
+        .read_to_string(&mut text)?;
+    match text.len() as u64 > LONGEST {
+        true => Err(std::io::Error::other(format!(
+            "it is longer than {} MiB",
+            LONGEST >> 20
+        ))),
+        false => Ok(text),
+    }
+}
+
 /// Adds.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
@@ -53,8 +72,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut requests = rows::of_words(&options.words, &address)?;
     if let Some(file) = &options.file {
         let name = file.display().to_string();
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| Failure::new(Exit::Failed, format!("cannot read {name}: {error}")))?;
+        let text =
+            read(file).map_err(|error| Failure::new(Exit::Failed, format!("cannot read {name}: {error}")))?;
         requests.extend(rows::of_file(&text, &name, &address)?);
     }
     if requests.is_empty() {

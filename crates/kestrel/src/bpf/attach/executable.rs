@@ -1,6 +1,7 @@
 //! Programs and libraries as files: where they are, and where their functions begin in them.
 
 use crate::error::{Error, Result};
+use crate::foreign;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::collections::HashMap;
 use std::path::Path;
@@ -66,7 +67,7 @@ impl Executables {
 
 impl Executable {
     fn read(path: &str) -> Result<Self> {
-        let bytes = std::fs::read(path).map_err(|error| Error::Io {
+        let bytes = foreign::read(Path::new(path), foreign::LARGEST_PROGRAM).map_err(|error| Error::Io {
             action: "read",
             subject: path.to_owned(),
             error,

@@ -2,6 +2,7 @@
 
 use super::{Binding, Request, Tie};
 use crate::bpf::Via;
+use crate::code::{Code, Wanted};
 use crate::error::{Error, Result};
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Program, ProgramKind};
@@ -15,7 +16,64 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
             "a return has no place inside of {function}: leave out +{offset:#x}"
         )));
     }
+    if offset != 0 {
+        begins(request, &function, offset)?;
+    }
     Ok(Binding::default())
+}
+
+/// Makes sure that an instruction begins at a place in a function, and may be probed: behind the function's end the kernel would probe another one.
+fn begins(request: &Request<'_>, function: &str, offset: u64) -> Result<()> {
+    let kernel = request.kernel;
+    if !kernel.has_function(plain(function)) {
+        return Err(kernel.no_function(plain(function)));
+    }
+    let (module, symbol) = match function.split_once(':') {
+        Some((module, symbol)) => (Some(module.to_owned()), symbol),
+        None => (None, function),
+    };
+    let symbols = kernel.symbols()?;
+    let places = || symbols.named(symbol).filter(|found| found.is_text());
+    let first = places().next().map(|found| found.address);
+    if module.is_none() && places().any(|found| Some(found.address) != first) {
+        return Err(several(function, offset));
+    }
+    let wanted = Wanted::Symbol {
+        module,
+        symbol: symbol.to_owned(),
+        offset: Some(offset),
+    };
+    let probeable = Code::new(&kernel.catalog).and_then(|code| code.probeable(&wanted));
+    match probeable {
+        Ok(_) => Ok(()),
+        Err(error @ (Error::NoPlace { .. } | Error::NoSuchEvent { .. })) => Err(error),
+        // Memory cannot be read: how long the function is can still be known, and the kernel looks at the rest.
+        Err(_) => {
+            let inside = |address: u64| {
+                let end = symbols.next_address(address);
+                end.is_none_or(|end| address.checked_add(offset).is_some_and(|place| place < end))
+            };
+            match places().all(|found| inside(found.address)) {
+                true => Ok(()),
+                false => Err(Error::NoPlace {
+                    wanted: wanted.to_string(),
+                    why: "the function is not that long".to_owned(),
+                }),
+            }
+        }
+    }
+}
+
+fn several(function: &str, offset: u64) -> Error {
+    Error::Unsupported {
+        what: format!("cannot probe {}", Place::Symbol(function, offset)),
+        why: "several functions have this name: `kestrel bpf run` cannot know which is meant".to_owned(),
+    }
+}
+
+/// A function's name without its module's.
+fn plain(function: &str) -> &str {
+    function.split_once(':').map_or(function, |(_, name)| name)
 }
 
 fn at_return(request: &Request<'_>) -> bool {
@@ -111,7 +169,7 @@ fn by_tracefs(
 
 /// What the kernel's numbers mean here.
 fn explain(request: &Request<'_>, error: kestrel_kernel::Error, function: &str, offset: u64) -> Error {
-    let plain = function.split_once(':').map_or(function, |(_, name)| name);
+    let plain = plain(function);
     let refused = |why: &str| Error::Unsupported {
         what: format!("cannot probe {}", Place::Symbol(function, offset)),
         why: why.to_owned(),
@@ -120,13 +178,35 @@ fn explain(request: &Request<'_>, error: kestrel_kernel::Error, function: &str, 
         Some("ENOENT" | "EINVAL" | "EADDRNOTAVAIL") if !request.kernel.has_function(plain) => {
             request.kernel.no_function(plain)
         }
-        Some("EADDRNOTAVAIL") => {
-            refused("several functions have this name: `kestrel bpf run` cannot know which is meant")
-        }
+        Some("EADDRNOTAVAIL") => several(function, offset),
+        Some("EINVAL") if is_of_program(&error) => Error::Unsupported {
+            what: format!(
+                "the kernel takes a probe on {}, but does not let the program {} hang on it",
+                Place::Symbol(function, offset),
+                request.name
+            ),
+            why: REFUSED_PROGRAM.to_owned(),
+        },
         Some("EINVAL" | "EILSEQ") if offset != 0 => refused(
             "no instruction begins there, or the function is not that long (`objdump -d` shows where they do)",
         ),
         Some("EINVAL") => refused("the kernel bars this function from being probed"),
         _ => error.into(),
     }
+}
+
+/// What `perf_event_set_bpf_prog` and `perf_event_attach_bpf_prog` answer EINVAL for (kernel/events/core.c, kernel/trace/bpf_trace.c of 6.1 to 7.2), where
+/// the type is right.
+const REFUSED_PROGRAM: &str = "it writes its context (struct pt_regs), which newer kernels refuse here, or it overrides what the function returns \
+(bpf_override_return) and is not at the beginning of one that the kernel marks for that; the kernel does not say which";
+
+/// Whether the probe could be made, and it is the program that was refused.
+fn is_of_program(error: &kestrel_kernel::Error) -> bool {
+    matches!(
+        error,
+        kestrel_kernel::Error::System {
+            action: "attach a program to" | "attach to the perf event of",
+            ..
+        }
+    )
 }

@@ -46,5 +46,27 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
 
 pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Vec<Tie>> {
     let event = PerfEvent::tracepoint(id(request)?, request.target, Target::All)?;
-    Ok(vec![event.attach(program, 0)?.into()])
+    let attached = event.attach(program, 0);
+    Ok(vec![attached.map_err(|error| explain(request, error))?.into()])
+}
+
+/// The event is open; to a program that fits it the kernel says EACCES where that reads beyond the record (`trace_event_get_offsets`,
+/// kernel/trace/trace_events.c).
+fn explain(request: &Request<'_>, error: kestrel_kernel::Error) -> Error {
+    let denied = error.errno().and_then(kestrel_kernel::Errno::name) == Some("EACCES");
+    match end_of_record(request).filter(|_| denied) {
+        Some(end) => request.wrong(format!(
+            "the kernel does not let it hang on {} (EACCES), as it does where a program reads its context beyond the event's last field, \
+             which ends at byte {end}: compare the struct of its parameter with `kestrel list -v {}`",
+            request.target,
+            request.target.replace('/', ":")
+        )),
+        None => error.into(),
+    }
+}
+
+fn end_of_record(request: &Request<'_>) -> Option<u32> {
+    let (group, name) = split(request).ok()?;
+    let tracefs = request.kernel.catalog.tracefs().ok()?;
+    tracefs.format(group, name).ok().map(|format| format.size())
 }

@@ -7,11 +7,13 @@ use super::{Binding, Request, Tie, executable};
 use crate::bpf::map::BpfMap;
 use crate::catalog::arch;
 use crate::error::{Error, Result};
+use crate::foreign;
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::bpf::{Program, ProgramKind, ValueCheck};
 use kestrel_kernel::perf::{PerfEvent, Target};
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSection};
+use std::path::Path;
 
 /// One place of a mark.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ fn split<'r>(request: &'r Request<'_>) -> Result<(String, &'r str, &'r str)> {
 
 fn marks(request: &Request<'_>) -> Result<(String, Vec<Mark>)> {
     let (path, provider, name) = split(request)?;
-    let bytes = std::fs::read(&path).map_err(|error| Error::Io {
+    let bytes = foreign::read(Path::new(&path), foreign::LARGEST_PROGRAM).map_err(|error| Error::Io {
         action: "read",
         subject: path.clone(),
         error,

@@ -1,0 +1,66 @@
+//! Files of others that are read whole: ordinary files and pipes, up to a bound; nothing is known of what is in them.
+
+use std::fs::File;
+use std::io::{Error, Read as _, Result};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
+/// Objects, programs and libraries of more bytes than this are something else.
+pub const LARGEST_OBJECT: u64 = 256 << 20;
+/// Programs whose functions are probed are read whole, with what was compiled in for debuggers.
+pub(crate) const LARGEST_PROGRAM: u64 = 1 << 30;
+
+/// All of a file, if it has at most so many bytes. Devices are never opened: reading one may have no end, or an effect.
+///
+/// # Errors
+/// What the system says, or in words why it is not read.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let about = std::fs::metadata(path)?;
+    let kind = about.file_type();
+    let other = if kind.is_dir() {
+        Some("a directory")
+    } else if kind.is_char_device() || kind.is_block_device() {
+        Some("a device")
+    } else if kind.is_socket() {
+        Some("a socket")
+    } else {
+        None
+    };
+    if let Some(other) = other {
+        return Err(Error::other(format!("it is no file but {other}")));
+    }
+    let too_long = || Error::other(format!("it is longer than {} MiB", most >> 20));
+    if about.len() > most {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::new();
+    // A pipe does not say how long it is, and a file can grow.
+    File::open(path)?
+        .take(most.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => Err(too_long()),
+        false => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_or_is_too_long_is_not_read() {
+        let said = |path: &str, most| read(Path::new(path), most).unwrap_err().to_string();
+        assert_eq!(said("/dev/zero", 1 << 20), "it is no file but a device");
+        assert_eq!(said("/", 1 << 20), "it is no file but a directory");
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("long");
+        std::fs::write(&file, vec![7; (1 << 20) + 1]).unwrap();
+        let path = file.to_str().unwrap();
+        assert_eq!(said(path, 1 << 20), "it is longer than 1 MiB");
+        assert_eq!(read(&file, (1 << 20) + 1).unwrap().len(), (1 << 20) + 1);
+        // A file of the kernel's says that it is empty, and has something all the same.
+        assert!(!read(Path::new("/proc/self/maps"), 1 << 20).unwrap().is_empty());
+        assert_eq!(said("/proc/self/maps", 1), "it is longer than 0 MiB");
+    }
+}
