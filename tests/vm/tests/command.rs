@@ -141,6 +141,18 @@ fn one_process_with_all_its_threads() {
 }
 
 #[test]
+fn a_recording_of_a_process_ends_with_it() {
+    let mut process = std::process::Command::new("sleep").arg("90000").spawn().unwrap();
+    let pid = process.id().to_string();
+    let recorder = Recorder::start("gone", &["-p", &pid, "-e", "sched:sched_process_exit"]);
+    process.kill().unwrap();
+    let ended = recorder.wait();
+    process.wait().unwrap();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.err.contains("1 event in "), "{}", ended.err);
+}
+
+#[test]
 fn durations_end_by_themselves() {
     let begun = Instant::now();
     let run = kestrel(&[

@@ -4,14 +4,14 @@ use super::DEFAULT_TRACE;
 use super::bpf::maps as object_maps;
 use crate::exit::{Exit, Failure};
 use crate::progress;
-use crate::selection::{self, Selection};
+use crate::selection::{self, Ends, Selection};
 use crate::style::bytes;
 use clap::Args;
 use kestrel::bpf::BpfMap;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::kernel::process::{CLOSER, Interrupt, set_niceness};
+use kestrel::kernel::process::{CLOSER, set_niceness};
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
 use kestrel::session::target::Target;
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         selection::show(selection, &plan)?;
         return Ok(Exit::Done);
     }
-    let interrupt = Interrupt::install()?;
+    let ends = Ends::watch(selection)?;
     let session = Session::start(&plan, &catalog, &command_line());
     let attached = begun.elapsed();
     // Writing the listing takes time that is none of attaching's; where the kernel refuses a program, it is wanted most.
@@ -103,7 +103,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     // A late reader loses events; the command was forked before and keeps its own priority. Without the right to, we go on as we are.
     let _ = set_niceness(READER_NICENESS);
     let mut child = held.map(selection::release).transpose()?;
-    let followed = follow(&mut recorder, child.as_mut(), selection.duration, &interrupt);
+    let followed = follow(&mut recorder, child.as_mut(), selection.duration, &ends);
     let status = match &followed {
         Ok(Some(status)) => Some(*status),
         _ => {
@@ -122,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if selection.verbose {
         eprintln!("detached in {:.1} ms", ending.elapsed().as_secs_f64() * 1e3);
     }
-    Ok(exit(status.filter(|_| !interrupt.requested())))
+    Ok(exit(status.filter(|_| !ends.requested())))
 }
 
 /// The command as typed, for the trace's own record.
@@ -146,7 +146,7 @@ fn follow(
     recorder: &mut Recorder,
     mut child: Option<&mut Child>,
     duration: Option<Duration>,
-    interrupt: &Interrupt,
+    ends: &Ends,
 ) -> Result<Option<ExitStatus>, Failure> {
     let deadline = duration.map(|d| Instant::now() + d);
     loop {
@@ -154,7 +154,7 @@ fn follow(
         if let Some(status) = child.as_deref_mut().map_or(Ok(None), ended)? {
             return Ok(Some(status));
         }
-        if interrupt.requested() || deadline.is_some_and(|d| Instant::now() >= d) {
+        if ends.reached() || deadline.is_some_and(|d| Instant::now() >= d) {
             return Ok(None);
         }
         let nap = if pages > 0 { BUSY } else { CALM };

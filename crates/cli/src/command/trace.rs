@@ -3,7 +3,7 @@
 use super::Format;
 use super::record::{command_line, detach, end, ended, exit, hint_if_nothing, show_maps};
 use crate::exit::{Exit, Failure};
-use crate::selection::{self, Selection};
+use crate::selection::{self, Ends, Selection};
 use clap::Args;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if selection::show(selection, &plan)? {
         return Ok(Exit::Done);
     }
-    let interrupt = Interrupt::install()?;
+    let ends = Ends::watch(selection)?;
     let mut live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let line = printer(options.format, symbols, Processes::default(), catalog.host());
@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         line,
         came: &mut came,
     };
-    let followed = follow(&mut live, shown, child.as_mut(), selection.duration, &interrupt);
+    let followed = follow(&mut live, shown, child.as_mut(), selection.duration, &ends);
     let status = match &followed {
         Ok(Some(status)) => Some(*status),
         _ => {
@@ -120,7 +120,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     hint_if_nothing(came, live.session(), plan.target);
     show_maps(live.session(), catalog.host(), options.format == Format::Json)?;
     detach(live.session_mut());
-    Ok(exit(status.filter(|_| !interrupt.requested())))
+    Ok(exit(status.filter(|_| !ends.requested())))
 }
 
 /// Shows what a session takes until it ends, the time ends, or somebody asks us to stop.
@@ -213,14 +213,14 @@ fn follow(
     shown: Shown<'_>,
     mut child: Option<&mut Child>,
     duration: Option<Duration>,
-    interrupt: &Interrupt,
+    ends: &Ends,
 ) -> Result<Option<ExitStatus>, Failure> {
     let Shown { mut line, came: all } = shown;
     let mut out = Vec::new();
     let mut status = None;
     let deadline = duration.map(|d| Instant::now() + d);
     loop {
-        let last = interrupt.requested() || deadline.is_some_and(|d| Instant::now() >= d) || status.is_some();
+        let last = ends.reached() || deadline.is_some_and(|d| Instant::now() >= d) || status.is_some();
         let mut show = |record: &Record<'_>| {
             line(record, &mut out);
             Ok(())
