@@ -5,6 +5,8 @@
 //! this process is killed, by the next command.
 
 use super::gate;
+use super::number::Owners;
+use super::objects;
 use super::pins;
 use super::ready::{self, Ready};
 use super::start::hook_state;
@@ -143,7 +145,7 @@ pub(super) fn retire(table: &TableState) -> Retiring {
 
 /// A load on its way: the session's next state, and what is made for it.
 pub(super) struct Loading<'a> {
-    pinned: &'a PinnedSession,
+    pub(super) pinned: &'a PinnedSession,
     /// The session's maps, for programs to be bound to; hooks and classes that are added.
     pub(super) session: Session,
     pub(super) next: State,
@@ -224,18 +226,27 @@ impl<'a> Loading<'a> {
             uses: uses(&plan, number),
         };
         let _turn = attach::turn(catalog);
+        let before = self.next.clone();
+        let owners = Owners::of(&before, before.table(name).map(|table| table.number));
         for index in 0..plan.hooks.len() {
             match plan.hooks[index].slot.clone() {
-                Some(into) => self.number_in_slot(&mut plan, index, &into)?,
-                None => self.renumber(&mut plan.hooks[index])?,
+                Some(into) => self.number_in_slot(&mut plan, index, &into, &owners)?,
+                None => self.renumber(&mut plan.hooks[index], &owners)?,
             }
         }
         let mut ready = ready::prepare(&self.session, &plan, catalog);
         let mut programs = self.compile_all(&plan, catalog);
         for index in 0..plan.hooks.len() {
             match plan.hooks[index].slot.clone() {
-                Some(into) => self.fill(&plan, index, &into, (slot, programs[index].take()), catalog)?,
-                None => self.attach(&plan, index, ready[index].take(), catalog)?,
+                Some(into) => {
+                    self.fill(&plan, index, &into, (slot, programs[index].take()), catalog)?;
+                    self.begin_counts(into.hook, &owners);
+                }
+                None => {
+                    let there = self.next.hooks.len();
+                    self.attach(&plan, index, ready[index].take(), catalog)?;
+                    self.begin_counts(there, &owners);
+                }
             }
         }
         match self.next.tables.iter_mut().find(|known| known.name == name) {
@@ -313,6 +324,16 @@ impl<'a> Loading<'a> {
         })
     }
 
+    /// Where a program for a slot of a hook that is there has what its handlers call.
+    pub(super) fn number_calls(&self, hook: &mut Hook, into: &Slot) -> Result<()> {
+        let there = &self.next.hooks[into.hook];
+        hook.first_call = objects::free(&there.programs, hook.most_calls()).ok_or_else(|| {
+            let why = format!("a hook has room for {} programs of objects", super::CALLS);
+            full(&[event_of(hook)], &why)
+        })?;
+        Ok(())
+    }
+
     /// A program for a slot of a hook that is there, which may be made already.
     fn fill(
         &mut self,
@@ -346,7 +367,8 @@ impl<'a> Loading<'a> {
 
     /// A hook for events that the session does not see yet; it does nothing until its table is active.
     pub(super) fn hook(&mut self, plan: &mut Plan, index: usize, catalog: &Catalog) -> Result<()> {
-        self.renumber(&mut plan.hooks[index])?;
+        // Its events have its name: nobody else's.
+        self.renumber(&mut plan.hooks[index], &Owners::default())?;
         self.attach(plan, index, None, catalog)
     }
 
