@@ -291,7 +291,11 @@ impl<'a> Remake<'a> {
 
     /// One of a hook's events.
     fn named(&self, there: &HookState, name: &str) -> Result<Vec<Resolved>> {
-        let (probe, _) = parse_events(name);
+        let asked = match there.attached.maxactive() {
+            Some(most) => format!("{name}:maxactive={most}"),
+            None => name.to_owned(),
+        };
+        let (probe, _) = parse_events(&asked);
         let mut all = Vec::new();
         for via in [Via::Auto, Via::Classic] {
             for spec in &probe.events {

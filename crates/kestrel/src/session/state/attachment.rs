@@ -112,6 +112,14 @@ impl From<&Attachment> for AttachmentState {
 }
 
 impl AttachmentState {
+    /// How many calls a kretprobe follows, where that was said: its event's name does not say it.
+    pub(in crate::session) fn maxactive(&self) -> Option<u32> {
+        match self {
+            Self::Functions { maxactive, .. } | Self::Instruction { maxactive, .. } => *maxactive,
+            _ => None,
+        }
+    }
+
     /// The same as the catalog has it.
     pub fn attachment(&self) -> Option<Attachment> {
         Some(match self.clone() {
