@@ -69,6 +69,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// So many times as long where the guest is stopped again and again.
 const HOSTILE: u32 = 5;
 
+/// So many times as long where a test is tried again: in a fresh guest all is emulated for the first time, and what was slow is slower there.
+const AGAIN: u32 = 2;
+
 /// So many failed tests are tried once more at most: where more fail, it is not their luck.
 const TRIED_AGAIN: usize = 10;
 
@@ -76,6 +79,7 @@ const TRIED_AGAIN: usize = 10;
 const LENGTHS: &[&str] = &[
     "KESTREL_SWITCHES",
     "KESTREL_LOADS",
+    "KESTREL_RELOADS",
     "KESTREL_KILLS",
     "KESTREL_MUTANTS",
     "KESTREL_AGENT_KILLS",
@@ -139,6 +143,8 @@ struct Ground<'a> {
     base: &'a Base,
     output: bool,
     hostile: bool,
+    /// So many times as long as usual a test may take.
+    patience: u32,
 }
 
 /// Which tests to run, where, and how much to say.
@@ -171,6 +177,7 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
             base: &base,
             output: selection.output,
             hostile: selection.hostile,
+            patience: if selection.hostile { HOSTILE } else { 1 },
         })
     };
     let begun = Instant::now();
@@ -207,7 +214,9 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
     })?;
     if selection.again {
         for failure in std::mem::take(&mut all.failed).into_iter().take(TRIED_AGAIN) {
-            failure.again(&ground(&failure.job.kind())?, &mut all);
+            let mut ground = ground(&failure.job.kind())?;
+            ground.patience *= AGAIN;
+            failure.again(&ground, &mut all);
         }
     }
     memory.keep(&all.run);
@@ -505,7 +514,7 @@ impl Job {
         let always = env.len();
         env.extend(lengths);
         let limit = if env.len() > always { LONG } else { LIMIT };
-        let limit = limit * if ground.hostile { HOSTILE } else { 1 };
+        let limit = limit * ground.patience;
         Ok(Program { argv, env, limit })
     }
 }

@@ -1,6 +1,22 @@
 //! The `kestrel` command: words on a terminal. What it can do is in the library; here is how it is asked and answered.
 #![forbid(unsafe_code)]
 
+/// Writes a line to standard error, as the standard library's does; but whoever reads there may have gone away, and the work goes on.
+macro_rules! eprintln {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+
+/// The same without the end of the line.
+macro_rules! eprint {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = write!(std::io::stderr(), $($words)*);
+    }};
+}
+
 mod command;
 mod exit;
 mod progress;

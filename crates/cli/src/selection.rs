@@ -5,7 +5,8 @@ use crate::style;
 use clap::{Args, ValueEnum};
 use kestrel::buffer::layout::{MIN_BYTES, Mode};
 use kestrel::catalog::{Catalog, Via};
-use kestrel::kernel::process::Held;
+use kestrel::kernel::Host;
+use kestrel::kernel::process::{Held, Interrupt, Watched};
 use kestrel::plan::{Plan, Request};
 use kestrel::session::target::Target;
 use kestrel::table::shipped::open;
@@ -30,7 +31,7 @@ pub(crate) struct Selection {
     /// Begin with this value of a parameter of the table file; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", requires = "table")]
     parameters: Vec<String>,
-    /// Only this process, all its threads
+    /// Only this process, all its threads, until it ends
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
     /// All processes (what happens without -p and without a command); with a command: all, while it runs
@@ -155,6 +156,32 @@ fn find(program: &str) -> Result<(), Failure> {
     }
 }
 
+/// What ends tracing from outside: the wish to, or the end of the process that is traced.
+pub(crate) struct Ends {
+    interrupt: Interrupt,
+    process: Option<Watched>,
+}
+
+impl Ends {
+    /// From now on signals that ask to stop are kept for us.
+    pub(crate) fn watch(selection: &Selection) -> Result<Self, Failure> {
+        // Old kernels cannot say when somebody else's process ends; then the user says it.
+        let process = selection.pid.and_then(|pid| Watched::open(pid).ok());
+        let interrupt = Interrupt::install()?;
+        Ok(Self { interrupt, process })
+    }
+
+    /// Whether somebody asked us to stop.
+    pub(crate) fn requested(&self) -> bool {
+        self.interrupt.requested()
+    }
+
+    /// Whether nothing more is to come.
+    pub(crate) fn reached(&self) -> bool {
+        self.requested() || self.process.as_ref().is_some_and(Watched::has_ended)
+    }
+}
+
 /// Lets a held command go on to its exec.
 pub(crate) fn release(held: Held) -> Result<Child, Failure> {
     held.release()
@@ -209,6 +236,25 @@ fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Request {
     }
 }
 
+/// Refuses what is no process.
+fn check_process(pid: u32, host: &Host) -> Result<(), Failure> {
+    let fails = |why: &str| Failure::new(Exit::Failed, format!("cannot trace process {pid}: {why}"));
+    let Ok(status) = std::fs::read_to_string(host.path(format!("/proc/{pid}/status"))) else {
+        let failure = fails("there is no such process");
+        return Err(failure.hint("`pgrep NAME` gives the numbers of running processes"));
+    };
+    let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    match leader.map(str::trim) {
+        Some(leader) if leader != pid.to_string() => {
+            let failure = fails(&format!("that is a thread of process {leader}"));
+            let hint =
+                format!("-p {leader} traces all its threads; `/tid == {pid}/` behind an event this one");
+            Err(failure.hint(hint))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A checked plan; warnings go to stderr.
 pub(crate) fn plan(
     selection: &Selection,
@@ -222,14 +268,8 @@ pub(crate) fn plan(
             failure.hint("-e EVENT does (`kestrel list` shows the events there are), or --table FILE")
         );
     }
-    if let Some(pid) = selection.pid
-        && !catalog.host().path(format!("/proc/{pid}")).exists()
-    {
-        return Err(Failure::new(
-            Exit::Failed,
-            format!("cannot trace process {pid}: there is no such process"),
-        )
-        .hint("`pgrep NAME` gives the numbers of running processes"));
+    if let Some(pid) = selection.pid {
+        check_process(pid, catalog.host())?;
     }
     if selection.buffer_size.is_some_and(|size| size < MIN_BYTES) {
         eprintln!(

@@ -114,6 +114,29 @@ pub fn version() -> (u32, u32) {
     }
 }
 
+/// Two names of the function behind getppid: the one by which ftrace lists it, and another.
+///
+/// # Panics
+/// When it has no two names.
+#[must_use]
+pub fn two_names() -> (String, String) {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let symbols = read("/proc/kallsyms");
+    let listed = read(&format!("{TRACEFS}/available_filter_functions"));
+    let address = symbols
+        .lines()
+        .find(|line| line.ends_with(" __x64_sys_getppid"))
+        .and_then(|line| line.split(' ').next());
+    let here = symbols.lines().filter(|line| line.split(' ').next() == address);
+    let (known, others): (Vec<&str>, Vec<&str>) = here
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .partition(|name| listed.lines().any(|line| line == *name));
+    match (known.first(), others.first()) {
+        (Some(known), Some(other)) => ((*known).to_owned(), (*other).to_owned()),
+        _ => panic!("getppid has one name: {known:?} {others:?}"),
+    }
+}
+
 /// Says visibly that a test has nothing to say here; use as `return skip("…")`.
 pub fn skip(reason: &str) {
     println!("skipped: {reason}");

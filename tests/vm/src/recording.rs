@@ -435,6 +435,9 @@ fn by_thread<'a>(records: &'a [Record], window: &RangeInclusive<u64>) -> Runs<'a
 /// How far ahead the other side is searched for an equal record.
 const AHEAD: usize = 40;
 
+/// The same for one that is older than what comes next there: of the two programs that see an event one may be interrupted, and the other not.
+const NESTED: usize = 4;
+
 fn compare_runs(left: &[&Record], right: &[&Record], into: &mut Comparison) {
     let (mut l, mut r) = (0, 0);
     let mut begun = false;
@@ -445,8 +448,12 @@ fn compare_runs(left: &[&Record], right: &[&Record], into: &mut Comparison) {
             (l, r, begun) = (l + 1, r + 1, true);
             continue;
         }
-        let in_right = (1..AHEAD).find(|d| right.get(r + d).is_some_and(|x| same(left[l], x)));
-        let in_left = (1..AHEAD).find(|d| left.get(l + d).is_some_and(|x| same(x, right[r])));
+        // What is older lacks in the other one: an equal one farther on is another event of a thread that does the same again and again.
+        let older = left[l].time < right[r].time;
+        let (few, many) = (1..NESTED, 1..AHEAD);
+        let (ahead_in_left, ahead_in_right) = if older { (many, few) } else { (few, many) };
+        let in_right = { ahead_in_right }.find(|d| right.get(r + d).is_some_and(|x| same(left[l], x)));
+        let in_left = { ahead_in_left }.find(|d| left.get(l + d).is_some_and(|x| same(x, right[r])));
         let (skip_left, skip_right) = match (in_left, in_right) {
             (Some(a), Some(b)) if a <= b => (a, 0),
             (Some(a), None) => (a, 0),
@@ -478,3 +485,86 @@ const FAR: u64 = 2_000_000_000;
 
 /// Two records of one thread nearer than this, ns, with nothing between them in either recording, are of one event.
 const NEAR: u64 = 30_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record of one thread with this number.
+    fn record(time: u64, number: u64) -> Record {
+        Record {
+            time,
+            cpu: 0,
+            tid: 7,
+            pid: 7,
+            event: "e".to_owned(),
+            fields: Map::from_iter([("number".to_owned(), number.into())]),
+        }
+    }
+
+    fn compared(left: &[Record], right: &[Record]) -> Comparison {
+        compare(left, right).remove("e").unwrap_or_default()
+    }
+
+    /// Two batches of the same numbers, the second the other way round, each between others.
+    fn batches(size: u64) -> Vec<Record> {
+        let others = |from: u64| (from..from + 100).collect::<Vec<u64>>();
+        let first: Vec<u64> = (0..size).collect();
+        let second: Vec<u64> = (0..size).rev().collect();
+        let numbers = [others(1000), first, second, others(2000)].concat();
+        let timed = numbers.iter().zip(1..);
+        timed.map(|(number, at)| record(at * 100_000, *number)).collect()
+    }
+
+    #[test]
+    fn what_one_lacks_is_counted_as_lacking_there_and_nowhere_else() {
+        for size in [1, 10, 39, 41, 60, 200] {
+            let all = batches(size);
+            let mut some = all.clone();
+            some.drain(100..100 + size as usize);
+            for record in &mut some {
+                record.time += 700;
+            }
+            // The very first and the very last are before the other began, and after it ended.
+            let both = some.len() - 2;
+            let found = compared(&all, &some);
+            assert_eq!((found.right, &found.different), (0, &None), "{size}: {found:?}");
+            assert_eq!((found.equal, found.left), (both, size as usize), "{size}");
+            let found = compared(&some, &all);
+            assert_eq!((found.left, &found.different), (0, &None), "{size}: {found:?}");
+            assert_eq!((found.equal, found.right), (both, size as usize), "{size}");
+        }
+    }
+
+    #[test]
+    fn what_differs_is_found() {
+        let all = batches(20);
+        let mut other = all.clone();
+        other[90].fields.insert("number".to_owned(), 5555.into());
+        assert!(compared(&all, &other).different.is_some());
+    }
+
+    #[test]
+    fn an_interrupt_between_the_two_changes_the_order() {
+        let all = batches(20);
+        let mut other = all.clone();
+        for record in &mut other {
+            record.time += 700;
+        }
+        // The second program of the 50th event ran after an interrupt with three more.
+        let late = other.remove(50);
+        other.insert(
+            53,
+            Record {
+                time: other[52].time + 1000,
+                ..late
+            },
+        );
+        let found = compared(&all, &other);
+        assert_eq!(found.different, None);
+        assert!(
+            found.left <= 3 && found.right <= 3 && found.equal >= all.len() - 5,
+            "{found:?}"
+        );
+    }
+}

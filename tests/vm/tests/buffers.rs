@@ -152,12 +152,21 @@ fn the_second_of_three_buffers_holds_one_process() {
         second.len(),
         second.iter().map(|r| r.cpu).max().unwrap() + 1
     );
-    assert!(theirs["raw_syscalls:sys_enter"].len() > 1000);
+    assert!(theirs["raw_syscalls:sys_enter"].len() as u64 + skipped > 1000);
     for (event, expected) in theirs {
-        let got = &ours[event];
-        // Programs of system calls may be preempted on kernels of 7.x, which then skip hits of other processes, and say how many.
-        if skipped == 0 || event == "sched:sched_switch" {
-            assert_eq!(*got, expected, "{event}");
+        let got = ours.get(event).map_or(&[][..], Vec::as_slice);
+        // Programs of system calls may be preempted on kernels of 7.x, which then skip hits of other processes, and say how many. Where the last call
+        // was among them, the one or the other ends earlier.
+        if skipped == 0 {
+            assert_eq!(got, expected, "{event}");
+        } else if event == "sched:sched_switch" {
+            let both = got.len().min(expected.len());
+            assert_eq!(got[..both], expected[..both], "{event}");
+            let more = got.len().abs_diff(expected.len()) as u64;
+            assert!(
+                more <= 2 + skipped,
+                "{event}: {more} more, {skipped} were skipped"
+            );
         } else {
             let missing = expected.len().abs_diff(got.len()) as u64;
             assert!(
@@ -200,7 +209,12 @@ fn a_frozen_buffer_keeps_and_counts_and_a_reset_forgets() {
     about(all.len() - frozen, 30, &told);
     assert_eq!(all, session.dump(&[]).0, "a dump takes nothing");
     session.buffer("reset", &["main"]);
-    assert_eq!(session.status("main")["newest"], Value::Null);
+    let empty = session.status("main");
+    assert_eq!(
+        (&empty["newest"], empty["fill"].as_f64()),
+        (&Value::Null, Some(0.0)),
+        "{empty}"
+    );
     calls(7);
     let (again, told) = session.dump(&[]);
     about(again.len(), 7, &told);

@@ -141,6 +141,18 @@ fn one_process_with_all_its_threads() {
 }
 
 #[test]
+fn a_recording_of_a_process_ends_with_it() {
+    let mut process = std::process::Command::new("sleep").arg("90000").spawn().unwrap();
+    let pid = process.id().to_string();
+    let recorder = Recorder::start("gone", &["-p", &pid, "-e", "sched:sched_process_exit"]);
+    process.kill().unwrap();
+    let ended = recorder.wait();
+    process.wait().unwrap();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.err.contains("1 event in "), "{}", ended.err);
+}
+
+#[test]
 fn durations_end_by_themselves() {
     let begun = Instant::now();
     let run = kestrel(&[
@@ -167,6 +179,34 @@ fn watching_shows_each_event_once() {
         "{shown}: {}",
         run.err
     );
+}
+
+#[test]
+fn where_nothing_came_there_is_a_hint() {
+    let own = std::process::id().to_string();
+    let never = "syscalls:sys_enter_getppid /pid == 0/";
+    let cases: [(&[&str], &str); 3] = [
+        (&["--", "true"], "none of the events came; -a records"),
+        (
+            &["-p", &own, "--duration", "100ms"],
+            "none of the events came; without -p",
+        ),
+        (
+            &["--duration", "100ms"],
+            "none of the events came, or no predicate held",
+        ),
+    ];
+    for (options, said) in cases {
+        for verb in [&["trace"][..], &["record", "-o", "/tmp/none"]] {
+            let run = kestrel(&[verb, &["-e", never], options].concat());
+            assert_eq!(run.code, Some(0), "{verb:?} {options:?}: {}", run.err);
+            assert!(run.err.contains(said), "{verb:?} {options:?}: {}", run.err);
+            assert_eq!(run.out, "", "{verb:?} {options:?}");
+        }
+    }
+    let counted = kestrel(&["trace", "-e", &format!("{never} {{ count() }}"), "--", "true"]);
+    assert!(!counted.err.contains("none of the events"), "{}", counted.err);
+    let _ = std::fs::remove_dir_all("/tmp/none");
 }
 
 #[test]

@@ -390,6 +390,23 @@ fn arrays_are_attached_in_one_operation() {
     calls("read", 20);
     assert_eq!(probes.poll().unwrap(), 0);
     probes.unregister_in_background().unwrap();
+    // Of one function by two of its names, both are given what comes.
+    let (known, other) = vm_tests::two_names();
+    let both: Vec<&String> = names.iter().chain([&known, &other]).collect();
+    let probe = |name: &&String| Kprobe::at(*name).filter(&mine()).on_hit(kept.keeper());
+    let mut probes = probe::register_all(both.iter().map(probe)).unwrap();
+    calls("getppid", 20);
+    probes.poll().unwrap();
+    let hits = kept.take();
+    for probe in [names.len(), names.len() + 1] {
+        let ours = hits.iter().filter(|hit| hit.probe == probe).count();
+        assert!(
+            ours <= 20 && ours as u64 + skipped(&probes) >= 20,
+            "{}: {ours}",
+            both[probe]
+        );
+    }
+    probes.unregister_in_background().unwrap();
     // It may be sent to a thread that reads.
     let probe = Kprobe::at("ksys_lseek").filter(&mine()).on_hit(kept.keeper());
     let mut probe = probe.register().unwrap();

@@ -594,3 +594,46 @@ fn jprobes_tell_what_the_caller_gave() {
     assert_ne!(twice.code, Some(0), "{}", twice.err);
     assert!(twice.err.contains("one jprobe at a time"), "{}", twice.err);
 }
+
+#[test]
+fn a_second_jprobe_by_another_name_is_refused() {
+    // Of functions with several names the kernel's types have most by one; these by two.
+    let catalog = Catalog::new(Host::default());
+    let (types, symbols) = (catalog.types().unwrap(), catalog.symbols().unwrap());
+    let pairs = ["inotify_init", "munlockall", "sgetmask", "getuid16"]
+        .map(|call| [format!("__x64_sys_{call}"), format!("__do_sys_{call}")]);
+    let one = |pair: &&[String; 2]| {
+        let [first, second] = pair.each_ref().map(|name| {
+            let address = symbols.named(name).next().map(|symbol| symbol.address);
+            address.filter(|_| types.function(name).is_some())
+        });
+        first.is_some() && first == second
+    };
+    let Some([first, second]) = pairs.iter().find(one) else {
+        return vm_tests::skip("the kernel's types have no function by two of its names");
+    };
+    let (first, second) = (format!("jprobe:{first}"), format!("jprobe:{second}"));
+    let refused = |run: vm_tests::Run, how: &str| {
+        assert_ne!(run.code, Some(0), "{how}: {}{}", run.out, run.err);
+        assert!(run.err.contains("one jprobe at a time"), "{how}: {}", run.err);
+    };
+    let trace = ["trace", "-e", &first, "-e", &second, "--", "true"];
+    refused(kestrel(&trace), "two events");
+    let both = format!("{first},{second}");
+    refused(kestrel(&["trace", "-e", &both, "--", "true"]), "one text");
+    fs::write(
+        "/tmp/second.kst",
+        format!("table main {{ {first} {{ record() }} {second} {{ record() }} }}"),
+    )
+    .unwrap();
+    refused(kestrel(&["table", "check", "/tmp/second.kst"]), "one table");
+    kestrel(&["probe", "add", "one", &first]).success();
+    refused(kestrel(&["probe", "add", "two", &second]), "a named probe");
+    let list = kestrel(&["probe", "list"]).success();
+    kestrel(&["probe", "remove", "--all"]).success();
+    kestrel(&["stop", "probes"]).success();
+    assert!(list.contains("one") && !list.contains("two"), "{list}");
+    // One alone is a probe like any other.
+    kestrel(&["trace", "-e", &second, "--", "true"]).success();
+    assert_eq!(list_of_kprobes(), "", "nothing stays");
+}

@@ -378,7 +378,8 @@ fn a_module_comes_and_goes() {
     let file = shell("ls /sys/firmware/qemu_fw_cfg/by_key/*/raw | head -1").success();
     let read = format!("cat {} > /dev/null", file.trim());
     let event = format!("kprobe:{MODULE}:{READS} {{ record(pid) }}");
-    add(&["mod", &event, "other", &format!("kprobe:{CALLED}")]);
+    let back = format!("kretprobe:{MODULE}:{READS} {{ record(began = entry.nsecs) }}");
+    add(&["mod", &event, "other", &format!("kprobe:{CALLED}"), "back", &back]);
     let hits = || number(&probe("mod")["hits"]);
     shell(&read).success();
     let first = hits();
@@ -390,8 +391,10 @@ fn a_module_comes_and_goes() {
     );
     shell(&format!("rmmod {MODULE}")).success();
     let list = kestrel(&["probe", "list"]).success();
-    assert_eq!(list.matches("[GONE]").count(), 1, "{list}");
+    assert_eq!(list.matches("[GONE]").count(), 2, "{list}");
     assert_eq!(probe("mod")["sites"][0]["gone"], true);
+    // What is gone has nothing to be made anew for.
+    kestrel(&["buffer", "resize", "main", "64K", "--session", SESSION]).success();
     let other = number(&probe("other")["hits"]);
     getppid_calls(10);
     hit(&[("other", other + 10)]);
@@ -399,11 +402,17 @@ fn a_module_comes_and_goes() {
     assert_eq!(early.code, Some(2), "it is not there: {}", early.err);
     shell(&format!("insmod /modules/{MODULE}.ko")).success();
     shell(&read).success();
-    kestrel(&["probe", "enable", "mod"]).success();
+    // The kernel attaches neither of them again; one after the other, since both are at one place.
+    for name in ["mod", "back"] {
+        assert_ne!(probe(name)["sites"][0]["maybe_gone"], false, "{name}");
+        kestrel(&["probe", "enable", name]).success();
+    }
     assert_eq!(probe("mod")["sites"][0]["gone"], false);
-    let again = hits();
+    kestrel(&["buffer", "resize", "main", "128K", "--session", SESSION]).success();
+    let again = (hits(), number(&probe("back")["kept"]));
     shell(&read).success();
-    assert_eq!(hits() - again, first, "attached anew");
+    assert_eq!(hits() - again.0, first, "attached anew");
+    assert_eq!(number(&probe("back")["kept"]) - again.1, first, "its entry, too");
     kestrel(&["stop", SESSION]).success();
     wait_until_gone(&before);
 }

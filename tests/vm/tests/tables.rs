@@ -1,7 +1,7 @@
 //! Table files on real kernels: those that come with Kestrel are right, tables mean what they say, and what they record is there.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use vm_tests::{kestrel, recording::record_command, shell};
+use vm_tests::{kestrel, recording::record_command, shell, two_names};
 
 /// Names of the table files that come with Kestrel.
 fn shipped() -> Vec<String> {
@@ -16,10 +16,9 @@ fn shipped() -> Vec<String> {
 /// Those whose programs are among those of `all`: every day they are only resolved.
 const PARTS: [&str; 3] = ["flight", "io", "lkst"];
 
-/// `check` compiles every program, which takes an emulated guest a while; `KESTREL_SHAPES=all` checks the parts, too. What the kernel has is read
-/// once for all files of a command.
-#[test]
-fn every_shipped_table_file_is_right_here() {
+/// `check` compiles every program, which takes an emulated guest a while, so that there are several tests of it; `KESTREL_SHAPES=all` checks the parts,
+/// too. What the kernel has is read once for all files of a command.
+fn shipped_are_right_here(share: usize) {
     let names = shipped();
     assert!(names.len() >= 8, "{names:?}");
     let whole = std::env::var_os("KESTREL_SHAPES").is_some();
@@ -31,13 +30,14 @@ fn every_shipped_table_file_is_right_here() {
         ["table".to_owned(), verb].into_iter().chain(names).collect()
     };
     let run = |words: &[String]| kestrel(&words.iter().map(String::as_str).collect::<Vec<_>>());
-    for name in parts {
+    for name in parts.into_iter().skip(share).step_by(SHARES) {
         let shown = run(&words("show".to_owned(), std::slice::from_ref(&name))).success();
         assert!(
             shown.contains("sched:sched_switch") || shown.contains("block:block_rq_issue"),
             "{name}: {shown}"
         );
     }
+    let checked: Vec<String> = checked.into_iter().skip(share).step_by(SHARES).collect();
     let said = run(&words("check".to_owned(), &checked));
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
     for name in &checked {
@@ -51,6 +51,24 @@ fn every_shipped_table_file_is_right_here() {
         );
     }
     println!("{}{}", said.out, said.err);
+}
+
+/// So many tests of the shipped table files.
+const SHARES: usize = 3;
+
+#[test]
+fn shipped_table_files_are_right_here() {
+    shipped_are_right_here(0);
+}
+
+#[test]
+fn more_shipped_table_files_are_right_here() {
+    shipped_are_right_here(1);
+}
+
+#[test]
+fn the_other_shipped_table_files_are_right_here() {
+    shipped_are_right_here(2);
 }
 
 #[test]
@@ -212,23 +230,6 @@ fn what_is_wrong_is_said_with_its_place() {
     );
 }
 
-/// Two names of the function behind getppid: the one by which ftrace lists it, and another.
-fn two_names() -> (String, String) {
-    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap();
-    let rows = || {
-        symbols
-            .lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>())
-    };
-    let known = rows().find(|row| row[2] == "__x64_sys_getppid").unwrap()[0];
-    let all: Vec<&str> = rows().filter(|row| row[0] == known).map(|row| row[2]).collect();
-    let listed = std::fs::read_to_string("/sys/kernel/tracing/available_filter_functions").unwrap();
-    let is_listed = |name: &&&str| listed.lines().any(|line| line == **name);
-    let one = all.iter().find(is_listed).unwrap();
-    let other = all.iter().find(|name| *name != one).unwrap();
-    ((*one).to_owned(), (*other).to_owned())
-}
-
 #[test]
 fn names_of_one_function_are_one_event() {
     let (listed, other) = two_names();
@@ -282,4 +283,34 @@ fn names_of_one_function_are_one_event() {
         records.len()
     );
     std::fs::remove_dir_all("/tmp/names.dump").unwrap();
+}
+
+#[test]
+fn a_name_and_a_pattern_of_one_event_meet_a_handler_once() {
+    let (listed, other) = two_names();
+    let pattern = "kprobe:*sys_getp*id";
+    // What is named by itself bears the name that it was asked for by; what two patterns match, ftrace's.
+    let texts = [
+        (format!("kprobe:{other},{pattern}"), &other),
+        (format!("{pattern},kprobe:{other}"), &other),
+        (format!("{pattern},kprobe:{listed}"), &listed),
+        (format!("{pattern},kprobe:*sys_getpp*,kprobe:*sys_*ppid"), &listed),
+    ];
+    for (events, name) in texts {
+        let text = format!("{events} /comm == \"calls\"/ {{ record(pid) }}");
+        let (records, counts) = record_command(&["-e", &text], &["calls", "getppid", "200"]);
+        let kept = records.len();
+        assert!(counts.explain(kept, 200), "{events}: {kept}: {counts:?}");
+        let name = format!("kprobe:{name}");
+        assert!(
+            records.iter().all(|r| r.event == name),
+            "{events}: {:?}",
+            records[0]
+        );
+    }
+    // Who names one event twice is told so.
+    let text = format!("kprobe:{other},{pattern} {{ record(pid) }}");
+    let run = kestrel(&["trace", "--dry-run", "-e", &text]);
+    let said = format!("kprobe:{other} is another name of kprobe:{listed}: they are one event");
+    assert!(run.err.contains(&said), "{}", run.err);
 }

@@ -4,16 +4,17 @@ use super::DEFAULT_TRACE;
 use super::bpf::maps as object_maps;
 use crate::exit::{Exit, Failure};
 use crate::progress;
-use crate::selection::{self, Selection};
+use crate::selection::{self, Ends, Selection};
 use crate::style::bytes;
 use clap::Args;
 use kestrel::bpf::BpfMap;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::kernel::process::{CLOSER, Interrupt, set_niceness};
+use kestrel::kernel::process::{CLOSER, set_niceness};
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
+use kestrel::session::target::Target;
 use kestrel_trace::aggregate::{json, text};
 use kestrel_trace::print::{are, counted, thousands};
 use std::io::Write;
@@ -77,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         selection::show(selection, &plan)?;
         return Ok(Exit::Done);
     }
-    let interrupt = Interrupt::install()?;
+    let ends = Ends::watch(selection)?;
     let session = Session::start(&plan, &catalog, &command_line());
     let attached = begun.elapsed();
     // Writing the listing takes time that is none of attaching's; where the kernel refuses a program, it is wanted most.
@@ -102,7 +103,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     // A late reader loses events; the command was forked before and keeps its own priority. Without the right to, we go on as we are.
     let _ = set_niceness(READER_NICENESS);
     let mut child = held.map(selection::release).transpose()?;
-    let followed = follow(&mut recorder, child.as_mut(), selection.duration, &interrupt);
+    let followed = follow(&mut recorder, child.as_mut(), selection.duration, &ends);
     let status = match &followed {
         Ok(Some(status)) => Some(*status),
         _ => {
@@ -114,14 +115,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     followed?;
     recorder.stop()?;
     let mut recorded = recorder.finish(&catalog, progress::bar("counting and naming"))?;
-    tell(&recorded);
+    tell(&recorded, plan.target);
     show_maps(&recorded.session, catalog.host(), false)?;
     let ending = Instant::now();
     detach(&mut recorded.session);
     if selection.verbose {
         eprintln!("detached in {:.1} ms", ending.elapsed().as_secs_f64() * 1e3);
     }
-    Ok(exit(status.filter(|_| !interrupt.requested())))
+    Ok(exit(status.filter(|_| !ends.requested())))
 }
 
 /// The command as typed, for the trace's own record.
@@ -145,7 +146,7 @@ fn follow(
     recorder: &mut Recorder,
     mut child: Option<&mut Child>,
     duration: Option<Duration>,
-    interrupt: &Interrupt,
+    ends: &Ends,
 ) -> Result<Option<ExitStatus>, Failure> {
     let deadline = duration.map(|d| Instant::now() + d);
     loop {
@@ -153,7 +154,7 @@ fn follow(
         if let Some(status) = child.as_deref_mut().map_or(Ok(None), ended)? {
             return Ok(Some(status));
         }
-        if interrupt.requested() || deadline.is_some_and(|d| Instant::now() >= d) {
+        if ends.reached() || deadline.is_some_and(|d| Instant::now() >= d) {
             return Ok(None);
         }
         let nap = if pages > 0 { BUSY } else { CALM };
@@ -207,7 +208,7 @@ pub(super) fn end(child: Option<Child>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell(recorded: &Recorded) {
+fn tell(recorded: &Recorded, target: Target) {
     let summary = &recorded.summary;
     eprintln!(
         "{} in {:.2} s, {} in {}; lost {}{}",
@@ -236,9 +237,20 @@ fn tell(recorded: &Recorded) {
     if summary.lost() > 0 {
         eprintln!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
     }
-    if recorded.records() == 0 && !recorded.session.classes().is_empty() {
-        eprintln!("hint: none of the events came; -a records those of all processes");
+    hint_if_nothing(recorded.records() + summary.lost(), &recorded.session, target);
+}
+
+/// What to try where events were to be recorded, and none came.
+pub(super) fn hint_if_nothing(came: u64, session: &Session, target: Target) {
+    if came > 0 || session.classes().is_empty() {
+        return;
     }
+    let others = match target {
+        Target::Command(_) => "; -a records those of all processes",
+        Target::Process(_) => "; without -p those of all processes are recorded",
+        Target::All => ", or no predicate held",
+    };
+    eprintln!("hint: none of the events came{others}");
 }
 
 /// Does not hold the user for what the kernel takes long to detach.

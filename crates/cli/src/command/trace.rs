@@ -1,9 +1,9 @@
 //! `kestrel trace`: events as lines while they happen.
 
 use super::Format;
-use super::record::{command_line, detach, end, ended, exit, show_maps};
+use super::record::{command_line, detach, end, ended, exit, hint_if_nothing, show_maps};
 use crate::exit::{Exit, Failure};
-use crate::selection::{self, Selection};
+use crate::selection::{self, Ends, Selection};
 use clap::Args;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
@@ -69,6 +69,12 @@ const NAP: Duration = Duration::from_millis(10);
 /// Writes one record's line.
 type Line = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
 
+/// Where records go, and how many came, those that were lost among them.
+struct Shown<'c> {
+    line: Line,
+    came: &'c mut u64,
+}
+
 /// Traces.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(session) = &options.session {
@@ -85,13 +91,18 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if selection::show(selection, &plan)? {
         return Ok(Exit::Done);
     }
-    let interrupt = Interrupt::install()?;
+    let ends = Ends::watch(selection)?;
     let mut live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let line = printer(options.format, symbols, Processes::default(), catalog.host());
     live.start();
     let mut child = held.map(selection::release).transpose()?;
-    let followed = follow(&mut live, line, child.as_mut(), selection.duration, &interrupt);
+    let mut came = 0;
+    let shown = Shown {
+        line,
+        came: &mut came,
+    };
+    let followed = follow(&mut live, shown, child.as_mut(), selection.duration, &ends);
     let status = match &followed {
         Ok(Some(status)) => Some(*status),
         _ => {
@@ -106,9 +117,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(why) = live.session().uncounted()? {
         eprintln!("not all that the kernel skipped is counted: {why}");
     }
+    hint_if_nothing(came, live.session(), plan.target);
     show_maps(live.session(), catalog.host(), options.format == Format::Json)?;
     detach(live.session_mut());
-    Ok(exit(status.filter(|_| !interrupt.requested())))
+    Ok(exit(status.filter(|_| !ends.requested())))
 }
 
 /// Shows what a session takes until it ends, the time ends, or somebody asks us to stop.
@@ -198,16 +210,17 @@ fn printer(format: Format, symbols: Symbols, processes: Processes, host: &Host) 
 /// Shows what comes until the command ends (gives its status), the time ends, or somebody asks us to stop.
 fn follow(
     live: &mut Live,
-    mut line: Line,
+    shown: Shown<'_>,
     mut child: Option<&mut Child>,
     duration: Option<Duration>,
-    interrupt: &Interrupt,
+    ends: &Ends,
 ) -> Result<Option<ExitStatus>, Failure> {
+    let Shown { mut line, came: all } = shown;
     let mut out = Vec::new();
     let mut status = None;
     let deadline = duration.map(|d| Instant::now() + d);
     loop {
-        let last = interrupt.requested() || deadline.is_some_and(|d| Instant::now() >= d) || status.is_some();
+        let last = ends.reached() || deadline.is_some_and(|d| Instant::now() >= d) || status.is_some();
         let mut show = |record: &Record<'_>| {
             line(record, &mut out);
             Ok(())
@@ -220,8 +233,12 @@ fn follow(
         flush(&mut out)?;
         match live.take_lost() {
             0 => {}
-            lost => eprintln!("lost {}: the ring was full", counted(lost, "event")),
+            lost => {
+                *all += lost;
+                eprintln!("lost {}: the ring was full", counted(lost, "event"));
+            }
         }
+        *all += came as u64;
         if last {
             return Ok(status);
         }

@@ -126,12 +126,31 @@ fn commands_and_processes_that_are_not_there() {
     place
         .run(&["record", "-e", SWITCH, "-p", "4000000"])
         .fails(1, &["process 4000000"]);
+    // Tests run in threads that do not lead their process.
+    let thread = fs::read_link("/proc/thread-self").unwrap();
+    let thread = thread.file_name().unwrap().to_string_lossy().into_owned();
+    let leader = format!("is a thread of process {}", std::process::id());
+    place
+        .run(&["record", "-e", SWITCH, "-p", &thread])
+        .fails(1, &[leader.as_str(), "-p"]);
     fs::remove_file(plain).unwrap();
     assert_eq!(
         fs::read_dir(place.path()).unwrap().count(),
         0,
         "no trace was begun"
     );
+}
+
+#[test]
+fn who_reads_messages_may_go_away() {
+    let code = |stderr: std::process::Stdio| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kestrel"));
+        let command = command.args(["table", "check", "/nosuch"]).stderr(stderr);
+        command.status().unwrap().code()
+    };
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(code(writer.into()), code(std::process::Stdio::null()));
 }
 
 #[test]
@@ -212,7 +231,13 @@ fn nobody_may_not_trace() {
     // A copy that nobody can reach.
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = place.path().join("kestrel");
-    fs::copy(env!("CARGO_BIN_EXE_kestrel"), &copy).unwrap();
+    // Another process writes it: one that this process starts meanwhile for another test would hold it open for a moment, and the kernel runs nothing
+    // that somebody may write.
+    let copied = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_kestrel"))
+        .arg(&copy)
+        .status();
+    assert!(copied.unwrap().success());
     if !has("setpriv") {
         return;
     }

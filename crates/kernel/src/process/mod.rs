@@ -6,6 +6,7 @@ mod held;
 mod signal;
 mod thread;
 mod user;
+mod watched;
 
 pub use apart::{CLOSER, close_apart};
 pub use files::allow_open_files;
@@ -13,3 +14,4 @@ pub use held::Held;
 pub use signal::{Interrupt, Signal, send, send_to_group};
 pub use thread::{pin_to_cpu, set_niceness, thread_id};
 pub use user::{FileRights, user};
+pub use watched::Watched;

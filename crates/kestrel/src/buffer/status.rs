@@ -10,7 +10,7 @@ use kestrel_trace::packet::{self, HEADER};
 pub struct RingStatus {
     /// The CPU.
     pub cpu: u32,
-    /// Bytes held; in a stream those not yet read.
+    /// Bytes held, in pages with records since the last reset; in a stream those not yet read.
     pub held: u64,
     /// Time of the oldest record held, ns of CLOCK_MONOTONIC; `None` if it holds none that counts.
     pub oldest: Option<u64>,
@@ -89,9 +89,15 @@ impl<M: Memory> Ring<M> {
         let newest = self.control(cpu, offset::RESERVED);
         let any = self.position(cpu) > from + u64::from(HEADER);
         let counts = any && newest >= since;
+        // Pages that were through before then hold nothing that counts.
+        let mut first = from;
+        while first < current && self.header(cpu, first + PAGE64, packet::offset::TIMESTAMP_BEGIN) <= since {
+            first += PAGE64;
+        }
+        let held = self.position(cpu).saturating_sub(first + u64::from(HEADER));
         RingStatus {
             cpu,
-            held: self.position(cpu).saturating_sub(from + u64::from(HEADER)),
+            held: if counts { held } else { 0 },
             oldest: counts.then(|| self.first_time(cpu, from).max(since)),
             newest: counts.then_some(newest),
             recorded,

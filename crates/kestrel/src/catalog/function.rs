@@ -303,10 +303,11 @@ impl EventKind for FunctionProbe {
         if matches!(moment, Moment::Post | Moment::Fault) {
             let plain = || Wanted::new(None, &part.text, None).filter(|_| Glob::new(&part.text).is_plain());
             let Some(wanted) = wanted.or_else(plain) else {
-                return Err(Error::wrong_shape(
-                    spec,
-                    "kprobe:FUNCTION+OFFSET:post, without patterns: it is about one instruction",
-                ));
+                let shape = format!(
+                    "kprobe:FUNCTION+OFFSET{}, without patterns: it is about one instruction",
+                    moment.suffix()
+                );
+                return Err(Error::wrong_shape(spec, &shape));
             };
             return Ok(vec![match moment {
                 Moment::Post => self.post(catalog, &wanted)?,

@@ -291,6 +291,13 @@ pub struct Resolved {
     pub apart: Vec<Resolved>,
 }
 
+impl Resolved {
+    /// So many calls can be on their way when their return is probed, where that is said.
+    pub(crate) fn calls(&self) -> Option<u32> {
+        self.ways.first().and_then(|way| way.attachment.maxactive())
+    }
+}
+
 impl Instance {
     /// An instance that needs no more than a name.
     pub(crate) fn named(name: impl Into<String>) -> Self {

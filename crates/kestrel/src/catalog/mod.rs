@@ -9,7 +9,7 @@ mod identity;
 mod instruction;
 pub(crate) mod jprobe;
 pub mod kind;
-mod moment;
+pub(crate) mod moment;
 mod raw_tracepoint;
 mod traced;
 mod tracepoint;

@@ -24,9 +24,12 @@ use std::sync::Arc;
 /// (`arch/x86/mm/extable.c`): its parameters are the saved registers, the exception's number, its error code and the address.
 const FIXUP: &str = "fixup_exception";
 
+/// What stands before the number of calls in a return's name.
+const MAXACTIVE: &str = "maxactive=";
+
 /// What stands behind the place in an event's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(crate) enum Moment {
     /// Before the instruction, or at the return.
     Plain,
     /// After it.
@@ -48,6 +51,26 @@ impl Moment {
             Self::Fault => ":fault",
             Self::Plain | Self::Return(_) => "",
         }
+    }
+
+    /// How it is asked for behind the place, with its colon.
+    pub(crate) fn written(self) -> String {
+        match self {
+            Self::Return(calls) => format!(":{MAXACTIVE}{calls}"),
+            other => other.suffix().to_owned(),
+        }
+    }
+
+    /// Whether a part of a name says that another moment than the plain one is meant.
+    pub(crate) fn is_behind(part: &str) -> bool {
+        Self::BEHIND
+            .iter()
+            .any(|moment| moment.suffix().strip_prefix(':') == Some(part))
+    }
+
+    /// The calls that a part of a name lets be on their way.
+    pub(crate) fn calls_of(part: &str) -> Option<&str> {
+        part.strip_prefix(MAXACTIVE)
     }
 
     /// The moment that an event's name says, and the name without it.
@@ -110,7 +133,7 @@ impl Moment {
 
 /// The number of `maxactive=64`; the kernel takes at most `KRETPROBE_MAXACTIVE_MAX` (kernel/trace/trace_kprobe.c).
 fn maxactive(option: &str) -> Option<u32> {
-    let number = option.strip_prefix("maxactive=")?.parse().ok()?;
+    let number = Moment::calls_of(option)?.parse().ok()?;
     (1..=4096).contains(&number).then_some(number)
 }
 
@@ -137,7 +160,7 @@ impl FunctionProbe {
             less @ ..0 => format!("{register} - {}", less.unsigned_abs()),
             more => format!("{register} + {more}"),
         };
-        let name = format!("{}:{wanted}:post", self.name);
+        let name = format!("{}:{wanted}{}", self.name, Moment::Post.suffix());
         let mut before = self.context(catalog, Some(&function.symbol));
         before.name.clone_from(&name);
         let mut context = before.clone();
@@ -188,7 +211,7 @@ impl FunctionProbe {
     /// When an instruction faulted. It need not be one that can be probed.
     pub(super) fn fault(&self, catalog: &Catalog, wanted: &Wanted) -> Result<Resolved> {
         let (function, instruction) = Code::new(catalog)?.locate(wanted)?;
-        let name = format!("{}:{wanted}:fault", self.name);
+        let name = format!("{}:{wanted}{}", self.name, Moment::Fault.suffix());
         let context = self.fixup(catalog, &name, &function);
         let identity = catalog.identity_at(self.name, &function, &instruction, Moment::Fault);
         let mut resolved = self.moment(

@@ -116,7 +116,12 @@ impl Code<'_> {
             if !known {
                 return Error::NoPlace {
                     wanted: format!("{module}:{name}"),
-                    why: format!("no module {module} is loaded{}", there_is(&elsewhere)),
+                    why: match symbols.named(module).any(|symbol| symbol.is_text()) {
+                        true => format!(
+                            "no module {module} is loaded; behind a function's place stand :pre, :post or :fault, behind a return's :maxactive=N"
+                        ),
+                        false => format!("no module {module} is loaded{}", there_is(&elsewhere)),
+                    },
                 };
             }
             if !elsewhere.is_empty() {
@@ -126,10 +131,15 @@ impl Code<'_> {
                 };
             }
         }
-        if let Some(data) = symbols.named(name).next() {
+        if let Some(other) = symbols.named(name).next() {
+            let began = between(symbols, other.address, ("_sinittext", "_einittext"));
+            let why = match began == Some(true) && other.is_text() {
+                true => "it ran when the kernel started, which took its code away afterwards".to_owned(),
+                false => format!("it is data at {:#x}, not a function", other.address),
+            };
             return Error::NoPlace {
                 wanted: name.to_owned(),
-                why: format!("it is data at {:#x}, not a function", data.address),
+                why,
             };
         }
         let of_module = |s: &Symbol<'_>| module.is_none_or(|m| s.module.unwrap_or(KERNEL) == m);
@@ -142,17 +152,20 @@ impl Code<'_> {
 
 /// Whether a symbol stands in code. Some kernels' kallsyms call all symbols text: of the kernel's own only those between `_stext` and `_etext` are.
 fn is_code(symbols: &Kallsyms, symbol: &Symbol<'_>) -> bool {
-    let bound = |name: &str| {
-        symbols
-            .named(name)
-            .find(|s| s.module.is_none())
-            .map(|s| s.address)
-    };
-    let inside = match (bound("_stext"), bound("_etext")) {
-        (Some(begin), Some(end)) if begin < end => (begin..end).contains(&symbol.address),
-        _ => true,
-    };
+    let inside = between(symbols, symbol.address, ("_stext", "_etext")).unwrap_or(true);
     symbol.is_text() && (symbol.module.is_some() || inside)
+}
+
+/// Whether an address lies between two marks of the kernel's own; unknown where it has none such.
+fn between(symbols: &Kallsyms, address: u64, (begin, end): (&str, &str)) -> Option<bool> {
+    let bound = |name: &str| {
+        let mut named = symbols.named(name);
+        named
+            .find(|symbol| symbol.module.is_none())
+            .map(|symbol| symbol.address)
+    };
+    let (begin, end) = (bound(begin)?, bound(end)?);
+    (begin < end).then(|| (begin..end).contains(&address))
 }
 
 fn there_is(elsewhere: &[String]) -> String {

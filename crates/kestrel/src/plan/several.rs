@@ -4,32 +4,84 @@ use crate::catalog::jprobe;
 use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via};
 use crate::error::Result;
 use kestrel_compiler::lang::ast::Span;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-/// Leaves out what names an event again, by another name of it: an event meets a handler once. A second jprobe is a matter of its own.
+/// An event, whatever it is called.
+type Key = (&'static str, String);
+
+fn key(kind: &'static str, instance: &Instance) -> Key {
+    (kind, instance.identity().to_owned())
+}
+
+/// Leaves out what names an event again, by whatever name: an event meets a handler once. What is named by itself is seen by itself, with its own
+/// types, and patterns have the rest. A second jprobe is a matter of its own.
 pub(super) fn each_once(all: Vec<(Span, Resolved)>, mut remark: impl FnMut(Span, String)) -> Vec<Resolved> {
-    let mut known: HashMap<(&'static str, String), String> = HashMap::new();
-    let mut left = Vec::new();
+    let mut singles: HashMap<Key, usize> = HashMap::new();
+    let mut left: Vec<(Span, Resolved)> = Vec::new();
     for (span, resolved) in all {
-        let key = |instance: &Instance| (resolved.kind, instance.identity().to_owned());
-        if let [one] = resolved.instances.as_slice()
-            && resolved.kind != jprobe::NAME
-            && let Some(other) = known.get(&key(one)).filter(|other| **other != one.name)
-        {
-            remark(
-                span,
-                format!("{} is another name of {other}: they are one event", one.name),
-            );
+        let [one] = resolved.instances.as_slice() else {
+            left.push((span, resolved));
+            continue;
+        };
+        if resolved.kind == jprobe::NAME {
+            left.push((span, resolved));
             continue;
         }
-        for instance in &resolved.instances {
-            known
-                .entry(key(instance))
-                .or_insert_with(|| instance.name.clone());
+        let Some(&before) = singles.get(&key(resolved.kind, one)) else {
+            singles.insert(key(resolved.kind, one), left.len());
+            left.push((span, resolved));
+            continue;
+        };
+        let known = &mut left[before].1;
+        if let [other] = known.instances.as_slice()
+            && other.name != one.name
+        {
+            remark(span, another(one, other));
         }
-        left.push(resolved);
+        // One hook follows as many calls as is asked for anywhere.
+        if known.calls() < resolved.calls() {
+            *known = resolved;
+        }
     }
-    left
+    let mut matched: HashSet<Key> = HashSet::new();
+    let mut named: Vec<(usize, String)> = Vec::new();
+    for (_, resolved) in &mut left {
+        if resolved.instances.len() < 2 {
+            continue;
+        }
+        let kind = resolved.kind;
+        let taken = |instance: &Instance| {
+            let key = key(kind, instance);
+            singles.contains_key(&key) || matched.contains(&key)
+        };
+        for instance in &resolved.instances {
+            if let Some(&single) = singles.get(&key(kind, instance)) {
+                named.push((single, instance.name.clone()));
+            }
+        }
+        resolved.instances.retain(|instance| !taken(instance));
+        resolved
+            .apart
+            .retain(|one| !one.instances.iter().any(|instance| taken(instance)));
+        matched.extend(resolved.instances.iter().map(|instance| key(kind, instance)));
+    }
+    for (single, other) in named {
+        let (span, known) = &left[single];
+        if let [one] = known.instances.as_slice()
+            && one.name != other
+        {
+            remark(*span, another(one, &Instance::named(other)));
+        }
+    }
+    let left = left.into_iter().map(|(_, resolved)| resolved);
+    left.filter(|resolved| !resolved.instances.is_empty()).collect()
+}
+
+fn another(one: &Instance, other: &Instance) -> String {
+    format!(
+        "{} is another name of {}: they are one event",
+        one.name, other.name
+    )
 }
 
 /// Functions named one by one are a set like those of a pattern: attached in one operation where the kernel can. So many named functions at
@@ -66,10 +118,15 @@ pub(super) fn together(
             catalog.set(kind, &names, via)?
         };
         match set {
-            Some(set) => rest.push(Resolved {
-                apart: singles,
-                ..set
-            }),
+            Some(mut set) => {
+                for (instance, single) in set.instances.iter_mut().zip(&singles) {
+                    instance.identity.clone_from(&single.instances[0].identity);
+                }
+                rest.push(Resolved {
+                    apart: singles,
+                    ..set
+                });
+            }
             None => rest.extend(singles),
         }
     }

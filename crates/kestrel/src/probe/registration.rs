@@ -134,7 +134,7 @@ impl Options {
 impl Registration {
     fn new(mut probes: Vec<Probe>, options: &Options) -> Result<Self> {
         let catalog = Catalog::new(options.host.clone());
-        let texts = Texts::of(&probes)
+        let mut texts = Texts::of(&probes)
             .map_err(|(number, why)| refused(Some(probes[number].name()), probes.len(), why))?;
         let request = |texts: Vec<String>| Request {
             events: texts,
@@ -155,6 +155,7 @@ impl Registration {
                 return Err(refused(names, probes.len(), error));
             }
         };
+        texts.meet(&plan.hooks, &catalog);
         let session = Session::start(&plan, &catalog, "kestrel::probe").map_err(|error| {
             let only = (probes.len() == 1).then(|| probes[0].name());
             refused(only, probes.len(), error)

@@ -2,10 +2,13 @@
 
 use super::Moment;
 use super::definition::{Probe, ProbeKind};
+use crate::catalog::moment::Moment as InName;
+use crate::catalog::{Catalog, Instance};
 use crate::error::{Error, Result};
+use crate::plan::Hook;
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::Type;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// So many functions with the same handler are put into one text, so that the kernel is asked once for all of them.
 const MANY: usize = 17;
@@ -95,11 +98,12 @@ impl Texts {
         }
         for moment in moments {
             let after = match (moment, probe.maxactive) {
-                (Moment::Post, _) => ":post".to_owned(),
-                (Moment::Fault, _) => ":fault".to_owned(),
-                (Moment::Return, Some(calls)) => format!(":maxactive={calls}"),
-                _ => String::new(),
+                (Moment::Post, _) => InName::Post,
+                (Moment::Fault, _) => InName::Fault,
+                (Moment::Return, Some(calls)) => InName::Return(calls),
+                _ => InName::Plain,
             };
+            let after = after.written();
             let handler = handler_text(probe, moment, probe.is_pattern(), guard.as_deref())?;
             self.texts.push(Text {
                 text: format!("{}{after} {handler}", probe.name()),
@@ -108,6 +112,27 @@ impl Texts {
             });
         }
         Ok(())
+    }
+
+    /// Gives the hits of a function that has several names to the probes of all of them: the plan has it by one.
+    pub(super) fn meet(&mut self, hooks: &[Hook], catalog: &Catalog) {
+        for text in &mut self.texts {
+            let Owners::ByEvent(owners) = &mut text.owners else {
+                continue;
+            };
+            let mine = |hook: &&Hook| hook.rows.first().is_some_and(|row| *row.source == *text.text);
+            let planned: Vec<&Instance> = hooks.iter().filter(mine).flat_map(|h| &h.instances).collect();
+            let names: HashSet<&str> = planned.iter().map(|instance| instance.name.as_str()).collect();
+            let lacking = owners.keys().filter(|name| !names.contains(name.as_str()));
+            for name in lacking.cloned().collect::<Vec<_>>() {
+                let identity = catalog.identity(&name);
+                if let Some(known) = planned.iter().find(|i| i.identity() == identity)
+                    && let Some(probes) = owners.remove(&name)
+                {
+                    owners.entry(known.name.clone()).or_default().extend(probes);
+                }
+            }
+        }
     }
 
     /// The words in which the switches are, with what they begin with.

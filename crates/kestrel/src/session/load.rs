@@ -5,6 +5,7 @@
 //! this process is killed, by the next command.
 
 use super::gate;
+use super::number::Owners;
 use super::objects;
 use super::pins;
 use super::ready::{self, Ready};
@@ -16,7 +17,7 @@ use super::state::{
 use super::stay::{Change, PinnedSession};
 use super::trust;
 use super::{LeftOut, Session, attach, event_of, metadata, rejection};
-use crate::catalog::{Attachment, Catalog, Instance, Via, jprobe};
+use crate::catalog::{Attachment, Catalog, Via, jprobe};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, Slot};
 use crate::session::target::Target;
@@ -28,9 +29,6 @@ use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
-use kestrel_trace::event::{EventClass, EventId};
-use kestrel_trace::layout::Layout;
-use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -147,7 +145,7 @@ pub(super) fn retire(table: &TableState) -> Retiring {
 
 /// A load on its way: the session's next state, and what is made for it.
 pub(super) struct Loading<'a> {
-    pinned: &'a PinnedSession,
+    pub(super) pinned: &'a PinnedSession,
     /// The session's maps, for programs to be bound to; hooks and classes that are added.
     pub(super) session: Session,
     pub(super) next: State,
@@ -228,18 +226,27 @@ impl<'a> Loading<'a> {
             uses: uses(&plan, number),
         };
         let _turn = attach::turn(catalog);
+        let before = self.next.clone();
+        let owners = Owners::of(&before, before.table(name).map(|table| table.number));
         for index in 0..plan.hooks.len() {
             match plan.hooks[index].slot.clone() {
-                Some(into) => self.number_in_slot(&mut plan, index, &into)?,
-                None => self.renumber(&mut plan.hooks[index])?,
+                Some(into) => self.number_in_slot(&mut plan, index, &into, &owners)?,
+                None => self.renumber(&mut plan.hooks[index], &owners)?,
             }
         }
         let mut ready = ready::prepare(&self.session, &plan, catalog);
         let mut programs = self.compile_all(&plan, catalog);
         for index in 0..plan.hooks.len() {
             match plan.hooks[index].slot.clone() {
-                Some(into) => self.fill(&plan, index, &into, (slot, programs[index].take()), catalog)?,
-                None => self.attach(&plan, index, ready[index].take(), catalog)?,
+                Some(into) => {
+                    self.fill(&plan, index, &into, (slot, programs[index].take()), catalog)?;
+                    self.begin_counts(into.hook, &owners);
+                }
+                None => {
+                    let there = self.next.hooks.len();
+                    self.attach(&plan, index, ready[index].take(), catalog)?;
+                    self.begin_counts(there, &owners);
+                }
             }
         }
         match self.next.tables.iter_mut().find(|known| known.name == name) {
@@ -317,23 +324,8 @@ impl<'a> Loading<'a> {
         })
     }
 
-    /// The numbers of a program for a slot of a hook that is there.
-    fn number_in_slot(&mut self, plan: &mut Plan, index: usize, into: &Slot) -> Result<()> {
-        let there = &self.next.hooks[into.hook];
-        // Without records a number is only what counts are kept under: that of the hook itself will do.
-        let own = there
-            .programs
-            .first()
-            .filter(|own| (own.records == 1 && into.events.is_empty()) || there.events.len() == 1);
-        match own.map(|own| own.first) {
-            Some(first) if plan.hooks[index].records == 0 => plan.hooks[index].first = first,
-            _ => self.renumber(&mut plan.hooks[index])?,
-        }
-        self.number_calls(&mut plan.hooks[index], into)
-    }
-
     /// Where a program for a slot of a hook that is there has what its handlers call.
-    fn number_calls(&self, hook: &mut Hook, into: &Slot) -> Result<()> {
+    pub(super) fn number_calls(&self, hook: &mut Hook, into: &Slot) -> Result<()> {
         let there = &self.next.hooks[into.hook];
         hook.first_call = objects::free(&there.programs, hook.most_calls()).ok_or_else(|| {
             let why = format!("a hook has room for {} programs of objects", super::CALLS);
@@ -375,7 +367,8 @@ impl<'a> Loading<'a> {
 
     /// A hook for events that the session does not see yet; it does nothing until its table is active.
     pub(super) fn hook(&mut self, plan: &mut Plan, index: usize, catalog: &Catalog) -> Result<()> {
-        self.renumber(&mut plan.hooks[index])?;
+        // Its events have its name: nobody else's.
+        self.renumber(&mut plan.hooks[index], &Owners::default())?;
         self.attach(plan, index, None, catalog)
     }
 
@@ -401,85 +394,6 @@ impl<'a> Loading<'a> {
             self.next.next_hook += 1;
         }
         Ok(())
-    }
-
-    /// Whether the records of a hook ask the same of an agent that those from this number on ask, or asked last.
-    fn asks(&self, first: u16, hook: &Hook, messages: Vec<MessageState>) -> bool {
-        let program = ProgramState {
-            first,
-            records: hook.records.max(1),
-            messages,
-            ..ProgramState::default()
-        };
-        let known = self.next.messages();
-        let same = |(number, message): (u16, &MessageState)| known.get(&number) == Some(&message.message());
-        program.asks(hook.instances.len()).all(same)
-    }
-
-    /// Gives a hook its numbers; ways in which its records would have other shapes are left out.
-    fn renumber(&mut self, hook: &mut Hook) -> Result<()> {
-        let wanted = hook.ways.first().map_or_else(Vec::new, |way| hook.classes(way));
-        let fits: Vec<bool> = hook.ways.iter().map(|way| hook.classes(way) == wanted).collect();
-        let mut fits = fits.into_iter();
-        hook.ways.retain(|_| fits.next().unwrap_or(false));
-        hook.first = self.number(hook, &wanted)?;
-        Ok(())
-    }
-
-    /// The number of a hook's first record: what is recorded in the same shape from the same events has a number already.
-    fn number(&mut self, hook: &Hook, wanted: &[EventClass]) -> Result<u16> {
-        let same =
-            |a: &EventClass, b: &EventClass| a.name == b.name && a.kind == b.kind && a.layout == b.layout;
-        let by_id: HashMap<u16, &EventClass> = self.session.classes.iter().map(|c| (c.id.0, c)).collect();
-        let fits = |first: u16| {
-            (first..)
-                .zip(wanted)
-                .all(|(id, class)| by_id.get(&id).is_some_and(|known| same(known, class)))
-        };
-        // Without records a number is only what counts are kept under.
-        let bare = |instance: &Instance| EventClass {
-            id: EventId(0),
-            name: instance.name.clone(),
-            kind: hook.kind.to_owned(),
-            layout: Layout::new(Vec::new()),
-        };
-        let bare: Vec<EventClass> = hook.instances.iter().map(bare).collect();
-        let (wanted, records) = match wanted {
-            [] => (bare.as_slice(), false),
-            some => (some, true),
-        };
-        let Some(one) = wanted.first() else {
-            return Err(full(&[event_of(hook)], "a handler has no event"));
-        };
-        let starts = self.session.classes.iter().filter(|known| same(known, one));
-        let mut starts = starts.map(|known| known.id.0).filter(|first| fits(*first));
-        // An agent knows by the number what it is asked for.
-        let messages = messages(hook);
-        if let Some(known) =
-            starts.find(|first| messages.is_empty() || self.asks(*first, hook, messages.clone()))
-        {
-            return Ok(known);
-        }
-        let first = self.next.next_record;
-        let room = match records {
-            true => self.next.buffers.iter().map(|b| b.events).min().unwrap_or(0),
-            false => u32::from(u16::MAX),
-        };
-        if first as usize + wanted.len() > room as usize {
-            return Err(Error::Unsupported {
-                what: format!("{} more kinds of record for {}", wanted.len(), event_of(hook)),
-                why: format!(
-                    "the session's buffers have room for {room} and {first} are taken; start the session anew with these tables in its file"
-                ),
-            });
-        }
-        let numbered = (first as u16..).zip(wanted).map(|(id, class)| EventClass {
-            id: EventId(id),
-            ..class.clone()
-        });
-        self.session.classes.extend(numbered);
-        self.next.next_record += wanted.len() as u32;
-        Ok(first as u16)
     }
 }
 
@@ -548,7 +462,7 @@ pub(super) fn compile(
 }
 
 /// What a hook's records ask of an agent.
-fn messages(hook: &Hook) -> Vec<MessageState> {
+pub(super) fn messages(hook: &Hook) -> Vec<MessageState> {
     hook.ways
         .first()
         .map_or_else(Vec::new, |way| MessageState::of(&way.handlers))
@@ -558,7 +472,7 @@ pub(super) fn names_in(state: &State) -> Vec<String> {
     state.places.clone()
 }
 
-fn full(names: &[String], why: &str) -> Error {
+pub(super) fn full(names: &[String], why: &str) -> Error {
     Error::TableInUse {
         action: "load",
         table: names.join(", "),

@@ -14,6 +14,7 @@ mod metadata;
 mod missed;
 pub mod named;
 mod names;
+mod number;
 mod objects;
 mod own_event;
 mod pins;

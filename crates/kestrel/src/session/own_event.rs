@@ -6,6 +6,8 @@
 use super::state::HookState;
 use crate::error::Result;
 use kestrel_kernel::Host;
+use kestrel_kernel::index;
+use kestrel_kernel::kallsyms::Symbol;
 use kestrel_kernel::perf::Place;
 use kestrel_kernel::procfs;
 use kestrel_kernel::tracefs::{DynamicEvents, Tracefs};
@@ -38,6 +40,7 @@ impl OwnEvent {
         let born = procfs::start_time(&Host::default(), pid).unwrap_or(0);
         let name = format!("p{pid}_{born}_{number}");
         let most = maxactive.map_or_else(String::new, |most| most.to_string());
+        let place = fixed(place, &Host::default());
         tracefs.define(DynamicEvents::Kprobe, &format!("r{most}:{GROUP}/{name} {place}"))?;
         Ok(Self {
             tracefs,
@@ -62,6 +65,27 @@ impl Drop for OwnEvent {
         if !self.left {
             remove(&self.tracefs, std::slice::from_ref(&self.name));
         }
+    }
+}
+
+/// A module's function by its address. By its name the kernel would attach the event again by itself when the module comes back
+/// (`trace_kprobe_module_callback` in kernel/trace/trace_kprobe.c), without the kprobes that serve it and with programs that may be out of date.
+fn fixed<'p>(place: Place<'p>, host: &Host) -> Place<'p> {
+    let Place::Symbol(name, 0) = place else {
+        return place;
+    };
+    let Some((module, function)) = name.split_once(':') else {
+        return place;
+    };
+    // Read anew: the module may have moved since the catalog was.
+    let Ok(symbols) = index::symbols(host) else {
+        return place;
+    };
+    let own = |symbol: &Symbol<'_>| symbol.is_text() && symbol.module == Some(module);
+    let mut addresses = symbols.named(function).filter(own).map(|symbol| symbol.address);
+    match (addresses.next(), addresses.next()) {
+        (Some(address), None) if address != 0 => Place::Address(address),
+        _ => place,
     }
 }
 

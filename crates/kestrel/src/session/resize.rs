@@ -149,7 +149,8 @@ impl Change {
                 next.hooks[hook].programs.push(program);
             }
         }
-        let gone = self.gone(catalog.host()).into_iter().collect();
+        let gone = self.gone(catalog.host(), |flags| flags.gone);
+        let gone = gone.into_iter().collect();
         self.renew_probes(&mut remake, &gone, next)?;
         let programs = remake.into_programs();
         let meta = metadata::create(&described(&session, next)?, next.generation + 1)?;

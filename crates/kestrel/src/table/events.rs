@@ -1,5 +1,6 @@
 //! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it and by whatever name it is asked for.
 
+use crate::catalog::moment::Moment;
 use crate::catalog::{Catalog, Glob, Instance, Resolved, Via, Way, class, jprobe, kind, text_of};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -88,7 +89,7 @@ impl<'a> Events<'a> {
             let single = &mut self.all[event].single;
             if single
                 .as_ref()
-                .is_none_or(|known| calls(known) < calls(&resolved))
+                .is_none_or(|known| known.calls() < resolved.calls())
             {
                 *single = Some(resolved);
             }
@@ -284,16 +285,11 @@ impl<'a> Events<'a> {
     }
 }
 
-/// So many calls can be on their way when their return is probed, where that is said.
-fn calls(resolved: &Resolved) -> Option<u32> {
-    resolved.ways.first().and_then(|way| way.attachment.maxactive())
-}
-
 /// The function that an event is the entry or the return of, by the name that it bears.
 fn function_of(event: &str) -> Option<&str> {
     let mut parts = event.split(':');
     let (_kind, last) = (parts.next()?, parts.next_back()?);
-    let inside = last.contains('+') || last.starts_with("0x") || matches!(last, "post" | "fault");
+    let inside = last.contains('+') || last.starts_with("0x") || Moment::is_behind(last);
     (!inside).then_some(last)
 }
 

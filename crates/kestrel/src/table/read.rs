@@ -1,17 +1,14 @@
 //! From a table file's text to its buffers, parameters and tables, with everything that is wrong in it; no kernel is asked.
 
 use super::{BufferSpec, IMPLICIT, TableFile, TableSpec};
-use crate::buffer::layout::{MAX_BYTES, Mode};
+use crate::buffer::layout::{MAX_BYTES, MIN_BYTES, Mode};
 use crate::session::control::{MOST_BUFFERS, MOST_PARAMETERS, MOST_TABLES};
 use crate::session::gate::MESSAGES;
 use kestrel_compiler::check::globals::parameters;
 use kestrel_compiler::lang::ast::{Buffer, Expr, ExprKind, Item, Probe, Script, Span, Spanned, Table};
 use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_compiler::lang::parse_script;
-use kestrel_trace::packet::PAGE;
 
-/// The least that may be asked for: one page; what is less was meant in another unit.
-const LEAST_BYTES: u64 = PAGE as u64;
 /// Most keys that the maps of a file may have: they are made before they are used.
 const MOST_KEYS: u64 = 1 << 20;
 /// Longest name of a table or buffer: it names files in bpffs and maps.
@@ -169,8 +166,9 @@ impl Reader {
                 self.error(unknown_setting(name));
                 continue;
             };
-            if let Err(diagnostic) = set(&mut spec, value) {
-                self.error(diagnostic);
+            match set(&mut spec, value) {
+                Ok(remark) => self.found.extend(remark),
+                Err(diagnostic) => self.error(diagnostic),
             }
         }
         self.buffers.push(spec);
@@ -240,8 +238,8 @@ impl Reader {
     }
 }
 
-/// Gives a buffer the value of a setting.
-type Set = fn(&mut BufferSpec, &Expr) -> Result<(), Diagnostic>;
+/// Gives a buffer the value of a setting; a remark if it is not taken as it stands.
+type Set = fn(&mut BufferSpec, &Expr) -> Result<Option<Diagnostic>, Diagnostic>;
 
 /// Settings of a buffer: name, example, effect.
 const SETTINGS: &[(&str, &str, Set)] = &[("size", "size = 4M", size), ("mode", "mode = overwrite", mode)];
@@ -254,15 +252,15 @@ fn unknown_setting(name: &Spanned<String>) -> Diagnostic {
         .hint(near.unwrap_or_else(|| format!("its settings are: {}", all.join(", "))))
 }
 
-fn size(buffer: &mut BufferSpec, value: &Expr) -> Result<(), Diagnostic> {
+fn size(buffer: &mut BufferSpec, value: &Expr) -> Result<Option<Diagnostic>, Diagnostic> {
     let ExprKind::Integer { value: bytes, .. } = value.kind else {
         return Err(
             Diagnostic::error(value.span, "a size is a number of bytes, with K, M or G after it")
                 .hint("size = 4M: each CPU gets so much"),
         );
     };
-    if bytes < LEAST_BYTES {
-        let message = format!("a buffer has at least {} KiB per CPU", LEAST_BYTES >> 10);
+    if bytes == 0 {
+        let message = "a buffer of no bytes holds no record";
         return Err(Diagnostic::error(value.span, message).hint("size = 4M is a good start"));
     }
     if bytes > MAX_BYTES {
@@ -271,13 +269,17 @@ fn size(buffer: &mut BufferSpec, value: &Expr) -> Result<(), Diagnostic> {
         return Err(Diagnostic::error(value.span, message).hint(hint));
     }
     buffer.bytes = bytes;
-    Ok(())
+    Ok((bytes < MIN_BYTES).then(|| {
+        let least = MIN_BYTES >> 10;
+        let message = format!("a buffer has at least {least} KiB per CPU: the size is rounded up");
+        Diagnostic::warning(value.span, message)
+    }))
 }
 
 /// What may stand after `mode =`.
 const MODES: &[(&str, Mode)] = &[("overwrite", Mode::Overwrite), ("stream", Mode::Stream)];
 
-fn mode(buffer: &mut BufferSpec, value: &Expr) -> Result<(), Diagnostic> {
+fn mode(buffer: &mut BufferSpec, value: &Expr) -> Result<Option<Diagnostic>, Diagnostic> {
     let word = match &value.kind {
         ExprKind::Identifier(word) | ExprKind::String(word) => word.as_str(),
         _ => "",
@@ -293,5 +295,5 @@ fn mode(buffer: &mut BufferSpec, value: &Expr) -> Result<(), Diagnostic> {
             .maybe_hint(near));
         }
     }
-    Ok(())
+    Ok(None)
 }

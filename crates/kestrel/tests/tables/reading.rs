@@ -3,6 +3,7 @@
 use crate::kernel::wrong;
 use kestrel::buffer::layout::Mode;
 use kestrel::table::{TableFile, read};
+use kestrel_compiler::lang::diag::has_errors;
 
 fn file(text: &str) -> TableFile {
     let (file, found) = read(text, "test.kst");
@@ -37,9 +38,25 @@ fn buffers_and_parameters_are_read() {
 }
 
 #[test]
+fn sizes_that_are_too_small_are_rounded_up_with_a_remark() {
+    for (size, remarks) in [("1", 1), ("4K", 1), ("8191", 1), ("8K", 0)] {
+        let text = format!("buffer a {{ size = {size} }}\ntable t {{ }}");
+        let (file, found) = read(&text, "test.kst");
+        let said: Vec<&str> = found.iter().map(|remark| remark.message.as_str()).collect();
+        assert_eq!(said.len(), remarks, "{said:?}");
+        assert!(
+            said.iter().all(|said| said.contains("at least 8 KiB")),
+            "{said:?}"
+        );
+        assert!(!has_errors(&found));
+        assert!(file.buffers[0].bytes > 0);
+    }
+}
+
+#[test]
 fn every_mistake_has_its_place() {
     for (text, place, words) in [
-        ("buffer a { size = 1K }\ntable t { }", "1:19", "at least 4 KiB"),
+        ("buffer a { size = 0 }\ntable t { }", "1:19", "no bytes"),
         ("buffer a { size = 1G }\ntable t { }", "1:19", "at most 256 MiB"),
         (
             "buffer messages { size = 1M }\ntable t { }",

@@ -6,6 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::selection::size;
 use crate::style::bytes;
 use clap::Args;
+use kestrel::buffer::layout::MIN_BYTES;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::session::resize::Resized;
@@ -58,12 +59,12 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
             // A reader that went away is no failure.
             let _ = writeln!(std::io::stdout().lock(), "{object}");
         }
-        Format::Text => tell(&resized),
+        Format::Text => tell(&resized, options.size),
     }
     Ok(Exit::Done)
 }
 
-fn tell(resized: &Resized) {
+fn tell(resized: &Resized, asked: u64) {
     let Resized {
         buffer,
         from,
@@ -72,6 +73,10 @@ fn tell(resized: &Resized) {
         dropped,
         ..
     } = resized;
+    if asked < MIN_BYTES {
+        let least = bytes(MIN_BYTES);
+        eprintln!("a buffer has at least {least} per CPU: the size is rounded up");
+    }
     if from == to {
         eprintln!("buffer {buffer} has {} per CPU already", bytes(*to));
         return;

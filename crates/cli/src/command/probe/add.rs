@@ -66,12 +66,14 @@ fn read(file: &Path) -> std::io::Result<String> {
 
 /// Adds.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let mut requests = rows::of_words(&options.words)?;
+    let catalog = Catalog::new(Host::default());
+    let address = |symbol: &str| Some(catalog.symbols().ok()?.named(symbol).next()?.address);
+    let mut requests = rows::of_words(&options.words, &address)?;
     if let Some(file) = &options.file {
         let name = file.display().to_string();
         let text =
             read(file).map_err(|error| Failure::new(Exit::Failed, format!("cannot read {name}: {error}")))?;
-        requests.extend(rows::of_file(&text, &name)?);
+        requests.extend(rows::of_file(&text, &name, &address)?);
     }
     if requests.is_empty() {
         return Err(Failure::new(Exit::Usage, "there is no probe to add")
@@ -80,9 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for request in &mut requests {
         request.disabled = options.disabled;
     }
-    let host = Host::default();
-    let store = Store::open(&host)?;
-    let catalog = Catalog::new(host);
+    let store = Store::open(catalog.host())?;
     let command: Vec<String> = std::env::args().collect();
     let added = store.add_probes(
         &options.session,

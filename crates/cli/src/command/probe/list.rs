@@ -49,7 +49,8 @@ Examples:
   kestrel probe list --kernel            every kprobe of the kernel, and its global switch
 
 Columns: address, type (k kprobe, j jprobe, r return probe, t tracepoint, f trampoline), place, hits while enabled, hits that the kernel
-missed (`+` or `?`: this kernel does not tell all of them), records lost, flags: [DISABLED], [GONE] (its module was unloaded),
+missed (`+` or `?`: this kernel does not tell all of them), records lost, flags: [DISABLED], [GONE] (its module was unloaded), [GONE?] (of
+several at this place some are gone: `kestrel probe enable` attaches them anew),
 [OPTIMIZED] (a jump instead of a trap), [FTRACE] (the function's ftrace site).";
 
 /// Lists.
@@ -121,6 +122,7 @@ fn as_json(probe: &Probe, on: bool, session: &PinnedSession) -> Value {
             "offset": site.offset,
             "module": site.module,
             "gone": site.flags.gone,
+            "maybe_gone": site.flags.maybe_gone,
             "optimized": site.flags.optimized,
             "ftrace": site.flags.ftrace,
         })
@@ -163,6 +165,7 @@ fn text(probes: &[Probe], verbose: bool) -> String {
             };
             let flags: String = [
                 (site.flags.gone, "[GONE]"),
+                (site.flags.maybe_gone && !site.flags.gone, "[GONE?]"),
                 (!probe.enabled, "[DISABLED]"),
                 (site.flags.optimized, "[OPTIMIZED]"),
                 (site.flags.ftrace, "[FTRACE]"),

@@ -6,6 +6,7 @@ use kestrel::kernel::Host;
 use kestrel::session::named::SESSION;
 use kestrel::session::store::Store;
 use kestrel_trace::print::counted;
+use std::collections::HashSet;
 
 /// Options of `probe remove`.
 #[derive(Args, Debug)]
@@ -38,7 +39,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let known = change.state().probes.each.iter();
     let names: Vec<String> = match options.all {
         true => known.map(|probe| probe.name.clone()).collect(),
-        false => options.names.clone(),
+        false => {
+            let mut known = HashSet::new();
+            let once = options.names.iter().filter(|name| known.insert(name.as_str()));
+            once.cloned().collect()
+        }
     };
     let (mut missed, mut lost) = (0, 0);
     for probe in change.probes(&Host::default())? {

@@ -56,8 +56,8 @@ pub struct ObjectProgram {
     pub program: String,
 }
 
-/// What came of the records that a handler wrote for one event, since its last reset. Handlers of an event that write records of the same shape share
-/// their number and so their counts, where one came with a table that was loaded later.
+/// What came of the records that a handler wrote for one event, since its last reset or since its table was loaded. A handler that came with a
+/// table loaded later shares its counts with another one that writes records of the same shape if the buffers had no room for a number of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventCounts {
     /// The event, as people name it.
@@ -262,7 +262,7 @@ impl<'s> Now<'s> {
             let earlier = reset.map_or(&[][..], |reset| &reset.counts);
             let earlier = earlier.iter().copied().chain(std::iter::repeat((0, 0)));
             let counts = part.events().zip(earlier).map(|((event, _, first), earlier)| {
-                let (kept, refused) = self.counted(first, part.row.records);
+                let (kept, refused) = counts_of(&self.buffers, first, part.row.records);
                 EventCounts {
                     event: event.to_owned(),
                     kept: kept.saturating_sub(earlier.0),
@@ -295,29 +295,10 @@ impl<'s> Now<'s> {
         }
     }
 
-    /// Records kept and refused under some numbers.
-    fn counted(&self, first: u64, records: u16) -> (u64, u64) {
-        let mut sum = (0, 0);
-        for number in first..first + u64::from(records) {
-            let Ok(number) = u16::try_from(number) else {
-                continue;
-            };
-            let has_room = |buffer: &&Buffer| u32::from(number) < buffer.ring().geometry().events;
-            for buffer in self.buffers.iter().filter(has_room) {
-                for cpu in buffer.ring().cpus() {
-                    let counts = buffer.counts(cpu, number);
-                    sum.0 += counts.recorded;
-                    sum.1 += counts.refused;
-                }
-            }
-        }
-        sum
-    }
-
     fn baseline(&self, part: &Part<'_>) -> Baseline {
         let counts = part
             .events()
-            .map(|(_, _, first)| self.counted(first, part.row.records));
+            .map(|(_, _, first)| counts_of(&self.buffers, first, part.row.records));
         Baseline {
             at: ClockPair::now().realtime,
             counts: counts.collect(),
@@ -373,4 +354,23 @@ impl<'s> Now<'s> {
         };
         used.map(value).collect()
     }
+}
+
+/// Records kept and refused in some buffers under so many numbers from the first on.
+pub(super) fn counts_of(buffers: &[Buffer], first: u64, records: u16) -> (u64, u64) {
+    let mut sum = (0, 0);
+    for number in first..first + u64::from(records) {
+        let Ok(number) = u16::try_from(number) else {
+            continue;
+        };
+        let has_room = |buffer: &&Buffer| u32::from(number) < buffer.ring().geometry().events;
+        for buffer in buffers.iter().filter(has_room) {
+            for cpu in buffer.ring().cpus() {
+                let counts = buffer.counts(cpu, number);
+                sum.0 += counts.recorded;
+                sum.1 += counts.refused;
+            }
+        }
+    }
+    sum
 }

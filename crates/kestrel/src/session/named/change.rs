@@ -1,7 +1,7 @@
 //! Changing the named probes of a session: all that one command asks for becomes part of it by one rename, or nothing does.
 
 use super::site;
-use super::status::counted;
+use super::status::{Flags, counted};
 use super::text::{check_name, file};
 use super::{Own, TABLE};
 use crate::catalog::{Catalog, Via, jprobe};
@@ -168,7 +168,7 @@ impl Change {
         self.check_probes(names)?;
         let meant = |probe: &&ProbeState| names.contains(&probe.name);
         if enable {
-            let gone = self.gone(catalog.host());
+            let gone = self.gone(catalog.host(), |flags| flags.maybe_gone);
             let probes = self.state.probes.each.iter().filter(meant);
             let probes = probes.filter(|probe| gone.contains(&probe.number));
             let again: Vec<Request> = probes
@@ -543,14 +543,18 @@ fn nothing_attached(left_out: Option<&LeftOut>) -> Error {
 }
 
 impl PinnedSession {
-    /// Numbers of the probes that sit in a module which was unloaded.
-    pub(in crate::session) fn gone(&self, host: &kestrel_kernel::Host) -> Vec<u32> {
+    /// Numbers of the probes that sit in a module which was unloaded, by what the kernel says of their places.
+    pub(in crate::session) fn gone(
+        &self,
+        host: &kestrel_kernel::Host,
+        is_gone: impl Fn(&Flags) -> bool,
+    ) -> Vec<u32> {
         let Ok(all) = self.probes(host) else {
             return Vec::new();
         };
         let gone = all
             .iter()
-            .filter(|probe| probe.sites.iter().any(|site| site.flags.gone));
+            .filter(|probe| probe.sites.iter().any(|site| is_gone(&site.flags)));
         gone.map(|probe| probe.number).collect()
     }
 }

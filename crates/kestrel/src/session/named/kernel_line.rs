@@ -11,6 +11,7 @@ mod write;
 pub use write::of;
 
 use super::Request;
+use crate::catalog::moment::Moment;
 use crate::error::{Error, Result};
 
 /// Whether a text is such a line: `p` or `r`, perhaps with a name, then a place.
@@ -26,16 +27,50 @@ pub fn is_one(text: &str) -> bool {
     probe && !rest.trim().is_empty() && (head.contains(':') || !rest.contains(['{', ':']) || kind.len() > 1)
 }
 
-/// Reads a line.
+/// Reads a line; `address` knows where a symbol of the kernel lies.
 ///
 /// # Errors
 /// [`Error::KernelLine`] with the word that is wrong, or has no counterpart.
-pub fn read(line: &str) -> Result<Request> {
+pub fn read(line: &str, address: &dyn Fn(&str) -> Option<u64>) -> Result<Request> {
+    let line = line.trim();
     let wrong = |why: String| Error::KernelLine {
-        line: line.trim().to_owned(),
+        line: line.to_owned(),
         why,
     };
-    parse(line).map_err(wrong)
+    let request = located(line, address).and_then(|located| parse(&located));
+    let request = request.map_err(wrong)?;
+    Ok(Request {
+        line: Some(line.to_owned()),
+        ..request
+    })
+}
+
+/// The line with the address for each `@SYMBOL`, `@SYMBOL+OFFSET` and `@SYMBOL-OFFSET`.
+fn located(line: &str, address: &dyn Fn(&str) -> Option<u64>) -> std::result::Result<String, String> {
+    let mut parts = line.split('@');
+    let mut located = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        located.push('@');
+        if !part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            located.push_str(part);
+            continue;
+        }
+        let end = part.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
+        let (symbol, rest) = part.split_at(end.unwrap_or(part.len()));
+        let place = address(symbol).ok_or_else(|| format!("`@{symbol}`: the kernel has no such symbol"))?;
+        let end = rest
+            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '+' || c == '-'))
+            .unwrap_or(rest.len());
+        let (offset, rest) = rest.split_at(end);
+        let unreadable = || format!("`@{symbol}{offset}`: `{offset}` is not an offset in bytes");
+        let place = match (offset.strip_prefix('+'), offset.strip_prefix('-')) {
+            (Some(more), _) => place.checked_add(number(more).ok_or_else(unreadable)?),
+            (_, Some(less)) => place.checked_sub(number(less).ok_or_else(unreadable)?),
+            (None, None) => Some(place).filter(|_| offset.is_empty()),
+        };
+        located.push_str(&format!("{:#x}{rest}", place.ok_or_else(unreadable)?));
+    }
+    Ok(located)
 }
 
 fn parse(line: &str) -> std::result::Result<Request, String> {
@@ -80,13 +115,12 @@ fn parse(line: &str) -> std::result::Result<Request, String> {
     let event = match (at_return, maxactive) {
         (false, _) => format!("kprobe:{}", place.text()),
         (true, None) => format!("kretprobe:{}", place.text()),
-        (true, Some(most)) => format!("kretprobe:{}:maxactive={most}", place.text()),
+        (true, Some(most)) => format!("kretprobe:{}{}", place.text(), Moment::Return(most).written()),
     };
     Ok(Request {
         name,
         source: format!("{event} {{ record({}) }}", arguments.join(", ")),
-        line: Some(line.to_owned()),
-        disabled: false,
+        ..Request::default()
     })
 }
 
@@ -161,6 +195,10 @@ fn number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn address(symbol: &str) -> Option<u64> {
+        (symbol == "jiffies").then_some(0x1000)
+    }
+
     #[test]
     fn lines_become_text() {
         for (line, name, source) in [
@@ -209,9 +247,15 @@ mod tests {
                 "kprobe:f { record(a_0 = *(uint16 *)kptr(reg(\"si\") - 8), a_1 = *(uint16 *)kptr(reg(\"si\") - 6), \
                  b = ((uint32)(reg(\"ax\")) >> 2) & 0xf, i = 5) }",
             ),
+            (
+                "p:o f j=@jiffies:u32 k=@jiffies+0x10 l=+8(@jiffies-8):u8",
+                "o",
+                "kprobe:f { record(j = *(uint32 *)kptr(0x1000), k = *(uint64 *)kptr(0x1010), \
+                 l = *(uint8 *)kptr(*(uint64 *)kptr(0xff8) + 8)) }",
+            ),
         ] {
             assert!(is_one(line), "{line}");
-            let read = read(line).unwrap();
+            let read = read(line, &address).unwrap();
             assert_eq!(read.name, name, "{line}");
             assert_eq!(read.source, source, "{line}");
             assert_eq!(read.line.as_deref(), Some(line));
@@ -222,7 +266,10 @@ mod tests {
     fn what_has_no_counterpart_is_named() {
         for (line, part) in [
             ("p:x f %nope", "%nope"),
-            ("p:x f a=@jiffies", "@jiffies"),
+            ("p:x f a=@nowhere", "@nowhere"),
+            ("p:x f a=@jiffies*2", "@0x1000*2"),
+            ("p:x f a=@jiffies+x", "@jiffies+x"),
+            ("p:x f a=@jiffies-0x1001", "@jiffies-0x1001"),
             ("p:x f a=%di:symbol", "symbol"),
             ("p:x f a=%di:string", "string"),
             ("p:x f a=%di:u128", "u128"),
@@ -235,7 +282,7 @@ mod tests {
             ("p:x f 1a=%di", "1a"),
             ("rx:x f", "number of callers"),
         ] {
-            let error = read(line).unwrap_err().to_string();
+            let error = read(line, &address).unwrap_err().to_string();
             let why = error.split("`: ").nth(1).unwrap_or_default();
             assert!(why.contains(part), "{line}: {error}");
         }

@@ -64,6 +64,8 @@ pub struct Site {
 pub struct Flags {
     /// Its module was unloaded.
     pub gone: bool,
+    /// Of several probes at this place some are gone: maybe this one, or it is [`Self::gone`]. The kernel's list does not say whose they are.
+    pub maybe_gone: bool,
     /// The probe jumps instead of trapping.
     pub optimized: bool,
     /// It uses the function's ftrace site.
@@ -170,9 +172,12 @@ fn of(site: &SiteState, listed: &[Listed]) -> Site {
                     && site.symbol.as_deref() == Some(&probe.symbol)
                     && (site.address == 0 || probe.address.wrapping_sub(site.address) <= 4))
     };
-    let found = listed.iter().find(here);
+    // Several probes may be at one place: some of a module that went, some that were attached when it was back.
+    let (gone, live): (Vec<_>, Vec<_>) = listed.iter().filter(here).partition(|probe| probe.gone);
+    let found = live.first().or(gone.first());
     let flags = found.map_or_else(Flags::default, |probe| Flags {
         gone: probe.gone,
+        maybe_gone: !gone.is_empty(),
         optimized: probe.optimized,
         ftrace: probe.ftrace,
     });

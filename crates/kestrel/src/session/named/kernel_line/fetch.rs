@@ -111,7 +111,7 @@ fn fetched(fetch: &str, at_return: bool) -> Result<Fetched> {
                 user: false,
             }),
             None => Err(format!(
-                "`{fetch}`: memory is named by its address, @0xADDRESS, or through a register"
+                "`{fetch}`: memory is named by its address or symbol, @0xADDRESS, @SYMBOL+OFFSET, or through a register"
             )),
         };
     }
@@ -120,7 +120,8 @@ fn fetched(fetch: &str, at_return: bool) -> Result<Fetched> {
 
 /// `+OFFS(FETCH)`, `-OFFS(FETCH)`, `+uOFFS(FETCH)`.
 fn memory(fetch: &str, at_return: bool) -> Result<Fetched> {
-    let unreadable = || format!("`{fetch}` is not %REGISTER, $VARIABLE, @0xADDRESS or +OFFSET(FETCH)");
+    let unreadable =
+        || format!("`{fetch}` is not %REGISTER, $VARIABLE, @0xADDRESS, @SYMBOL or +OFFSET(FETCH)");
     let (negative, rest) = match (fetch.strip_prefix('+'), fetch.strip_prefix('-')) {
         (Some(rest), _) => (false, rest),
         (_, Some(rest)) => (true, rest),

@@ -1,5 +1,6 @@
 //! Named probes as lines of the kernel's `kprobe_events`, as far as they can be said so.
 
+use crate::catalog::moment::Moment;
 use crate::session::named::{Probe, Site};
 use kestrel_compiler::lang::ast::{Arg, BinaryOp, Expr, ExprKind, Probe as Parsed, StatementKind, UnaryOp};
 use kestrel_compiler::lang::parse_events;
@@ -28,8 +29,7 @@ pub fn of(probe: &Probe) -> Result<Vec<String>> {
             'r' => format!("r{}", maxactive(&site.event).unwrap_or_default()),
             _ => return Err(format!("{} is not a kprobe", site.event)),
         };
-        let part = |part: &str| site.event.split(':').any(|other| other == part);
-        if part("post") || part("fault") {
+        if site.event.split(':').any(Moment::is_behind) {
             return Err(format!("{} is more than a kprobe", site.event));
         }
         // As it was typed: the kernel moves an entry behind its `endbr64` by itself.
@@ -75,7 +75,7 @@ fn event_name(name: &str) -> String {
 }
 
 fn maxactive(event: &str) -> Option<&str> {
-    event.split(':').find_map(|part| part.strip_prefix("maxactive="))
+    event.split(':').find_map(Moment::calls_of)
 }
 
 /// The arguments of the only thing that the handler does: write a record.
@@ -240,7 +240,7 @@ mod tests {
             "r8:grp/name f ret=$retval:s32",
             "p:grp/name f t=+0(+8(%si)):string u=+u0(%si):ustring s=-8(%sp):u32 a=$arg1",
         ] {
-            let read = read(line).unwrap();
+            let read = read(line, &|_| None).unwrap();
             let event = read.source.split(' ').next().unwrap();
             let block = &read.source[event.len() + 1..];
             assert_eq!(of(&probe(&read.name, event, block)).unwrap(), [line]);

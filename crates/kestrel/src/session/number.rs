@@ -1,0 +1,236 @@
+//! Numbers of what is loaded into a running session: under them records are written, described and counted. A handler that comes again keeps its own, what
+//! nobody has any more is given out again, and only where buffers have no room for more do two handlers share one.
+
+use super::event_of;
+use super::handlers::counts_of;
+use super::load::{Loading, full, messages};
+use super::state::{Baseline, HookState, MessageState, ProgramState, RowState, State};
+use crate::catalog::Instance;
+use crate::error::{Error, Result};
+use crate::plan::{Hook, Plan, Row, Slot};
+use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::layout::Layout;
+use std::collections::HashMap;
+
+/// Whose a number was before, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    /// The same handler's, which is replaced.
+    Same,
+    /// Nobody's who is there still.
+    Gone,
+    /// Another handler's.
+    Other,
+}
+
+/// The rows that write under each number.
+#[derive(Default)]
+pub(super) struct Owners<'s> {
+    rows: HashMap<u16, Vec<&'s RowState>>,
+    /// Numbers of the tables that stay.
+    staying: Vec<u32>,
+    /// That of the table which is replaced.
+    replaced: Option<u32>,
+}
+
+impl<'s> Owners<'s> {
+    /// Those of a session in which a table is replaced, or none.
+    pub(super) fn of(state: &'s State, replaced: Option<u32>) -> Self {
+        let mut rows: HashMap<u16, Vec<&RowState>> = HashMap::new();
+        for hook in &state.hooks {
+            for program in &hook.programs {
+                for (row, numbers) in each_row(hook, program) {
+                    for number in numbers.into_iter().flat_map(|first| first..first + row.records) {
+                        rows.entry(number).or_default().push(row);
+                    }
+                }
+            }
+        }
+        let tables = state.tables.iter().map(|table| table.number);
+        Self {
+            rows,
+            staying: tables.filter(|number| Some(*number) != replaced).collect(),
+            replaced,
+        }
+    }
+
+    /// Whose some numbers are, from the first on, where a handler with one of these texts asks.
+    fn whose(&self, first: u16, count: usize, sources: &[&str]) -> Owner {
+        let mut found = Owner::Gone;
+        let numbers = (first..).take(count);
+        for row in numbers.filter_map(|number| self.rows.get(&number)).flatten() {
+            if row.tables.iter().any(|table| self.staying.contains(table)) {
+                return Owner::Other;
+            }
+            if self.is_replaced(row) && sources.contains(&row.source.as_str()) {
+                found = Owner::Same;
+            }
+        }
+        found
+    }
+
+    /// The row that one of a new program takes the place of: the same text in the replaced table, for the same numbers.
+    fn before(&self, row: &RowState, numbers: &[u16]) -> Option<&'s RowState> {
+        let rows = self.rows.get(numbers.first()?)?;
+        let fits = |known: &&&RowState| known.source == row.source && self.is_replaced(known);
+        rows.iter().find(fits).copied()
+    }
+
+    fn is_replaced(&self, row: &RowState) -> bool {
+        self.replaced.is_some_and(|table| row.tables.contains(&table))
+    }
+}
+
+/// A program's rows with the numbers of the first record of each of their events.
+fn each_row<'s>(hook: &HookState, program: &'s ProgramState) -> Vec<(&'s RowState, Vec<u16>)> {
+    let mut before = 0;
+    let of = |row: &'s RowState| {
+        let own = before;
+        before += row.records;
+        let places =
+            (0..hook.events.len() as u16).filter(|place| row.events.is_empty() || row.events.contains(place));
+        let firsts = places.filter_map(|place| Some(program.number_of(place)? + own));
+        (row, firsts.collect())
+    };
+    program.rows.iter().map(of).collect()
+}
+
+impl Loading<'_> {
+    /// The numbers of a program for a slot of a hook that is there.
+    pub(super) fn number_in_slot(
+        &mut self,
+        plan: &mut Plan,
+        index: usize,
+        into: &Slot,
+        owners: &Owners<'_>,
+    ) -> Result<()> {
+        let there = &self.next.hooks[into.hook];
+        // Without records a number is only what counts are kept under: that of the hook itself will do.
+        let own = there
+            .programs
+            .first()
+            .filter(|own| (own.records == 1 && into.events.is_empty()) || there.events.len() == 1);
+        match own.map(|own| own.first) {
+            Some(first) if plan.hooks[index].records == 0 => plan.hooks[index].first = first,
+            _ => self.renumber(&mut plan.hooks[index], owners)?,
+        }
+        self.number_calls(&mut plan.hooks[index], into)
+    }
+
+    /// Whether the records of a hook ask the same of an agent that those from this number on ask, or asked last.
+    fn asks(&self, first: u16, hook: &Hook, messages: Vec<MessageState>) -> bool {
+        let program = ProgramState {
+            first,
+            records: hook.records.max(1),
+            messages,
+            ..ProgramState::default()
+        };
+        let known = self.next.messages();
+        let same = |(number, message): (u16, &MessageState)| known.get(&number) == Some(&message.message());
+        program.asks(hook.instances.len()).all(same)
+    }
+
+    /// Gives a hook its numbers; ways in which its records would have other shapes are left out.
+    pub(super) fn renumber(&mut self, hook: &mut Hook, owners: &Owners<'_>) -> Result<()> {
+        let wanted = hook.ways.first().map_or_else(Vec::new, |way| hook.classes(way));
+        let fits: Vec<bool> = hook.ways.iter().map(|way| hook.classes(way) == wanted).collect();
+        let mut fits = fits.into_iter();
+        hook.ways.retain(|_| fits.next().unwrap_or(false));
+        hook.first = self.number(hook, &wanted, owners)?;
+        Ok(())
+    }
+
+    /// The number of a hook's first record: that of one who recorded the same shape from the same events and needs it no more, or a new one.
+    fn number(&mut self, hook: &Hook, wanted: &[EventClass], owners: &Owners<'_>) -> Result<u16> {
+        let same =
+            |a: &EventClass, b: &EventClass| a.name == b.name && a.kind == b.kind && a.layout == b.layout;
+        let by_id: HashMap<u16, &EventClass> = self.session.classes.iter().map(|c| (c.id.0, c)).collect();
+        let fits = |first: u16| {
+            (first..)
+                .zip(wanted)
+                .all(|(id, class)| by_id.get(&id).is_some_and(|known| same(known, class)))
+        };
+        // Without records a number is only what counts are kept under.
+        let bare = |instance: &Instance| EventClass {
+            id: EventId(0),
+            name: instance.name.clone(),
+            kind: hook.kind.to_owned(),
+            layout: Layout::new(Vec::new()),
+        };
+        let bare: Vec<EventClass> = hook.instances.iter().map(bare).collect();
+        let (wanted, records) = match wanted {
+            [] => (bare.as_slice(), false),
+            some => (some, true),
+        };
+        let Some(one) = wanted.first() else {
+            return Err(full(&[event_of(hook)], "a handler has no event"));
+        };
+        let starts = self.session.classes.iter().filter(|known| same(known, one));
+        let starts = starts.map(|known| known.id.0).filter(|first| fits(*first));
+        // An agent knows by the number what it is asked for.
+        let messages = messages(hook);
+        let asked = |first: &u16| messages.is_empty() || self.asks(*first, hook, messages.clone());
+        let sources: Vec<&str> = hook.rows.iter().map(Row::text).collect();
+        let whose = |first: u16| match records {
+            true => (owners.whose(first, wanted.len(), &sources), first),
+            false => (Owner::Same, first),
+        };
+        let known = starts.filter(asked).map(whose).min();
+        if let Some((Owner::Same | Owner::Gone, known)) = known {
+            return Ok(known);
+        }
+        let first = self.next.next_record;
+        let room = match records {
+            true => self.next.buffers.iter().map(|b| b.events).min().unwrap_or(0),
+            false => u32::from(u16::MAX),
+        };
+        if first as usize + wanted.len() > room as usize {
+            if let Some((_, known)) = known {
+                return Ok(known);
+            }
+            return Err(Error::Unsupported {
+                what: format!("{} more kinds of record for {}", wanted.len(), event_of(hook)),
+                why: format!(
+                    "the session's buffers have room for {room} and {first} are taken; start the session anew with these tables in its file"
+                ),
+            });
+        }
+        let numbered = (first as u16..).zip(wanted).map(|(id, class)| EventClass {
+            id: EventId(id),
+            ..class.clone()
+        });
+        self.session.classes.extend(numbered);
+        self.next.next_record += wanted.len() as u32;
+        Ok(first as u16)
+    }
+
+    /// What the rows of a hook's last program have counted begins at 0, whoever had their numbers before; but a handler that comes again goes on.
+    pub(super) fn begin_counts(&mut self, hook: usize, owners: &Owners<'_>) {
+        let Some((program, events)) = self
+            .next
+            .hooks
+            .get(hook)
+            .and_then(|hook| Some((hook.programs.last()?, hook)))
+        else {
+            return;
+        };
+        let begin = |(row, numbers): (&RowState, Vec<u16>)| {
+            if let Some(before) = owners.before(row, &numbers) {
+                return before.reset.clone();
+            }
+            let of = |first: &u16| counts_of(&self.session.buffers, u64::from(*first), row.records);
+            let counts: Vec<(u64, u64)> = numbers.iter().map(of).collect();
+            counts.iter().any(|counts| *counts != (0, 0)).then(|| Baseline {
+                at: self.now,
+                counts,
+                skipped: 0,
+            })
+        };
+        let begun: Vec<Option<Baseline>> = each_row(events, program).into_iter().map(begin).collect();
+        if let Some(program) = self.next.hooks[hook].programs.last_mut() {
+            for (row, begun) in program.rows.iter_mut().zip(begun) {
+                row.reset = begun;
+            }
+        }
+    }
+}
