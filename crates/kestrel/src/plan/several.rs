@@ -60,9 +60,7 @@ pub(super) fn each_once(all: Vec<(Span, Resolved)>, mut remark: impl FnMut(Span,
             }
         }
         resolved.instances.retain(|instance| !taken(instance));
-        resolved
-            .apart
-            .retain(|one| !one.instances.iter().any(|instance| taken(instance)));
+        resolved.apart.retain(|one| !one.instances.iter().any(&taken));
         matched.extend(resolved.instances.iter().map(|instance| key(kind, instance)));
     }
     for (single, other) in named {
