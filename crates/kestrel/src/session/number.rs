@@ -220,7 +220,7 @@ impl Loading<'_> {
             }
             let of = |first: &u16| counts_of(&self.session.buffers, u64::from(*first), row.records);
             let counts: Vec<(u64, u64)> = numbers.iter().map(of).collect();
-            counts.iter().any(|counts| *counts != (0, 0)).then(|| Baseline {
+            counts.iter().any(|counts| *counts != (0, 0)).then_some(Baseline {
                 at: self.now,
                 counts,
                 skipped: 0,
