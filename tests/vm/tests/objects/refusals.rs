@@ -5,20 +5,23 @@ use crate::held::{Run, gone, held, new};
 use std::{fs, path::Path};
 use vm_tests::{kestrel, shell};
 
+/// `bpf run` with these arguments ends with this code and says all of this.
+#[track_caller]
+fn says(arguments: &[&str], code: i32, words: &[&str]) {
+    let run = kestrel(&[&["bpf", "run"], arguments].concat());
+    assert_eq!(run.code, Some(code), "{arguments:?}: {}{}", run.out, run.err);
+    for word in words {
+        assert!(
+            run.err.contains(word),
+            "{arguments:?} should say {word:?}: {}",
+            run.err
+        );
+    }
+}
+
 #[test]
 fn refusals_say_why_and_leave_nothing() {
     let before = held();
-    let says = |arguments: &[&str], code: i32, words: &[&str]| {
-        let run = kestrel(&[&["bpf", "run"], arguments].concat());
-        assert_eq!(run.code, Some(code), "{arguments:?}: {}{}", run.out, run.err);
-        for word in words {
-            assert!(
-                run.err.contains(word),
-                "{arguments:?} should say {word:?}: {}",
-                run.err
-            );
-        }
-    };
     says(
         &["/object_refused.o"],
         1,
@@ -35,6 +38,36 @@ fn refusals_say_why_and_leave_nothing() {
         2,
         &["bytes long"],
     );
+    says(&["/object_far.o"], 2, &["vfs_read+0x100000", "bytes long"]);
+    // Functions begin with endbr64 or with the call that ftrace puts there: both are longer.
+    says(&["/object_classic.o", "vfs_read+1"], 2, &["+0x1 is inside the"]);
+    says(&["/object_classic.o", "vfs_read+0x4", "--return"], 2, &["return"]);
+    says(
+        &["/object_classic.o"],
+        2,
+        &["count=", "does not say what to attach to"],
+    );
+    says(
+        &["/object_classic.o", "other=vfs_read"],
+        2,
+        &["no program `other`", "count"],
+    );
+    says(&["/object_older.o", "nothing_at_all"], 2, &["nothing_at_all"]);
+    says(&["/test"], 2, &["x86-64"]);
+    says(&["/nothing.o"], 1, &["/nothing.o"]);
+    says(&["/proc/version"], 2, &["not an ELF file"]);
+    says(&["/"], 1, &["directory"]);
+    says(&["/dev/zero"], 1, &["a device"]);
+    let whole = fs::read("/object_modern.o").unwrap();
+    fs::write("/tmp/cut.o", &whole[..whole.len() / 2]).unwrap();
+    says(&["/tmp/cut.o"], 2, &["cut"]);
+    assert!(!Path::new("/sys/fs/bpf/tc").exists());
+    gone(&before);
+}
+
+#[test]
+fn what_is_wrong_with_a_program_is_not_told_of_its_place() {
+    let before = held();
     for (object, words) in [
         (
             "/object_endless.o",
@@ -61,30 +94,6 @@ fn refusals_say_why_and_leave_nothing() {
         &["/tmp/no_bpffs", "not in a file system of the type bpf"],
     );
     assert!(!Path::new("/tmp/no_bpffs").exists());
-    says(&["/object_far.o"], 2, &["vfs_read+0x100000", "bytes long"]);
-    // Functions begin with endbr64 or with the call that ftrace puts there: both are longer.
-    says(&["/object_classic.o", "vfs_read+1"], 2, &["+0x1 is inside the"]);
-    says(&["/object_classic.o", "vfs_read+0x4", "--return"], 2, &["return"]);
-    says(
-        &["/object_classic.o"],
-        2,
-        &["count=", "does not say what to attach to"],
-    );
-    says(
-        &["/object_classic.o", "other=vfs_read"],
-        2,
-        &["no program `other`", "count"],
-    );
-    says(&["/object_older.o", "nothing_at_all"], 2, &["nothing_at_all"]);
-    says(&["/test"], 2, &["x86-64"]);
-    says(&["/nothing.o"], 1, &["/nothing.o"]);
-    says(&["/proc/version"], 2, &["not an ELF file"]);
-    says(&["/"], 1, &["directory"]);
-    says(&["/dev/zero"], 1, &["a device"]);
-    let whole = fs::read("/object_modern.o").unwrap();
-    fs::write("/tmp/cut.o", &whole[..whole.len() / 2]).unwrap();
-    says(&["/tmp/cut.o"], 2, &["cut"]);
-    assert!(!Path::new("/sys/fs/bpf/tc").exists());
     gone(&before);
 }
 
