@@ -100,6 +100,30 @@ fn commands_run_as_one_user_with_limits() {
     assert_eq!(json.matches("\"who\":\"calls\"").count(), 4, "{json}");
 }
 
+/// Standard output is JSON alone, also where commands write to theirs.
+#[test]
+fn what_commands_write_does_not_tear_the_agents_json() {
+    users();
+    let text = TABLE.replace("echo $KESTREL_EVENT", "echo HELLO; echo $KESTREL_EVENT");
+    let _session = Session::start(&text);
+    // On 7.x a single call may be skipped.
+    let mut run = None;
+    until("a message", || {
+        shell("calls getppid 1").success();
+        let now = kestrel(&["agent", "--once", "--user", "ops", "--format", "json"]);
+        assert_eq!(now.code, Some(0), "{}", now.err);
+        let told = now.out.contains("\"exec\"");
+        run = Some(now);
+        told
+    });
+    let run = run.unwrap();
+    assert!(run.err.contains("HELLO"), "{}", run.err);
+    for line in run.out.lines() {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(object["record"].is_object(), "{line}");
+    }
+}
+
 #[test]
 fn a_command_that_does_not_end_is_ended() {
     users();
