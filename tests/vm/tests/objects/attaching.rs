@@ -85,7 +85,10 @@ fn the_classic_object_counts_what_was_called_and_leaves_its_pin_alone() {
     };
     let codes: Vec<_> = (1..10).map(|offset| place(offset).code).collect();
     assert!(codes.contains(&Some(0)) && codes.contains(&Some(2)), "{codes:?}");
-    assert!(codes.iter().all(|code| [Some(0), Some(2)].contains(code)), "{codes:?}");
+    assert!(
+        codes.iter().all(|code| [Some(0), Some(2)].contains(code)),
+        "{codes:?}"
+    );
     // A map of another shape is not taken for it.
     let other = bpf::MapSpec::new(bpf::MapKind::HASH, "calls_of_57", 4, 8, 2);
     let other = bpf::Map::create(&other).unwrap();
