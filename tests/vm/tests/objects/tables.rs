@@ -207,6 +207,74 @@ fn tables_that_come_later_share_the_object_and_take_it_along_when_they_go() {
 }
 
 #[test]
+fn named_probes_have_programs_of_objects_that_go_with_the_last_of_them() {
+    let before = held();
+    let pins = |what: &str| {
+        let listed = std::fs::read_dir("/sys/fs/bpf/kestrel/probes").unwrap();
+        let names = listed.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with(what)).count()
+    };
+    let probe = |words: &[&str]| kestrel(&[&["probe"], words].concat()).success();
+    // The path counts from where the command runs, in a file from where that lies.
+    let entry = "kprobe:__x64_sys_getppid /comm == \"calls\"/ handler \"object_handler.o:at_entry\"";
+    shell(&format!(
+        "cd / && kestrel probe add entry '{entry}' recs 'kprobe:__x64_sys_getppid /comm == \"calls\"/'"
+    ))
+    .success();
+    let exit =
+        "exit kretprobe:__x64_sys_getppid /comm == \"calls\"/ handler \"../object_handler.o:at_return\"\n";
+    std::fs::write("/tmp/exit.probes", exit).unwrap();
+    probe(&["add", "--file", "/tmp/exit.probes"]);
+    assert_eq!(pins("object0_"), 3, "one object, whoever names it");
+    calls(80);
+    // Hits of a probe count before its predicate, which leaves out the shell that becomes `calls`.
+    for (key, program) in [(ENTRY, "at_entry"), (RETURN, "at_return")] {
+        let (counted, skipped) = called(program);
+        assert_eq!(hits(key), counted, "{program}");
+        assert!(
+            counted <= 80 && counted + skipped >= 80,
+            "{program}: {counted} of 80, {skipped} skipped"
+        );
+    }
+    // A probe that is off calls nothing; the buffer is made anew without it, and it goes on.
+    probe(&["disable", "entry"]);
+    let was = (hits(ENTRY), hits(RETURN));
+    calls(20);
+    assert_eq!(hits(ENTRY), was.0);
+    assert!(hits(RETURN) > was.1);
+    kestrel(&["buffer", "resize", "--session", "probes", "main", "128k"]).success();
+    probe(&["enable", "entry"]);
+    calls(20);
+    assert!(hits(ENTRY) > was.0);
+    // The same again under its name keeps the maps; what is refused changes nothing.
+    let was = hits(ENTRY);
+    let again = entry.replace("object_handler", "/object_handler");
+    probe(&["add", "--replace", "entry", &again]);
+    assert_eq!((hits(ENTRY), pins("object")), (was, 3));
+    for (text, word) in [
+        (entry.replace("object_handler.o", "/none.o"), "/none.o"),
+        (
+            entry
+                .replace("object_handler.o", "/object_handler.o")
+                .replace("at_entry", "raw"),
+            "SEC(\"kprobe\")",
+        ),
+    ] {
+        let refused = kestrel(&["probe", "add", "--replace", "entry", &text]);
+        assert_ne!(refused.code, Some(0), "{text}");
+        assert!(refused.err.contains(word), "{text}: {}", refused.err);
+    }
+    calls(20);
+    assert!(hits(ENTRY) > was);
+    probe(&["remove", "entry"]);
+    assert_eq!(pins("object"), 3, "another one names it");
+    probe(&["remove", "exit"]);
+    assert_eq!(pins("object"), 0, "they went with the last");
+    kestrel(&["stop", "probes"]).success();
+    gone(&before);
+}
+
+#[test]
 fn a_recording_shows_what_the_object_counted() {
     let before = held();
     let row = "kprobe:__x64_sys_getppid handler \"/object_handler.o:at_entry\"";
