@@ -72,7 +72,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let recorded: u64 = report.counted.iter().flatten().map(|count| count.recorded).sum();
     let whole = super::tell_absent(&report.absent, recorded);
-    Ok(if report.records == 0 { Exit::Failed } else { whole })
+    if report.records == 0 {
+        eprintln!("kestrel: {} holds no events", options.trace.display());
+        return Ok(Exit::Failed);
+    }
+    Ok(whole)
 }
 
 /// Whether any event of a trace has such a field.
