@@ -45,7 +45,7 @@ fn start(name: &str, text: &str, catalog: &Catalog) {
 }
 
 /// Named probes on the same calls, beside the tables: one that counts what it records itself, and one whose records need what was kept at the entry.
-const PROBES: [(&str, &str); 3] = [
+const PROBES: [(&str, &str); 4] = [
     (
         "counted",
         r#"syscalls:sys_enter_getppid /comm == "calls"/ { record(pid); @counted = count() }"#,
@@ -53,6 +53,10 @@ const PROBES: [(&str, &str); 3] = [
     (
         "back",
         r#"kretprobe:__x64_sys_getppid /comm == "calls"/ { record(entry.arg0, to("two")) }"#,
+    ),
+    (
+        "many",
+        r#"kretprobe:__x64_sys_getppid:maxactive=64 /comm == "calls"/ { record(retval) }"#,
     ),
     (
         "silent",

@@ -7,6 +7,7 @@ use super::state::{
     AttachmentState, CallState, EventState, HookState, ObjectState, ProgramState, RowState, State,
 };
 use super::{Session, event_of};
+use crate::catalog::moment::Moment;
 use crate::catalog::{Catalog, Resolved, Via};
 use crate::error::{Error, Result};
 use crate::plan::{Apart, Call, Candidate, Checked, Hook, Plan, Slot, Wanted, without_set};
@@ -292,7 +293,7 @@ impl<'a> Remake<'a> {
     /// One of a hook's events.
     fn named(&self, there: &HookState, name: &str) -> Result<Vec<Resolved>> {
         let asked = match there.attached.maxactive() {
-            Some(most) => format!("{name}:maxactive={most}"),
+            Some(most) => format!("{name}{}", Moment::Return(most).written()),
             None => name.to_owned(),
         };
         let (probe, _) = parse_events(&asked);

@@ -1,6 +1,7 @@
 //! Where the hooks of a named probe sit: what the kernel's links say, and its symbols where those do not.
 
 use crate::catalog::Catalog;
+use crate::catalog::moment::Moment;
 use crate::code::Code;
 use crate::plan::Hook;
 use crate::session::state::{AttachmentState, HookState, Instruction, SiteState};
@@ -53,7 +54,7 @@ pub(super) fn of(
 fn about(event: &str, catalog: &Catalog) -> Option<Instruction> {
     let (_, place) = event.split_once(':')?;
     let (place, moment) = place.rsplit_once(':')?;
-    if !matches!(moment, "post" | "fault") {
+    if !Moment::is_behind(moment) {
         return None;
     }
     let (function, instruction) = Code::new(catalog).ok()?.locate(&place.parse().ok()?).ok()?;
