@@ -41,6 +41,8 @@ pub enum Source {
     Argument { index: u32, trusted: bool },
     /// An expression of the language over the event's other fields (a field rule of a raw tracepoint).
     Expression(String),
+    /// Nowhere: the event has the field for others, but programs are not given it. Whoever names it is told `why`, and what to do instead.
+    Absent { why: String, instead: Option<String> },
 }
 
 /// A value's type as the catalog knows it.
