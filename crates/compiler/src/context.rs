@@ -181,6 +181,15 @@ pub struct Features {
     pub probe_read_kernel: bool,
 }
 
+/// One of the events that a program serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// As people name it.
+    pub name: String,
+    /// The traced function.
+    pub function: Option<String>,
+}
+
 /// One resolved event on one kernel.
 #[derive(Clone)]
 pub struct Context {
@@ -194,6 +203,8 @@ pub struct Context {
     pub number: EventNumber,
     /// With [`EventNumber::Selected`]: an expression over the fields, like a field rule, that is the index into the map.
     pub selector: Option<Selector>,
+    /// The events that the program serves, by their places, where it serves many.
+    pub members: Arc<[Member]>,
     /// Values the event carries.
     pub fields: Vec<EventField>,
     /// `arg0`…`arg9`, where the event has positional arguments.

@@ -362,6 +362,7 @@ impl Expr {
             }
             ExprKind::Constant(_)
             | ExprKind::EventNumber
+            | ExprKind::EventIs { .. }
             | ExprKind::Text(_)
             | ExprKind::ContextPointer
             | ExprKind::Intrinsic(_)

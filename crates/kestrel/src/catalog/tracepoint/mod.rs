@@ -190,6 +190,7 @@ fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> W
             program: ProgramKind::Tracepoint,
             number: EventNumber::Constant(0),
             selector: None,
+            members: [].into(),
             fields: classic::fields(format, group == "syscalls"),
             arguments: Vec::new(),
             return_value: None,
