@@ -314,11 +314,13 @@ fn instance(catalog: &Catalog, name: &str, number: u32, at_exit: bool) -> Result
     } else {
         let format = catalog.tracefs()?.format("syscalls", event)?;
         fields.extend(arguments(&format).take(6).map(|field| {
-            let pointer = field.type_text.ends_with('*');
-            let ty = if pointer {
-                FieldType::Pointer { symbolic: false }
-            } else {
-                word(false, Base::Hexadecimal)
+            let ty = match argument_type(&format, field) {
+                _ if field.type_text.ends_with('*') => FieldType::Pointer { symbolic: false },
+                // Of a shorter one the register's other half is anything: told apart by its digits, as tracefs shows it.
+                Some(ValueType::Integer { size, signed, base }) if size == WORD || base == Base::Octal => {
+                    word(signed, base)
+                }
+                _ => word(false, Base::Hexadecimal),
             };
             (field.name.clone(), ty)
         }));
