@@ -210,6 +210,8 @@ fn arithmetic_is_that_of_c_in_64_bits() {
         ("str(arg1) == \"hel\"", 0),
         ("str(args.file->f_path.dentry->d_name.name) != \"passwd\"", 0),
         ("(arg2 > 5 ? \"big\" : \"small\") == \"big\"", 1),
+        ("(arg2 > 5 ? str(arg1) : comm) == \"hello\"", 1),
+        ("(arg2 < 5 ? str(arg1, 9) : comm) == comm", 1),
         ("4k + 1ms", 1_004_096),
     ] {
         assert_eq!(called(expression), Seen::Number(expected), "{expression}");
@@ -224,6 +226,11 @@ fn arithmetic_is_that_of_c_in_64_bits() {
         ("str(args.file->tail)", "tail"),
         ("func", "vfs_read"),
         ("\"fixed\"", "fixed"),
+        ("arg2 > 5 ? str(arg1) : \"no\"", "hello"),
+        ("arg2 < 5 ? str(arg1) : \"no\"", "no"),
+        ("arg2 < 5 ? \"a\" : arg2 > 5 ? str(arg1, 4) : \"b\"", "hell"),
+        ("arg2 > 5 ? arg2 > 50 ? \"x\" : \"much\" : str(arg1)", "much"),
+        ("str(arg2 > 5 ? str(arg1) : \"no\", 2)", "he"),
     ] {
         assert_eq!(
             called(expression),

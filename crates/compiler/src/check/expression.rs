@@ -1,7 +1,7 @@
 //! Every kind of expression: operands first, then the room that knows the kind.
 
 use super::tree::{CompareOp, Expr, ExprKind, Pointer, Show, Type};
-use super::{Checked, Checker, fold};
+use super::{Checked, Checker, fold, text};
 use crate::builtin;
 use crate::lang::ast::{self, Arg, SizeofOperand, Span, Spanned, TypeName};
 use crate::lang::diag::Diagnostic;
@@ -140,8 +140,30 @@ impl Checker<'_> {
         if let Some((ty, yes, no)) = named_choice(then.as_ref(), &otherwise) {
             return self.choice(condition, Some(yes), no, ty, span);
         }
+        let is_text = |side: &Expr| text::choosable(side).is_some();
+        let (then, otherwise) = match then {
+            Some(then) if is_text(&then) => (Some(then), text::spelled(otherwise)),
+            Some(then) if is_text(&otherwise) => (Some(text::spelled(then)), otherwise),
+            then => (then, otherwise),
+        };
+        if let Some(then) = &then
+            && let (Some(yes), Some(no)) = (text::choosable(then), text::choosable(&otherwise))
+        {
+            if let Some(value) = condition.constant() {
+                return Ok(if value == 0 { otherwise } else { then.clone() });
+            }
+            // Whole words, so that what is behind its end is cleared in words.
+            let size = yes.max(no).next_multiple_of(8);
+            let ty = Type::Text { size };
+            return self.choice(condition, Some(then.clone()), otherwise, ty, span);
+        }
         let first = then.as_ref().unwrap_or(&condition);
         for side in [first, &otherwise] {
+            if !side.ty.is_scalar() && text::choosable(side).is_some() {
+                let message =
+                    "\"?:\" chooses between two texts or two numbers, not between a text and a number";
+                return Err(self.error(side.span, message.to_owned()));
+            }
             if !side.ty.is_scalar() {
                 let message = format!("{} as a choice of \"?:\"", self.describe(&side.ty));
                 return Err(self.not_yet(side.span, &message));

@@ -306,6 +306,22 @@ fn shortened(value: Expr, to: u32) -> Expr {
             bytes.truncate(to as usize);
             ExprKind::Text(bytes)
         }
+        ExprKind::ReadString { address, space, max } => {
+            return read_string(*address, space, max.min(to), value.span);
+        }
+        ExprKind::Ternary {
+            condition,
+            then: Some(then),
+            otherwise,
+        } => {
+            let kind = ExprKind::Ternary {
+                condition,
+                then: Some(Box::new(shortened(*then, to))),
+                otherwise: Box::new(shortened(*otherwise, to)),
+            };
+            let size = (to + 1).next_multiple_of(8);
+            return Expr::new(kind, Type::Text { size }, value.span);
+        }
         kind => return Expr { kind, ..value }, // comm, whose size is fixed
     };
     Expr::new(kind, Type::Text { size: to }, value.span)

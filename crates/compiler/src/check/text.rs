@@ -1,7 +1,7 @@
 //! Comparison of texts.
 
 use super::expression::constant;
-use super::tree::{CompareOp, Expr, ExprKind, Type};
+use super::tree::{CompareOp, Expr, ExprKind, Show, Type};
 use super::{Checked, Checker};
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
@@ -70,8 +70,62 @@ fn capacity(text: &Expr) -> u32 {
     }
 }
 
+/// A choice between two constant texts as such: by itself it is a number whose values have names.
+pub(super) fn spelled(side: Expr) -> Expr {
+    let Type::Integer {
+        show: Show::Names(names),
+        ..
+    } = &side.ty
+    else {
+        return side;
+    };
+    let text = |arm: &Expr| {
+        let value = arm.constant()?.cast_signed();
+        let (_, name) = names.iter().find(|(known, _)| *known == value)?;
+        let ty = Type::Text {
+            size: name.len() as u32,
+        };
+        Some(Box::new(Expr::new(
+            ExprKind::Text(name.clone().into_bytes()),
+            ty,
+            arm.span,
+        )))
+    };
+    let ExprKind::Ternary {
+        condition,
+        then: Some(then),
+        otherwise,
+    } = &side.kind
+    else {
+        return side;
+    };
+    let (Some(yes), Some(no)) = (text(then), text(otherwise)) else {
+        return side;
+    };
+    let size = choosable(&yes)
+        .max(choosable(&no))
+        .unwrap_or(0)
+        .next_multiple_of(8);
+    let kind = ExprKind::Ternary {
+        condition: condition.clone(),
+        then: Some(yes),
+        otherwise: no,
+    };
+    Expr::new(kind, Type::Text { size }, side.span)
+}
+
+/// Bytes that a text takes as one side of `?:`, a NUL among them; `None` of what is no text.
+pub(super) fn choosable(side: &Expr) -> Option<u32> {
+    match (&side.kind, &side.ty) {
+        (ExprKind::Text(text), _) => Some(text.len() as u32 + 1),
+        (_, Type::Text { size }) if *size > 0 => Some(*size),
+        (_, Type::String { max }) => Some(max + 1),
+        _ => None,
+    }
+}
+
 /// Bytes in which a text lies, a NUL among them where there is one.
-pub(super) fn room(text: &Expr) -> u32 {
+pub(crate) fn room(text: &Expr) -> u32 {
     match text.ty {
         Type::Text { size } => size,
         Type::String { max } => max,

@@ -123,7 +123,7 @@ impl Lower<'_> {
     }
 
     /// A text in `size` bytes at `offset` of a frame object: zeros from its NUL on, so that equal texts are equal bytes.
-    fn map_text_into(
+    pub(super) fn map_text_into(
         &mut self,
         text: &Expr,
         slot: crate::ir::Slot,
@@ -161,6 +161,7 @@ impl Lower<'_> {
             }
             ExprKind::ReadString { max, .. } => (self.stage(text, size)?, (*max).min(size)),
             ExprKind::MapValue(place) => (self.stage(text, size)?, place.map.value.size()),
+            ExprKind::Ternary { .. } => (self.stage(text, size)?, crate::check::room(text)),
             // Some kernels leave what follows its NUL as it was.
             ExprKind::Comm => {
                 let room = self.b.slot(COMM, 8);

@@ -215,7 +215,9 @@ impl Lower<'_> {
                 }
             }
             (_, ExprKind::Bytes { .. } | ExprKind::Comm)
-            | (FieldType::Text { .. }, ExprKind::MapValue(_)) => Plan::Copy(self.stage(value, u32::MAX)?),
+            | (FieldType::Text { .. }, ExprKind::MapValue(_) | ExprKind::Ternary { .. }) => {
+                Plan::Copy(self.stage(value, u32::MAX)?)
+            }
             _ if self.is_late(value) => Plan::Late(value),
             (
                 _,

@@ -1,7 +1,7 @@
 //! Bytes in memory: bringing them where plain loads reach them, comparing texts, copying into a record.
 
 use super::Lower;
-use crate::check::tree::{Access, Expr, ExprKind};
+use crate::check::tree::{Access, Expr, ExprKind, Type};
 use crate::error::Error;
 use crate::ir::{BlockId, Condition, Slot, Vreg, Width, helper};
 use kestrel_trace::layout::Space;
@@ -103,11 +103,61 @@ impl Lower<'_> {
                 Ok(Bytes::of_slot(slot))
             }
             ExprKind::MapValue(place) => self.map_text(place),
+            ExprKind::Ternary {
+                condition,
+                then: Some(then),
+                otherwise,
+            } => {
+                let Type::Text { size } = expr.ty else {
+                    return Err(Error::Malformed {
+                        what: "a choice of numbers where bytes are wanted",
+                        span: expr.span,
+                    });
+                };
+                let slot = self.b.slot(size, 8);
+                self.choose_text(condition, [then, otherwise], slot, size)?;
+                Ok(Bytes::of_slot(slot))
+            }
             _ => Err(Error::Malformed {
                 what: "a number where bytes are wanted",
                 span: expr.span,
             }),
         }
+    }
+
+    /// Brings the one or the other text into a frame object of `size` bytes, zeros behind it.
+    fn choose_text(
+        &mut self,
+        condition: &Expr,
+        [then, otherwise]: [&Expr; 2],
+        slot: Slot,
+        size: u32,
+    ) -> Result<(), Error> {
+        let (yes, no, join) = (self.b.block(), self.b.block(), self.b.block());
+        let (known_yes, known_no) = self.condition(condition, yes, no)?;
+        let mut after = Vec::new();
+        for (block, arm, known) in [(yes, then, known_yes), (no, otherwise, known_no)] {
+            self.b.switch_to(block);
+            self.known = known;
+            match &arm.kind {
+                ExprKind::Ternary {
+                    condition,
+                    then: Some(then),
+                    otherwise,
+                } => self.choose_text(condition, [then, otherwise], slot, size)?,
+                ExprKind::ReadString { address, space, max } => {
+                    let place = self.b.slot_address(slot, 0);
+                    self.store_text(&[], size, place, 0);
+                    self.read_string(slot, address, *space, (*max).min(size - 1))?;
+                }
+                _ => self.map_text_into(arm, slot, 0, size)?,
+            }
+            self.b.jump(join);
+            after.push(self.known.clone());
+        }
+        self.known = after.into_iter().reduce(|a, b| a.common(&b)).unwrap_or_default();
+        self.b.switch_to(join);
+        Ok(())
     }
 
     /// Reads a string into a frame object of `max + 1` bytes; gives what the helper returned: its length with the NUL, or an error.
