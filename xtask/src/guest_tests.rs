@@ -57,10 +57,10 @@ const MOST_GUESTS: usize = 8;
 
 /// Tests that share a clone at most, whatever files they are in: what was emulated once is emulated quickly from then on, so that a test's first run in a
 /// clone takes several times what the next takes.
-const SHARE: usize = 96;
+const SHARE: usize = 64;
 
 /// Files whose tests need a clone that saw no others: they end it, or are about what everything before left in memory.
-const FRESH: &[&str] = &["boot", "old_kernel", "extremes", "hotplug", "recover"];
+const FRESH: &[&str] = &["extremes", "hotplug", "recover"];
 
 /// A file that nobody is at comes before one where somebody could be helped, whatever is left there, in seconds.
 const ALONE: f64 = 1e6;
