@@ -6,6 +6,9 @@ use crate::print::{counted, thousands};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// What to say of a trace that has no summary.
+pub const UNFINISHED: &str = "its recorder wrote no counts at the end: it was killed, or is still at work; what was lost is known as far as the packets tell";
+
 /// What the recorder knows at the end of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -37,16 +37,24 @@ struct Row {
 /// The row that the others are read against.
 const BARE: &str = "bare";
 
+/// The row of perf as it is typed.
+const PERF: &str = "perf record -p";
+
 /// The row of a program that reads the clock and keeps nothing.
 const FLOOR: &str = "kestrel, clock only";
 
-/// Our recorder, of the shell that becomes the load: it ends long after it, and the load begins when it is attached.
-const WORDS: [(&str, &str); 3] = [
+/// Our recorder, of the shell that becomes the load: it ends long after it, and the load begins when it is attached. perf does not say when it is: soon
+/// after it has written the head of its file; its count of samples tells.
+const WORDS: [(&str, &str); 4] = [
     ("RECORDED", "-p $$ --duration 6 2> DIR/told &"),
     ("RECORD", "kestrel record -v --buffer-size RING -o DIR/trace"),
     (
         "ATTACHED",
         "until grep -q ^attached DIR/told || ! kill -0 $!; do sleep 0.1; done",
+    ),
+    (
+        "BEGUN",
+        "until [ -s DIR/perf.data ] || ! kill -0 $!; do sleep 0.1; done; sleep 0.5",
     ),
 ];
 
@@ -87,9 +95,15 @@ const ROWS: &[Row] = &[
                && sh -c 'echo \"common_pid == $$\" > filter && echo 1 > enable && exec LOAD'",
         promises: &[],
     },
+    // As it is typed, with the ring that it has then.
     Row {
-        name: "perf record",
-        line: "perf record -q -m RING -e raw_syscalls:sys_enter -o DIR/perf.data -- LOAD",
+        name: PERF,
+        line: "sh -c 'perf record -e raw_syscalls:sys_enter -o DIR/perf.data -p $$ 2> DIR/told & BEGUN; exec LOAD'",
+        promises: &[],
+    },
+    Row {
+        name: "perf, same ring",
+        line: "perf record -m RING -e raw_syscalls:sys_enter -o DIR/perf.data -- LOAD",
         promises: &[],
     },
     Row {
@@ -106,23 +120,24 @@ const ROWS: &[Row] = &[
     Row {
         name: "kestrel overwrite",
         line: "sh -c 'RECORD --overwrite -e raw_syscalls:sys_enter RECORDED ATTACHED; exec LOAD'",
-        promises: &[(0.60, "tracefs ring"), (0.20, "perf record")],
+        promises: &[(0.60, "tracefs ring"), (0.20, PERF)],
     },
     Row {
         name: "kestrel stream",
         line: "sh -c 'RECORD -e raw_syscalls:sys_enter RECORDED ATTACHED; exec LOAD'",
-        promises: &[(0.60, "tracefs ring"), (0.20, "perf record")],
+        promises: &[(0.60, "tracefs ring"), (0.20, PERF)],
     },
 ];
 
 /// What else is worth comparing: a row, a peer, what is told by it.
-const BESIDE: [(&str, &str, &str); 4] = [
+const BESIDE: [(&str, &str, &str); 5] = [
     (
         FLOOR,
         "tracefs ring",
         "below which nothing in BPF comes that gives times",
     ),
-    (FLOOR, "perf record", "likewise"),
+    (FLOOR, PERF, "likewise"),
+    ("kestrel overwrite", "perf, same ring", "a ring of the same size"),
     (
         "kestrel overwrite",
         "tracefs, mono clock",
@@ -205,9 +220,20 @@ impl Row {
                 self.name
             );
         }
+        let lost = if self.line.contains("perf record") {
+            let seen = samples(&err).unwrap_or(0);
+            ensure!(
+                seen >= CALLS / 2,
+                "{}: only {seen} of {CALLS} calls were recorded: {err}",
+                self.name
+            );
+            Some(CALLS.saturating_sub(seen))
+        } else {
+            number_after(&err, "lost ")
+        };
         Ok(Measured {
             cost: cost.with_context(|| format!("{}: a number in {out:?}", self.line))?,
-            lost: number_after(&err, "lost "),
+            lost,
         })
     }
 }
@@ -245,6 +271,12 @@ fn number_after(text: &str, word: &str) -> Option<u64> {
         .filter(char::is_ascii_digit)
         .collect();
     digits.parse().ok()
+}
+
+/// Samples that perf says it has.
+fn samples(told: &str) -> Option<u64> {
+    let (before, _) = told.rsplit_once(" samples)")?;
+    before.rsplit_once('(')?.1.parse().ok()
 }
 
 /// Events that our recorder says it recorded, those overwritten since included.
@@ -315,12 +347,15 @@ mod tests {
         assert_eq!(number_after(told, "lost "), Some(1002));
         assert_eq!(recorded("7 events in 0.1 s, 4.0 KiB in x; lost 0"), Some(7));
         assert_eq!(recorded("no"), None);
+        let perf = "[ perf record: Captured and wrote 44.586 MB x/perf.data (389439 samples) ]\n";
+        assert_eq!(samples(perf), Some(389_439));
+        assert_eq!(samples("[ perf record: Captured and wrote 0.1 MB x ]"), None);
     }
 
     #[test]
     fn promises_are_about_what_is_added() {
         let row = |name| ROWS.iter().find(|row| row.name == name).unwrap();
-        let (bare, tracefs, perf) = (row(BARE), row("tracefs ring"), row("perf record"));
+        let (bare, tracefs, perf) = (row(BARE), row("tracefs ring"), row(PERF));
         let ours = row("kestrel stream");
         let costs = |cost| [(bare, 100), (tracefs, 400), (perf, 1100), (ours, cost)];
         assert!(kept(ours, &costs(280)));

@@ -8,6 +8,7 @@ use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::Losses;
 use kestrel_trace::print::{self, Json, Printer, Style, Text};
 use kestrel_trace::print::{are, counted};
+use kestrel_trace::summary::UNFINISHED;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -87,9 +88,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         .as_ref()
         .map_or(0, kestrel_trace::summary::Summary::lost);
     tell(&trace.reader.losses(), lost);
-    let whole = trace.summary.as_ref().map_or(Exit::Done, |summary| {
-        super::tell_absent(&trace.reader.absent(summary), summary.recorded())
-    });
+    let whole = match &trace.summary {
+        Some(summary) => super::tell_absent(&trace.reader.absent(summary), summary.recorded()),
+        None => {
+            eprintln!("{UNFINISHED}");
+            Exit::Done
+        }
+    };
     if records == 0 {
         eprintln!("kestrel: {} holds no events", options.trace.display());
         return Ok(Exit::Failed);

@@ -8,7 +8,7 @@ use crate::analyze::{Count, Cpus, Events, Histogram, ProcessCounts, Timeline, Va
 use crate::ctf::read::{Losses, Reader};
 use crate::error::Result;
 use crate::process::Processes;
-use crate::summary::{Absent, EventCount, Summary};
+use crate::summary::{Absent, EventCount, Summary, UNFINISHED};
 use crate::symbol::Symbols;
 use serde::Serialize;
 use std::io::Read;
@@ -124,8 +124,7 @@ impl Report {
             notes: options
                 .summary
                 .as_ref()
-                .map(|summary| summary.notes.clone())
-                .unwrap_or_default(),
+                .map_or_else(|| vec![UNFINISHED.to_owned()], |summary| summary.notes.clone()),
             counted: options.summary.map(|summary| summary.events),
         })
     }

@@ -6,6 +6,7 @@ use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::Reader;
 use kestrel_trace::print::{Json, Style, Text, all};
 use kestrel_trace::report::{Options, Report, text};
+use kestrel_trace::summary::{Summary, UNFINISHED};
 
 fn sample_reader(bytes: &[u8]) -> Reader<&[u8]> {
     Reader::new(sample::info(), vec![("main_0".into(), bytes)])
@@ -65,12 +66,17 @@ fn a_report_counts_every_record_and_looks_as_it_should() {
 
 #[test]
 fn an_empty_trace_has_a_report() {
-    let mut reader = sample_reader(&[]);
-    let report = Report::gather(&mut reader, Options::default()).unwrap();
-    assert_eq!(report.records, 0);
-    let text = text(&report, 80, false);
-    assert!(
-        text.starts_with("0 events") && text.ends_with("lost 0\n"),
-        "{text}"
-    );
+    let finished = Options {
+        summary: Some(Summary::default()),
+        ..Options::default()
+    };
+    for (options, end) in [
+        (finished, "lost 0\n".to_owned()),
+        (Options::default(), format!("lost 0\n  {UNFINISHED}\n")),
+    ] {
+        let report = Report::gather(&mut sample_reader(&[]), options).unwrap();
+        assert_eq!(report.records, 0);
+        let text = text(&report, 80, false);
+        assert!(text.starts_with("0 events") && text.ends_with(&end), "{text}");
+    }
 }
