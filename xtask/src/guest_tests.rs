@@ -14,7 +14,9 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{
     artifact::{self, Base, Executable, Profile},
     guest::{Ending, Guest, Program, Stable, Wish, kernel},
-    install, objects,
+    install,
+    kept_index::KeptIndex,
+    objects,
     pace::{Memory, Pace, Took},
     tally::Tally,
     verdict::Verdict,
@@ -55,10 +57,10 @@ const MOST_GUESTS: usize = 8;
 
 /// Tests that share a clone at most, whatever files they are in: what was emulated once is emulated quickly from then on, so that a test's first run in a
 /// clone takes several times what the next takes.
-const SHARE: usize = 48;
+const SHARE: usize = 64;
 
 /// Files whose tests need a clone that saw no others: they end it, or are about what everything before left in memory.
-const FRESH: &[&str] = &["boot", "old_kernel", "extremes", "hotplug", "recover"];
+const FRESH: &[&str] = &["extremes", "hotplug", "recover"];
 
 /// A file that nobody is at comes before one where somebody could be helped, whatever is left there, in seconds.
 const ALONE: f64 = 1e6;
@@ -141,6 +143,7 @@ struct Failure {
 struct Ground<'a> {
     stable: &'a Stable,
     base: &'a Base,
+    index: &'a KeptIndex<Kind>,
     output: bool,
     hostile: bool,
     /// So many times as long as usual a test may take.
@@ -171,10 +174,12 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
         install::ensure(install::IMAGES)?;
     }
     let stables = queue.stables(&base)?;
+    let index = KeptIndex::default();
     let ground = |kind: &Kind| -> Result<Ground<'_>> {
         Ok(Ground {
             stable: stables.get(kind).context("a guest that was not prepared")?,
             base: &base,
+            index: &index,
             output: selection.output,
             hostile: selection.hostile,
             patience: if selection.hostile { HOSTILE } else { 1 },
@@ -464,6 +469,7 @@ impl Job {
         for program in &ground.base.programs {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
+        ground.index.give(self.kind(), &mut guest)?;
         self.equip(&mut guest, ground.stable)?;
         Ok(guest)
     }

@@ -14,6 +14,7 @@ mod demo;
 mod guest;
 mod guest_tests;
 mod install;
+mod kept_index;
 mod objects;
 mod pace;
 mod recovery;

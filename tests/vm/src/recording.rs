@@ -300,6 +300,19 @@ impl Recorder {
         }
     }
 
+    /// Its plan, as it says it before it attaches anything.
+    ///
+    /// # Panics
+    /// When it has not said that it attached anything yet.
+    #[must_use]
+    pub fn plan(&self) -> String {
+        let said = fs::read_to_string(&self.said).unwrap_or_default();
+        match said.split_once("\nattached ") {
+            Some((plan, _)) => plan.to_owned(),
+            None => panic!("nothing is attached: {said}"),
+        }
+    }
+
     /// Asks it to end, as Ctrl-C does; does not wait.
     ///
     /// # Panics

@@ -69,7 +69,7 @@ fn hits() -> u64 {
     let profile = fs::read_to_string(Path::new(TRACEFS).join("kprobe_profile")).unwrap_or_default();
     let line = profile
         .lines()
-        .find(|line| line.contains("probe"))
+        .find(|line| line.split_whitespace().next() == Some("probe"))
         .unwrap_or_default();
     line.split_whitespace()
         .nth(1)

@@ -3,6 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use vm_tests::recording::{Record, Recorder, records};
 use vm_tests::{kestrel, shell, until};
@@ -42,6 +45,46 @@ impl Drop for Load {
         for child in &mut self.0 {
             let _ = child.kill();
             let _ = child.wait();
+        }
+    }
+}
+
+/// Threads that make numbered system calls until they are dropped, two of them, and leave the processors to others in between: what is asked of
+/// them is calls, not heat.
+struct Calls(Arc<AtomicBool>, Vec<JoinHandle<()>>);
+
+impl Calls {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let one = |_| {
+            let stop = Arc::clone(&stop);
+            let calls = move || {
+                let zero = std::fs::File::open("/dev/zero").unwrap();
+                for number in 0.. {
+                    rustix::fs::seek(&zero, rustix::fs::SeekFrom::Start(number)).unwrap();
+                    if number % 64 == 63 {
+                        std::thread::sleep(Duration::from_micros(500));
+                        if stop.load(Ordering::Relaxed) {
+                            break;
+                        }
+                    }
+                }
+            };
+            std::thread::Builder::new()
+                .name("calls".to_owned())
+                .spawn(calls)
+                .unwrap()
+        };
+        let threads = (0..2).map(one).collect();
+        Self(stop, threads)
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        for thread in self.1.drain(..) {
+            let _ = thread.join();
         }
     }
 }
@@ -162,7 +205,7 @@ fn a_table_that_switches_itself_shows_what_is_between() {
     let event =
         "syscalls:sys_enter_lseek /comm == \"calls\" && args.offset % 64 == 0/ { record(args.offset) }";
     let witness = Recorder::start("witness", &["-a", "-e", event, "--buffer-size", "16M"]);
-    let load = Load::start();
+    let load = Calls::start();
     for episode in 1..=2 {
         std::thread::sleep(Duration::from_millis(100));
         // 7.x may skip a call: whether it switched stands in the buffer.

@@ -409,10 +409,16 @@ fn a_module_comes_and_goes() {
     }
     assert_eq!(probe("mod")["sites"][0]["gone"], false);
     kestrel(&["buffer", "resize", "main", "128K", "--session", SESSION]).success();
-    let again = (hits(), number(&probe("back")["kept"]));
+    let both = || {
+        let all = listed();
+        let of = |name: &str| all.iter().find(|probe| probe["name"] == name).unwrap();
+        (number(&of("mod")["hits"]), number(&of("back")["kept"]))
+    };
+    let before_it = both();
     shell(&read).success();
-    assert_eq!(hits() - again.0, first, "attached anew");
-    assert_eq!(number(&probe("back")["kept"]) - again.1, first, "its entry, too");
+    let after = both();
+    assert_eq!(after.0 - before_it.0, first, "attached anew");
+    assert_eq!(after.1 - before_it.1, first, "its entry, too");
     kestrel(&["stop", SESSION]).success();
     wait_until_gone(&before);
 }

@@ -159,7 +159,9 @@ fn resizes_under_load_lose_and_double_nothing() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                happened.fetch_add(Load::start(4_000).finish(), Ordering::Relaxed);
+                happened.fetch_add(Load::start(1_000).finish(), Ordering::Relaxed);
+                // The resizes are to come between calls, and to come soon.
+                std::thread::sleep(Duration::from_millis(20));
             }
         });
         for round in 0..9u64 {

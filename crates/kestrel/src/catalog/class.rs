@@ -8,6 +8,7 @@ use super::{Catalog, Glob};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 /// One class.
 #[derive(Debug)]
@@ -231,11 +232,19 @@ pub fn find(name: &str) -> Option<&'static Class> {
 
 /// The class of a tracepoint, `group:name`.
 pub fn of(event: &str) -> Option<&'static Class> {
-    let matches = |pattern: &&str| Glob::new(*pattern).matches(event);
-    CLASSES
-        .iter()
-        .find(|class| class.events.iter().chain(class.doubles).any(matches))
+    let holds = |(own, doubles): &Patterns| own.iter().chain(doubles).any(|glob| glob.matches(event));
+    CLASSES.get(PATTERNS.iter().position(holds)?)
 }
+
+/// The patterns of a class: of its events, and of those that say the same once more.
+type Patterns = (Vec<Glob>, Vec<Glob>);
+
+/// By class, read once: they are asked about each of thousands of events.
+static PATTERNS: LazyLock<Vec<Patterns>> = LazyLock::new(|| {
+    let globs = |patterns: &[&str]| patterns.iter().map(|pattern| Glob::new(*pattern)).collect();
+    let of_class = |class: &Class| (globs(class.events), globs(class.doubles));
+    CLASSES.iter().map(of_class).collect()
+});
 
 /// Events of each class on this kernel, in the order of [`CLASSES`].
 ///
@@ -244,8 +253,8 @@ pub fn of(event: &str) -> Option<&'static Class> {
 pub fn events(catalog: &Catalog) -> Result<Vec<Vec<String>>> {
     let mut all = vec![Vec::new(); CLASSES.len()];
     super::tracepoint::Tracepoint.names(catalog, &[], &mut |name| {
-        let holds = |class: &Class| class.events.iter().any(|p| Glob::new(*p).matches(name));
-        if let Some(place) = CLASSES.iter().position(holds) {
+        let holds = |(own, _): &Patterns| own.iter().any(|glob| glob.matches(name));
+        if let Some(place) = PATTERNS.iter().position(holds) {
             all[place].push(name.to_owned());
         }
     })?;

@@ -2,6 +2,7 @@
 
 use crate::catalog::class;
 use crate::plan::{Plan, Row};
+use std::collections::HashMap;
 
 /// One event of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,16 +24,19 @@ pub struct Shown {
 /// The table of this number: its events by kind and name.
 pub fn describe(plan: &Plan, number: u32) -> Vec<Shown> {
     let mut all = Vec::new();
+    // One row of the file is a row of each event that it names.
+    let mut texts: HashMap<&str, String> = HashMap::new();
     // What only serves another hook is no event of the table.
     for hook in plan.hooks.iter().filter(|hook| !hook.companion) {
         let row = hook.rows.iter().find(|row| row.tables.contains(&number));
+        let handler = row.map(|row| texts.entry(row.text()).or_insert_with(|| handler(row)).clone());
         let way = hook.ways.first().map_or_else(String::new, ToString::to_string);
         for instance in &hook.instances {
             all.push(Shown {
                 kind: hook.kind,
                 event: instance.name.clone(),
                 class: class::of(&instance.name).map(|class| class.name),
-                handler: row.map(handler),
+                handler: handler.clone(),
                 line: row.map(line),
                 way: way.clone(),
             });

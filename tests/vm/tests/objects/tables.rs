@@ -48,7 +48,10 @@ fn handlers() -> Vec<Value> {
 
 /// How often the object's program counted under this key.
 fn hits(key: u64) -> u64 {
-    let all = handlers();
+    hits_in(&handlers(), key)
+}
+
+fn hits_in(all: &[Value], key: u64) -> u64 {
     let maps = all
         .iter()
         .flat_map(|handler| handler["programs"].as_array().unwrap())
@@ -60,9 +63,9 @@ fn hits(key: u64) -> u64 {
 }
 
 /// How often Kestrel says that the handlers were called which run this program, and how many hits the kernel skipped.
-fn called(program: &str) -> (u64, u64) {
+fn called_in(all: &[Value], program: &str) -> (u64, u64) {
     let mut sum = (0, 0);
-    for handler in handlers() {
+    for handler in all {
         let programs = handler["programs"].as_array().unwrap();
         if programs.iter().all(|known| known["program"] != program) {
             continue;
@@ -76,6 +79,13 @@ fn called(program: &str) -> (u64, u64) {
         sum.1 += handler["skipped"].as_u64().unwrap();
     }
     sum
+}
+
+/// How often a program was called, as its object counted under its key and as Kestrel did, and how many hits the kernel skipped; asked for once.
+fn counted(all: &[Value], key: u64, program: &str) -> (u64, u64) {
+    let (counted, skipped) = called_in(all, program);
+    assert_eq!(hits_in(all, key), counted, "{program}: {all:?}");
+    (counted, skipped)
 }
 
 fn calls(times: u64) {
@@ -100,37 +110,34 @@ fn programs_of_each_type_handle_their_events_under_the_active_table_alone() {
     shell("calls read 100").success();
     use_table("quiet");
     calls(200);
+    let all = handlers();
     for (key, program) in [(ENTRY, "at_entry"), (RETURN, "at_return"), (RAW, "raw")] {
-        let (counted, skipped) = called(program);
-        assert_eq!(hits(key), counted, "{program}: {:?}", handlers());
+        let (counted, skipped) = counted(&all, key, program);
         assert!(
             counted <= 300 && counted + skipped >= 300,
             "{program}: {counted}, {skipped} skipped"
         );
     }
-    let (counted, skipped) = called("before");
-    assert_eq!(hits(BEFORE), counted);
-    assert!(counted + skipped >= 100, "{counted} reads, {skipped} skipped");
+    let (reads, skipped) = counted(&all, BEFORE, "before");
+    assert!(reads + skipped >= 100, "{reads} reads, {skipped} skipped");
     // The shell that runs `calls` is told apart by its name when it has become it.
-    let (counted, skipped) = called("classic");
-    assert_eq!(hits(CLASSIC), counted);
+    let (ended, skipped) = counted(&all, CLASSIC, "classic");
     assert!(
-        counted <= 1 && counted + skipped >= 1,
-        "{counted} of one, {skipped} skipped"
+        ended <= 1 && ended + skipped >= 1,
+        "{ended} of one, {skipped} skipped"
     );
-    let entry = hits(ENTRY);
+    let entry = hits_in(&all, ENTRY);
     use_table("main");
     calls(50);
-    assert!(hits(ENTRY) > entry);
-    assert_eq!(hits(ENTRY), called("at_entry").0);
+    let (again, _) = counted(&handlers(), ENTRY, "at_entry");
+    assert!(again > entry);
     // A ring is made anew with all handlers; what objects do goes on.
     kestrel(&["buffer", "resize", "ring", "128k"]).success();
     let entry = hits(ENTRY);
     calls(40);
-    let (counted, skipped) = called("at_entry");
-    assert_eq!(hits(ENTRY), counted);
+    let (counted, skipped) = counted(&handlers(), ENTRY, "at_entry");
     assert!(
-        hits(ENTRY) + skipped >= entry + 40,
+        counted + skipped >= entry + 40,
         "{entry}, then {counted}, {skipped} skipped"
     );
     let shown = kestrel(&["handler", "list"]).success();
@@ -150,12 +157,9 @@ fn tables_that_come_later_share_the_object_and_take_it_along_when_they_go() {
     assert_eq!(hits(FIRST), 0);
     use_table("later");
     calls(100);
-    let (counted, skipped) = called("first");
-    assert_eq!(
-        (hits(FIRST), hits(NEXT)),
-        (counted, counted),
-        "it calls on through its own array"
-    );
+    let all = handlers();
+    let (counted, skipped) = counted(&all, FIRST, "first");
+    assert_eq!(hits_in(&all, NEXT), counted, "it calls on through its own array");
     assert!(
         counted <= 100 && counted + skipped >= 100,
         "{counted}, {skipped} skipped"
@@ -175,11 +179,13 @@ fn tables_that_come_later_share_the_object_and_take_it_along_when_they_go() {
     };
     assert_eq!(entries("object0_"), 3, "seen, .bss, chain");
     // The same file again: the same maps, and what they hold.
-    let had = hits(FIRST);
+    let had = counted;
     kestrel(&["table", "load", &later]).success();
     assert_eq!((hits(FIRST), entries("object")), (had, 3));
     calls(10);
-    assert!(hits(FIRST) > had && hits(FIRST) == hits(NEXT));
+    let all = handlers();
+    let now = hits_in(&all, FIRST);
+    assert!(now > had && now == hits_in(&all, NEXT));
     // Another file under its name is another object.
     shell("cp /object_handler.o /tmp/own.o").success();
     let own = write("own", &LATER.replace("/object_handler.o", "own.o"));
@@ -228,9 +234,9 @@ fn named_probes_have_programs_of_objects_that_go_with_the_last_of_them() {
     assert_eq!(pins("object0_"), 3, "one object, whoever names it");
     calls(80);
     // Hits of a probe count before its predicate, which leaves out the shell that becomes `calls`.
+    let all = handlers();
     for (key, program) in [(ENTRY, "at_entry"), (RETURN, "at_return")] {
-        let (counted, skipped) = called(program);
-        assert_eq!(hits(key), counted, "{program}");
+        let (counted, skipped) = counted(&all, key, program);
         assert!(
             counted <= 80 && counted + skipped >= 80,
             "{program}: {counted} of 80, {skipped} skipped"
@@ -238,10 +244,15 @@ fn named_probes_have_programs_of_objects_that_go_with_the_last_of_them() {
     }
     // A probe that is off calls nothing; the buffer is made anew without it, and it goes on.
     probe(&["disable", "entry"]);
-    let was = (hits(ENTRY), hits(RETURN));
+    let hits_of_both = || {
+        let all = handlers();
+        (hits_in(&all, ENTRY), hits_in(&all, RETURN))
+    };
+    let was = hits_of_both();
     calls(20);
-    assert_eq!(hits(ENTRY), was.0);
-    assert!(hits(RETURN) > was.1);
+    let now = hits_of_both();
+    assert_eq!(now.0, was.0);
+    assert!(now.1 > was.1);
     kestrel(&["buffer", "resize", "--session", "probes", "main", "128k"]).success();
     probe(&["enable", "entry"]);
     calls(20);

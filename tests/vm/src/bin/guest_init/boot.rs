@@ -66,6 +66,8 @@ pub(crate) fn prepare() {
             tell(&format!("root {device}"), enter_root(device));
         }
     }
+    // The number of this start is made when it is asked for first; so all clones have one, and what is kept for it serves all of them.
+    tell("boot id", fs::read("/proc/sys/kernel/random/boot_id"));
 }
 
 /// Starts the agent and reaps children until it ends; then the guest is of no more use and powers off.
