@@ -57,7 +57,7 @@ const MOST_GUESTS: usize = 8;
 
 /// Tests that share a clone at most, whatever files they are in: what was emulated once is emulated quickly from then on, so that a test's first run in a
 /// clone takes several times what the next takes.
-const SHARE: usize = 64;
+const SHARE: usize = 48;
 
 /// Files whose tests need a clone that saw no others: they end it, or are about what everything before left in memory.
 const FRESH: &[&str] = &["extremes", "hotplug", "recover"];
