@@ -1,6 +1,7 @@
 //! Exit codes, documented in one place, and which failure has which.
 
 use kestrel::kernel::privilege::{Need, Privilege};
+use kestrel::kernel::procfs;
 use kestrel::kernel::{Error as Kernel, Host};
 use kestrel_trace::Error as Trace;
 use std::io::ErrorKind;
@@ -232,6 +233,19 @@ fn of_trace(error: &Trace, message: String) -> Failure {
         }
         Trace::Occupied { .. } => {
             failure.hint("only an old trace is replaced: choose another directory with -o")
+        }
+        Trace::Busy { path } => {
+            let host = Host::default();
+            let who = match procfs::holder(&host, path) {
+                Some(pid) => format!(
+                    "process {pid} ({}) does",
+                    procfs::comm(&host, pid).unwrap_or_default()
+                ),
+                None => "it must end first".to_owned(),
+            };
+            failure.hint(format!(
+                "{who}: wait for its end, or choose another directory with -o"
+            ))
         }
         Trace::Io {
             action: "open trace", ..

@@ -18,6 +18,8 @@ pub enum Error {
     },
     #[error("{} exists and is not an empty directory", path.display())]
     Occupied { path: PathBuf },
+    #[error("another process is writing a trace to {}", path.display())]
+    Busy { path: PathBuf },
     #[error("{} is not part of the trace that would be replaced; move it away, or name another directory", path.display())]
     InTheWay { path: PathBuf },
     #[error("{} is not a trace directory: it has no metadata file", path.display())]

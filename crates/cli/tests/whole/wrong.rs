@@ -187,6 +187,71 @@ fn outputs_that_cannot_be_written() {
 }
 
 #[test]
+fn a_note_beside_a_trace_saves_the_trace() {
+    needs_tracing!();
+    let place = Place::new();
+    let record = || {
+        place.run(&[
+            "record",
+            "-e",
+            "syscalls:sys_enter_exit_group",
+            "-o",
+            "t",
+            "--",
+            "true",
+        ])
+    };
+    record().succeeds();
+    let before = place.run(&["print", "t"]).succeeds().out;
+    assert!(!before.is_empty());
+    fs::write(place.path().join("t/notes.txt"), "dear").unwrap();
+    record().fails(1, &["t/notes.txt", "move it away"]);
+    assert_eq!(place.run(&["print", "t"]).succeeds().out, before);
+    fs::remove_file(place.path().join("t/notes.txt")).unwrap();
+    record().succeeds();
+}
+
+#[test]
+fn the_place_of_a_running_recorder_is_taken() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    needs_tracing!();
+    let place = Place::new();
+    let event = "syscalls:sys_enter_exit_group";
+    let begin = || {
+        let arguments = ["record", "-e", event, "--", "sh", "-c", "echo ready; read line"];
+        let mut child = place
+            .command(&arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert_eq!(line, "ready\n");
+        child
+    };
+    let mut first = begin();
+    let second = || place.run(&["record", "-e", event, "--", "true"]);
+    let said = ["another process is writing a trace to kestrel.trace", "-o"];
+    second().fails(1, &said);
+    drop(first.stdin.take());
+    let first: Answer = first.wait_with_output().unwrap().into();
+    let first = first.err;
+    assert!(first.contains("1 event in"), "{first}");
+    assert_eq!(place.run(&["print"]).succeeds().out.lines().count(), 1);
+    second().succeeds();
+    // Nothing of one that was killed is in the way.
+    let mut killed = begin();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    second().succeeds();
+}
+
+#[test]
 fn a_full_disk() {
     needs_tracing!();
     let place = Place::new();
