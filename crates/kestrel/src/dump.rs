@@ -152,6 +152,7 @@ fn write(
         duration_ns,
         events: counts(&classes, &tally, &seen.recorded),
         notes,
+        cut_short: None,
     };
     let written = writer.finish(&summary, &seen.symbols, &seen.processes)?;
     Ok(Dumped {

@@ -87,6 +87,14 @@ impl Error {
         }
     }
 
+    /// What the system said, without what was attempted; all of it where it was not the system.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Io { source, .. } | Self::Append { source, .. } => source.to_string(),
+            other => other.to_string(),
+        }
+    }
+
     /// The system's error number, if the system said so: `ENOSPC` for a full disk.
     pub fn errno(&self) -> Option<i32> {
         match self {

@@ -111,10 +111,19 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             None
         }
     };
-    // A full disk or the like: what was written before stays a whole trace.
-    followed?;
-    recorder.stop()?;
-    let mut recorded = recorder.finish(&catalog, progress::bar("counting and naming"))?;
+    // A full disk or the like: what was written before stays a whole trace, and what was not is counted.
+    let stopped = recorder.stop();
+    let failed = followed.err().or_else(|| stopped.err().map(Failure::from));
+    let finished = recorder.finish(&catalog, progress::bar("counting and naming"));
+    let mut recorded = match (failed, finished) {
+        (None, finished) => finished?,
+        (Some(failure), Err(_)) => return Err(failure),
+        (Some(failure), Ok(mut recorded)) => {
+            tell(&recorded, plan.target);
+            detach(&mut recorded.session);
+            return Err(failure);
+        }
+    };
     tell(&recorded, plan.target);
     show_maps(&recorded.session, catalog.host(), false)?;
     let ending = Instant::now();
@@ -234,7 +243,9 @@ fn tell(recorded: &Recorded, target: Target) {
     for note in &summary.notes {
         eprintln!("  {note}");
     }
-    if summary.lost() > 0 {
+    if let Some(cut_short) = &summary.cut_short {
+        eprintln!("{cut_short}");
+    } else if summary.lost() > 0 {
         eprintln!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
     }
     hint_if_nothing(recorded.records() + summary.lost(), &recorded.session, target);

@@ -267,6 +267,63 @@ fn a_full_disk() {
 }
 
 #[test]
+fn a_full_disk_is_told_in_the_trace() {
+    // What is kept until the command has ended is all of it; what is written meanwhile ends where the disk does.
+    told_of_a_full_disk("--overwrite", true);
+    told_of_a_full_disk("--buffer-size 4M", false);
+}
+
+fn told_of_a_full_disk(option: &str, exact: bool) {
+    needs_tracing!();
+    let place = Place::new();
+    let script = "l() { echo 'i=0; while [ $i -lt '$1' ]; do umask 22; i=$((i+1)); done'; }; \
+                  $K record -e 'syscalls:sys_enter_umask' -o few.trace -- sh -c \"$(l 100)\" && $K print few.trace >few; mkdir small && mount -t tmpfs -o size=64k none small && \
+                  $K record -e 'syscalls:sys_enter_umask' OPTION -o small/trace -- sh -c \"$(l 30000)\" 2>said; \
+                  echo $? >codes; $K report --format json small/trace 2>report.err >report; echo $? >>codes; $K report small/trace >text 2>>report.err; \
+                  $K print small/trace 2>print.err >lines; echo $? >>codes; cp -r small/trace/.kestrel kept; ls -A small/trace/.kestrel";
+    let Some(answer) = place.in_namespace(&script.replace("OPTION", option)) else {
+        return;
+    };
+    let text = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+    assert_eq!(text("codes"), "1\n1\n1\n", "{}{}", answer.err, text("said"));
+    let report: Value = serde_json::from_str(&text("report")).unwrap();
+    let counted = report["counted"].as_array().unwrap();
+    let sum = |key: &str| counted.iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
+    let (recorded, lost) = (sum("recorded"), sum("lost"));
+    // A shell makes several calls in each round, the same in all.
+    let all = 300 * text("few").lines().count() as u64;
+    let called = recorded + lost;
+    assert!(
+        all >= 30_000 && called <= all,
+        "{called} of {all}\n{}",
+        text("said")
+    );
+    assert!(!exact || called == all, "{called} of {all}\n{}", text("said"));
+    assert!(recorded > 100, "{recorded} and {lost}");
+    assert_eq!(text("lines").lines().count() as u64, recorded);
+    let unwritten = report["cut_short"]["unwritten"].as_u64().unwrap();
+    assert!(unwritten > 0 && unwritten <= lost, "{unwritten} of {lost}");
+    let said = text("said");
+    let number = |n: u64| kestrel_trace::print::thousands(n);
+    assert!(said.contains(&format!("lost {}", number(lost))), "{said}");
+    assert!(said.contains("No space left on device"), "{said}");
+    let whole = "the trace is not whole: recording was cut short (No space left on device";
+    for name in ["said", "report.err", "print.err"] {
+        assert!(text(name).contains(whole), "{name}: {}", text(name));
+    }
+    assert!(
+        text("text").contains(&format!("lost {}", number(lost))),
+        "{}",
+        text("text")
+    );
+    assert!(
+        !answer.out.contains(".new"),
+        "nothing half written: {}",
+        answer.out
+    );
+}
+
+#[test]
 fn a_trace_cut_in_half() {
     needs_tracing!();
     let place = Place::new();

@@ -328,10 +328,10 @@ fn is_stream_name(name: &str) -> bool {
     number.is_some_and(|cpu| !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A new, empty file that nobody but its owner reads.
+/// A file that nobody but its owner reads, where there is none.
 fn private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
-    options.write(true).create(true).truncate(true).mode(0o600);
+    options.write(true).create(true).truncate(false).mode(0o600);
     options.open(path)
 }
 
@@ -403,6 +403,19 @@ pub fn sync(path: &Path) -> Result<()> {
 }
 
 impl Directory {
+    /// Sets `bytes` of the disk aside for the summary, which is wanted most where the disk gets full meanwhile. Where that is not possible, it has
+    /// to do without.
+    pub fn reserve(&self, bytes: u64) {
+        use rustix::fs::{FallocateFlags, fallocate};
+        let folder = self.path.join(SIDE);
+        let file = make_directory(&folder)
+            .ok()
+            .and_then(|()| private(&folder.join(beside(Summary::FILE))).ok());
+        if let Some(file) = file {
+            _ = fallocate(file, FallocateFlags::empty(), 0, bytes);
+        }
+    }
+
     /// Where it lies.
     pub fn path(&self) -> &Path {
         &self.path
@@ -414,7 +427,9 @@ impl Folder for Directory {
 
     fn create(&mut self, name: &str) -> Result<File> {
         let path = self.path.join(name);
-        private(&path).map_err(Error::io("create", path))
+        private(&path)
+            .and_then(|file| file.set_len(0).map(|()| file))
+            .map_err(Error::io("create", path))
     }
 
     /// Writes beside, then renames: readers see the old or the new bytes, never a part.
@@ -425,8 +440,12 @@ impl Folder for Directory {
         }
         let leaf = name.rsplit('/').next().unwrap_or(name);
         let beside = path.with_file_name(beside(leaf));
+        // What was reserved there is written over, so that a full disk has room for it.
         let written = private(&beside)
-            .and_then(|mut file| file.write_all(bytes))
+            .and_then(|mut file| {
+                file.write_all(bytes)?;
+                file.set_len(bytes.len() as u64)
+            })
             .and_then(|()| fs::rename(&beside, &path));
         written.map_err(|e| {
             // The disk may be full: leave nothing half written behind. That this can fail too changes nothing.

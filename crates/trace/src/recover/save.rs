@@ -286,6 +286,7 @@ impl<R: ReadAt> Saving<'_, R> {
             duration_ns: last - first,
             events: counts.collect(),
             notes: self.recovered.notes(),
+            cut_short: None,
         };
         self.writer
             .finish(&summary, &Symbols::default(), &self.seen.processes)?;
