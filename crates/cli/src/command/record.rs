@@ -134,9 +134,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(exit(status.filter(|_| !ends.requested())))
 }
 
-/// The command as typed, for the trace's own record.
+/// The command as typed, for the trace's own record; what is no text is shown as such.
 pub(super) fn command_line() -> String {
-    std::env::args().collect::<Vec<_>>().join(" ")
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    words.join(" ")
 }
 
 /// A traced command that failed makes us fail, too.

@@ -159,6 +159,70 @@ fn commands_and_processes_that_are_not_there() {
 }
 
 #[test]
+fn times_that_no_clock_holds() {
+    let place = Place::new();
+    let said = ["hundred years"];
+    let long = "--duration=10000000000000000000s";
+    place.run(&["record", "-e", SWITCH, "-a", long]).fails(2, &said);
+    place.run(&["trace", "-e", SWITCH, "-a", long]).fails(2, &said);
+    place
+        .run(&["trace", "--session", "s", "--since=9000000000000000h"])
+        .fails(2, &said);
+    place
+        .run(&["status", "--interval=10000000000000000000s"])
+        .fails(2, &said);
+    place
+        .run(&["agent", "--timeout=10000000000000000000s"])
+        .fails(2, &said);
+    place
+        .run(&["buffer", "dump", "--since=10000000000000000000s"])
+        .fails(2, &said);
+}
+
+#[test]
+fn arguments_and_names_that_are_no_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::process::Stdio;
+    needs_tracing!();
+    let place = Place::new();
+    let crooked = OsStr::from_bytes(b"g\xff\xfe");
+    fs::copy(has_path("sleep"), place.path().join(crooked)).unwrap();
+    let event = "syscalls:sys_enter_exit_group";
+    let run = |arguments: &[&OsStr]| -> Answer {
+        let mut command = place.command(&["record", "-e", event]);
+        command.args(arguments).output().unwrap().into()
+    };
+    let program = place.path().join(crooked);
+    let (output, end, seconds) = (OsStr::new("-o"), OsStr::new("--"), OsStr::new("0.01"));
+    let first = run(&[output, crooked_trace(), end, program.as_os_str(), seconds]).succeeds();
+    assert!(first.err.contains("1 event in"), "{}", first.err);
+    assert!(place.path().join(crooked_trace()).join("metadata").is_file());
+    // It is called as its file is, and ends on a word.
+    let mut child = Command::new(&program)
+        .arg("1000")
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = child.id().to_string();
+    let second = run(&["-p", &pid, "--duration", "1ms"].map(OsStr::new));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    second.succeeds();
+}
+
+fn crooked_trace() -> &'static std::ffi::OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(b"t\xff")
+}
+
+/// Where a program lies.
+fn has_path(program: &str) -> std::path::PathBuf {
+    let path = std::env::var_os("PATH").unwrap();
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(program));
+    places.find(|place| place.is_file()).unwrap()
+}
+
+#[test]
 fn who_reads_messages_may_go_away() {
     let code = |stderr: std::process::Stdio| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kestrel"));
