@@ -263,7 +263,7 @@ impl Recorder {
                 why,
             }),
         };
-        for missed in missed {
+        for missed in missed.iter().filter(|missed| !missed.is_nothing()) {
             summary.notes.push(missed.to_string());
         }
         if let Some(why) = uncounted {

@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
     };
     followed?;
-    for missed in live.session().missed()? {
+    for missed in live.session().missed()?.iter().filter(|it| !it.is_nothing()) {
         eprintln!("{missed}");
     }
     if let Some(why) = live.session().uncounted()? {

@@ -514,6 +514,42 @@ fn nobody_may_not_trace() {
 }
 
 #[test]
+fn the_privilege_that_is_missing_is_named() {
+    needs_tracing!();
+    if !has("setpriv") {
+        return;
+    }
+    let place = Place::new();
+    let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    // Bare capabilities are raised by root alone.
+    if !root {
+        eprintln!("skipped: this is not root");
+        return;
+    }
+    let unmounted =
+        "while umount /sys/kernel/tracing 2>/dev/null; do :; done; umount -R /sys/kernel/debug 2>/dev/null; ";
+    let without = "setpriv --bounding-set -sys_admin --inh-caps -sys_admin";
+    let script = format!("{unmounted} {without} $K list sched:sched_switch");
+    let Some(answer) = place.in_namespace(&script) else {
+        return;
+    };
+    answer.fails(3, &["CAP_SYS_ADMIN", "mounting"]);
+    // There, but closed.
+    let mounted = "while umount /sys/kernel/tracing 2>/dev/null; do :; done; mount -t tracefs -o mode=700 nodev /sys/kernel/tracing && ";
+    let files = "chmod 755 . && cp $K ./k && chmod 755 k && ";
+    let few = "setpriv --reuid=65534 --clear-groups --inh-caps=-all,+bpf,+perfmon --ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon";
+    for arguments in [
+        "list sched:sched_switch",
+        "record -e sched:sched_switch -a --duration 1ms -o /dev/null/t",
+    ] {
+        let script = format!("{mounted} {files} {few} ./k {arguments}");
+        let answer = place.in_namespace(&script).unwrap();
+        answer.fails(3, &["/sys/kernel/tracing", "CAP_DAC_OVERRIDE", "mode=755"]);
+        assert!(!answer.err.contains("mount /sys"), "{}", answer.err);
+    }
+}
+
+#[test]
 fn without_tracefs() {
     needs_tracing!();
     let place = Place::new();
@@ -536,7 +572,14 @@ fn without_btf() {
     };
     let answer = answer.succeeds();
     assert!(answer.out.contains("sched_switch: prev_comm="), "{}", answer.out);
-    // What needs them says so.
+    // What needs them says so: following a command does, whatever is recorded of it.
+    let script = format!("{hide} $K record -e sched:sched_switch -- true");
+    let said = [
+        "following a command's processes",
+        "-p PID and -a take none",
+        "CONFIG_DEBUG_INFO_BTF",
+    ];
+    place.in_namespace(&script).unwrap().fails(4, &said);
     let script = format!("{hide} $K record -e 'fentry:vfs_read' -a --duration 100ms");
     place
         .in_namespace(&script)
