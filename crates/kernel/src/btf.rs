@@ -69,7 +69,10 @@ fn damaged(name: &str, error: kestrel_bpf::Error) -> Error {
 fn missing(host: &Host) -> Error {
     Error::Unavailable {
         what: "the kernel's type information (BTF)",
-        why: format!("there is no {}", host.path(DIRECTORY).display()),
+        why: format!(
+            "there is no {}; the kernel was built without CONFIG_DEBUG_INFO_BTF",
+            host.path(DIRECTORY).display()
+        ),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::buffer::Buffer;
 use crate::buffer::memory::Memory;
 use crate::buffer::ring::Ring;
 use crate::error::Result;
+use crate::review;
 use crate::session::Session;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
@@ -11,7 +12,9 @@ use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::{HEADER, PAGE};
 use kestrel_trace::record::Record;
+use kestrel_trace::summary::EventCount;
 use settled::Settled;
+use std::collections::BTreeMap;
 
 pub(crate) mod settled;
 
@@ -108,6 +111,15 @@ impl Live {
         };
         let all = self.session.buffers().iter().map(of).sum();
         all - std::mem::replace(&mut self.lost, all)
+    }
+
+    /// What was refused so far because a ring was full, by event and CPU; `recorded` and `overwritten` are not told.
+    pub fn lost(&self) -> Vec<EventCount> {
+        let classes = self.session.classes();
+        let tally = review::tally((0..).zip(self.session.buffers()), classes);
+        let mut counts = review::counts(classes, &tally, &BTreeMap::new());
+        counts.retain(|count| count.lost > 0);
+        counts
     }
 
     /// Takes what is in all buffers.

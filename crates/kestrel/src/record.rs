@@ -19,7 +19,7 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::packet::PAGE;
 use kestrel_trace::print::counted;
 use kestrel_trace::summary::{CutShort, Summary};
-use kestrel_trace::symbol::Symbols;
+use kestrel_trace::symbol::{REACH, Symbols};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Cursor};
@@ -317,7 +317,38 @@ pub fn symbols_for(classes: &[EventClass], host: &Host) -> Symbols {
     }
 }
 
-/// All function symbols of the running kernel.
+/// All function symbols of the running kernel; each ends where anything else begins, as data behind the last function does.
 pub fn all_symbols(table: &Kallsyms) -> Symbols {
-    Symbols::new(table.functions().map(|s| (s.address, 0, s.name, s.module)))
+    let size = |address| {
+        let next = table.next_address(address).map(|next| next - address);
+        // Without a size it ends itself before the next hole.
+        next.filter(|size| *size < REACH).unwrap_or(0)
+    };
+    Symbols::new(
+        table
+            .functions()
+            .map(|s| (s.address, size(s.address), s.name, s.module)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_behind_the_last_function_is_no_part_of_it() {
+        let table = Kallsyms::parse(
+            "ffffffff81000000 T _stext\nffffffff81000040 t last_exit\nffffffff81000080 D some_timer\nffffffffc0000000 t in_module\t[m]\n"
+                .to_owned(),
+        );
+        let symbols = all_symbols(&table);
+        let name = |address| {
+            symbols
+                .resolve(address)
+                .map(|found| (found.name.to_owned(), found.offset))
+        };
+        assert_eq!(name(0xffff_ffff_8100_0048), Some(("last_exit".to_owned(), 8)));
+        assert_eq!(name(0xffff_ffff_8100_0088), None);
+        assert_eq!(name(0xffff_ffff_c000_0010), Some(("in_module".to_owned(), 16)));
+    }
 }

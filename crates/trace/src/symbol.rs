@@ -48,7 +48,7 @@ impl PartialEq for Symbols {
 }
 
 /// Bytes that a symbol without a size takes at most: up to the next symbol, but not over a hole in the address space.
-const REACH: u64 = 1 << 20;
+pub const REACH: u64 = 1 << 20;
 
 impl Symbols {
     /// Its file within a trace's side folder: lines `ADDRESS SIZE NAME [MODULE]`, numbers in hexadecimal.

@@ -17,6 +17,7 @@ use kestrel::session::Session;
 use kestrel::session::target::Target;
 use kestrel_trace::aggregate::{json, text};
 use kestrel_trace::print::{are, counted, thousands};
+use kestrel_trace::summary::EventCount;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
@@ -234,15 +235,7 @@ fn tell(recorded: &Recorded, target: Target) {
             n => format!(", overwritten {}", thousands(n)),
         }
     );
-    for count in summary.events.iter().filter(|c| c.lost + c.overwritten > 0) {
-        eprintln!(
-            "  {} on CPU {}: lost {}, overwritten {}",
-            count.event,
-            count.cpu,
-            thousands(count.lost),
-            thousands(count.overwritten)
-        );
-    }
+    tell_lost(&summary.events);
     for note in &summary.notes {
         eprintln!("  {note}");
     }
@@ -252,6 +245,19 @@ fn tell(recorded: &Recorded, target: Target) {
         eprintln!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
     }
     hint_if_nothing(recorded.records() + summary.lost(), &recorded.session, target);
+}
+
+/// What is missing, a line for each event and CPU.
+pub(super) fn tell_lost(counts: &[EventCount]) {
+    for count in counts.iter().filter(|c| c.lost + c.overwritten > 0) {
+        eprintln!(
+            "  {} on CPU {}: lost {}, overwritten {}",
+            count.event,
+            count.cpu,
+            thousands(count.lost),
+            thousands(count.overwritten)
+        );
+    }
 }
 
 /// What to try where events were to be recorded, and none came.

@@ -1,7 +1,7 @@
 //! `kestrel trace`: events as lines while they happen.
 
 use super::Format;
-use super::record::{command_line, detach, end, ended, exit, hint_if_nothing, show_maps};
+use super::record::{command_line, detach, end, ended, exit, hint_if_nothing, show_maps, tell_lost};
 use crate::exit::{Exit, Failure};
 use crate::selection::{self, Ends, Selection};
 use clap::Args;
@@ -114,6 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
     };
     followed?;
+    tell_lost(&live.lost());
     for missed in live.session().missed()?.iter().filter(|it| !it.is_nothing()) {
         eprintln!("{missed}");
     }

@@ -97,7 +97,7 @@ impl Trampoline {
                     index: index as u32,
                     trusted: true,
                 },
-                recorded: !self.at_return,
+                recorded: true,
             })
             .collect();
         let return_value = self.at_return.then(|| return_type(&types, &function)).flatten();

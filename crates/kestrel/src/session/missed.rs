@@ -24,6 +24,20 @@ pub(super) fn hides(program: &ProgramInfo, mut links: impl Iterator<Item = LinkI
     is_guarded && links.any(|link| is_silent(&link))
 }
 
+/// What no kernel counts: `perf_trace_buf_alloc`, which makes the entry that the program of a formatted tracepoint reads, gives none while it has given one
+/// at the same level (process, softirq, interrupt, NMI) of that CPU. Linux 7 rearms a timer at the end of an interrupt, at the level of what was interrupted.
+pub(super) const NESTED: &str = "perf brings no formatted tracepoint to its program while it brings another one of that CPU to its own, as may happen at the end of an interrupt, and counts none of these";
+
+/// Whether programs of several formatted tracepoints are at work, which may hide each other's hits.
+pub(super) fn nest<L: Iterator<Item = LinkInfo>>(hooks: impl Iterator<Item = (ProgramInfo, L)>) -> bool {
+    let formatted = hooks.filter(|(program, _)| program.kind == ProgramType::TRACEPOINT);
+    let links = formatted.flat_map(|(_, links)| links);
+    links
+        .filter(|link| link.kind == LinkType::PERF_EVENT)
+        .nth(1)
+        .is_some()
+}
+
 /// Perf links say more where the kernel counts.
 fn is_silent(link: &LinkInfo) -> bool {
     link.kind == LinkType::PERF_EVENT && matches!(link.detail, LinkDetail::Other)

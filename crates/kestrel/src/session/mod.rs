@@ -525,14 +525,17 @@ impl Session {
     /// # Errors
     /// When the kernel does not answer.
     pub fn uncounted(&self) -> Result<Option<&'static str>> {
+        let mut hooks = Vec::new();
         for hook in &self.hooks {
+            let (program, links) = (hook.program.info()?, hook.links.infos()?);
             // Events of tracefs have a profile on every kernel.
             let own = !hook.links.events().is_empty();
-            if !own && missed::hides(&hook.program.info()?, hook.links.infos()?.into_iter()) {
+            if !own && missed::hides(&program, links.iter().cloned()) {
                 return Ok(Some(missed::UNCOUNTED));
             }
+            hooks.push((program, links.into_iter()));
         }
-        Ok(None)
+        Ok(missed::nest(hooks.into_iter()).then_some(missed::NESTED))
     }
 }
 

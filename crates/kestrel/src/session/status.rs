@@ -194,7 +194,10 @@ impl PinnedSession {
             maps: self.map_snapshots()?.iter().map(map_status).collect(),
             programs,
             unattended: self.unattended_cpus()?,
-            uncounted: hooks.iter().find_map(|hook| self.uncounted(hook, &misses)),
+            uncounted: hooks
+                .iter()
+                .find_map(|hook| self.uncounted(hook, &misses))
+                .or_else(|| self.nested(&hooks)),
             interval: interval.map_or(Duration::ZERO, |_| elapsed),
         })
     }
@@ -291,6 +294,14 @@ impl PinnedSession {
             (!own && missed::hides(&program, self.links(hooked.hook))).then(|| missed::UNCOUNTED.to_owned())
         };
         self.missed(hooked, misses).err().or_else(hides)
+    }
+
+    /// Why hits of formatted tracepoints may be missing that nobody counted.
+    fn nested(&self, hooks: &[Hooked<'_>]) -> Option<String> {
+        let hooks = hooks
+            .iter()
+            .filter_map(|hooked| Some((hooked.program.info().ok()?, self.links(hooked.hook))));
+        missed::nest(hooks).then(|| missed::NESTED.to_owned())
     }
 
     fn links(&self, hook: &HookState) -> impl Iterator<Item = LinkInfo> {

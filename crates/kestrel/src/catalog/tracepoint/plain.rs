@@ -226,6 +226,7 @@ const PLAIN: &[&str] = &[
     "thp:remove_migration_pmd",
     "thp:set_migration_pmd",
     "timer:hrtimer_init",
+    "timer:hrtimer_rearm",
     "timer:hrtimer_setup",
     "timer:tick_stop",
     "timer:timer_base_idle",

@@ -272,6 +272,11 @@ const RULES: &[Rule<'static>] = &[
         fields: HRTIMER,
     },
     Rule {
+        event: "timer:hrtimer_start_expired",
+        raw: "hrtimer_start_expired",
+        fields: HRTIMER,
+    },
+    Rule {
         event: "timer:timer_cancel",
         raw: "timer_cancel",
         fields: TIMER,
