@@ -41,6 +41,8 @@ pub enum Source {
     Argument { index: u32, trusted: bool },
     /// An expression of the language over the event's other fields (a field rule of a raw tracepoint).
     Expression(String),
+    /// Nowhere: the event has the field for others, but programs are not given it. Whoever names it is told `why`, and what to do instead.
+    Absent { why: String, instead: Option<String> },
 }
 
 /// A value's type as the catalog knows it.
@@ -179,6 +181,15 @@ pub struct Features {
     pub probe_read_kernel: bool,
 }
 
+/// One of the events that a program serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// As people name it.
+    pub name: String,
+    /// The traced function.
+    pub function: Option<String>,
+}
+
 /// One resolved event on one kernel.
 #[derive(Clone)]
 pub struct Context {
@@ -192,6 +203,8 @@ pub struct Context {
     pub number: EventNumber,
     /// With [`EventNumber::Selected`]: an expression over the fields, like a field rule, that is the index into the map.
     pub selector: Option<Selector>,
+    /// The events that the program serves, by their places, where it serves many.
+    pub members: Arc<[Member]>,
     /// Values the event carries.
     pub fields: Vec<EventField>,
     /// `arg0`…`arg9`, where the event has positional arguments.

@@ -36,6 +36,64 @@ pub enum Space {
 /// Names of numbers, shared between fields.
 pub type Names = Arc<[(i64, String)]>;
 
+/// What a number of an event stands for, where a handler keeps or writes the number for a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventName {
+    /// The event's own name.
+    Event,
+    /// The function that it is about.
+    Function,
+}
+
+impl EventName {
+    /// Names for an enumeration whose names only readers know, because they differ by event.
+    pub fn unnamed(self) -> Names {
+        // No enumerator of C can be called so, and no event has the number.
+        [(-1, self.mark().to_owned())].into()
+    }
+
+    /// Whether an enumeration waits for such names.
+    pub fn wanted(ty: &FieldType) -> Option<Self> {
+        let FieldType::Enumeration { names, .. } = ty else {
+            return None;
+        };
+        let [(-1, mark)] = &names[..] else { return None };
+        [Self::Event, Self::Function]
+            .into_iter()
+            .find(|what| what.mark() == mark)
+    }
+
+    /// The name, given the event's: `vfs_read` of `kprobe:vfs_read`.
+    pub fn of(self, event: &str) -> &str {
+        match self {
+            Self::Event => event,
+            Self::Function => {
+                let behind = event.split_once(':').map_or(event, |(_, rest)| rest);
+                behind.split([':', '+']).next().unwrap_or(behind)
+            }
+        }
+    }
+
+    /// The enumeration with its names.
+    pub fn named<'n>(self, events: impl IntoIterator<Item = (i64, &'n str)>) -> FieldType {
+        FieldType::Enumeration {
+            size: 8,
+            signed: false,
+            names: events
+                .into_iter()
+                .map(|(number, event)| (number, self.of(event).to_owned()))
+                .collect(),
+        }
+    }
+
+    fn mark(self) -> &'static str {
+        match self {
+            Self::Event => "(event)",
+            Self::Function => "(function)",
+        }
+    }
+}
+
 /// The type of a field as it lies in the record.
 #[allow(missing_docs, reason = "sizes and counts speak for themselves")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

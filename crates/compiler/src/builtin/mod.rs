@@ -16,6 +16,8 @@ mod time;
 
 pub(crate) use control::to::TO;
 pub(crate) use event::entry::ENTRY;
+pub(crate) use event::func::FUNC;
+pub(crate) use event::probe::PROBE;
 pub(crate) use event::reg::REG;
 pub(crate) use event::regs::REGS;
 
@@ -76,8 +78,8 @@ static BUILTINS: &[&Builtin] = &[
     &event::reg::REG,
     &event::regs::REGS,
     &event::entry::ENTRY,
-    &event::func::FUNC,
-    &event::probe::PROBE,
+    &FUNC,
+    &PROBE,
     &stack::kstack::KSTACK,
     &stack::ustack::USTACK,
     &text::str::STR,

@@ -45,6 +45,10 @@ impl<'a> Checker<'a> {
         })?;
         match &field.source {
             Source::Expression(rule) => self.rule(&field.name, rule, ty, span),
+            Source::Absent { why, instead } => {
+                let message = format!("the field \"{}\" cannot be had: {why}", field.name);
+                Err(self.report(Diagnostic::error(span, message).maybe_hint(instead.clone())))
+            }
             source => self.input(source, ty, span),
         }
     }
@@ -90,7 +94,9 @@ impl<'a> Checker<'a> {
                 let address = operation(BinaryOp::Add, Type::U64, context_pointer(span), inside, span);
                 Ok(read_string(address, Some(Space::Kernel), STRING, span))
             }
-            Source::Expression(_) => Err(self.error(span, "a rule cannot be a source here")),
+            Source::Expression(_) | Source::Absent { .. } => {
+                Err(self.error(span, "this cannot be a source here"))
+            }
         }
     }
 
@@ -356,6 +362,7 @@ impl Expr {
             }
             ExprKind::Constant(_)
             | ExprKind::EventNumber
+            | ExprKind::EventIs { .. }
             | ExprKind::Text(_)
             | ExprKind::ContextPointer
             | ExprKind::Intrinsic(_)

@@ -114,7 +114,7 @@ impl Checker<'_> {
             Some(ast::BinaryOp::Add) => MapChange::Add(self.number(value)?),
             Some(ast::BinaryOp::Subtract) => MapChange::Add(negated(self.number(value)?)),
             Some(op) => MapChange::Set(self.binary(op, target, value, span)?),
-            None => MapChange::Set(self.expression(value)?),
+            None => MapChange::Set(self.kept(value)?),
         };
         self.stores(name, &keys, change, span)
     }
@@ -300,7 +300,7 @@ impl Checker<'_> {
 
     /// A key with its type in the map.
     fn map_key(&mut self, key: &ast::Expr) -> Checked<(FieldType, Expr)> {
-        let value = self.expression(key)?;
+        let value = self.kept(key)?;
         if value.ty.is_scalar() {
             return Ok((scalar_type(&value.ty), value));
         }

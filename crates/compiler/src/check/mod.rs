@@ -20,6 +20,7 @@
 //! What the built-in names mean is not here: [`crate::builtin`].
 
 mod control;
+mod event;
 mod expression;
 mod field;
 mod fold;
@@ -64,6 +65,8 @@ pub fn check(
     globals: &mut Globals,
 ) -> (Option<CheckedProbe>, Vec<Diagnostic>) {
     let mut checker = Checker::new(context, globals.clone());
+    let pattern = |part: &crate::lang::ast::EventPart| part.text.contains(['*', '?', '[', '{']);
+    checker.plain = matches!(probe.events.as_slice(), [one] if !one.parts.iter().any(pattern));
     let paired = checker.pair_always(probe.span);
     let selector = context
         .selector
@@ -141,6 +144,8 @@ pub(crate) struct Checker<'a> {
     pub(crate) bare: Vec<(&'static str, Span)>,
     /// What it has to do with the event before, so far.
     pair: Option<tree::CheckedPair>,
+    /// Whether the handler was written for one event, by its name.
+    plain: bool,
 }
 
 impl<'a> Checker<'a> {
@@ -157,6 +162,7 @@ impl<'a> Checker<'a> {
             repeats: 1,
             bare: Vec::new(),
             pair: None,
+            plain: false,
         }
     }
 

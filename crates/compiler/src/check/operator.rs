@@ -55,6 +55,9 @@ impl Checker<'_> {
                 self.arithmetic(op, l?, r?, span)
             }
             Meaning::Compare(op) => {
+                if let Some(compared) = self.compare_event(op, left, right, span) {
+                    return compared;
+                }
                 let (l, r) = (self.expression(left), self.expression(right));
                 self.compare(op, l?, r?, span)
             }
@@ -135,6 +138,15 @@ impl Checker<'_> {
     fn incomparable(&mut self, left: &Expr, right: &Expr, span: Span) -> super::Reported {
         let (l, r) = (self.describe(&left.ty), self.describe(&right.ty));
         let is_address = |e: &Expr| matches!(e.ty, Type::Pointer(_));
+        let of_event = |e: &Expr| matches!(e.kind, ExprKind::EventNumber);
+        if of_event(left) || of_event(right) {
+            let message = format!(
+                "the name of one of many events cannot be compared with {}",
+                if of_event(left) { r } else { l }
+            );
+            let hint = "compare it with a text in quotes: probe == \"kprobe:vfs_read\", func == \"vfs_read\"";
+            return self.report(Diagnostic::error(span, message).hint(hint));
+        }
         let hint = (is_address(left) && right.ty.is_text() || is_address(right) && left.ty.is_text())
             .then(|| "read the text at an address with str()".to_owned());
         let message = format!("{l} cannot be compared with {r}");

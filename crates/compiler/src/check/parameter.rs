@@ -146,6 +146,7 @@ pub(super) fn nowhere() -> Context {
         program: ProgramKind::RawTracepoint,
         number: EventNumber::Constant(0),
         selector: None,
+        members: [].into(),
         fields: Vec::new(),
         arguments: Vec::new(),
         return_value: None,

@@ -9,7 +9,7 @@ use crate::builtin;
 use crate::context::{EventField, Source};
 use crate::lang::ast::{self, Arg, Span};
 use crate::lang::diag::{Diagnostic, Severity};
-use kestrel_trace::layout::{FieldType, Layout};
+use kestrel_trace::layout::{EventName, FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
 
 /// Most kinds of record of one event: each takes a number of its own.
@@ -116,6 +116,11 @@ impl Checker<'_> {
             return Err(self.error(value.span, message));
         }
         match Self::field_type(&value.ty) {
+            // A record is of one event, whose name its class has: there is nothing to write.
+            Some(ty) if EventName::wanted(&ty).is_some() => {
+                let value = constant(0, value.ty, value.span);
+                Ok((name, ty, value))
+            }
             Some(ty) => Ok((name, ty, value)),
             None => Err(self.unrecordable(&value)),
         }
@@ -126,7 +131,10 @@ impl Checker<'_> {
         let mut failed = None;
         for arg in args {
             if is_everything(arg) {
-                fields.extend(self.everything(arg.value.span));
+                for (name, ty, value) in self.everything(arg.value.span) {
+                    let name = unique(&name, args, &fields);
+                    fields.push((name, ty, value));
+                }
                 continue;
             }
             if is_registers(arg) {

@@ -8,7 +8,7 @@
 use crate::lang::ast::Span;
 use kestrel_bpf::btf::TypeId;
 use kestrel_trace::aggregate::MapType;
-use kestrel_trace::layout::{Base, Layout, Names, Space};
+use kestrel_trace::layout::{Base, EventName, Layout, Names, Space};
 use std::sync::Arc;
 
 /// What one event's hook does: evaluate the predicate, and where it is not zero run the body.
@@ -318,6 +318,8 @@ pub enum ExprKind {
     HasKey(MapPlace),
     /// The number of the event itself (of its first record).
     EventNumber,
+    /// 1 where the event, one of those that the program serves, is one that the text names, else 0.
+    EventIs { what: EventName, text: String },
 }
 
 /// How memory is read.

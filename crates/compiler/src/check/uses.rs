@@ -110,7 +110,8 @@ impl Uses {
             | ExprKind::Variable(_)
             | ExprKind::Comm
             | ExprKind::Stack { .. }
-            | ExprKind::EventNumber => {}
+            | ExprKind::EventNumber
+            | ExprKind::EventIs { .. } => {}
         }
     }
 }

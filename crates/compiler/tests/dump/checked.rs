@@ -198,6 +198,7 @@ impl Dump<'_> {
             ExprKind::MapValue(place) => self.place(place),
             ExprKind::HasKey(place) => format!("(has {})", self.place(place)),
             ExprKind::EventNumber => "EventNumber".into(),
+            ExprKind::EventIs { what, text } => format!("EventIs {what:?} {text:?}").into(),
             ExprKind::ReadString { address, space, max } => {
                 let space = space.map_or("Either".to_owned(), |space| format!("{space:?}"));
                 format!("({space}.string {} {max})", self.expr(address))

@@ -170,6 +170,7 @@ fn context(name: &str, program: ProgramKind, types: &Types) -> Context {
         program,
         number: EventNumber::Constant(1),
         selector: None,
+        members: [].into(),
         fields: vec![],
         arguments: vec![],
         return_value: None,

@@ -170,6 +170,7 @@ pub fn context() -> Context {
         program: ProgramKind::RawTracepoint,
         number: EventNumber::Constant(7),
         selector: None,
+        members: [].into(),
         fields: Vec::new(),
         arguments: Vec::new(),
         return_value: None,

@@ -188,6 +188,7 @@ impl FunctionProbe {
                 EventNumber::Constant(0)
             }),
             selector: None,
+            members: [].into(),
             fields,
             arguments: if self.at_return {
                 Vec::new()

@@ -7,7 +7,7 @@ use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Software;
-use kestrel_trace::layout::Layout;
+use kestrel_trace::layout::{EventName, Field as LayoutField, Layout};
 use serde::{Deserialize, Serialize};
 
 /// A kind of event: where its names come from and how one is turned into something to attach to.
@@ -320,6 +320,17 @@ impl Instance {
         match &self.layout {
             Some(named) if is_syscall_words(written) && named.constant_size() == written.constant_size() => {
                 named.clone()
+            }
+            _ if written
+                .fields()
+                .iter()
+                .any(|f| EventName::wanted(&f.ty).is_some()) =>
+            {
+                let field = |f: &LayoutField| {
+                    let named = EventName::wanted(&f.ty).map(|what| what.named([(0, self.name.as_str())]));
+                    (f.name.clone(), named.unwrap_or_else(|| f.ty.clone()))
+                };
+                Layout::new(written.fields().iter().map(field))
             }
             _ => written.clone(),
         }

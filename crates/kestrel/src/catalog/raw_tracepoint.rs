@@ -123,6 +123,7 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
             program,
             number: EventNumber::Constant(0),
             selector: None,
+            members: [].into(),
             fields: argument_fields(&target, true, trusted),
             arguments: (0..target.arguments.len() as u32)
                 .map(|index| Source::Argument { index, trusted })

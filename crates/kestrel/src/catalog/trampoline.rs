@@ -118,6 +118,7 @@ impl Trampoline {
                 program,
                 number: EventNumber::Constant(0),
                 selector: None,
+                members: [].into(),
                 arguments: (0..fields.len() as u32)
                     .map(|index| Source::Argument { index, trusted: true })
                     .collect(),

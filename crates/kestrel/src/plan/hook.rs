@@ -249,6 +249,7 @@ impl Hook {
     pub fn compile(&self, way: &PlannedWay, plan: &Plan) -> Result<Program> {
         let mut context = way.context.clone();
         context.number = context.number.numbered(self.first, self.records.max(1));
+        context.members = super::rows::members(&context, &self.instances);
         let ring_of = |buffer: &BufferPlan| RingSink {
             map: map_name(&buffer.name),
             geometry: buffer.geometry,

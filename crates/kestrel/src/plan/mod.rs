@@ -25,7 +25,7 @@ use crate::session::target::Target;
 use kestrel_compiler::check::globals::{Globals, Parameter};
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
-use kestrel_compiler::lang::parse_events;
+use kestrel_compiler::lang::{parse_events, probes_apart};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -114,7 +114,12 @@ pub(crate) fn plan_with(request: &Request, parameters: Vec<Parameter>, catalog: 
         ..Globals::default()
     };
     let mut unwritten: Vec<(u32, &str)> = Vec::new();
-    for (number, text) in (0_u32..).zip(&request.events) {
+    let texts: Vec<String> = request
+        .events
+        .iter()
+        .flat_map(|text| probes_apart(text))
+        .collect();
+    for (number, text) in (0_u32..).zip(&texts) {
         globals.text = number.to_string();
         let made = (&mut hooks, &mut objects);
         plan_text(request, catalog, text, &mut globals, made, &mut warnings)?;

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::session::SLOTS;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::check::{check, globals::Globals};
+use kestrel_compiler::context::{Context, EventNumber, Member};
 use kestrel_compiler::lang::ast::Probe;
 use kestrel_compiler::lang::diag::Diagnostic;
 use std::path::Path;
@@ -162,8 +163,21 @@ struct Tried {
     outcomes: Vec<Outcome>,
 }
 
+/// The events of a program as the compiler knows them, where it serves many.
+pub(super) fn members(context: &Context, events: &[Instance]) -> Arc<[Member]> {
+    if matches!(context.number, EventNumber::Constant(_)) {
+        return [].into();
+    }
+    let member = |event: &Instance| Member {
+        name: event.name.clone(),
+        function: event.symbol.clone(),
+    };
+    events.iter().map(member).collect()
+}
+
 impl Tried {
-    fn new(way: Way, candidates: &[Candidate<'_>], events: &[Instance], globals: &mut Globals) -> Self {
+    fn new(mut way: Way, candidates: &[Candidate<'_>], events: &[Instance], globals: &mut Globals) -> Self {
+        way.context.members = members(&way.context, events);
         let one = |candidate: &Candidate<'_>| {
             let guarded = way.guard.as_ref().map(|condition| {
                 let mut probe = candidate.probe.clone();

@@ -10,7 +10,7 @@ use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{MapType, ValueKind, state};
-use kestrel_trace::layout::{FieldType, Names};
+use kestrel_trace::layout::{EventName, FieldType, Names};
 use kestrel_trace::symbol::Symbols;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -124,6 +124,15 @@ impl Maps {
                 signed: false,
                 names: events.clone(),
             }];
+        }
+        let named = |ty: &mut FieldType| {
+            if let Some(what) = EventName::wanted(ty) {
+                *ty = what.named(events.iter().map(|(number, name)| (*number, name.as_str())));
+            }
+        };
+        ty.keys.iter_mut().for_each(named);
+        if let ValueKind::Scalar(held) = &mut ty.value {
+            named(held);
         }
         let entries = map.entries()?;
         let elements = entries

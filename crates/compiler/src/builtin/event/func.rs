@@ -3,18 +3,21 @@
 use super::super::{Builtin, Meaning};
 use crate::check::text_constant;
 use crate::check::tree::{Intrinsic, Pointee, Pointer, Type};
-use kestrel_trace::layout::Space;
+use kestrel_trace::layout::{EventName, Space};
 
 pub(crate) static FUNC: Builtin = Builtin {
     name: "func",
     numbered: false,
     usage: "func",
-    about: "the traced function: its name, or its address where one program serves many",
+    about: "the traced function's name",
     meaning: Meaning::Value(|checker, usage| {
         usage.alone(checker)?;
         let context = checker.context;
         if let Some(function) = &context.function {
             return Ok(text_constant(function, usage.span));
+        }
+        if !context.members.is_empty() && context.members.iter().all(|m| m.function.is_some()) {
+            return Ok(checker.event_number(EventName::Function, usage.span));
         }
         if context.features.func_ip {
             let ty = Type::Pointer(Pointer {

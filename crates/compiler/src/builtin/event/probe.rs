@@ -2,8 +2,7 @@
 
 use super::super::{Builtin, Meaning};
 use crate::check::text_constant;
-use crate::context::EventNumber;
-use crate::lang::diag::Diagnostic;
+use kestrel_trace::layout::EventName;
 
 pub(crate) static PROBE: Builtin = Builtin {
     name: "probe",
@@ -12,11 +11,10 @@ pub(crate) static PROBE: Builtin = Builtin {
     about: "the event's name",
     meaning: Meaning::Value(|checker, usage| {
         usage.alone(checker)?;
-        if matches!(checker.context.number, EventNumber::Cookie { .. }) {
-            let message = "one program serves all of these events, so it cannot name the one it runs for";
-            let hint = "leave it out: every record bears the name of its event; or name one event";
-            return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
+        let context = checker.context;
+        if context.members.is_empty() {
+            return Ok(text_constant(&context.name, usage.span));
         }
-        Ok(text_constant(&checker.context.name, usage.span))
+        Ok(checker.event_number(EventName::Event, usage.span))
     }),
 };

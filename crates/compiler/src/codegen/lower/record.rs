@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::ir::{AluOp, Bits, Condition, Operand, Slot, Vreg, Width, helper};
 use crate::sink::Size;
 use kestrel_bpf::code::SourceRange as Span;
-use kestrel_trace::layout::{Field, FieldType, Layout, Space};
+use kestrel_trace::layout::{EventName, Field, FieldType, Layout, Space};
 
 /// Offsets of the common context: process and thread id, `u32` each.
 const PID: i16 = 8;
@@ -132,6 +132,28 @@ impl Lower<'_> {
     pub(super) fn event_number(&mut self) -> Vreg {
         let number = self.record_number(0);
         self.b.materialize(number)
+    }
+
+    /// Whether it is an event that the text names: its number is compared with theirs.
+    pub(super) fn event_is(&mut self, what: EventName, text: &str) -> Result<Vreg, Error> {
+        let (first, stride) = match self.context.number {
+            EventNumber::Constant(number) => (number, 1),
+            EventNumber::Cookie { first, stride } | EventNumber::Selected { first, stride } => {
+                (first, stride)
+            }
+        };
+        let members = self.context.members.clone();
+        let places = (0_u64..)
+            .zip(members.iter())
+            .filter(|(_, member)| member.is(what, text));
+        let number = self.event_number();
+        let mut any = self.b.constant(0);
+        for (place, _) in places {
+            let wanted = u64::from(first) + place * u64::from(stride);
+            let same = self.b.compare(Condition::Equal, number, wanted as i64);
+            any = self.b.or(any, same);
+        }
+        Ok(any)
     }
 
     fn record_number(&mut self, index: usize) -> Operand {

@@ -97,6 +97,7 @@ impl Lower<'_> {
             ExprKind::MapValue(place) => self.map_scalar(place),
             ExprKind::HasKey(place) => self.has_key(place),
             ExprKind::EventNumber => Ok(self.event_number()),
+            ExprKind::EventIs { what, text } => self.event_is(*what, text),
             ExprKind::Text(_)
             | ExprKind::Bytes { .. }
             | ExprKind::Elements(_)

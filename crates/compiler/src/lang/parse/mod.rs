@@ -40,6 +40,42 @@ pub fn parse_events(text: &str) -> (Probe, Vec<Diagnostic>) {
     (probe, parser.finish())
 }
 
+/// The probes of a text that has several, each with its block, as texts of their own: blanks stand where the others were, so that places stay
+/// the same. A text of one probe, or one that is wrong, is given back whole.
+///
+/// ```
+/// use kestrel_compiler::lang::probes_apart;
+/// let all = probes_apart("kprobe:a { record() }\nkretprobe:a { record() }");
+/// assert_eq!(all, ["kprobe:a { record() }", "                     \nkretprobe:a { record() }"]);
+/// ```
+pub fn probes_apart(text: &str) -> Vec<String> {
+    let mut parser = Parser::new(text);
+    let mut places = Vec::new();
+    while !parser.is_end() {
+        let probe = parser.probe(item::Place::Among);
+        places.push(probe.span);
+        while parser.eat(";") {}
+        let whole = probe.block.is_some() && !probe.events.is_empty();
+        if !parser.found.is_empty() || !(whole || parser.is_end()) {
+            return vec![text.to_owned()];
+        }
+    }
+    if places.len() < 2 {
+        return vec![text.to_owned()];
+    }
+    let blank = |text: &str| -> String {
+        text.bytes()
+            .map(|byte| if byte == b'\n' { '\n' } else { ' ' })
+            .collect()
+    };
+    let one = |place: &Span| {
+        let (start, end) = (place.start as usize, place.end as usize);
+        Some(blank(text.get(..start)?) + text.get(start..end)?)
+    };
+    let all: Option<Vec<String>> = places.iter().map(one).collect();
+    all.unwrap_or_else(|| vec![text.to_owned()])
+}
+
 /// Parses a script or a table file.
 pub fn parse_script(text: &str) -> (Script, Vec<Diagnostic>) {
     let mut parser = Parser::new(text);
@@ -248,10 +284,11 @@ impl<'a> Parser<'a> {
                 end: span(0, self.lexer.at() + self.lexer.rest().len()).end,
             };
             if self.found.is_empty() {
-                self.error(
-                    Diagnostic::error(everything, "nothing may follow here")
-                        .hint("more events are separated by commas"),
-                );
+                let hint = match self.is(",") {
+                    true => "the next events stand right behind a block, without a comma",
+                    false => "events of one handler are separated by commas, handlers by their blocks",
+                };
+                self.error(Diagnostic::error(everything, "nothing may follow here").hint(hint));
             }
         }
     }

@@ -36,6 +36,7 @@ fn resolved(
             program,
             number: EventNumber::Constant(0),
             selector: None,
+            members: [].into(),
             fields: Vec::new(),
             arguments: Vec::new(),
             return_value: None,

@@ -10,7 +10,10 @@ pub(super) fn fields(format: &Format, user_pointers: bool) -> Vec<EventField> {
     format
         .fields
         .iter()
-        .filter_map(|field| event_field(format, field, user_pointers))
+        .filter_map(|field| match user_pointers && syscall::is_withheld(field) {
+            true => Some(syscall::withheld(format, field)),
+            false => event_field(format, field, user_pointers),
+        })
         .collect()
 }
 

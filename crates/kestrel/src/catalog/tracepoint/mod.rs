@@ -63,7 +63,12 @@ impl EventKind for Tracepoint {
             },
         };
         Ok(Description {
-            fields: format.fields.iter().map(field).collect(),
+            fields: format
+                .fields
+                .iter()
+                .filter(|f| group != "syscalls" || !syscall::is_withheld(f))
+                .map(field)
+                .collect(),
             returns: None,
         })
     }
@@ -153,7 +158,7 @@ fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Resolved> {
             .flat_map(|rule| raw::ways(catalog, full, &format, &rule))
             .collect();
         if ways.is_empty() {
-            ways = syscall::ways(catalog, group, name, &format);
+            ways = syscall::ways(catalog, group, name, &format, via);
         }
     }
     if via == Via::Raw && ways.is_empty() {
@@ -185,6 +190,7 @@ fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> W
             program: ProgramKind::Tracepoint,
             number: EventNumber::Constant(0),
             selector: None,
+            members: [].into(),
             fields: classic::fields(format, group == "syscalls"),
             arguments: Vec::new(),
             return_value: None,

@@ -86,6 +86,7 @@ fn of_target(
             program,
             number: EventNumber::Constant(0),
             selector: None,
+            members: [].into(),
             fields: fields_of(target, trusted, fields),
             // However it is seen, a tracepoint has fields; the arguments behind them are the raw tracepoint's.
             arguments: Vec::new(),

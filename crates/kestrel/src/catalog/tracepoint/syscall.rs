@@ -6,12 +6,12 @@ use super::super::{Catalog, Instance, Resolved, Via};
 use super::classic::value_type;
 use super::raw::from_expressions;
 use crate::error::Result;
-use kestrel_compiler::context::{EventNumber, Selector, ValueType};
+use kestrel_compiler::context::{EventField, EventNumber, Selector, Source, ValueType};
 use kestrel_kernel::tracefs::{Field, Format, Location};
 use kestrel_trace::layout::{Base, FieldType, Layout, UNUSED};
 
 /// The ways to see a system-call tracepoint raw; empty if this is none, or its number is not known.
-pub(super) fn ways(catalog: &Catalog, group: &str, name: &str, format: &Format) -> Vec<Way> {
+pub(super) fn ways(catalog: &Catalog, group: &str, name: &str, format: &Format, via: Via) -> Vec<Way> {
     let arch = arch::current();
     let full = format!("{group}:{name}");
     if group == "raw_syscalls" {
@@ -21,7 +21,9 @@ pub(super) fn ways(catalog: &Catalog, group: &str, name: &str, format: &Format) 
         return Vec::new();
     }
     if let Some(call) = name.strip_prefix("sys_enter_") {
-        return (arch.syscall)(call).map_or(Vec::new(), |number| entry(catalog, &full, number, arch, format));
+        return (arch.syscall)(call).map_or(Vec::new(), |number| {
+            entry(catalog, &full, number, arch, format, via)
+        });
     }
     let Some(number) = name.strip_prefix("sys_exit_").and_then(arch.syscall) else {
         return Vec::new();
@@ -74,13 +76,40 @@ fn raw(catalog: &Catalog, full: &str, name: &str, arch: &Arch, format: &Format) 
         .map_or(Vec::new(), |f| from_expressions(catalog, full, name, f, None))
 }
 
-fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Vec<Way> {
-    // Entries of newer kernels (6.19) carry what a `const char *` points to. They read it where they may wait for its page; a BPF
-    // program may not, so only the classic way has the text for sure.
-    if format.fields.iter().any(|f| f.location != Location::Inline) {
+fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format, via: Via) -> Vec<Way> {
+    // Where the kernel reads for the entry what arguments point to (6.19), its program is called where waiting for a page is allowed.
+    if via != Via::Raw && format.fields.iter().any(is_withheld) {
         return Vec::new();
     }
     by_arguments(catalog, full, number, arch, format)
+}
+
+/// Whether a field of a system call's tracepoint is in the entry that tracefs and perf write, and only there: what arguments point to, behind
+/// them (`__filename_val` of newer kernels). A program is given the call's number and its arguments (`perf_call_bpf_enter`, kernel/trace/trace_syscalls.c);
+/// what lies behind those in its context is not the entry's.
+pub(super) fn is_withheld(field: &Field) -> bool {
+    field.location != Location::Inline
+}
+
+/// Such a field, for whoever names it.
+pub(super) fn withheld(format: &Format, field: &Field) -> EventField {
+    let argument = field.name.strip_prefix("__").and_then(|n| n.strip_suffix("_val"));
+    let argument = argument.and_then(|name| format.field(name));
+    let instead = argument.map(|argument| match argument_type(format, argument) {
+        Some(ValueType::CString { .. }) => {
+            format!("read it where the argument points: str(args.{})", argument.name)
+        }
+        _ => format!("the argument is where it lies: args.{}", argument.name),
+    });
+    EventField {
+        name: field.name.clone(),
+        ty: ValueType::String,
+        source: Source::Absent {
+            why: "the kernel writes it for tracefs and perf only; programs are given the call's number and arguments".to_owned(),
+            instead,
+        },
+        recorded: false,
+    }
 }
 
 /// The ways to see a call's entry that have its number and its arguments, and no more.
@@ -99,9 +128,15 @@ fn by_arguments(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format:
     let inline = format.fields.iter().filter(|f| f.location == Location::Inline);
     let fields = inline.map(&mut field).collect::<Option<Vec<_>>>();
     let guard = Some(guard("args.id", number));
-    fields.map_or(Vec::new(), |f| {
+    let mut ways = fields.map_or(Vec::new(), |f| {
         from_expressions(catalog, full, "sys_enter", f, guard)
-    })
+    });
+    let others = format.fields.iter().filter(|f| is_withheld(f));
+    let others: Vec<EventField> = others.map(|f| withheld(format, f)).collect();
+    for way in &mut ways {
+        way.context.fields.extend_from_slice(&others);
+    }
+    ways
 }
 
 /// One system call's entry as the program of a set of them can see it: with its arguments, whatever else its tracepoint has.
@@ -304,4 +339,41 @@ fn instance(catalog: &Catalog, name: &str, number: u32, at_exit: bool) -> Result
         layout: Some(Layout::new(fields)),
         ..Instance::named(name)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPENAT: &str = "name: sys_enter_openat\nID: 7\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
+        \tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n\
+        \tfield:int dfd;\toffset:16;\tsize:8;\tsigned:0;\n\
+        \tfield:const char * filename;\toffset:24;\tsize:8;\tsigned:0;\n\
+        \tfield:struct x * where;\toffset:32;\tsize:8;\tsigned:0;\n\
+        \tfield:__data_loc char[] __filename_val;\toffset:48;\tsize:4;\tsigned:0;\n\
+        \tfield:__data_loc u8[] __where_val;\toffset:52;\tsize:4;\tsigned:0;\n\
+        \nprint fmt: \"dfd: 0x%08lx\", ((unsigned long)(REC->dfd))\n";
+
+    #[test]
+    fn what_only_the_written_entry_has_is_named_but_not_given() {
+        let format = Format::parse(OPENAT).unwrap();
+        let fields = super::super::classic::fields(&format, true);
+        let recorded: Vec<&str> = fields
+            .iter()
+            .filter(|f| f.recorded)
+            .map(|f| f.name.as_str())
+            .collect();
+        assert_eq!(recorded, ["__syscall_nr", "dfd", "filename", "where"]);
+        let instead = |name: &str| match &fields.iter().find(|f| f.name == name).unwrap().source {
+            Source::Absent { instead, .. } => instead.clone().unwrap(),
+            other => panic!("{other:?}"),
+        };
+        assert!(instead("__filename_val").ends_with("str(args.filename)"));
+        assert!(instead("__where_val").ends_with("args.where"));
+        // Of any other tracepoint, programs are given the entry itself.
+        let fields = super::super::classic::fields(&format, false);
+        let value = fields.iter().find(|f| f.name == "__filename_val").unwrap();
+        assert!(value.recorded && value.source == Source::DataLocation { offset: 48 });
+    }
 }
