@@ -157,20 +157,16 @@ fn what_is_not_a_traces_saves_the_trace_beside_it() {
     let records = directory::open(&path).unwrap().report(None).unwrap().records;
     assert!(records > 0);
     let crooked = std::ffi::OsStr::from_bytes(b"\xff_1");
-    // A file, one named as a stream is, one within the trace's own folder, a folder, a name that is no text.
-    let file = |name: &std::path::Path| std::fs::write(name, "precious").unwrap();
-    let folder = |name: &std::path::Path| std::fs::create_dir(name).unwrap();
-    let cases: [(std::path::PathBuf, &dyn Fn(&std::path::Path)); 6] = [
-        ("notes.txt".into(), &file),
-        ("results_2024".into(), &file),
-        (".kestrel/more".into(), &file),
-        ("export".into(), &folder),
-        ("main_77".into(), &folder),
-        (crooked.into(), &file),
-    ];
-    for (name, make) in cases {
-        let mine = path.join(&name);
-        make(&mine);
+    // A file, one named as a stream is, one within the trace's own folder, one whose name is no text; folders.
+    let files = ["notes.txt", "results_2024", ".kestrel/more"].map(std::path::PathBuf::from);
+    let folders = ["export", "main_77"].map(std::path::PathBuf::from);
+    for name in files.iter().chain([&crooked.into()]).chain(&folders) {
+        let mine = path.join(name);
+        if folders.contains(name) {
+            std::fs::create_dir(&mine).unwrap();
+        } else {
+            std::fs::write(&mine, "precious").unwrap();
+        }
         let refused = directory::create(&path, sample::info(), true).map(|_| ());
         assert!(
             matches!(&refused, Err(Error::InTheWay { path }) if *path == mine),
