@@ -1,6 +1,7 @@
 //! Exit codes, documented in one place, and which failure has which.
 
 use kestrel::kernel::privilege::{Need, Privilege};
+use kestrel::kernel::procfs;
 use kestrel::kernel::{Error as Kernel, Host};
 use kestrel_trace::Error as Trace;
 use std::io::ErrorKind;
@@ -191,7 +192,7 @@ fn of_kernel(error: &Kernel, message: String) -> Failure {
         Kernel::System { errno, .. } | Kernel::Load { errno, .. }
             if errno.is_permission() && error.verifier_log().is_none() =>
         {
-            of_permission(failure)
+            of_permission(error, failure)
         }
         Kernel::System { action: "mount", .. } => failure(Exit::Feature)
             .hint("Kestrel reads the kernel's list of events there: `mount -t tracefs nodev /sys/kernel/tracing`, if this kernel has tracefs at all"),
@@ -212,15 +213,45 @@ fn of_kernel(error: &Kernel, message: String) -> Failure {
 }
 
 /// The kernel said no: for want of privilege, or (to one who has all of it) because it is locked down, sandboxed or built so.
-fn of_permission(failure: impl Fn(Exit) -> Failure) -> Failure {
-    let missing = Privilege::read(&Host::default()).map(|privilege| privilege.missing(Need::Trace));
-    match missing {
-        Ok(None) => failure(Exit::Feature).hint(
+fn of_permission(error: &Kernel, failure: impl Fn(Exit) -> Failure) -> Failure {
+    let host = Host::default();
+    let Ok(privilege) = Privilege::read(&host) else {
+        return failure(Exit::Privilege).hint("tracing the kernel needs root, or CAP_BPF and CAP_PERFMON");
+    };
+    let paranoid = || procfs::perf_event_paranoid(&host).is_ok_and(|level| level > 2);
+    // What was tried may need more than tracing does.
+    let (besides, way) = match error {
+        Kernel::System { action: "mount", .. } => (Some(Need::Mount), ""),
+        Kernel::System { action, subject, .. } if is_of_files(action) => {
+            let tracefs = subject.contains("/tracing");
+            let way = ", or let others read it (`mount -o remount,mode=755 /sys/kernel/tracing`)";
+            (Some(Need::Files), if tracefs { way } else { "" })
+        }
+        Kernel::System {
+            action: PERF_EVENT, ..
+        } if paranoid() => (
+            Some(Need::PerfEvents),
+            ", or `sysctl kernel.perf_event_paranoid=2`",
+        ),
+        _ => (None, ""),
+    };
+    if let Some(missing) = privilege.missing(Need::Trace) {
+        return failure(Exit::Privilege).hint(format!("{missing}: try it with sudo"));
+    }
+    match besides.and_then(|need| privilege.missing(need)) {
+        Some(missing) => failure(Exit::Privilege).hint(format!("{missing}: try it with sudo{way}")),
+        None => failure(Exit::Feature).hint(
             "this process has the privileges for tracing: the kernel refuses it to everybody; `kestrel doctor` shows what works",
         ),
-        Ok(Some(missing)) => failure(Exit::Privilege).hint(format!("{missing}: try it with sudo")),
-        Err(_) => failure(Exit::Privilege).hint("tracing the kernel needs root, or CAP_BPF and CAP_PERFMON"),
     }
+}
+
+/// What opening a perf event is called in errors.
+const PERF_EVENT: &str = "open the perf event of";
+
+/// Whether what was tried is what file systems guard.
+fn is_of_files(action: &str) -> bool {
+    ["read", "list", "open", "read the link", "write"].contains(&action)
 }
 
 fn of_trace(error: &Trace, message: String) -> Failure {
@@ -232,6 +263,19 @@ fn of_trace(error: &Trace, message: String) -> Failure {
         }
         Trace::Occupied { .. } => {
             failure.hint("only an old trace is replaced: choose another directory with -o")
+        }
+        Trace::Busy { path } => {
+            let host = Host::default();
+            let who = match procfs::holder(&host, path) {
+                Some(pid) => format!(
+                    "process {pid} ({}) does",
+                    procfs::comm(&host, pid).unwrap_or_default()
+                ),
+                None => "it must end first".to_owned(),
+            };
+            failure.hint(format!(
+                "{who}: wait for its end, or choose another directory with -o"
+            ))
         }
         Trace::Io {
             action: "open trace", ..
@@ -289,6 +333,17 @@ mod tests {
         let denied = system("attach", 1);
         assert!(matches!(denied.exit, Exit::Privilege | Exit::Feature));
         assert!(denied.hint.is_some());
+    }
+
+    #[test]
+    fn what_file_systems_and_settings_guard_is_told_by_their_names() {
+        let hint = |action| system(action, 13).hint.unwrap_or_default();
+        let own = Privilege::read(&Host::default()).unwrap();
+        for (action, need) in [("mount", Need::Mount), ("read", Need::Files)] {
+            let missing = own.missing(Need::Trace).or_else(|| own.missing(need));
+            let expected = missing.map_or_else(|| "to everybody".to_owned(), |missing| missing.to_string());
+            assert!(hint(action).contains(&expected), "{action}: {}", hint(action));
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use kestrel::kernel::process::{Held, Interrupt, Watched};
 use kestrel::plan::{Plan, Request};
 use kestrel::session::target::Target;
 use kestrel::table::shipped::open;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -60,7 +61,7 @@ pub(crate) struct Selection {
     pub(crate) verbose: bool,
     /// A command to run and trace, from its exec to its exit, children included; -- before it may be left out
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -116,8 +117,13 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let number: f64 = digits
         .parse()
         .map_err(|_| format!("`{digits}` is not a number"))?;
-    Duration::try_from_secs_f64(number * factor).map_err(|e| e.to_string())
+    let time = Duration::try_from_secs_f64(number * factor).ok();
+    time.filter(|time| *time <= LONGEST)
+        .ok_or_else(|| format!("{text} is no time from 0 to a hundred years"))
 }
+
+/// Longer times cannot be added to every clock.
+pub(crate) const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 /// A command held before its exec, if one was given.
 pub(crate) fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
@@ -131,15 +137,16 @@ pub(crate) fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
 }
 
 /// That a program does not exist shows only at its exec; it is better said before an old trace makes place for a new one.
-fn find(program: &str) -> Result<(), Failure> {
+fn find(program: &OsStr) -> Result<(), Failure> {
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::PermissionsExt;
     let fails = |why: String| {
         Err(Failure::new(
             Exit::Failed,
-            format!("cannot run `{program}`: {why}"),
+            format!("cannot run `{}`: {why}", program.display()),
         ))
     };
-    if !program.contains('/') {
+    if !program.as_bytes().contains(&b'/') {
         let path = std::env::var_os("PATH").unwrap_or_default();
         if std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
             return Ok(());
@@ -239,7 +246,8 @@ fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Request {
 /// Refuses what is no process.
 fn check_process(pid: u32, host: &Host) -> Result<(), Failure> {
     let fails = |why: &str| Failure::new(Exit::Failed, format!("cannot trace process {pid}: {why}"));
-    let Ok(status) = std::fs::read_to_string(host.path(format!("/proc/{pid}/status"))) else {
+    // A process may be called anything, also what is no text.
+    let Ok(status) = host.read(format!("/proc/{pid}/status")) else {
         let failure = fails("there is no such process");
         return Err(failure.hint("`pgrep NAME` gives the numbers of running processes"));
     };
@@ -336,6 +344,8 @@ mod tests {
         assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert!(duration("-1").is_err());
+        assert!(duration("10000000000000000000s").is_err() && duration("1e300h").is_err());
+        assert!(std::time::Instant::now().checked_add(LONGEST).is_some());
         assert!(duration("1 fortnight").is_err());
     }
 }

@@ -79,16 +79,20 @@ impl Host {
     /// Where tracefs is: `/sys/kernel/tracing`, or below debugfs as on older systems.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if it is mounted at neither place.
+    /// [`Error::Unavailable`] if it is mounted at neither place; [`Error::System`] if it is and this process may not look into it.
     pub fn tracefs(&self) -> Result<PathBuf> {
-        TRACEFS_PLACES
-            .iter()
-            .map(|place| self.path(place))
-            .find(|place| place.join("events").is_dir())
-            .ok_or_else(|| Error::Unavailable {
+        let places = || TRACEFS_PLACES.iter().map(|place| self.path(place));
+        if let Some(place) = places().find(|place| place.join("events").is_dir()) {
+            return Ok(place);
+        }
+        let closed = places().find(|place| self.is_live() && has_magic(place, TRACEFS_MAGIC));
+        Err(match closed {
+            Some(place) => Error::system("read", place.display().to_string(), Errno(libc::EACCES)),
+            None => Error::Unavailable {
                 what: "tracefs",
                 why: format!("it is not mounted at {}", self.path(TRACEFS_PLACES[0]).display()),
-            })
+            },
+        })
     }
 
     /// Where tracefs is, mounting it first where that is missing and this process may
@@ -98,6 +102,10 @@ impl Host {
     /// [`Error::System`] if mounting was refused; [`Error::Unavailable`] if this is not a live host.
     pub fn mount_tracefs(&self) -> Result<PathBuf> {
         self.tracefs().or_else(|missing| {
+            // What is there and closed would only be hidden by another mount.
+            if matches!(missing, Error::System { .. }) {
+                return Err(missing);
+            }
             self.mount("tracefs", TRACEFS_PLACES[0], missing)?;
             self.tracefs()
         })
@@ -182,6 +190,8 @@ impl Host {
 }
 
 const TRACEFS_PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// `TRACEFS_MAGIC` of `uapi/linux/magic.h`.
+const TRACEFS_MAGIC: libc::__fsword_t = 0x7472_6163;
 const DEBUGFS_PLACE: &str = "/sys/kernel/debug";
 /// `DEBUGFS_MAGIC` of `uapi/linux/magic.h`.
 const DEBUGFS_MAGIC: libc::__fsword_t = 0x6462_6720;

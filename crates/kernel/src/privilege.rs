@@ -43,10 +43,14 @@ pub enum Need {
     Addresses,
     /// Mounting tracefs or bpffs.
     Mount,
+    /// Reading files that are root's: tracefs is, unless it was mounted otherwise.
+    Files,
+    /// Opening the perf events that kprobes hang on, where `kernel.perf_event_paranoid` is higher than the kernel's own levels go.
+    PerfEvents,
 }
 
 impl Need {
-    /// All of them.
+    /// Those of a whole machine; the others depend on how it is set up.
     pub const ALL: &[Self] = &[Self::Trace, Self::Inspect, Self::Addresses, Self::Mount];
 }
 
@@ -57,6 +61,10 @@ impl fmt::Display for Need {
             Self::Inspect => "inspecting BPF objects by number",
             Self::Addresses => "reading kernel addresses",
             Self::Mount => "mounting file systems",
+            Self::Files => "reading files that are root's",
+            Self::PerfEvents => {
+                "opening perf events (kprobes are such) while kernel.perf_event_paranoid is above 2"
+            }
         })
     }
 }
@@ -133,7 +141,8 @@ impl Privilege {
                 self.lockdown == Lockdown::Confidentiality,
             ),
             Need::Addresses => (&[Capability::Syslog], false),
-            Need::Inspect | Need::Mount => (&[Capability::SysAdmin], false),
+            Need::Inspect | Need::Mount | Need::PerfEvents => (&[Capability::SysAdmin], false),
+            Need::Files => (&[Capability::DacOverride], false),
         };
         let capabilities: Vec<_> = wanted
             .iter()
@@ -180,6 +189,11 @@ mod tests {
             (None, None)
         );
         assert!(admin.missing(Need::Addresses).is_some());
+        let files = admin.missing(Need::Files).unwrap().to_string();
+        assert_eq!(
+            files,
+            "reading files that are root's needs CAP_DAC_OVERRIDE (root has all)"
+        );
     }
 
     #[test]

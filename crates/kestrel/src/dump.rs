@@ -81,7 +81,13 @@ pub fn dump(
         return Err(kestrel_trace::Error::Occupied { path: path.into() }.into());
     }
     let beside = directory::beside_of(path);
-    let dumped = write(source, request, &beside, host, progress);
+    let dumped = match write(source, request, &beside, host, progress) {
+        // What lies there is somebody else's, who writes a trace to the same place.
+        Err(Error::Trace(kestrel_trace::Error::Busy { .. })) => {
+            return Err(kestrel_trace::Error::Busy { path: path.into() }.into());
+        }
+        dumped => dumped,
+    };
     let dumped = dumped.and_then(|dumped| {
         directory::publish(&beside, path)?;
         Ok(dumped)
@@ -146,6 +152,7 @@ fn write(
         duration_ns,
         events: counts(&classes, &tally, &seen.recorded),
         notes,
+        cut_short: None,
     };
     let written = writer.finish(&summary, &seen.symbols, &seen.processes)?;
     Ok(Dumped {

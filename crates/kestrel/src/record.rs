@@ -12,30 +12,43 @@ use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory::{self, Directory};
+use kestrel_trace::ctf::read::Reader;
 use kestrel_trace::ctf::write::{Writer, Written};
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::EventClass;
+use kestrel_trace::packet::PAGE;
 use kestrel_trace::print::counted;
-use kestrel_trace::summary::Summary;
+use kestrel_trace::summary::{CutShort, Summary};
 use kestrel_trace::symbol::{REACH, Symbols};
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Cursor};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use crate::review::Progress;
 
+/// Bytes of the disk set aside for the summary: so many for each event and ring, but not fewer and not more than these.
+const ROW: u64 = 192;
+const LEAST_RESERVE: u64 = 8 << 10;
+const MOST_RESERVE: u64 = 1 << 20;
+
 /// A recording in progress.
 #[derive(Debug)]
 pub struct Recorder {
-    session: Session,
     writer: Writer<Directory>,
+    session: Session,
     path: PathBuf,
     pages: Vec<u8>,
     clocks: ClockPair,
     begun: Instant,
     ended: Option<Duration>,
+    /// What the system said when a page could not be written, and records that could not be, by buffer, event number and CPU.
+    failed: Option<String>,
+    unwritten: BTreeMap<(u32, u16, u32), u64>,
+    /// Of the pages that could not be written those that were all the same: the first so many of that buffer and CPU.
+    spared: BTreeMap<(u32, u32), u64>,
     /// Pages in which a writer never finished, and records behind such places.
     unfinished: u64,
     torn: u64,
@@ -69,14 +82,25 @@ impl Recorder {
     /// When the directory cannot be written.
     pub fn create(session: Session, path: &Path, replace: bool) -> Result<Self> {
         let writer = directory::create(path, session.info().clone(), replace)?;
+        let rings = session
+            .buffers()
+            .iter()
+            .map(|buffer| buffer.ring().cpus().count());
+        let rows = rings.sum::<usize>() * session.classes().len();
+        writer
+            .folder()
+            .reserve((rows as u64 * ROW).clamp(LEAST_RESERVE, MOST_RESERVE));
         Ok(Self {
-            session,
             writer,
+            session,
             path: path.to_owned(),
             pages: Vec::new(),
             clocks: ClockPair::now(),
             begun: Instant::now(),
             ended: None,
+            failed: None,
+            unwritten: BTreeMap::new(),
+            spared: BTreeMap::new(),
             unfinished: 0,
             torn: 0,
         })
@@ -101,21 +125,31 @@ impl Recorder {
     /// Writes every page that is whole (in overwrite mode nothing: the ring keeps the newest until the end). Gives the number of pages.
     ///
     /// # Errors
-    /// When the disk is full or the like; what was written before stays a whole trace.
+    /// When the disk is full or the like; what was written before stays a whole trace. [`Recorder::stop`] and [`Recorder::finish`] then count
+    /// what could not be written.
     pub fn poll(&mut self) -> Result<usize> {
         self.session.maps_mut().sweep()?;
         self.session.follow_cpus()?;
         let mut pages = 0;
+        if self.failed.is_some() {
+            return Ok(0);
+        }
         for (number, buffer) in (0..).zip(self.session.buffers_mut()) {
             for cpu in buffer.ring().cpus() {
                 let (writer, path) = (&mut self.writer, &self.path);
+                let (failed, spared) = (&mut self.failed, &mut self.spared);
                 pages += buffer.ring_mut().lend(cpu, &mut |memory, range| {
                     let mut write = |file: &mut File, done| {
                         let rest = range.start + done..range.end;
                         memory.write_to(rest, file.as_fd()).map_err(into_io)
                     };
+                    let before = writer.packets(number, cpu);
                     let appended = writer.append_with(number, cpu, range.len(), &mut write);
-                    Ok(appended.map_err(|error| error.within(path))?)
+                    Ok(appended.map_err(|error| {
+                        *failed = Some(error.reason());
+                        spared.insert((number, cpu), writer.packets(number, cpu) - before);
+                        error.within(path)
+                    })?)
                 })?;
             }
         }
@@ -129,7 +163,7 @@ impl Recorder {
         streams.map(Ring::fill).fold(0.0, f64::max)
     }
 
-    /// Masks the hooks and writes what is left in the rings.
+    /// Masks the hooks and writes what is left in the rings; where a write had failed, counts it.
     ///
     /// # Errors
     /// As [`Recorder::poll`].
@@ -138,6 +172,7 @@ impl Recorder {
         self.ended = Some(self.begun.elapsed());
         self.settle();
         let events = EventTable::new(self.session.classes().iter().cloned());
+        let mut stopped = Ok(());
         for (number, buffer) in (0..).zip(self.session.buffers_mut()) {
             for cpu in buffer.ring().cpus() {
                 self.pages.clear();
@@ -145,11 +180,31 @@ impl Recorder {
                 let rest = buffer.ring_mut().rest(cpu, now, &events, &mut self.pages)?;
                 self.unfinished += rest.unfinished;
                 self.torn += rest.torn;
-                let appended = self.writer.append(number, cpu, &self.pages);
-                appended.map_err(|error| error.within(&self.path))?;
+                let mut spared = self.spared.get(&(number, cpu)).copied().unwrap_or(0);
+                if self.failed.is_none() {
+                    let before = self.writer.packets(number, cpu);
+                    if let Err(error) = self.writer.append(number, cpu, &self.pages) {
+                        self.failed = Some(error.reason());
+                        spared = self.writer.packets(number, cpu) - before;
+                        stopped = Err(error.within(&self.path).into());
+                    }
+                }
+                if self.failed.is_some() {
+                    let written = (spared as usize * PAGE as usize).min(self.pages.len());
+                    let pages = self.pages[written..].to_vec();
+                    let stream = format!("{}_{cpu}", buffer.name());
+                    let mut left =
+                        Reader::new(self.writer.info().clone(), vec![(stream, Cursor::new(pages))]);
+                    while let Some((_, record)) = left.next_in()? {
+                        *self
+                            .unwritten
+                            .entry((number, record.event.id.0, cpu))
+                            .or_default() += 1;
+                    }
+                }
             }
         }
-        Ok(())
+        stopped
     }
 
     /// Waits until nobody is between reserve and commit: a moment mostly, and for every running program where a CPU stands still in the middle.
@@ -174,17 +229,28 @@ impl Recorder {
     /// addresses and processes in it. What it returns holds the masked session: drop it to detach.
     ///
     /// # Errors
-    /// When the trace cannot be read back or the rest not be written; the packets stay.
+    /// When the trace cannot be read back or the rest not be written; the packets stay. After a write that failed, what can be written is, and the
+    /// summary says how much is missing.
     pub fn finish(mut self, catalog: &Catalog, progress: Option<Progress>) -> Result<Recorded> {
+        let mut stopped = Ok(());
         if self.ended.is_none() {
-            self.stop()?;
+            stopped = self.stop();
+            if self.failed.is_none() {
+                std::mem::replace(&mut stopped, Ok(()))?;
+            }
         }
         let missed = self.session.missed()?;
         let uncounted = self.session.uncounted()?;
         let classes = self.session.classes();
         let names = self.session.thread_names()?;
         let seen = review(&self.path, classes, names, catalog.host(), progress)?;
-        let tally = tally((0..).zip(self.session.buffers()), classes);
+        let mut tally = tally((0..).zip(self.session.buffers()), classes);
+        for (of, unwritten) in &self.unwritten {
+            let counts = tally.entry(*of).or_default();
+            counts.refused += unwritten;
+            // Of buffers that count what they hold this is not what was overwritten.
+            counts.recorded = counts.recorded.saturating_sub(*unwritten);
+        }
         let mut summary = Summary {
             version: self.session.info().tracer_version.clone(),
             command: self.session.info().command.clone(),
@@ -192,8 +258,12 @@ impl Recorder {
             duration_ns: self.ended.unwrap_or_default().as_nanos() as u64,
             events: counts(classes, &tally, &seen.recorded),
             notes: Vec::new(),
+            cut_short: self.failed.take().map(|why| CutShort {
+                unwritten: self.unwritten.values().sum(),
+                why,
+            }),
         };
-        for missed in missed {
+        for missed in missed.iter().filter(|missed| !missed.is_nothing()) {
             summary.notes.push(missed.to_string());
         }
         if let Some(why) = uncounted {
@@ -208,7 +278,12 @@ impl Recorder {
                 counted(self.torn, "record")
             ));
         }
-        let written = self.writer.finish(&summary, &seen.symbols, &seen.processes)?;
+        let written = if summary.cut_short.is_some() {
+            self.writer.finish_short(&summary, &seen.symbols, &seen.processes)
+        } else {
+            self.writer.finish(&summary, &seen.symbols, &seen.processes)?
+        };
+        stopped?;
         Ok(Recorded {
             path: self.path,
             written,

@@ -18,6 +18,8 @@ pub enum Error {
     },
     #[error("{} exists and is not an empty directory", path.display())]
     Occupied { path: PathBuf },
+    #[error("another process is writing a trace to {}", path.display())]
+    Busy { path: PathBuf },
     #[error("{} is not part of the trace that would be replaced; move it away, or name another directory", path.display())]
     InTheWay { path: PathBuf },
     #[error("{} is not a trace directory: it has no metadata file", path.display())]
@@ -82,6 +84,14 @@ impl Error {
         match self {
             Self::Io { source, .. } | Self::Append { source, .. } => Some(source.kind()),
             _ => None,
+        }
+    }
+
+    /// What the system said, without what was attempted; all of it where it was not the system.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Io { source, .. } | Self::Append { source, .. } => source.to_string(),
+            other => other.to_string(),
         }
     }
 

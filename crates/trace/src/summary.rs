@@ -25,6 +25,30 @@ pub struct Summary {
     pub events: Vec<EventCount>,
     /// What a reader should know besides.
     pub notes: Vec<String>,
+    /// Why it could write no more before it was to end, and how much that cost: the disk was full. What was not written counts as lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut_short: Option<CutShort>,
+}
+
+/// Why a recorder could write no more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CutShort {
+    /// Events that were in its buffers and could not be written.
+    pub unwritten: u64,
+    /// What the system said.
+    pub why: String,
+}
+
+impl std::fmt::Display for CutShort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { unwritten, why } = self;
+        write!(
+            f,
+            "the trace is not whole: recording was cut short ({why}), and {} that had been recorded could not be written",
+            counted(*unwritten, "event")
+        )
+    }
 }
 
 /// What became of the hits of one event on one CPU.

@@ -19,7 +19,7 @@ mod trace;
 
 use crate::exit::{Exit, Failure};
 use clap::{Subcommand, ValueEnum};
-use kestrel_trace::summary::{self, Absent};
+use kestrel_trace::summary::{self, Absent, CutShort};
 use std::path::PathBuf;
 
 pub(crate) use bpf::refused;
@@ -104,14 +104,15 @@ fn default_trace() -> PathBuf {
     DEFAULT_TRACE.into()
 }
 
-/// Says of a trace what its recorder wrote (so many records) and nobody can read any more; gives how to end.
-fn tell_absent(absent: &[Absent], recorded: u64) -> Exit {
+/// Says of a trace what its recorder could not write, and what it wrote (so many records) and nobody can read any more; gives how to end.
+fn tell_absent(cut_short: Option<&CutShort>, absent: &[Absent], recorded: u64) -> Exit {
+    let cut_short = cut_short.map(ToString::to_string);
     let said = summary::tell_absent(absent, recorded);
-    for line in &said {
+    for line in cut_short.iter().chain(&said) {
         eprintln!("{line}");
     }
-    match said.as_slice() {
-        [] => Exit::Done,
+    match (cut_short, said.as_slice()) {
+        (None, []) => Exit::Done,
         _ => Exit::Failed,
     }
 }

@@ -87,9 +87,18 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         .summary
         .as_ref()
         .map_or(0, kestrel_trace::summary::Summary::lost);
-    tell(&trace.reader.losses(), lost);
+    let unwritten = trace
+        .summary
+        .as_ref()
+        .and_then(|summary| summary.cut_short.as_ref());
+    let unwritten = unwritten.map_or(0, |cut| cut.unwritten);
+    tell(&trace.reader.losses(), lost.saturating_sub(unwritten));
     let whole = match &trace.summary {
-        Some(summary) => super::tell_absent(&trace.reader.absent(summary), summary.recorded()),
+        Some(summary) => super::tell_absent(
+            summary.cut_short.as_ref(),
+            &trace.reader.absent(summary),
+            summary.recorded(),
+        ),
         None => {
             eprintln!("{UNFINISHED}");
             Exit::Done

@@ -112,10 +112,19 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             None
         }
     };
-    // A full disk or the like: what was written before stays a whole trace.
-    followed?;
-    recorder.stop()?;
-    let mut recorded = recorder.finish(&catalog, progress::bar("counting and naming"))?;
+    // A full disk or the like: what was written before stays a whole trace, and what was not is counted.
+    let stopped = recorder.stop();
+    let failed = followed.err().or_else(|| stopped.err().map(Failure::from));
+    let finished = recorder.finish(&catalog, progress::bar("counting and naming"));
+    let mut recorded = match (failed, finished) {
+        (None, finished) => finished?,
+        (Some(failure), Err(_)) => return Err(failure),
+        (Some(failure), Ok(mut recorded)) => {
+            tell(&recorded, plan.target);
+            detach(&mut recorded.session);
+            return Err(failure);
+        }
+    };
     tell(&recorded, plan.target);
     show_maps(&recorded.session, catalog.host(), false)?;
     let ending = Instant::now();
@@ -126,9 +135,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(exit(status.filter(|_| !ends.requested())))
 }
 
-/// The command as typed, for the trace's own record.
+/// The command as typed, for the trace's own record; what is no text is shown as such.
 pub(super) fn command_line() -> String {
-    std::env::args().collect::<Vec<_>>().join(" ")
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    words.join(" ")
 }
 
 /// A traced command that failed makes us fail, too.
@@ -227,7 +239,9 @@ fn tell(recorded: &Recorded, target: Target) {
     for note in &summary.notes {
         eprintln!("  {note}");
     }
-    if summary.lost() > 0 {
+    if let Some(cut_short) = &summary.cut_short {
+        eprintln!("{cut_short}");
+    } else if summary.lost() > 0 {
         eprintln!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
     }
     hint_if_nothing(recorded.records() + summary.lost(), &recorded.session, target);

@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
     }
     let recorded: u64 = report.counted.iter().flatten().map(|count| count.recorded).sum();
-    let whole = super::tell_absent(&report.absent, recorded);
+    let whole = super::tell_absent(report.cut_short.as_ref(), &report.absent, recorded);
     if report.records == 0 {
         eprintln!("kestrel: {} holds no events", options.trace.display());
         return Ok(Exit::Failed);

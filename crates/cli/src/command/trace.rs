@@ -115,7 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     followed?;
     tell_lost(&live.lost());
-    for missed in live.session().missed()? {
+    for missed in live.session().missed()?.iter().filter(|it| !it.is_nothing()) {
         eprintln!("{missed}");
     }
     if let Some(why) = live.session().uncounted()? {

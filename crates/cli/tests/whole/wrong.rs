@@ -159,6 +159,70 @@ fn commands_and_processes_that_are_not_there() {
 }
 
 #[test]
+fn times_that_no_clock_holds() {
+    let place = Place::new();
+    let said = ["hundred years"];
+    let long = "--duration=10000000000000000000s";
+    place.run(&["record", "-e", SWITCH, "-a", long]).fails(2, &said);
+    place.run(&["trace", "-e", SWITCH, "-a", long]).fails(2, &said);
+    place
+        .run(&["trace", "--session", "s", "--since=9000000000000000h"])
+        .fails(2, &said);
+    place
+        .run(&["status", "--interval=10000000000000000000s"])
+        .fails(2, &said);
+    place
+        .run(&["agent", "--timeout=10000000000000000000s"])
+        .fails(2, &said);
+    place
+        .run(&["buffer", "dump", "--since=10000000000000000000s"])
+        .fails(2, &said);
+}
+
+#[test]
+fn arguments_and_names_that_are_no_text() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::process::Stdio;
+    needs_tracing!();
+    let place = Place::new();
+    let crooked = OsStr::from_bytes(b"g\xff\xfe");
+    fs::copy(has_path("sleep"), place.path().join(crooked)).unwrap();
+    let event = "syscalls:sys_enter_exit_group";
+    let run = |arguments: &[&OsStr]| -> Answer {
+        let mut command = place.command(&["record", "-e", event]);
+        command.args(arguments).output().unwrap().into()
+    };
+    let program = place.path().join(crooked);
+    let (output, end, seconds) = (OsStr::new("-o"), OsStr::new("--"), OsStr::new("0.01"));
+    let first = run(&[output, crooked_trace(), end, program.as_os_str(), seconds]).succeeds();
+    assert!(first.err.contains("1 event in"), "{}", first.err);
+    assert!(place.path().join(crooked_trace()).join("metadata").is_file());
+    // It is called as its file is, and ends on a word.
+    let mut child = Command::new(&program)
+        .arg("1000")
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = child.id().to_string();
+    let second = run(&["-p", &pid, "--duration", "1ms"].map(OsStr::new));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    second.succeeds();
+}
+
+fn crooked_trace() -> &'static std::ffi::OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(b"t\xff")
+}
+
+/// Where a program lies.
+fn has_path(program: &str) -> std::path::PathBuf {
+    let path = std::env::var_os("PATH").unwrap();
+    let mut places = std::env::split_paths(&path).map(|folder| folder.join(program));
+    places.find(|place| place.is_file()).unwrap()
+}
+
+#[test]
 fn who_reads_messages_may_go_away() {
     let code = |stderr: std::process::Stdio| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kestrel"));
@@ -187,6 +251,71 @@ fn outputs_that_cannot_be_written() {
 }
 
 #[test]
+fn a_note_beside_a_trace_saves_the_trace() {
+    needs_tracing!();
+    let place = Place::new();
+    let record = || {
+        place.run(&[
+            "record",
+            "-e",
+            "syscalls:sys_enter_exit_group",
+            "-o",
+            "t",
+            "--",
+            "true",
+        ])
+    };
+    record().succeeds();
+    let before = place.run(&["print", "t"]).succeeds().out;
+    assert!(!before.is_empty());
+    fs::write(place.path().join("t/notes.txt"), "dear").unwrap();
+    record().fails(1, &["t/notes.txt", "move it away"]);
+    assert_eq!(place.run(&["print", "t"]).succeeds().out, before);
+    fs::remove_file(place.path().join("t/notes.txt")).unwrap();
+    record().succeeds();
+}
+
+#[test]
+fn the_place_of_a_running_recorder_is_taken() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    needs_tracing!();
+    let place = Place::new();
+    let event = "syscalls:sys_enter_exit_group";
+    let begin = || {
+        let arguments = ["record", "-e", event, "--", "sh", "-c", "echo ready; read line"];
+        let mut child = place
+            .command(&arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert_eq!(line, "ready\n");
+        child
+    };
+    let mut first = begin();
+    let second = || place.run(&["record", "-e", event, "--", "true"]);
+    let said = ["another process is writing a trace to kestrel.trace", "-o"];
+    second().fails(1, &said);
+    drop(first.stdin.take());
+    let first: Answer = first.wait_with_output().unwrap().into();
+    let first = first.err;
+    assert!(first.contains("1 event in"), "{first}");
+    assert_eq!(place.run(&["print"]).succeeds().out.lines().count(), 1);
+    second().succeeds();
+    // Nothing of one that was killed is in the way.
+    let mut killed = begin();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    second().succeeds();
+}
+
+#[test]
 fn a_full_disk() {
     needs_tracing!();
     let place = Place::new();
@@ -199,6 +328,63 @@ fn a_full_disk() {
     answer.fails(1, &["No space left on device", "hint: the disk is full"]);
     let lines: u64 = answer.out.trim().parse().unwrap();
     assert!(lines > 100, "what fitted is a trace: {lines} lines");
+}
+
+#[test]
+fn a_full_disk_is_told_in_the_trace() {
+    // What is kept until the command has ended is all of it; what is written meanwhile ends where the disk does.
+    told_of_a_full_disk("--overwrite", true);
+    told_of_a_full_disk("--buffer-size 4M", false);
+}
+
+fn told_of_a_full_disk(option: &str, exact: bool) {
+    needs_tracing!();
+    let place = Place::new();
+    let script = "l() { echo 'i=0; while [ $i -lt '$1' ]; do umask 22; i=$((i+1)); done'; }; \
+                  $K record -e 'syscalls:sys_enter_umask' -o few.trace -- sh -c \"$(l 100)\" && $K print few.trace >few; mkdir small && mount -t tmpfs -o size=64k none small && \
+                  $K record -e 'syscalls:sys_enter_umask' OPTION -o small/trace -- sh -c \"$(l 30000)\" 2>said; \
+                  echo $? >codes; $K report --format json small/trace 2>report.err >report; echo $? >>codes; $K report small/trace >text 2>>report.err; \
+                  $K print small/trace 2>print.err >lines; echo $? >>codes; cp -r small/trace/.kestrel kept; ls -A small/trace/.kestrel";
+    let Some(answer) = place.in_namespace(&script.replace("OPTION", option)) else {
+        return;
+    };
+    let text = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+    assert_eq!(text("codes"), "1\n1\n1\n", "{}{}", answer.err, text("said"));
+    let report: Value = serde_json::from_str(&text("report")).unwrap();
+    let counted = report["counted"].as_array().unwrap();
+    let sum = |key: &str| counted.iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
+    let (recorded, lost) = (sum("recorded"), sum("lost"));
+    // A shell makes several calls in each round, the same in all.
+    let all = 300 * text("few").lines().count() as u64;
+    let called = recorded + lost;
+    assert!(
+        all >= 30_000 && called <= all,
+        "{called} of {all}\n{}",
+        text("said")
+    );
+    assert!(!exact || called == all, "{called} of {all}\n{}", text("said"));
+    assert!(recorded > 100, "{recorded} and {lost}");
+    assert_eq!(text("lines").lines().count() as u64, recorded);
+    let unwritten = report["cut_short"]["unwritten"].as_u64().unwrap();
+    assert!(unwritten > 0 && unwritten <= lost, "{unwritten} of {lost}");
+    let said = text("said");
+    let number = |n: u64| kestrel_trace::print::thousands(n);
+    assert!(said.contains(&format!("lost {}", number(lost))), "{said}");
+    assert!(said.contains("No space left on device"), "{said}");
+    let whole = "the trace is not whole: recording was cut short (No space left on device";
+    for name in ["said", "report.err", "print.err"] {
+        assert!(text(name).contains(whole), "{name}: {}", text(name));
+    }
+    assert!(
+        text("text").contains(&format!("lost {}", number(lost))),
+        "{}",
+        text("text")
+    );
+    assert!(
+        !answer.out.contains(".new"),
+        "nothing half written: {}",
+        answer.out
+    );
 }
 
 #[test]
@@ -328,6 +514,42 @@ fn nobody_may_not_trace() {
 }
 
 #[test]
+fn the_privilege_that_is_missing_is_named() {
+    needs_tracing!();
+    if !has("setpriv") {
+        return;
+    }
+    let place = Place::new();
+    let root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    // Bare capabilities are raised by root alone.
+    if !root {
+        eprintln!("skipped: this is not root");
+        return;
+    }
+    let unmounted =
+        "while umount /sys/kernel/tracing 2>/dev/null; do :; done; umount -R /sys/kernel/debug 2>/dev/null; ";
+    let without = "setpriv --bounding-set -sys_admin --inh-caps -sys_admin";
+    let script = format!("{unmounted} {without} $K list sched:sched_switch");
+    let Some(answer) = place.in_namespace(&script) else {
+        return;
+    };
+    answer.fails(3, &["CAP_SYS_ADMIN", "mounting"]);
+    // There, but closed.
+    let mounted = "while umount /sys/kernel/tracing 2>/dev/null; do :; done; mount -t tracefs -o mode=700 nodev /sys/kernel/tracing && ";
+    let files = "chmod 755 . && cp $K ./k && chmod 755 k && ";
+    let few = "setpriv --reuid=65534 --clear-groups --inh-caps=-all,+bpf,+perfmon --ambient-caps=-all,+bpf,+perfmon --bounding-set=-all,+bpf,+perfmon";
+    for arguments in [
+        "list sched:sched_switch",
+        "record -e sched:sched_switch -a --duration 1ms -o /dev/null/t",
+    ] {
+        let script = format!("{mounted} {files} {few} ./k {arguments}");
+        let answer = place.in_namespace(&script).unwrap();
+        answer.fails(3, &["/sys/kernel/tracing", "CAP_DAC_OVERRIDE", "mode=755"]);
+        assert!(!answer.err.contains("mount /sys"), "{}", answer.err);
+    }
+}
+
+#[test]
 fn without_tracefs() {
     needs_tracing!();
     let place = Place::new();
@@ -350,7 +572,14 @@ fn without_btf() {
     };
     let answer = answer.succeeds();
     assert!(answer.out.contains("sched_switch: prev_comm="), "{}", answer.out);
-    // What needs them says so.
+    // What needs them says so: following a command does, whatever is recorded of it.
+    let script = format!("{hide} $K record -e sched:sched_switch -- true");
+    let said = [
+        "following a command's processes",
+        "-p PID and -a take none",
+        "CONFIG_DEBUG_INFO_BTF",
+    ];
+    place.in_namespace(&script).unwrap().fails(4, &said);
     let script = format!("{hide} $K record -e 'fentry:vfs_read' -a --duration 100ms");
     place
         .in_namespace(&script)

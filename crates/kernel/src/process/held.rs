@@ -1,6 +1,7 @@
 //! A command that exists, with its process id, but waits before its exec: so that tracing can begin with the exec itself.
 //!
-//! `Command::spawn` returns only after the child's exec, so it runs on a thread of its own. In the child, between fork and exec, a hook tells its
+//! `Command::spawn` returns only after the child's exec, so it runs on a thread of its own, which stays until the command has ended: a command that
+//! wants a signal when its parent dies (`PR_SET_PDEATHSIG`) is sent it when the thread does that forked it. In the child, between fork and exec, a hook tells its
 //! process id through one pipe and waits for the release on another; if the parent goes away meanwhile, the wait ends with "broken" and the
 //! command never runs.
 
@@ -9,7 +10,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
 
 /// A command waiting to be released. Dropped, it goes without having run.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub struct Held {
     pid: u32,
     program: String,
     release: Option<OwnedFd>,
-    starter: Option<JoinHandle<io::Result<Child>>>,
+    started: Option<Receiver<io::Result<Child>>>,
 }
 
 impl Held {
@@ -39,20 +40,26 @@ impl Held {
         ];
         // SAFETY: `hold` only makes system calls that are safe after a fork of a threaded process (getpid, write, close, read).
         unsafe { command.pre_exec(move || hold(numbers)) };
-        let starter = std::thread::Builder::new()
+        let (send, started) = channel();
+        std::thread::Builder::new()
             .name("starter".to_owned())
             .spawn(move || {
                 let child = command.spawn();
                 // The parent's copies of the child's ends: `tell` so that a fork that failed ends the wait for the process id.
                 drop((tell, wait));
-                child
+                let pid = child.as_ref().ok().map(Child::id);
+                // Nobody waits for it any more: then it is nobody's.
+                _ = send.send(child);
+                if let Some(pid) = pid {
+                    outlive(pid);
+                }
             })
             .map_err(|error| failed(error.into()))?;
         let mut held = Self {
             pid: 0,
             program,
             release: Some(release),
-            starter: Some(starter),
+            started: Some(started),
         };
         let mut pid = [0; 4];
         match read(told.as_raw_fd(), &mut pid) {
@@ -86,7 +93,7 @@ impl Held {
 
     fn join(&mut self) -> Result<Child> {
         let failed = |errno: Errno| Error::system("run", self.program.clone(), errno);
-        match self.starter.take().map(JoinHandle::join) {
+        match self.started.take().map(|started| started.recv()) {
             Some(Ok(child)) => child.map_err(|error| failed(error.into())),
             _ => Err(failed(Errno(libc::ECHILD))),
         }
@@ -97,8 +104,22 @@ impl Drop for Held {
     fn drop(&mut self) {
         // Not released: the child reads the end of the pipe and gives up; `spawn` reaps it.
         drop(self.release.take());
-        if let Some(starter) = self.starter.take() {
-            let _never_ran = starter.join();
+        if let Some(started) = self.started.take() {
+            let _never_ran = started.recv();
+        }
+    }
+}
+
+/// Waits until a child of ours has ended, and leaves it to who reaps it.
+fn outlive(pid: u32) {
+    loop {
+        // SAFETY: a plain structure that the kernel fills; all zeros are one.
+        let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `about` is room for what the kernel writes.
+        let answer = unsafe { libc::waitid(libc::P_PID, pid, &mut about, libc::WEXITED | libc::WNOWAIT) };
+        // Whoever reaped it was faster (`ECHILD`).
+        if answer == 0 || Errno::last() != Errno(libc::EINTR) {
+            return;
         }
     }
 }
@@ -192,6 +213,24 @@ mod tests {
             procfs::comm(&Host::default(), pid).is_err(),
             "the process is gone and reaped"
         );
+    }
+
+    #[test]
+    fn a_command_that_wants_to_die_with_its_parent_lives() {
+        let mut command = shell("sleep 0.3; echo lived");
+        // SAFETY: one system call that is safe after a fork of a threaded process; the wish outlasts the exec.
+        unsafe {
+            command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            });
+        }
+        let child = Held::start(command).unwrap().release().unwrap();
+        let pid = child.id();
+        // The thread that forked it is what the kernel takes for its parent.
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{pid}: {}", output.status);
+        assert_eq!(output.stdout, b"lived\n");
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 mod clock;
 mod cpu;
+mod locks;
 mod machine;
 mod task;
 
 pub use clock::{ClockPair, boottime, monotonic};
 pub use cpu::{CpuList, cpu_stay, online_cpus, possible_cpus};
+pub use locks::holder;
 pub use machine::{
     KernelConfig, Lockdown, available_memory, boot_id, bpf_stats_enabled, config, hostname, kernel_release,
     kernel_version, lockdown, page_frames, perf_event_paranoid, total_memory, version_code,

@@ -88,7 +88,8 @@ pub enum End {
 struct Job {
     command: String,
     child: Child,
-    deadline: Instant,
+    /// None: later than the clock goes.
+    deadline: Option<Instant>,
 }
 
 /// The commands that run now.
@@ -131,7 +132,7 @@ impl Runner {
             Ok(child) => self.jobs.push(Job {
                 command: command.to_owned(),
                 child,
-                deadline: Instant::now() + self.policy.timeout,
+                deadline: Instant::now().checked_add(self.policy.timeout),
             }),
             Err(error) => self.ended.push(Ended {
                 command: command.to_owned(),
@@ -158,7 +159,7 @@ impl Runner {
         for mut job in self.jobs.drain(..) {
             let how = match job.child.try_wait() {
                 Ok(Some(status)) => End::Exited(status),
-                Ok(None) if now >= job.deadline => {
+                Ok(None) if job.deadline.is_some_and(|deadline| now >= deadline) => {
                     kill(&mut job.child);
                     End::TimedOut
                 }

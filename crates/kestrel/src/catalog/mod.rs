@@ -90,7 +90,7 @@ impl Catalog {
             .clone()
             .map_err(|why| Error::Unsupported {
                 what: "types of kernel functions and structures".to_owned(),
-                why: format!("{why}; the kernel must be built with CONFIG_DEBUG_INFO_BTF"),
+                why,
             })
     }
 

@@ -194,8 +194,8 @@ impl Registration {
     /// # Errors
     /// As [`poll`](Self::poll).
     pub fn run_for(&mut self, time: Duration) -> Result<usize> {
-        let end = Instant::now() + time;
-        self.run_while(|| Instant::now() < end)
+        let begun = Instant::now();
+        self.run_while(|| begun.elapsed() < time)
     }
 
     /// Gives hits to the closures as long as a condition holds, and those that had come when it ceased to. Gives the number of hits.

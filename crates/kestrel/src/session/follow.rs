@@ -12,13 +12,26 @@ use kestrel_trace::process::Processes;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+/// It is following a command, not its events, that cannot be without types.
+fn following(error: Error) -> Error {
+    let why = match error {
+        Error::Unsupported { why, .. } => why,
+        other => other.to_string(),
+    };
+    Error::Unsupported {
+        what: "following a command's processes (`-- CMD`) takes the kernel's types; -p PID and -a take none"
+            .to_owned(),
+        why,
+    }
+}
+
 impl Session {
     /// Attaches what lets a command's process in at its exec. Before the hooks: the kernel calls those of one tracepoint in the order in which they
     /// came, and a hook there shall see that exec, too.
     pub(super) fn admit(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
         match target {
             Target::Command(pid) => {
-                let types = catalog.types()?;
+                let types = catalog.types().map_err(following)?;
                 self.attach_followers(vec![target::admission(pid)?], &types)
             }
             _ => Ok(()),
@@ -30,7 +43,7 @@ impl Session {
     pub(super) fn follow(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
         let types = match (catalog.types(), target) {
             (Ok(types), _) => types,
-            (Err(error), Target::Command(_)) => return Err(error),
+            (Err(error), Target::Command(_)) => return Err(following(error)),
             (Err(_), _) => return Ok(()),
         };
         let mut followers = names::followers(&types)?;

@@ -37,6 +37,13 @@ pub struct Missed {
     pub returns: bool,
 }
 
+impl Missed {
+    /// Whether it is known that nothing was missed: there is nothing to tell.
+    pub fn is_nothing(&self) -> bool {
+        self.count == Ok(0)
+    }
+}
+
 /// Whether an event is seen where others come, too: after an instruction, where a jump may lead or the function that it called begins; at a
 /// fault, where the kernel takes all faults.
 fn is_passed_by_others(event: &str) -> bool {

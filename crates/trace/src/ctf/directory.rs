@@ -1,18 +1,21 @@
 //! A trace's directory on disk: the one place of this crate that touches files.
 
+mod lock;
+
 use super::packet::Packet;
 use super::read::Reader;
 use super::write::{Folder, StreamFile, Writer, side_files};
 use super::{METADATA, SIDE, metadata};
 use crate::error::{Error, Result};
 use crate::info::TraceInfo;
-use crate::packet::PAGE;
+use crate::packet::{MAGIC, PAGE};
 use crate::process::Processes;
 use crate::report::{Options, Report};
 use crate::summary::Summary;
 use crate::symbol::Symbols;
+use lock::Lock;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +23,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
+    /// Nobody else writes here meanwhile; none where a trace that is there gets something more.
+    _lock: Option<Lock>,
 }
 
 /// A trace opened for reading.
@@ -51,17 +56,28 @@ impl Trace {
 }
 
 /// Creates a trace directory and its metadata. An existing directory must be empty, or, with `replace`, a trace, which is
-/// removed (only files that a trace consists of).
+/// removed: only where all that lies there is a trace's, else nothing. Nobody else creates one there while the writer lives.
+///
+/// # Errors
+/// [`Error::Busy`] where somebody writes a trace there; [`Error::InTheWay`] and [`Error::Occupied`] where something else lies there.
 pub fn create(path: &Path, info: TraceInfo, replace: bool) -> Result<Writer<Directory>> {
+    make_directory(path)?;
+    let lock = Lock::take(path)?;
     if replace && path.join(METADATA).is_file() {
+        if let Some(foreign) = foreign(path).map_err(Error::io("read directory", path))? {
+            return Err(Error::InTheWay { path: foreign });
+        }
         clear(path).map_err(Error::io("remove the old trace in", path))?;
     }
-    make_directory(path)?;
     let mut entries = fs::read_dir(path).map_err(Error::io("read directory", path))?;
     if entries.next().is_some() {
         return Err(Error::Occupied { path: path.into() });
     }
-    Writer::create(Directory { path: path.into() }, info)
+    let directory = Directory {
+        path: path.into(),
+        _lock: Some(lock),
+    };
+    Writer::create(directory, info)
 }
 
 /// Where a trace that shall be at `path` is written until it is whole.
@@ -71,9 +87,15 @@ pub fn beside_of(path: &Path) -> PathBuf {
 }
 
 /// Whether a trace may be put at `path`: there is nothing, an empty directory, or an old trace.
+///
+/// # Errors
+/// [`Error::Busy`] where somebody writes a trace there.
 pub fn is_free(path: &Path) -> Result<bool> {
     match fs::read_dir(path) {
-        Ok(mut entries) => Ok(entries.next().is_none() || path.join(METADATA).is_file()),
+        Ok(mut entries) => {
+            Lock::take(path)?;
+            Ok(entries.next().is_none() || path.join(METADATA).is_file())
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
         Err(e) => Err(Error::io("read directory", path)(e)),
     }
@@ -103,6 +125,11 @@ pub fn publish(from: &Path, to: &Path) -> Result<()> {
     if !is_free(to)? {
         return Err(Error::Occupied { path: to.into() });
     }
+    if !to.exists() {
+        return fs::rename(from, to).map_err(Error::io("write", to));
+    }
+    // Held until what lies there is gone: whoever begins to write a trace there meanwhile would lose it.
+    let _held = Lock::take(to)?;
     if !to.join(METADATA).is_file() {
         // An empty directory gives way to another.
         return fs::rename(from, to).map_err(Error::io("write", to));
@@ -135,24 +162,42 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
 /// What lies in a trace's directory and is not the trace's.
 fn foreign(path: &Path) -> io::Result<Option<PathBuf>> {
     let side = [Summary::FILE, Symbols::FILE, Processes::FILE];
+    let mut folder = false;
     for entry in fs::read_dir(path)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        let ours = name == METADATA || name == SIDE || name == beside(METADATA) || is_stream_name(&name);
+        let entry = entry?;
+        let (name, kind) = (entry.file_name(), entry.file_type()?);
+        let ours = match name.to_str() {
+            Some(SIDE) => {
+                folder = kind.is_dir();
+                folder
+            }
+            Some(name) if name == METADATA || name == beside(METADATA) => kind.is_file(),
+            Some(name) if is_stream_name(name) => kind.is_file() && holds_packets(&entry.path())?,
+            _ => false,
+        };
         if !ours {
-            return Ok(Some(path.join(name)));
+            return Ok(Some(entry.path()));
         }
     }
-    let entries = match fs::read_dir(path.join(SIDE)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        entries => entries?,
-    };
-    for entry in entries {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if !side.iter().any(|known| name == *known || name == beside(known)) {
-            return Ok(Some(path.join(SIDE).join(name)));
+    if !folder {
+        return Ok(None);
+    }
+    for entry in fs::read_dir(path.join(SIDE))? {
+        let entry = entry?;
+        let (name, kind) = (entry.file_name(), entry.file_type()?);
+        let known = |known: &&str| name == **known || name == *beside(known);
+        if !kind.is_file() || !side.iter().any(known) {
+            return Ok(Some(entry.path()));
         }
     }
     Ok(None)
+}
+
+/// Whether a file begins as a stream does, or is empty, as a stream is at first.
+fn holds_packets(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    File::open(path)?.take(4).read_to_end(&mut head)?;
+    Ok(MAGIC.to_le_bytes().starts_with(&head))
 }
 
 /// Removes a trace and its directory.
@@ -283,16 +328,20 @@ fn is_stream_name(name: &str) -> bool {
     number.is_some_and(|cpu| !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A new, empty file that nobody but its owner reads.
+/// A file that nobody but its owner reads, where there is none.
 fn private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
-    options.write(true).create(true).truncate(true).mode(0o600);
+    options.write(true).create(true).truncate(false).mode(0o600);
     options.open(path)
 }
 
 /// Writes what CTF cannot hold beside the streams of a trace that is there.
 pub fn complete(path: &Path, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Result<()> {
-    side_files(&mut Directory { path: path.into() }, summary, symbols, processes)
+    let mut directory = Directory {
+        path: path.into(),
+        _lock: None,
+    };
+    side_files(&mut directory, summary, symbols, processes)
 }
 
 /// Where a stream ends.
@@ -354,6 +403,19 @@ pub fn sync(path: &Path) -> Result<()> {
 }
 
 impl Directory {
+    /// Sets `bytes` of the disk aside for the summary, which is wanted most where the disk gets full meanwhile. Where that is not possible, it has
+    /// to do without.
+    pub fn reserve(&self, bytes: u64) {
+        use rustix::fs::{FallocateFlags, fallocate};
+        let folder = self.path.join(SIDE);
+        let file = make_directory(&folder)
+            .ok()
+            .and_then(|()| private(&folder.join(beside(Summary::FILE))).ok());
+        if let Some(file) = file {
+            _ = fallocate(file, FallocateFlags::empty(), 0, bytes);
+        }
+    }
+
     /// Where it lies.
     pub fn path(&self) -> &Path {
         &self.path
@@ -365,7 +427,9 @@ impl Folder for Directory {
 
     fn create(&mut self, name: &str) -> Result<File> {
         let path = self.path.join(name);
-        private(&path).map_err(Error::io("create", path))
+        private(&path)
+            .and_then(|file| file.set_len(0).map(|()| file))
+            .map_err(Error::io("create", path))
     }
 
     /// Writes beside, then renames: readers see the old or the new bytes, never a part.
@@ -376,8 +440,12 @@ impl Folder for Directory {
         }
         let leaf = name.rsplit('/').next().unwrap_or(name);
         let beside = path.with_file_name(beside(leaf));
+        // What was reserved there is written over, so that a full disk has room for it.
         let written = private(&beside)
-            .and_then(|mut file| file.write_all(bytes))
+            .and_then(|mut file| {
+                file.write_all(bytes)?;
+                file.set_len(bytes.len() as u64)
+            })
             .and_then(|()| fs::rename(&beside, &path));
         written.map_err(|e| {
             // The disk may be full: leave nothing half written behind. That this can fail too changes nothing.

@@ -167,6 +167,19 @@ impl<F: Folder> Writer<F> {
         side_files(&mut self.folder, summary, symbols, processes)?;
         Ok(self.written())
     }
+
+    /// The same where a write failed before: what there is room for, and first what was counted.
+    pub fn finish_short(mut self, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Written {
+        for (name, text) in [
+            (Summary::FILE, summary.to_text()),
+            (Processes::FILE, processes.to_text()),
+            (Symbols::FILE, symbols.to_text()),
+        ] {
+            // A trace without them is read all the same, and without its summary it is known that nothing was counted.
+            _ = self.folder.replace(&format!("{SIDE}/{name}"), text.as_bytes());
+        }
+        self.written()
+    }
 }
 
 /// Writes what CTF cannot hold.

@@ -93,7 +93,15 @@ impl Session {
             });
         }
         let beside = directory::beside_of(path);
-        let saved = self.write(image, path, &beside, told);
+        let saved = match self.write(image, path, &beside, told) {
+            // What lies there is somebody else's, who writes a trace to the same place.
+            Err(Error::Busy { .. }) => {
+                return Err(Error::Busy {
+                    path: path.to_owned(),
+                });
+            }
+            saved => saved,
+        };
         let saved = saved.and_then(|recovered| directory::publish(&beside, path).map(|()| recovered));
         if saved.is_err() {
             // The disk may be full: leave nothing half written behind. That this can fail too changes nothing.
@@ -278,6 +286,7 @@ impl<R: ReadAt> Saving<'_, R> {
             duration_ns: last - first,
             events: counts.collect(),
             notes: self.recovered.notes(),
+            cut_short: None,
         };
         self.writer
             .finish(&summary, &Symbols::default(), &self.seen.processes)?;

@@ -8,7 +8,7 @@ use crate::analyze::{Count, Cpus, Events, Histogram, ProcessCounts, Timeline, Va
 use crate::ctf::read::{Losses, Reader};
 use crate::error::Result;
 use crate::process::Processes;
-use crate::summary::{Absent, EventCount, Summary, UNFINISHED};
+use crate::summary::{Absent, CutShort, EventCount, Summary, UNFINISHED};
 use crate::symbol::Symbols;
 use serde::Serialize;
 use std::io::Read;
@@ -46,6 +46,8 @@ pub struct Report {
     pub counted: Option<Vec<EventCount>>,
     /// What the recorder wrote and is not in the trace any more, by CPU: files were cut, damaged or removed.
     pub absent: Vec<Absent>,
+    /// Why the recorder could write no more before it was to end.
+    pub cut_short: Option<CutShort>,
     /// What the recorder wants to be known.
     pub notes: Vec<String>,
 }
@@ -121,6 +123,10 @@ impl Report {
                 .as_ref()
                 .map(|summary| reader.absent(summary))
                 .unwrap_or_default(),
+            cut_short: options
+                .summary
+                .as_ref()
+                .and_then(|summary| summary.cut_short.clone()),
             notes: options
                 .summary
                 .as_ref()

@@ -250,6 +250,7 @@ pub fn summary() -> Summary {
         duration_ns: 2_500_000_000,
         events: vec![count(0, 400, 0, 0), count(1, 300, 12, 1234)],
         notes: vec!["the traced command was killed by signal 9".into()],
+        cut_short: None,
     }
 }
 

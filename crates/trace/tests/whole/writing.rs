@@ -134,17 +134,74 @@ fn an_occupied_directory_is_left_alone_and_an_old_trace_is_replaced_only_when_as
         std::fs::write(path.join(leftover), "half").unwrap();
     }
     directory::create(&path, sample::info(), true).unwrap();
-    let names: Vec<_> = std::fs::read_dir(&path)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
+    assert_eq!(names(&path), ["metadata"]);
+}
+
+fn names(path: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(path).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
-    assert_eq!(names, ["metadata"]);
-    std::fs::write(path.join("precious.txt"), "x").unwrap();
-    assert!(matches!(
-        directory::create(&path, sample::info(), true),
-        Err(Error::Occupied { .. })
-    ));
-    assert!(path.join("precious.txt").exists());
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_not_a_traces_saves_the_trace_beside_it() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    write(&path, 300);
+    let before = names(&path);
+    assert!(before.len() > 2, "{before:?}");
+    let records = directory::open(&path).unwrap().report(None).unwrap().records;
+    assert!(records > 0);
+    let crooked = std::ffi::OsStr::from_bytes(b"\xff_1");
+    // A file, one named as a stream is, one within the trace's own folder, one whose name is no text; folders.
+    let files = ["notes.txt", "results_2024", ".kestrel/more"].map(std::path::PathBuf::from);
+    let folders = ["export", "main_77"].map(std::path::PathBuf::from);
+    for name in files.iter().chain([&crooked.into()]).chain(&folders) {
+        let mine = path.join(name);
+        if folders.contains(name) {
+            std::fs::create_dir(&mine).unwrap();
+        } else {
+            std::fs::write(&mine, "precious").unwrap();
+        }
+        let refused = directory::create(&path, sample::info(), true).map(|_| ());
+        assert!(
+            matches!(&refused, Err(Error::InTheWay { path }) if *path == mine),
+            "{name:?}: {refused:?}"
+        );
+        assert!(mine.exists());
+        if mine.is_dir() {
+            std::fs::remove_dir(&mine).unwrap();
+        } else {
+            std::fs::remove_file(&mine).unwrap();
+        }
+        assert_eq!(names(&path), before, "{name:?}");
+        let report = directory::open(&path).unwrap().report(None).unwrap();
+        assert_eq!(report.records, records, "{name:?}");
+    }
+}
+
+#[test]
+fn who_writes_a_trace_has_its_place_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, other) = (dir.path().join("trace"), dir.path().join("other"));
+    let mut writer = directory::create(&path, sample::info(), true).unwrap();
+    let busy = |result: Result<(), Error>| matches!(&result, Err(Error::Busy { path: at }) if *at == path);
+    assert!(busy(directory::create(&path, sample::info(), true).map(|_| ())));
+    assert!(busy(directory::is_free(&path).map(|_| ())));
+    write(&other, 300);
+    assert!(busy(directory::publish(&other, &path)));
+    let bytes = sealed(&mut sample::streams(3).remove(0).ring);
+    writer.append(0, 0, &bytes).unwrap();
+    drop(writer);
+    assert!(directory::is_free(&path).unwrap());
+    let mut trace = directory::open(&path).unwrap();
+    assert!(trace.reader.next().unwrap().is_some(), "undisturbed");
+    directory::publish(&other, &path).unwrap();
+    directory::create(&path, sample::info(), true).unwrap();
 }
 
 #[test]

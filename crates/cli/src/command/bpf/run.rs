@@ -3,6 +3,7 @@
 use super::maps;
 use crate::command::Format;
 use crate::exit::{Exit, Failure};
+use crate::selection::LONGEST;
 use clap::{Args, ValueEnum};
 use kestrel::bpf::output::{Outputs, Printk, Record};
 use kestrel::bpf::{Loaded, Object, Running, Via, value};
@@ -245,10 +246,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 const TICK: Duration = Duration::from_millis(20);
 
 fn seconds(seconds: f64, option: &str) -> Result<Duration, Failure> {
-    Duration::try_from_secs_f64(seconds).map_err(|_| {
+    let time = Duration::try_from_secs_f64(seconds).ok();
+    time.filter(|time| *time <= LONGEST).ok_or_else(|| {
         Failure::new(
             Exit::Usage,
-            format!("{option} {seconds} is not a time in seconds"),
+            format!("{option} {seconds} is not a time in seconds, from 0 to a hundred years"),
         )
     })
 }

@@ -1,6 +1,7 @@
 //! `kestrel probe add`: named probes, which stay in the kernel.
 
 use super::rows;
+use crate::command::record::command_line;
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::catalog::Catalog;
@@ -84,13 +85,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         request.disabled = options.disabled;
     }
     let store = Store::open(catalog.host())?;
-    let command: Vec<String> = std::env::args().collect();
     let added = store.add_probes(
         &options.session,
         &requests,
         options.replace,
         &catalog,
-        &command.join(" "),
+        &command_line(),
     )?;
     for (text, warning) in &added.warnings {
         eprintln!(

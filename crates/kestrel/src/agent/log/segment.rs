@@ -413,6 +413,7 @@ fn summary(info: &TraceInfo, seen: &Review, lost: &Refused) -> Summary {
         duration_ns: last - first,
         events: counts(classes, &tally, &seen.recorded),
         notes: Vec::new(),
+        cut_short: None,
     }
 }
 
