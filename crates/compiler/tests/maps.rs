@@ -423,6 +423,23 @@ fn what_finds_no_room_is_counted() {
 }
 
 #[test]
+fn texts_that_handlers_choose_are_their_own() {
+    let handlers = [
+        "{ @k[arg2 > 5 ? \"big\" : \"small\"] = count(); @v = arg2 > 5 ? \"big\" : \"small\" }",
+        "{ @k[arg2 > 5 ? \"odd\" : \"even and long\"] = count(); @v = arg2 > 5 ? \"odd\" : \"even\" }",
+    ];
+    let mut maps = Maps::new(&handlers);
+    for (program, count) in [(0, 9), (0, 1), (1, 1), (1, 9), (1, 9)] {
+        maps.run(program, 0, &[0, 0, count]);
+    }
+    let rows = maps.text("k");
+    for row in ["@k[big]: 1", "@k[small]: 1", "@k[odd]: 2", "@k[even and long]: 1"] {
+        assert!(rows.contains(row), "{rows}");
+    }
+    assert_eq!(maps.text("v"), "@v: odd\n");
+}
+
+#[test]
 fn bare_aggregations_are_by_event() {
     let context = |index: usize| {
         let mut context = kernel::kprobe();

@@ -48,7 +48,8 @@ impl Checker<'_> {
         let checked = self.expression(value)?;
         match (named(value), &checked.kind) {
             (Some(what), ExprKind::Text(_)) => Ok(self.event_number(what, value.span)),
-            _ => Ok(checked),
+            // A number whose names are this handler's own says nothing to the others.
+            _ => Ok(super::text::spelled(checked)),
         }
     }
 

@@ -118,6 +118,14 @@ impl Checker<'_> {
         match Self::field_type(&value.ty) {
             // A record is of one event, whose name its class has: there is nothing to write.
             Some(ty) if EventName::wanted(&ty).is_some() => {
+                if value.kind != ExprKind::EventNumber {
+                    let message =
+                        "the name of an event that was kept before is known to readers of maps only";
+                    let diagnostic = Diagnostic::error(value.span, message);
+                    return Err(self.report(
+                        diagnostic.hint("probe and func by themselves are those of the record's own event"),
+                    ));
+                }
                 let value = constant(0, value.ty, value.span);
                 Ok((name, ty, value))
             }

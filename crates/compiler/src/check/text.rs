@@ -9,6 +9,9 @@ use crate::lang::diag::Diagnostic;
 /// Most bytes compared, because both texts must lie on a stack of 512 bytes.
 const MOST: u32 = 128;
 
+/// Bytes of a choice between constant texts at least: other handlers that share the map may have longer ones.
+const CHOICE: u32 = 64;
+
 impl Checker<'_> {
     /// `left == right`, `left != right`.
     pub(super) fn compare_texts(
@@ -102,10 +105,8 @@ pub(super) fn spelled(side: Expr) -> Expr {
     let (Some(yes), Some(no)) = (text(then), text(otherwise)) else {
         return side;
     };
-    let size = choosable(&yes)
-        .max(choosable(&no))
-        .unwrap_or(0)
-        .next_multiple_of(8);
+    let longer = choosable(&yes).max(choosable(&no)).unwrap_or(0);
+    let size = longer.next_multiple_of(8).max(CHOICE);
     let kind = ExprKind::Ternary {
         condition: condition.clone(),
         then: Some(yes),
