@@ -85,8 +85,11 @@ impl Held {
     /// [`Error::System`] if the exec fails: `ENOENT`, `EACCES`.
     pub fn release(mut self) -> Result<Child> {
         if let Some(release) = self.release.take() {
-            write(release.as_raw_fd(), &[1])
-                .map_err(|errno| Error::system("release", self.program.clone(), errno))?;
+            match write(release.as_raw_fd(), &[1]) {
+                // Somebody ended it while it waited (Ctrl-C goes to it, too): a child that has ended, as any other.
+                Ok(_) | Err(Errno(libc::EPIPE)) => {}
+                Err(errno) => return Err(Error::system("release", self.program.clone(), errno)),
+            }
         }
         self.join()
     }
@@ -183,6 +186,7 @@ mod tests {
     use super::*;
     use crate::host::Host;
     use crate::procfs;
+    use std::os::unix::process::ExitStatusExt;
     use std::process::Stdio;
 
     fn shell(script: &str) -> Command {
@@ -231,6 +235,22 @@ mod tests {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{pid}: {}", output.status);
         assert_eq!(output.stdout, b"lived\n");
+    }
+
+    #[test]
+    fn a_command_that_was_ended_before_its_release_has_ended() {
+        let held = Held::start(shell("echo ran")).unwrap();
+        let pid = held.pid();
+        // SAFETY: a signal to a child that nobody has reaped.
+        assert_eq!(unsafe { libc::kill(pid.cast_signed(), libc::SIGINT) }, 0);
+        // Its end of the pipe goes with it.
+        let stat = format!("/proc/{pid}/stat");
+        while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let output = held.release().unwrap().wait_with_output().unwrap();
+        assert_eq!(output.status.signal(), Some(libc::SIGINT));
+        assert!(output.stdout.is_empty());
     }
 
     #[test]
