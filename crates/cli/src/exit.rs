@@ -224,7 +224,7 @@ fn of_permission(error: &Kernel, failure: impl Fn(Exit) -> Failure) -> Failure {
         Kernel::System { action: "mount", .. } => (Some(Need::Mount), ""),
         Kernel::System { action, subject, .. } if is_of_files(action) => {
             let tracefs = subject.contains("/tracing");
-            let way = ", or let others read it (`mount -o remount,mode=755 /sys/kernel/tracing`)";
+            let way = ", or let a group of yours read it (`mount -o remount,mode=750,gid=GROUP /sys/kernel/tracing`)";
             (Some(Need::Files), if tracefs { way } else { "" })
         }
         Kernel::System {

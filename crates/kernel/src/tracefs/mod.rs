@@ -16,8 +16,9 @@ pub use labels::{LabelKind, Labels};
 
 use crate::error::{Error, Result};
 use crate::host::Host;
-use std::fs;
 use std::path::PathBuf;
+use std::fs;
+use std::io;
 
 /// An event of tracefs by name: `sched:sched_switch`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,6 +82,22 @@ impl Tracefs {
                 name: name.to_owned(),
             })
             .collect())
+    }
+
+    /// Whether there is such an event.
+    ///
+    /// # Errors
+    /// [`Error::System`] where this process may not know.
+    pub fn has(&self, group: &str, name: &str) -> Result<bool> {
+        let path = self.path(&format!("events/{group}/{name}/format"));
+        match fs::metadata(&path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Err(Error::system("read", path.display().to_string(), error))
+            }
+            // A name that is none (too long, with a NUL) names no event either.
+            Err(_) => Ok(false),
+        }
     }
 
     /// The number of an event, for [`crate::perf::PerfEvent::tracepoint`].

@@ -35,11 +35,7 @@ impl EventKind for Tracepoint {
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
         let (group, name) = (patterns.first(), patterns.get(1));
         if let (Some(group), Some(name)) = (group.filter(|g| g.is_plain()), name.filter(|n| n.is_plain())) {
-            if catalog
-                .tracefs()?
-                .path(&format!("events/{}/{}/format", group.text(), name.text()))
-                .exists()
-            {
+            if catalog.tracefs()?.has(group.text(), name.text())? {
                 found(&format!("{}:{}", group.text(), name.text()));
             }
             return Ok(());
