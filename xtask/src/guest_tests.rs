@@ -143,7 +143,8 @@ struct Failure {
 struct Ground<'a> {
     stable: &'a Stable,
     base: &'a Base,
-    index: &'a KeptIndex<Kind>,
+    /// What is made in one guest for all; nothing where few tests run, of which each would wait for it longer than it gains.
+    index: Option<&'a KeptIndex<Kind>>,
     output: bool,
     hostile: bool,
     /// So many times as long as usual a test may take.
@@ -174,12 +175,13 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
         install::ensure(install::IMAGES)?;
     }
     let stables = queue.stables(&base)?;
-    let index = KeptIndex::default();
+    let tests: usize = queue.rests().iter().map(|rest| rest.tests.len()).sum();
+    let index = (tests > SHARE).then(KeptIndex::default);
     let ground = |kind: &Kind| -> Result<Ground<'_>> {
         Ok(Ground {
             stable: stables.get(kind).context("a guest that was not prepared")?,
             base: &base,
-            index: &index,
+            index: index.as_ref(),
             output: selection.output,
             hostile: selection.hostile,
             patience: if selection.hostile { HOSTILE } else { 1 },
@@ -469,7 +471,9 @@ impl Job {
         for program in &ground.base.programs {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
-        ground.index.give(self.kind(), &mut guest)?;
+        if let Some(index) = ground.index {
+            index.give(self.kind(), &mut guest)?;
+        }
         self.equip(&mut guest, ground.stable)?;
         Ok(guest)
     }

@@ -16,9 +16,9 @@ pub use labels::{LabelKind, Labels};
 
 use crate::error::{Error, Result};
 use crate::host::Host;
-use std::path::PathBuf;
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 
 /// An event of tracefs by name: `sched:sched_switch`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
