@@ -103,6 +103,14 @@ pub(crate) struct Base {
     pub(crate) programs: Vec<Executable>,
 }
 
+impl Base {
+    /// The product.
+    pub(crate) fn kestrel(&self) -> Result<&std::path::Path> {
+        let kestrel = self.programs.iter().find(|program| program.name == "kestrel");
+        Ok(&kestrel.context("cargo built no kestrel")?.path)
+    }
+}
+
 /// The name under which the first process is built.
 const INIT: &str = "guest-init";
 

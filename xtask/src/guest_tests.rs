@@ -121,6 +121,13 @@ struct Used {
     seen: usize,
 }
 
+impl Used {
+    /// Whether what it has in memory is what others have that begin.
+    fn may_make(&self, selection: &Selection<'_>) -> bool {
+        !selection.hostile && !OBJECTS.contains(&&*self.file) && !FRESH.contains(&&*self.file)
+    }
+}
+
 /// All that is still to do.
 struct Queue(Mutex<Vec<Rest>>);
 
@@ -143,8 +150,10 @@ struct Failure {
 struct Ground<'a> {
     stable: &'a Stable,
     base: &'a Base,
-    /// What is made in one guest for all; nothing where few tests run, of which each would wait for it longer than it gains.
-    index: Option<&'a KeptIndex<Kind>>,
+    /// What is made in one guest for all.
+    index: &'a KeptIndex<Kind>,
+    /// Whether the first guest makes it before its tests: where few tests run, each would wait for it longer than it gains.
+    many: bool,
     output: bool,
     hostile: bool,
     /// So many times as long as usual a test may take.
@@ -176,12 +185,13 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
     }
     let stables = queue.stables(&base)?;
     let tests: usize = queue.rests().iter().map(|rest| rest.tests.len()).sum();
-    let index = (tests > SHARE).then(KeptIndex::default);
+    let index = KeptIndex::of(base.kestrel()?)?;
     let ground = |kind: &Kind| -> Result<Ground<'_>> {
         Ok(Ground {
             stable: stables.get(kind).context("a guest that was not prepared")?,
             base: &base,
-            index: index.as_ref(),
+            index: &index,
+            many: tests > SHARE,
             output: selection.output,
             hostile: selection.hostile,
             patience: if selection.hostile { HOSTILE } else { 1 },
@@ -199,6 +209,12 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
             });
             queue.leave(index);
             ran?;
+        }
+        // For the next run, when nobody waits for a test any more; it is not the tests' failure where it does not succeed.
+        if let Some(used) = used.as_mut().filter(|used| used.may_make(selection))
+            && let Ok(kept) = ground(&used.kind).and_then(|ground| ground.stable.kept())
+        {
+            let _ = index.make_once(&used.kind, &mut used.guest, &kept);
         }
         Ok(done)
     };
@@ -471,8 +487,9 @@ impl Job {
         for program in &ground.base.programs {
             guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
         }
-        if let Some(index) = ground.index {
-            index.give(self.kind(), &mut guest)?;
+        let kept = ground.stable.kept()?;
+        if !ground.index.give(self.kind(), &mut guest, &kept)? && ground.many {
+            ground.index.make(self.kind(), &mut guest, &kept)?;
         }
         self.equip(&mut guest, ground.stable)?;
         Ok(guest)

@@ -168,6 +168,11 @@ impl Stable {
         self.kernel.spare_modules()
     }
 
+    /// A folder for what guests make that later ones need not make again; it goes when the snapshot is taken anew.
+    pub(crate) fn kept(&self) -> Result<std::path::PathBuf> {
+        Ok(self.boot.folder(&self.cache)?.join(snapshot::KEPT))
+    }
+
     /// A fresh guest.
     pub(crate) fn guest(&self) -> Result<Guest> {
         let machine = self.boot.clone_of(&self.cache)?;

@@ -36,6 +36,9 @@ fn patience(engine: Engine) -> Duration {
 /// Snapshots that nobody used for so long are removed.
 const STALE: Duration = Duration::from_secs(2 * 24 * 3600);
 
+/// The folder beside a snapshot for what its clones make and later ones need not make again.
+pub(super) const KEPT: &str = "kept";
+
 impl Boot {
     fn command_line(&self) -> String {
         let root = if self.hardware.disk.is_some() {
@@ -47,9 +50,14 @@ impl Boot {
         format!("console=ttyS0 panic=-1 oops=panic unknown_nmi_panic quiet{parameters}{root}")
     }
 
+    /// Where the snapshot is, or will be.
+    pub(super) fn folder(&self, cache: &Cache) -> Result<PathBuf> {
+        cache.folder(&format!("snapshot/{}-{}", self.series, self.key()?))
+    }
+
     /// A running clone whose agent is ready. Makes the snapshot first if it is not there.
     pub(crate) fn clone_of(&self, cache: &Cache) -> Result<Machine> {
-        let folder = cache.folder(&format!("snapshot/{}-{}", self.series, self.key()?))?;
+        let folder = self.folder(cache)?;
         let lock = File::create(folder.join("lock")).context("lock a snapshot")?;
         if !folder.join("done").exists() {
             lock.lock()?;
@@ -92,6 +100,8 @@ impl Boot {
         let begun = Instant::now();
         let (memory, state) = (folder.join("memory"), folder.join("state"));
         let _ = fs::remove_file(&memory);
+        // What was kept of clones of an earlier one is of another start of the kernel.
+        let _ = fs::remove_dir_all(folder.join(KEPT));
         let path = |path: &Path| path.display().to_string();
         let boot = [
             "-kernel",
