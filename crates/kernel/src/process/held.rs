@@ -241,15 +241,16 @@ mod tests {
     fn a_command_that_was_ended_before_its_release_has_ended() {
         let held = Held::start(shell("echo ran")).unwrap();
         let pid = held.pid();
+        // One that no handler catches that another test of this process may have installed, which the child would have, too.
         // SAFETY: a signal to a child that nobody has reaped.
-        assert_eq!(unsafe { libc::kill(pid.cast_signed(), libc::SIGINT) }, 0);
+        assert_eq!(unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) }, 0);
         // Its end of the pipe goes with it.
         let stat = format!("/proc/{pid}/stat");
         while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         let output = held.release().unwrap().wait_with_output().unwrap();
-        assert_eq!(output.status.signal(), Some(libc::SIGINT));
+        assert_eq!(output.status.signal(), Some(libc::SIGKILL));
         assert!(output.stdout.is_empty());
     }
 
