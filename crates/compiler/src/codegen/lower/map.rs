@@ -11,7 +11,7 @@
 
 use super::Lower;
 use super::text::Bytes;
-use crate::check::tree::{Access, Expr, ExprKind, MapChange, MapPlace};
+use crate::check::tree::{Expr, MapChange, MapPlace};
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Vreg, Width, helper};
 use crate::map::external_name;
@@ -20,8 +20,6 @@ use kestrel_trace::layout::FieldType;
 
 /// `BPF_NOEXIST`.
 const NEW: i64 = 1;
-/// Bytes of a thread's name.
-const COMM: u32 = 16;
 /// How often a maximum is tried again when an interrupt changed it meanwhile.
 const TRIES: u32 = 4;
 
@@ -107,7 +105,7 @@ impl Lower<'_> {
         }
         for ((ty, key), offset) in map.keys.iter().zip(&place.keys).zip(map.key_offsets()) {
             match ty {
-                FieldType::Text { .. } => self.map_text_into(key, slot, offset, MapType::key_room(ty))?,
+                FieldType::Text { .. } => self.text_into(key, slot, offset, MapType::key_room(ty))?,
                 _ => {
                     let value = self.operand(key)?;
                     let to = self.b.slot_address(slot, offset);
@@ -120,68 +118,6 @@ impl Lower<'_> {
         let key = self.b.slot_address(slot, 0);
         self.b.store(Width::B8, key, 0, generation);
         Ok(key)
-    }
-
-    /// A text in `size` bytes at `offset` of a frame object: zeros from its NUL on, so that equal texts are equal bytes.
-    pub(super) fn map_text_into(
-        &mut self,
-        text: &Expr,
-        slot: crate::ir::Slot,
-        offset: u32,
-        size: u32,
-    ) -> Result<(), Error> {
-        let (bytes, has) = match &text.kind {
-            ExprKind::Text(known) => {
-                let to = self.b.slot_address(slot, offset);
-                let end = known.iter().position(|b| *b == 0).unwrap_or(known.len());
-                self.store_text(&known[..end], size, to, 0);
-                return Ok(());
-            }
-            // What follows the NUL of a text in memory may be anything.
-            ExprKind::Bytes {
-                address,
-                offset: at,
-                size: length,
-                access,
-            } => {
-                let max = (*length).min(size);
-                let address = self.value(address)?;
-                let address = self.b.add(address, *at);
-                let room = self.b.slot(max + 1, 8);
-                let to = self.b.slot_address(room, 0);
-                self.store_text(&[], max + 1, to, 0);
-                let helper = match (self.context.features.probe_read_kernel, access) {
-                    (false, _) => helper::PROBE_READ_STR,
-                    (true, Access::User) => helper::PROBE_READ_USER_STR,
-                    (true, _) => helper::PROBE_READ_KERNEL_STR,
-                };
-                self.b
-                    .helper(helper, &[to.into(), (max + 1).into(), address.into()]);
-                (Bytes::of_slot(room), max)
-            }
-            ExprKind::ReadString { max, .. } => (self.stage(text, size)?, (*max).min(size)),
-            ExprKind::MapValue(place) => (self.stage(text, size)?, place.map.value.size()),
-            ExprKind::Ternary { .. } => (self.stage(text, size)?, crate::check::room(text)),
-            // Some kernels leave what follows its NUL as it was.
-            ExprKind::Comm => {
-                let room = self.b.slot(COMM, 8);
-                let to = self.b.slot_address(room, 0);
-                self.store_text(&[], COMM, to, 0);
-                self.b.helper(helper::GET_CURRENT_COMM, &[to.into(), COMM.into()]);
-                (Bytes::of_slot(room), COMM)
-            }
-            _ => {
-                return Err(Error::Malformed {
-                    what: "a number where a text is wanted",
-                    span: text.span,
-                });
-            }
-        };
-        let has = has.min(size);
-        let to = self.b.slot_address(slot, offset);
-        self.copy(bytes, has, to, 0);
-        self.store_text(&[], size - has, to, has);
-        Ok(())
     }
 
     /// Does something with what the map holds there, if it holds anything.
@@ -271,7 +207,7 @@ impl Lower<'_> {
         let size = place.map.value.size();
         let slot = self.b.slot(size, 8);
         match &place.map.value {
-            ValueKind::Text { size: text } => self.map_text_into(value, slot, 0, text.next_multiple_of(8))?,
+            ValueKind::Text { size: text } => self.text_into(value, slot, 0, text.next_multiple_of(8))?,
             _ => {
                 let value = self.operand(value)?;
                 let to = self.b.slot_address(slot, 0);

@@ -1,10 +1,14 @@
 //! Bytes in memory: bringing them where plain loads reach them, comparing texts, copying into a record.
 
 use super::Lower;
+use crate::check::room;
 use crate::check::tree::{Access, Expr, ExprKind, Type};
 use crate::error::Error;
 use crate::ir::{BlockId, Condition, Slot, Vreg, Width, helper};
 use kestrel_trace::layout::Space;
+
+/// Bytes of a thread's name.
+const COMM: u32 = 16;
 
 /// Bytes that plain loads reach.
 #[derive(Clone, Copy, Debug)]
@@ -133,30 +137,75 @@ impl Lower<'_> {
         slot: Slot,
         size: u32,
     ) -> Result<(), Error> {
-        let (yes, no, join) = (self.b.block(), self.b.block(), self.b.block());
-        let (known_yes, known_no) = self.condition(condition, yes, no)?;
-        let mut after = Vec::new();
-        for (block, arm, known) in [(yes, then, known_yes), (no, otherwise, known_no)] {
-            self.b.switch_to(block);
-            self.known = known;
-            match &arm.kind {
-                ExprKind::Ternary {
-                    condition,
-                    then: Some(then),
-                    otherwise,
-                } => self.choose_text(condition, [then, otherwise], slot, size)?,
-                ExprKind::ReadString { address, space, max } => {
-                    let place = self.b.slot_address(slot, 0);
-                    self.store_text(&[], size, place, 0);
-                    self.read_string(slot, address, *space, (*max).min(size - 1))?;
-                }
-                _ => self.map_text_into(arm, slot, 0, size)?,
+        self.either(condition, [then, otherwise], |lower, arm| match &arm.kind {
+            ExprKind::Ternary {
+                condition,
+                then: Some(then),
+                otherwise,
+            } => lower.choose_text(condition, [then, otherwise], slot, size),
+            ExprKind::ReadString { address, space, max } => {
+                let place = lower.b.slot_address(slot, 0);
+                lower.store_text(&[], size, place, 0);
+                lower.read_string(slot, address, *space, (*max).min(size - 1))?;
+                Ok(())
             }
-            self.b.jump(join);
-            after.push(self.known.clone());
-        }
-        self.known = after.into_iter().reduce(|a, b| a.common(&b)).unwrap_or_default();
-        self.b.switch_to(join);
+            _ => lower.text_into(arm, slot, 0, size),
+        })
+    }
+
+    /// A text in `size` bytes at `offset` of a frame object: zeros from its NUL on, so that equal texts are equal bytes.
+    pub(super) fn text_into(&mut self, text: &Expr, slot: Slot, offset: u32, size: u32) -> Result<(), Error> {
+        let (bytes, has) = match &text.kind {
+            ExprKind::Text(known) => {
+                let to = self.b.slot_address(slot, offset);
+                let end = known.iter().position(|b| *b == 0).unwrap_or(known.len());
+                self.store_text(&known[..end], size, to, 0);
+                return Ok(());
+            }
+            // What follows the NUL of a text in memory may be anything.
+            ExprKind::Bytes {
+                address,
+                offset: at,
+                size: length,
+                access,
+            } => {
+                let max = (*length).min(size);
+                let address = self.value(address)?;
+                let address = self.b.add(address, *at);
+                let room = self.b.slot(max + 1, 8);
+                let to = self.b.slot_address(room, 0);
+                self.store_text(&[], max + 1, to, 0);
+                let helper = match (self.context.features.probe_read_kernel, access) {
+                    (false, _) => helper::PROBE_READ_STR,
+                    (true, Access::User) => helper::PROBE_READ_USER_STR,
+                    (true, _) => helper::PROBE_READ_KERNEL_STR,
+                };
+                self.b
+                    .helper(helper, &[to.into(), (max + 1).into(), address.into()]);
+                (Bytes::of_slot(room), max)
+            }
+            ExprKind::ReadString { max, .. } => (self.stage(text, size)?, (*max).min(size)),
+            ExprKind::MapValue(place) => (self.stage(text, size)?, place.map.value.size()),
+            ExprKind::Ternary { .. } => (self.stage(text, size)?, room(text)),
+            // Some kernels leave what follows its NUL as it was.
+            ExprKind::Comm => {
+                let room = self.b.slot(COMM, 8);
+                let to = self.b.slot_address(room, 0);
+                self.store_text(&[], COMM, to, 0);
+                self.b.helper(helper::GET_CURRENT_COMM, &[to.into(), COMM.into()]);
+                (Bytes::of_slot(room), COMM)
+            }
+            _ => {
+                return Err(Error::Malformed {
+                    what: "a number where a text is wanted",
+                    span: text.span,
+                });
+            }
+        };
+        let has = has.min(size);
+        let to = self.b.slot_address(slot, offset);
+        self.copy(bytes, has, to, 0);
+        self.store_text(&[], size - has, to, has);
         Ok(())
     }
 

@@ -264,31 +264,49 @@ impl Lower<'_> {
     }
 
     fn ternary(&mut self, condition: &Expr, then: Option<&Expr>, otherwise: &Expr) -> Result<Vreg, Error> {
-        let (yes, no, join) = (self.b.block(), self.b.block(), self.b.block());
         let result = self.b.vreg();
-        let (known_yes, known_no) = match then {
-            Some(_) => self.condition(condition, yes, no)?,
-            None => {
-                let value = self.value(condition)?;
-                self.b.assign(result, value);
-                self.b.branch(Condition::NotEqual, value, 0, yes, no);
-                (self.known.clone(), self.known.clone())
-            }
-        };
+        if let Some(then) = then {
+            self.either(condition, [then, otherwise], |lower, arm| {
+                let value = lower.operand(arm)?;
+                lower.b.assign(result, value);
+                Ok(())
+            })?;
+            return Ok(result);
+        }
+        let (no, join) = (self.b.block(), self.b.block());
+        let value = self.value(condition)?;
+        self.b.assign(result, value);
+        self.b.branch(Condition::NotEqual, value, 0, join, no);
+        let known = self.known.clone();
+        self.b.switch_to(no);
+        let value = self.operand(otherwise)?;
+        self.b.assign(result, value);
+        self.b.jump(join);
+        self.known = known;
+        self.b.switch_to(join);
+        Ok(result)
+    }
+
+    /// Does something with the one or the other, whichever the condition chooses.
+    pub(super) fn either(
+        &mut self,
+        condition: &Expr,
+        [then, otherwise]: [&Expr; 2],
+        mut with: impl FnMut(&mut Self, &Expr) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (yes, no, join) = (self.b.block(), self.b.block(), self.b.block());
+        let (known_yes, known_no) = self.condition(condition, yes, no)?;
         let mut after = Vec::new();
-        for (block, arm, known) in [(yes, then, known_yes), (no, Some(otherwise), known_no)] {
+        for (block, arm, known) in [(yes, then, known_yes), (no, otherwise, known_no)] {
             self.b.switch_to(block);
             self.known = known;
-            if let Some(arm) = arm {
-                let value = self.operand(arm)?;
-                self.b.assign(result, value);
-            }
+            with(self, arm)?;
             self.b.jump(join);
             after.push(self.known.clone());
         }
         self.known = after.into_iter().reduce(|a, b| a.common(&b)).unwrap_or_default();
         self.b.switch_to(join);
-        Ok(result)
+        Ok(())
     }
 
     /// Ends the current block: goes to `yes` where the expression is not 0, else to `no`. Gives what is known in each.
