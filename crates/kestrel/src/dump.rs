@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::review::{Progress, Review, counts, review, tally};
 use crate::session::control::Control;
 use crate::session::gate::MESSAGES;
+use crate::session::store::Store;
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory;
@@ -17,21 +18,26 @@ use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{ClockOffset, TraceInfo};
 use kestrel_trace::print::{are, counted, were};
 use kestrel_trace::process::Processes;
-use kestrel_trace::summary::Summary;
+use kestrel_trace::summary::{Summary, note_frozen};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// How often a session is looked at again that is changed at the same time.
+const LOOKS: u32 = 20;
+
 /// A session as a dump sees it.
 #[derive(Debug)]
-pub struct Source<'a> {
-    /// All of its buffers, by number.
-    pub buffers: &'a [Buffer],
+struct Source<'a> {
     /// Its control page.
-    pub control: &'a Control,
+    control: &'a Control,
     /// Its trace, with all kinds of record.
-    pub info: &'a TraceInfo,
+    info: &'a TraceInfo,
     /// Names of threads that it has kept.
-    pub threads: Processes,
+    threads: Processes,
+    /// What is copied, as it was noted at one moment.
+    parts: Vec<Part<'a>>,
+    /// That moment.
+    clocks: ClockPair,
 }
 
 /// What of it is wanted.
@@ -57,6 +63,7 @@ pub struct Dumped {
 }
 
 /// A ring that is to be copied.
+#[derive(Debug)]
 struct Part<'a> {
     number: u32,
     buffer: &'a Buffer,
@@ -65,13 +72,17 @@ struct Part<'a> {
     stretch: Stretch,
 }
 
-/// Writes a trace of what the buffers hold now to `path`, which must be free or hold an old trace, which is replaced. `progress` is told how
-/// many packets of the trace were looked through.
+/// Writes a trace of what the buffers of a session (none named: the only one) hold now to `path`, which must be free or hold an old trace, which is
+/// replaced. `progress` is called with the number of packets of the trace that were looked through.
+///
+/// A table that is loaded, or a buffer that is resized, makes other rings and kinds of record. The new state is in its place before the first
+/// record goes to a new ring: so what the rings hold was noted of one state exactly when that state is still in its place afterwards.
 ///
 /// # Errors
 /// A buffer that is not there, or what writing meets; then nothing is left at `path` that was not there before.
 pub fn dump(
-    source: &Source<'_>,
+    store: &Store,
+    session: Option<&str>,
     request: &Request,
     path: &Path,
     host: &Host,
@@ -80,8 +91,42 @@ pub fn dump(
     if !directory::is_free(path)? {
         return Err(kestrel_trace::Error::Occupied { path: path.into() }.into());
     }
+    let mut look = 0;
+    loop {
+        look += 1;
+        let pinned = store.session(session)?;
+        let found = match pinned.session() {
+            Ok(found) => found,
+            Err(_) if look < LOOKS && !pinned.is_current() => continue,
+            Err(error) => return Err(error),
+        };
+        let chosen = choose(found.buffers(), &request.buffers)?;
+        let clocks = ClockPair::now();
+        let parts = parts(pinned.control(), &chosen, request.since, clocks.monotonic);
+        if look < LOOKS && !pinned.is_current() {
+            continue;
+        }
+        let source = Source {
+            control: pinned.control(),
+            info: found.info(),
+            threads: found.thread_names()?,
+            parts,
+            clocks,
+        };
+        return publish(&source, &chosen, path, host, progress);
+    }
+}
+
+/// Writes it beside its place, and puts it there when it is whole.
+fn publish(
+    source: &Source<'_>,
+    chosen: &[(u32, &Buffer)],
+    path: &Path,
+    host: &Host,
+    progress: Option<Progress>,
+) -> Result<Dumped> {
     let beside = directory::beside_of(path);
-    let dumped = match write(source, request, &beside, host, progress) {
+    let dumped = match write(source, chosen, &beside, host, progress) {
         // What lies there is somebody else's, who writes a trace to the same place.
         Err(Error::Trace(kestrel_trace::Error::Busy { .. })) => {
             return Err(kestrel_trace::Error::Busy { path: path.into() }.into());
@@ -103,28 +148,25 @@ pub fn dump(
 
 fn write(
     source: &Source<'_>,
-    request: &Request,
+    chosen: &[(u32, &Buffer)],
     path: &Path,
     host: &Host,
     progress: Option<Progress>,
 ) -> Result<Dumped> {
-    let chosen = choose(source, &request.buffers)?;
     let mut info = source.info.clone();
     info.buffers
         .retain(|buffer| chosen.iter().any(|(number, _)| *number == buffer.place()));
     let classes = info.events.clone();
     let events = EventTable::new(classes.iter().cloned());
     let mut writer = directory::create(path, info, true)?;
-    let clocks = ClockPair::now();
-    let parts = parts(source, &chosen, request.since, clocks.monotonic);
     let mut tally = tally(chosen.iter().copied(), &classes);
     let mut notes = Vec::new();
     let mut overwritten = 0;
     let mut pages = Vec::new();
-    for (place, number, buffer) in each(&chosen) {
+    for (place, number, buffer) in each(chosen) {
         let mut all = Copied::default();
         let mut cut = false;
-        for part in parts.iter().filter(|part| part.number == number) {
+        for part in source.parts.iter().filter(|part| part.number == number) {
             pages.clear();
             let now = procfs::monotonic();
             let (cpu, since_ns) = (part.cpu, part.since_ns);
@@ -144,13 +186,14 @@ fn write(
         remark(buffer, place, source.control, all, &mut notes);
     }
     let seen = review(path, &classes, source.threads.clone(), host, progress)?;
-    let (started_ns, duration_ns) = span(&seen, clocks.monotonic, source.info.clock);
+    let (started_ns, duration_ns) = span(&seen, source.clocks.monotonic, source.info.clock);
     let summary = Summary {
         version: source.info.tracer_version.clone(),
         command: source.info.command.clone(),
         started_ns,
         duration_ns,
         events: counts(&classes, &tally, &seen.recorded),
+        frozen: Some(chosen.iter().map(|(_, buffer)| buffer.discarded_frozen()).sum()),
         notes,
         cut_short: None,
     };
@@ -164,15 +207,15 @@ fn write(
 }
 
 /// The buffers wanted, with their numbers.
-fn choose<'a>(source: &Source<'a>, names: &[String]) -> Result<Vec<(u32, &'a Buffer)>> {
-    let all = || (0..).zip(source.buffers);
+fn choose<'a>(buffers: &'a [Buffer], names: &[String]) -> Result<Vec<(u32, &'a Buffer)>> {
+    let all = || (0..).zip(buffers);
     if names.is_empty() {
         return Ok(all().filter(|(_, buffer)| buffer.name() != MESSAGES).collect());
     }
     let mut chosen: Vec<(u32, &Buffer)> = Vec::new();
     for name in names {
         let Some(found) = all().find(|(_, buffer)| buffer.name() == name) else {
-            return Err(no_buffer(source.buffers, name));
+            return Err(no_buffer(buffers, name));
         };
         if chosen.iter().all(|(number, _)| *number != found.0) {
             chosen.push(found);
@@ -228,7 +271,7 @@ fn each<'a>(chosen: &[(u32, &'a Buffer)]) -> impl Iterator<Item = (u32, u32, &'a
 
 /// All rings of these buffers, with what they hold now.
 fn parts<'a>(
-    source: &Source<'a>,
+    control: &Control,
     chosen: &[(u32, &'a Buffer)],
     since: Option<Duration>,
     now: u64,
@@ -236,7 +279,7 @@ fn parts<'a>(
     let since = since.map_or(0, |since| now.saturating_sub(since.as_nanos() as u64));
     let mut parts = Vec::new();
     for (place, number, buffer) in each(chosen) {
-        let since_ns = since.max(source.control.since(place));
+        let since_ns = since.max(control.since(place));
         for cpu in buffer.ring().cpus() {
             parts.push(Part {
                 number,
@@ -269,6 +312,7 @@ fn remark(buffer: &Buffer, number: u32, control: &Control, copied: Copied, notes
             are(copied.torn)
         ));
     }
+    notes.extend(note_frozen(name, buffer.discarded_frozen()));
     if control.is_frozen(number) {
         notes.push(format!("buffer {name} was frozen"));
     }

@@ -26,6 +26,7 @@ pub struct Live {
     waiting: Queue,
     settled: Option<Settled>,
     lost: u64,
+    lost_frozen: u64,
 }
 
 /// Records that have come but may be preceded by some that have not.
@@ -50,6 +51,7 @@ impl Live {
             waiting: Queue::default(),
             settled: None,
             lost: 0,
+            lost_frozen: 0,
         }
     }
 
@@ -103,14 +105,15 @@ impl Live {
         self.waiting.emit(&self.table, u64::MAX, show)
     }
 
-    /// Records refused since the last call because a ring was full.
-    pub fn take_lost(&mut self) -> u64 {
-        let of = |buffer: &Buffer| -> u64 {
-            let ring = buffer.ring();
-            ring.cpus().map(|cpu| ring.discarded(cpu)).sum()
-        };
-        let all = self.session.buffers().iter().map(of).sum();
-        all - std::mem::replace(&mut self.lost, all)
+    /// Records refused since the last call: because a ring was full, and because a buffer was frozen.
+    pub fn take_lost(&mut self) -> (u64, u64) {
+        let buffers = self.session.buffers().iter();
+        // Of two counts that are raised one after the other the part is read first.
+        let frozen = buffers.clone().map(Buffer::discarded_frozen).sum();
+        let all: u64 = buffers.map(Buffer::discarded).sum();
+        let new = all - std::mem::replace(&mut self.lost, all);
+        let frozen = frozen - std::mem::replace(&mut self.lost_frozen, frozen);
+        (new.saturating_sub(frozen), frozen.min(new))
     }
 
     /// What was refused so far because a ring was full, by event and CPU; `recorded` and `overwritten` are not told.

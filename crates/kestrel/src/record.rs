@@ -18,7 +18,7 @@ use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::EventClass;
 use kestrel_trace::packet::PAGE;
 use kestrel_trace::print::counted;
-use kestrel_trace::summary::{CutShort, Summary};
+use kestrel_trace::summary::{CutShort, Summary, note_frozen};
 use kestrel_trace::symbol::{REACH, Symbols};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -257,12 +257,17 @@ impl Recorder {
             started_ns: self.clocks.realtime,
             duration_ns: self.ended.unwrap_or_default().as_nanos() as u64,
             events: counts(classes, &tally, &seen.recorded),
+            frozen: Some(self.session.buffers().iter().map(Buffer::discarded_frozen).sum()),
             notes: Vec::new(),
             cut_short: self.failed.take().map(|why| CutShort {
                 unwritten: self.unwritten.values().sum(),
                 why,
             }),
         };
+        let frozen = self.session.buffers().iter();
+        summary
+            .notes
+            .extend(frozen.filter_map(|b| note_frozen(b.name(), b.discarded_frozen())));
         for missed in missed.iter().filter(|missed| !missed.is_nothing()) {
             summary.notes.push(missed.to_string());
         }

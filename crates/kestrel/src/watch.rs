@@ -114,7 +114,7 @@ impl Watch {
         let since_ns = since.map_or(0, |since| {
             procfs::monotonic().saturating_sub(since.as_nanos() as u64).max(1)
         });
-        let described = session.description();
+        let described = session.version();
         let classes = session.info()?.events;
         let mut watch = Self {
             store,
@@ -316,7 +316,7 @@ impl Watch {
 
     /// Learns of tables that were loaded and of the session's end; gives the session as it is now, if it is another than it was.
     fn learn(&mut self) -> Result<Option<(PinnedSession, Vec<Buffer>)>> {
-        let described = self.session.description();
+        let described = self.session.version();
         let waits = self.awaited.is_some_and(|since| since.elapsed() < RESIZING);
         if described == self.described && !waits {
             return Ok(None);

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::info::TraceInfo;
-use crate::print::{counted, thousands};
+use crate::print::{counted, thousands, were};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,6 +23,9 @@ pub struct Summary {
     pub duration_ns: u64,
     /// Counts per event and CPU; rows of zeros may be left out.
     pub events: Vec<EventCount>,
+    /// Of the events lost, those that came while their buffer was frozen; `None` where that was not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<u64>,
     /// What a reader should know besides.
     pub notes: Vec<String>,
     /// Why it could write no more before it was to end, and how much that cost: the disk was full. What was not written counts as lost.
@@ -112,6 +115,32 @@ pub fn tell_absent(absent: &[Absent], all: u64) -> Vec<String> {
     );
     let each = absent.iter().map(|it| format!("  {it}"));
     std::iter::once(head).chain(each).collect()
+}
+
+/// Why events were lost, a line for each reason. `frozen` of them came while their buffer was frozen, where that was counted.
+pub fn tell_lost(lost: u64, frozen: Option<u64>) -> Vec<String> {
+    let why = match frozen {
+        Some(_) => "the ring was full",
+        None => "the ring was full, or the buffer was frozen",
+    };
+    let frozen = frozen.unwrap_or(0).min(lost);
+    [(lost - frozen, why), (frozen, "the buffer was frozen")]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, why)| format!("lost {} while recording: {why}", counted(count, "event")))
+        .collect()
+}
+
+/// What to note of a buffer that was frozen while events came.
+pub fn note_frozen(buffer: &str, lost: u64) -> Option<String> {
+    let what = || {
+        format!(
+            "{} of buffer {buffer} {} lost because it was frozen",
+            counted(lost, "event"),
+            were(lost)
+        )
+    };
+    (lost > 0).then(what)
 }
 
 impl Summary {

@@ -203,6 +203,13 @@ fn a_frozen_buffer_keeps_and_counts_and_a_reset_forgets() {
     about(status["refused"].as_u64().unwrap() as usize, 50, "refused");
     let frozen = session.dump(&[]).0.len();
     about(frozen, 100, "kept");
+    let (_, told) = session.dump(&[]);
+    assert!(told.contains("lost because it was frozen"), "{told}");
+    let printed = kestrel(&["print", "/tmp/frozen.dump"]).err;
+    assert!(
+        printed.contains("while recording: the buffer was frozen") && !printed.contains("was full"),
+        "{printed}"
+    );
     session.buffer("thaw", &[]);
     calls(30);
     let (all, told) = session.dump(&[]);

@@ -8,7 +8,7 @@ use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::Losses;
 use kestrel_trace::print::{self, Json, Printer, Style, Text};
 use kestrel_trace::print::{are, counted};
-use kestrel_trace::summary::UNFINISHED;
+use kestrel_trace::summary::{UNFINISHED, tell_lost};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -92,7 +92,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         .as_ref()
         .and_then(|summary| summary.cut_short.as_ref());
     let unwritten = unwritten.map_or(0, |cut| cut.unwritten);
-    tell(&trace.reader.losses(), lost.saturating_sub(unwritten));
+    let frozen = trace.summary.as_ref().and_then(|summary| summary.frozen);
+    tell(&trace.reader.losses(), lost.saturating_sub(unwritten), frozen);
     let whole = match &trace.summary {
         Some(summary) => super::tell_absent(
             summary.cut_short.as_ref(),
@@ -112,13 +113,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 /// Losses go to stderr: data stays clean.
-fn tell(losses: &Losses, lost: u64) {
+fn tell(losses: &Losses, lost: u64, frozen: Option<u64>) {
     let lost = losses.discarded.max(lost);
-    if lost > 0 {
-        eprintln!(
-            "lost {} while recording: the ring was full",
-            counted(lost, "event")
-        );
+    for line in tell_lost(lost, frozen) {
+        eprintln!("{line}");
     }
     if losses.packets_missing > 0 {
         eprintln!(

@@ -268,10 +268,14 @@ fn follow(
         };
         flush(&mut out)?;
         match live.take_lost() {
-            0 => {}
-            lost => {
-                *all += lost;
-                eprintln!("lost {}: the ring was full", counted(lost, "event"));
+            (0, 0) => {}
+            (full, frozen) => {
+                *all += full + frozen;
+                for (lost, why) in [(full, "the ring was full"), (frozen, "the buffer was frozen")] {
+                    if lost > 0 {
+                        eprintln!("lost {}: {why}", counted(lost, "event"));
+                    }
+                }
             }
         }
         *all += came as u64;

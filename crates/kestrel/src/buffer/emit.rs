@@ -142,10 +142,11 @@ impl RingSink {
         b.jump(refused);
     }
 
-    /// Counts a record as refused where it did not come to a reservation, and goes to `refused`.
-    pub fn emit_refuse(&self, b: &mut Builder, number: Number, refused: BlockId) {
+    /// Counts a record as refused because the buffer is frozen, and goes to `refused`.
+    pub fn emit_refuse_frozen(&self, b: &mut Builder, number: Number, refused: BlockId) {
         let region = self.region(b, refused);
         self.check_number(b, number, refused);
+        b.atomic_add(Width::B8, region, offset::FROZEN as i16, 1);
         self.refuse(b, region, number, refused);
     }
 

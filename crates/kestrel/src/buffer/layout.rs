@@ -10,7 +10,9 @@
 //!             32  acknowledged u64  a reader that acts on records has acted on everything before it
 //!             40  adding u64        0, or the page (its offset in the region) whose committed word somebody is changing without a lock
 //!             48  left u64          what interrupts of that change have to add to the word
+//!             56  frozen u64        of the records refused, those that came while the buffer was frozen
 //!             64  consumed u64      stream mode: everything before it has been read (page-aligned)
+//!             72  told u64          records refused of which a reader has spoken
 //!            128  per event number n:  recorded u64, refused u64  at 128 + 16 n
 //! data         a power of two of pages; the page of position p is p / 4096 modulo their number
 //! slack        one page that is never used: the verifier sees data offset + record length, not the page boundary
@@ -35,8 +37,12 @@ pub mod offset {
     pub const ADDING: u32 = 40;
     /// `u64`: what those that interrupted that writer have to add to the word.
     pub const LEFT: u32 = 48;
+    /// `u64`: of the records refused, those that came while the buffer was frozen.
+    pub const FROZEN: u32 = 56;
     /// `u64`: everything before it has been read.
     pub const CONSUMED: u32 = 64;
+    /// `u64`: records refused of which a reader has spoken.
+    pub const TOLD: u32 = 72;
     /// First of the counters per event number.
     pub const COUNTERS: u32 = 128;
 }

@@ -155,6 +155,15 @@ impl Buffer {
         of(self) + self.before().map_or(0, of)
     }
 
+    /// Of these, the records that came while the buffer was frozen.
+    pub fn discarded_frozen(&self) -> u64 {
+        let of = |part: &Self| {
+            let ring = &part.ring;
+            ring.cpus().map(|cpu| ring.discarded_frozen(cpu)).sum::<u64>()
+        };
+        of(self) + self.before().map_or(0, of)
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name

@@ -234,7 +234,8 @@ impl Registration {
         match read {
             Ok(read) => {
                 read?;
-                self.lost += self.live.take_lost();
+                let (full, frozen) = self.live.take_lost();
+                self.lost += full + frozen;
                 Ok(hits)
             }
             Err(panic) => {

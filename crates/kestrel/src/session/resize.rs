@@ -291,12 +291,6 @@ fn renewed_state(program: &ProgramState, rows: &[usize], tables: &[Renewed]) -> 
 fn described(session: &Session, next: &State) -> Result<TraceInfo> {
     let mut info = session.info.clone();
     info.events.clone_from(&session.classes);
-    info.buffers.clear();
-    for (place, buffer) in (0..).zip(&next.buffers) {
-        for part in buffer.earlier().iter().chain([buffer]) {
-            let number = BufferInfo::numbered(place, part.resized);
-            info.buffers.push(part.geometry().info(number, &part.name));
-        }
-    }
+    info.buffers = next.rings();
     Ok(info)
 }

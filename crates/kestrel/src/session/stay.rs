@@ -33,18 +33,36 @@ pub struct PinnedSession {
     pub(super) directory: Directory,
     pub(super) state: State,
     pub(super) control: Control,
+    /// The identity of the pin that the state was read from; an older one where it was replaced at the same time.
+    version: Option<u64>,
+}
+
+fn version(directory: &Directory) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(directory.path().join(pins::STATE));
+    found.ok().map(|found| found.ino())
 }
 
 impl PinnedSession {
     pub(super) fn open(directory: PathBuf, name: &str) -> Result<Self> {
         let directory = Directory::at(directory);
+        let version = version(&directory);
         let state = State::from_map(&directory.map(pins::STATE)?, name)?;
         let control = Control::open(directory.map(pins::CONTROL)?)?;
         Ok(Self {
             directory,
             state,
             control,
+            version,
         })
+    }
+
+    /// The same session, read again.
+    ///
+    /// # Errors
+    /// The kernel's, or when it has ended.
+    pub fn reopen(&self) -> Result<Self> {
+        Self::open(self.directory.path().to_owned(), self.name())
     }
 
     /// Its name.
@@ -83,19 +101,27 @@ impl PinnedSession {
         })
     }
 
-    /// The trace that its packets belong to.
+    /// The trace that its packets belong to, with the rings of the state that was read when it was opened.
+    ///
+    /// The description in kernel memory is replaced before the state is: it may name a ring that no state has yet, or never will have because its maker was killed.
+    /// The state says which rings there are.
     ///
     /// # Errors
     /// The kernel's, or when the metadata cannot be read.
     pub fn info(&self) -> Result<TraceInfo> {
-        metadata::read(&self.directory.map(pins::META)?, self.uuid()?)
+        let mut info = metadata::read(&self.directory.map(pins::META)?, self.uuid()?)?;
+        info.buffers = self.state.rings();
+        Ok(info)
     }
 
-    /// What tells one description of its trace from the next, without reading it; `None` when the session has ended.
-    pub fn description(&self) -> Option<u64> {
-        use std::os::unix::fs::MetadataExt;
-        let found = std::fs::metadata(self.directory.path().join(pins::META));
-        found.ok().map(|found| found.ino())
+    /// The identity of the session's state as its pin holds it now, without reading it; `None` when the session has ended.
+    pub fn version(&self) -> Option<u64> {
+        version(&self.directory)
+    }
+
+    /// Whether the session is as it was when this was opened: the same rings, tables and kinds of record.
+    pub fn is_current(&self) -> bool {
+        self.version.is_some() && self.version() == self.version
     }
 
     /// The names of threads that it keeps, which can be read as long as this is held.
@@ -200,10 +226,15 @@ impl PinnedSession {
     /// # Errors
     /// The kernel's, or when a part is missing.
     pub fn session(&self) -> Result<Session> {
-        let info = self.info()?;
+        let mut info = self.info()?;
+        let buffers = self.buffers()?;
+        info.buffers = (0..)
+            .zip(&buffers)
+            .flat_map(|(place, buffer)| buffer.infos(place))
+            .collect();
         Ok(Session {
             control: Control::open(self.directory.map(pins::CONTROL)?)?,
-            buffers: self.buffers()?,
+            buffers,
             targets: self.directory.map(pins::TARGETS).ok(),
             chosen: false,
             names: self.directory.map(pins::NAMES)?,
@@ -418,6 +449,7 @@ impl Change {
         next.generation = self.session.state.generation + 1;
         let map = next.to_map()?;
         self.session.directory.replace(map.as_fd(), pins::STATE)?;
+        self.session.version = version(&self.session.directory);
         self.session.state = next;
         Ok(())
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 mod kills;
+mod steps;
 
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;

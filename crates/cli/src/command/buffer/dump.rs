@@ -7,7 +7,7 @@ use crate::progress;
 use crate::selection::duration;
 use crate::style::bytes;
 use clap::Args;
-use kestrel::dump::{Dumped, Request, Source, dump};
+use kestrel::dump::{Dumped, Request, dump};
 use kestrel::kernel::Host;
 use kestrel::session::store::Store;
 use kestrel_trace::print::{counted, thousands};
@@ -42,20 +42,14 @@ Packets that were overwritten while they were copied are counted and told.";
 /// Dumps.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
-    let pinned = Store::open(&host)?.session(options.session.session.as_deref())?;
-    let session = pinned.session()?;
-    let source = Source {
-        buffers: session.buffers(),
-        control: pinned.control(),
-        info: session.info(),
-        threads: session.thread_names()?,
-    };
+    let store = Store::open(&host)?;
+    let session = options.session.session.as_deref();
     let request = Request {
         buffers: options.buffer.clone(),
         since: options.since,
     };
     let bar = progress::bar("counting and naming");
-    let dumped = dump(&source, &request, &options.output, &host, bar)?;
+    let dumped = dump(&store, session, &request, &options.output, &host, bar)?;
     tell(&dumped);
     Ok(Exit::Done)
 }

@@ -75,7 +75,7 @@ impl Spool {
     /// stream buffers; of one that was resized, what it was before is read to its end, too.
     pub(super) fn open(target: Target, session: PinnedSession, wanted: &[u32]) -> Result<Self> {
         let mut buffers = session.buffers()?;
-        let described = session.description();
+        let described = session.version();
         let mut info = session.info()?;
         let places = (0..).zip(&buffers).filter(|(place, _)| wanted.contains(place));
         info.buffers = places.flat_map(|(place, buffer)| buffer.infos(place)).collect();
@@ -186,11 +186,11 @@ impl Spool {
 
     /// Learns of events that came with a table that was loaded.
     fn learn(&mut self) -> Result<()> {
-        let described = self.session.description();
+        let described = self.session.version();
         if described.is_none() || described == self.described {
             return Ok(());
         }
-        let Ok(info) = self.session.info() else {
+        let Ok(info) = self.session.reopen().and_then(|now| now.info()) else {
             return Ok(()); // it has just ended
         };
         let of = |number: u32| self.info.buffers.iter().any(|of| of.number == number);

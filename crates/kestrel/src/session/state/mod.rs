@@ -20,6 +20,7 @@ use super::processors::OnCpu;
 use crate::buffer::layout::{Geometry, Mode};
 use kestrel_compiler::check::tree::Message;
 use kestrel_trace::aggregate::MapType;
+use kestrel_trace::info::BufferInfo;
 use kestrel_trace::layout::Names;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -78,6 +79,18 @@ pub struct State {
 }
 
 impl State {
+    /// Its buffers' rings as a trace describes them: of each what it was before it was last resized, and what it is.
+    pub fn rings(&self) -> Vec<BufferInfo> {
+        let mut rings = Vec::new();
+        for (place, buffer) in (0..).zip(&self.buffers) {
+            for part in buffer.earlier().iter().chain([buffer]) {
+                let number = BufferInfo::numbered(place, part.resized);
+                rings.push(part.geometry().info(number, &part.name));
+            }
+        }
+        rings
+    }
+
     /// Events of tracefs that were made for its hooks.
     pub(super) fn own_events(&self) -> Vec<String> {
         let all = self.hooks.iter().flat_map(|hook| &hook.own_events);
