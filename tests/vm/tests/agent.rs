@@ -269,3 +269,45 @@ fn files_that_others_may_write_or_exchange_ask_for_nothing() {
     kestrel(&["stop"]).success();
     std::fs::remove_dir_all("/tmp/above").unwrap();
 }
+
+/// A command that takes its place for good keeps no message waiting; what was lost is told once, with its reason; lines come in the order of time.
+#[test]
+fn messages_do_not_wait_behind_commands_and_losses_are_told_once() {
+    users();
+    let _session = Session::start(&TABLE.replace("echo", "sleep 10000; echo"));
+    let out = std::fs::File::create("/tmp/told").unwrap();
+    let mut agent = std::process::Command::new("kestrel")
+        .args(["agent", "--user", "ops", "--jobs", "1", "--burst", "100000"])
+        .stdout(out)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut calls = 0;
+    until("the first command", || {
+        shell("calls getppid 1").success();
+        calls += 1;
+        std::fs::read_to_string("/tmp/told").unwrap().contains("exec ")
+    });
+    let told = || std::fs::read_to_string("/tmp/told").unwrap();
+    let notes = || told().matches("asked for its parent").count();
+    shell("calls getppid 100 & calls getppid 100 & wait").success();
+    until("all messages", || explained(notes(), calls + 200));
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let told = told();
+    let lines = told.lines().filter(|line| line.contains("asked for its parent"));
+    let times: Vec<f64> = lines
+        .map(|line| line.split(' ').next().unwrap().parse().unwrap())
+        .collect();
+    assert!(times.is_sorted(), "{told}");
+    shell("calls getppid 5000").success();
+    let first = kestrel(&["agent", "--once"]);
+    assert!(
+        first.err.contains("lost because the ring was full")
+            && first.err.contains("before this agent listened"),
+        "{}",
+        first.err
+    );
+    let second = kestrel(&["agent", "--once"]);
+    assert!(!second.err.contains("lost"), "{}", second.err);
+}

@@ -1,24 +1,23 @@
 //! The agent: acts in user space on what handlers ask for (`notify`, `exec`); a session goes on without it, and what was asked waits in its ring.
 //!
-//! A message is a record in the session's `messages` buffer, a stream. It is acknowledged once it was acted on, one by one and in the
-//! ring itself: an agent that dies leaves the rest to the next one. What it was acting on at that moment may be done again.
+//! A message is a record in the session's `messages` buffer, a stream. It is acknowledged in the ring itself once it was acted on: an agent that dies leaves the rest to
+//! the next one. What it was acting on at that moment, and what came after a command that waits for its turn, may be done again.
 
 pub mod limit;
 pub mod log;
+pub mod mail;
 pub mod metrics;
 pub mod run;
 pub mod user;
 
 use crate::buffer::Buffer;
-use crate::buffer::memory::Memory;
-use crate::buffer::ring::Ring;
 use crate::error::Result;
 pub use kestrel_compiler::check::tree::Message;
+use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
-use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
-use kestrel_trace::packet::{HEADER, PAGE};
 use kestrel_trace::record::Record;
+use mail::Mail;
 use std::collections::HashMap;
 
 /// The name of the buffer that messages go through.
@@ -29,9 +28,9 @@ pub const BYTES: u64 = 64 << 10;
 /// What to do about a message that was just read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was acted on, or never will be: go on with the next.
+    /// It was acted on, or never will be.
     Done,
-    /// Not now: it stays, and so do those behind it.
+    /// Not now: it waits, while those behind it are looked at.
     Later,
 }
 
@@ -42,7 +41,20 @@ pub struct Inbox {
     events: EventTable,
     /// By the number of the record.
     meanings: HashMap<u16, Message>,
-    lost: u64,
+    mail: Mail,
+    /// Whether what was lost is asked for the first time.
+    first: bool,
+}
+
+/// Messages that a session's buffer refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// How many.
+    pub count: u64,
+    /// Whether that was before this agent listened.
+    pub before: bool,
+    /// Bytes per CPU that the buffer holds.
+    pub holds: u64,
 }
 
 impl Inbox {
@@ -52,82 +64,57 @@ impl Inbox {
             buffer,
             events,
             meanings,
-            lost: 0,
+            mail: Mail::default(),
+            first: true,
         }
     }
 
     /// The same inbox as it is after the session was changed: other events and meanings, perhaps another ring.
     #[must_use]
-    pub fn renewed(&self, now: Self) -> Self {
+    pub fn renewed(&mut self, now: Self) -> Self {
         Self {
-            lost: self.lost,
+            mail: std::mem::take(&mut self.mail),
+            first: self.first,
             ..now
         }
     }
 
-    /// Shows every message that waits, oldest first on each CPU, and acknowledges those that were acted on. Gives their number.
+    /// Shows every message that waits, oldest first over all CPUs, and acknowledges those that were acted on. Gives their number.
     ///
     /// # Errors
     /// Those of `act`; what was acknowledged before stays so.
     pub fn poll(&mut self, act: &mut dyn FnMut(&Message, &Record<'_>) -> Result<Answer>) -> Result<usize> {
-        let mut acted = 0;
-        let cpus: Vec<u32> = self.buffer.ring().cpus().collect();
-        for cpu in cpus {
-            let meanings = &self.meanings;
-            let mut act = |record: &Record<'_>| match meanings.get(&record.event.id.0) {
-                Some(message) => act(message, record),
-                None => Ok(Answer::Done),
-            };
-            for ring in self.buffer.rings_mut() {
-                acted += attend(ring, cpu, procfs::monotonic(), &self.events, &mut act)?;
-                if ring.is_waiting(cpu) {
-                    break; // what came later has its turn later
-                }
-            }
+        let until = procfs::monotonic();
+        let rings = self.buffer.parts(0).map(|(number, part)| (number, part.ring()));
+        if self.mail.is_new(rings) {
+            // A program that read its clock before that moment has written its record then. A kernel that cannot be asked leaves the order
+            // to the length of the rest between two looks.
+            let _unasked = wait_for_running_programs();
         }
-        Ok(acted)
-    }
-
-    /// Messages refused since the last call, because the ring was full: nobody listened for long, or there are too many.
-    pub fn take_lost(&mut self) -> u64 {
-        let all = self.buffer.discarded();
-        all.saturating_sub(std::mem::replace(&mut self.lost, all))
-    }
-}
-
-/// Shows the records of a CPU's stream ring that nobody has acknowledged, oldest first, and acknowledges each that was acted on, until one is
-/// to be asked for later. Gives the number of those acted on.
-///
-/// # Errors
-/// Those of `act`; what was acknowledged before stays so.
-pub fn attend<M: Memory>(
-    ring: &mut Ring<M>,
-    cpu: u32,
-    now: u64,
-    events: &EventTable,
-    act: &mut dyn FnMut(&Record<'_>) -> Result<Answer>,
-) -> Result<usize> {
-    let mut acted = 0;
-    for page in ring.pending(cpu, now)? {
-        let Ok(packet) = Packet::parse(&page.bytes) else {
-            continue;
+        let meanings = &self.meanings;
+        let mut act = |record: &Record<'_>| match meanings.get(&record.event.id.0) {
+            Some(message) => act(message, record),
+            None => Ok(Answer::Done),
         };
-        let mut at = HEADER;
-        for record in packet.records(events).map_while(std::result::Result::ok) {
-            let end = at + record.bytes.len() as u32;
-            if at >= page.from {
-                if act(&record)? == Answer::Later {
-                    return Ok(acted);
-                }
-                acted += 1;
-                ring.acknowledge(cpu, page.position + u64::from(end));
-            }
-            at = end;
-        }
-        if page.whole {
-            let next = page.position + u64::from(PAGE);
-            ring.acknowledge(cpu, next + u64::from(HEADER));
-        }
+        let numbers: Vec<u32> = self.buffer.parts(0).map(|(number, _)| number).collect();
+        let rings = numbers.into_iter().zip(self.buffer.rings_mut());
+        self.mail.poll(rings, until, &self.events, &mut act)
     }
-    Ok(acted)
+
+    /// Messages that wait for their turn although they were looked at.
+    pub fn waiting(&self) -> usize {
+        self.mail.waiting()
+    }
+
+    /// Messages refused because the ring was full, of which no agent has spoken yet: that is noted in the ring itself, for the next one.
+    pub fn take_lost(&mut self) -> Option<Lost> {
+        let holds = u64::from(self.buffer.ring().geometry().data());
+        let before = std::mem::replace(&mut self.first, false);
+        let count = self
+            .buffer
+            .rings_mut()
+            .map(crate::buffer::ring::Ring::take_discarded)
+            .sum();
+        (count > 0).then_some(Lost { count, before, holds })
+    }
 }

@@ -12,7 +12,7 @@ use kestrel_trace::print::{self, Json, Printer};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -56,7 +56,7 @@ impl Default for Policy {
 pub enum Started {
     /// It runs.
     Running,
-    /// As many run as may: ask again later.
+    /// It may run, and as many run as may at once: ask again later.
     Busy,
     /// This command was started too often lately: left out.
     Limited,
@@ -98,8 +98,16 @@ pub struct Runner {
     policy: Policy,
     jobs: Vec<Job>,
     limits: HashMap<String, Bucket>,
+    /// Requests that had their permission and found all places taken.
+    waiting: HashSet<Request>,
     ended: Vec<Ended>,
 }
+
+/// A request: its session, the CPU and the time of its record, its command.
+type Request = (String, u32, u64, String);
+
+/// Most requests that wait at a time; more are left out.
+const MOST_WAITING: usize = 1024;
 
 impl Runner {
     /// Nothing runs yet.
@@ -108,6 +116,7 @@ impl Runner {
             policy,
             jobs: Vec::new(),
             limits: HashMap::new(),
+            waiting: HashSet::new(),
             ended: Vec::new(),
         }
     }
@@ -118,15 +127,19 @@ impl Runner {
             return Started::Forbidden;
         };
         self.reap();
-        if self.jobs.len() >= self.policy.jobs.max(1) {
-            return Started::Busy;
-        }
+        let request = (session.to_owned(), record.cpu, record.time_ns, command.to_owned());
+        // First whether it may run at all: of a flood most may not, and do not wait for those that may.
+        let waited = self.waiting.remove(&request);
         let bucket = self
             .limits
             .entry(command.to_owned())
             .or_insert_with(|| Bucket::new(self.policy.rate, self.policy.burst));
-        if !bucket.take(procfs::monotonic()) {
+        if !waited && (self.waiting.len() >= MOST_WAITING || !bucket.take(procfs::monotonic())) {
             return Started::Limited;
+        }
+        if self.jobs.len() >= self.policy.jobs.max(1) {
+            self.waiting.insert(request);
+            return Started::Busy;
         }
         match spawn(session, command, record, &user, self.policy.output_aside) {
             Ok(child) => self.jobs.push(Job {
@@ -146,6 +159,11 @@ impl Runner {
     pub fn ended(&mut self) -> Vec<Ended> {
         self.reap();
         std::mem::take(&mut self.ended)
+    }
+
+    /// Forgets what waits of all sessions but those that are there.
+    pub fn forget_but(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.waiting.retain(|(session, ..)| is_there(session));
     }
 
     /// Commands that run.

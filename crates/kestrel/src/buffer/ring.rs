@@ -189,8 +189,9 @@ impl<M: Memory> Ring<M> {
             from.memory
                 .copy_out(there + offset::COUNTERS as usize, &mut counters)?;
             self.memory.copy_in(here + offset::COUNTERS as usize, &counters)?;
-            let discarded = from.control(cpu, offset::DISCARDED);
-            self.memory.store(here + offset::DISCARDED as usize, discarded);
+            for word in [offset::DISCARDED, offset::FROZEN, offset::TOLD] {
+                self.memory.store(here + word as usize, from.control(cpu, word));
+            }
         }
         Ok(())
     }
@@ -226,7 +227,7 @@ impl<M: Memory> Ring<M> {
     }
 
     /// Next byte that a writer will take.
-    pub(super) fn position(&self, cpu: u32) -> u64 {
+    pub(crate) fn position(&self, cpu: u32) -> u64 {
         self.control(cpu, offset::POSITION)
     }
 
@@ -364,6 +365,22 @@ impl<M: Memory> Ring<M> {
             keep(position, false, bytes);
         }
         Ok(all)
+    }
+
+    /// Everything before it has been acted on.
+    pub fn acknowledged(&self, cpu: u32) -> u64 {
+        self.control(cpu, offset::ACKNOWLEDGED)
+    }
+
+    /// Records refused since this was last asked for, by this process or another: what was told is kept in the ring itself.
+    pub fn take_discarded(&mut self) -> u64 {
+        let mut new = 0;
+        for cpu in self.cpus() {
+            let all = self.discarded(cpu);
+            new += all.saturating_sub(self.control(cpu, offset::TOLD));
+            self.memory.store(self.base(cpu) + offset::TOLD as usize, all);
+        }
+        new
     }
 
     /// Says that everything before `position` has been acted on: kept in the ring itself, so that whoever reads it next knows. Pages before it
@@ -505,6 +522,11 @@ impl<M: Memory> Ring<M> {
     /// Records refused on a CPU.
     pub fn discarded(&self, cpu: u32) -> u64 {
         self.control(cpu, offset::DISCARDED)
+    }
+
+    /// Of these, the records that came while the buffer was frozen.
+    pub fn discarded_frozen(&self, cpu: u32) -> u64 {
+        self.control(cpu, offset::FROZEN)
     }
 
     /// Counts of an event number on a CPU; none of a number that it has no room for.

@@ -1,7 +1,8 @@
 //! An agent's reading: every message once and in order, whenever it looks, however often it says "later" or is replaced by another.
 
 use crate::support::{Bench, Shape};
-use kestrel::agent::{Answer, attend};
+use kestrel::agent::Answer;
+use kestrel::agent::mail::Mail;
 use kestrel::buffer::layout::Mode;
 use kestrel_trace::record::Record;
 use proptest::prelude::*;
@@ -25,7 +26,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Looks once; gives the payloads of the messages acted on.
-fn look(bench: &mut Bench, most: usize) -> Vec<u64> {
+fn look(bench: &mut Bench, mail: &mut Mail, most: usize) -> Vec<u64> {
     let (now, table) = (bench.machine.environment.clock, bench.table.clone());
     let mut seen = Vec::new();
     let mut act = |record: &Record<'_>| {
@@ -35,7 +36,7 @@ fn look(bench: &mut Bench, most: usize) -> Vec<u64> {
         seen.push(u64::from_le_bytes(record.bytes[8..16].try_into().unwrap()));
         Ok(Answer::Done)
     };
-    let acted = bench.read(|ring| attend(ring, 0, now, &table, &mut act).unwrap());
+    let acted = bench.read(|ring| mail.poll([(0, ring)], now, &table, &mut act).unwrap());
     assert_eq!(acted, seen.len());
     seen
 }
@@ -48,6 +49,7 @@ proptest! {
         let size = size * 8;
         let mut bench = Bench::new(Mode::Stream, 4, &[(1, size)]);
         let recorder = bench.recorder(1, Shape::Constant(size));
+        let mut mail = Mail::default();
         let (mut asked, mut taken, mut seen) = (0u64, Vec::new(), Vec::new());
         for step in steps {
             match step {
@@ -60,13 +62,18 @@ proptest! {
                         }
                     }
                 }
-                Step::Look(most) => seen.extend(look(&mut bench, most.into())),
-                Step::Replace => bench.replace_reader(),
+                Step::Look(most) => seen.extend(look(&mut bench, &mut mail, most.into())),
+                Step::Replace => {
+                    bench.replace_reader();
+                    // What waited in the process alone goes with it: the oldest.
+                    taken.drain(seen.len()..seen.len() + mail.alone());
+                    mail = Mail::default();
+                }
             }
         }
-        seen.extend(look(&mut bench, usize::MAX));
+        seen.extend(look(&mut bench, &mut mail, usize::MAX));
         prop_assert_eq!(&seen, &taken);
-        prop_assert!(look(&mut bench, usize::MAX).is_empty());
+        prop_assert!(look(&mut bench, &mut mail, usize::MAX).is_empty());
         // What was acted on is room again.
         bench.machine.environment.clock += 10;
         prop_assert!(recorder.run(&mut bench.machine, 1, size));

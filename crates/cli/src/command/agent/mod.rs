@@ -6,10 +6,11 @@ mod metrics;
 
 use super::Format;
 use crate::exit::{Exit, Failure};
+use crate::style::bytes;
 use clap::Args;
 use kestrel::agent::metrics::Activity;
 use kestrel::agent::run::{End, Policy, Runner, Started};
-use kestrel::agent::{Answer, Inbox, Message, user};
+use kestrel::agent::{Answer, Inbox, Lost, Message, user};
 use kestrel::kernel::Host;
 use kestrel::kernel::process::Interrupt;
 use kestrel::session::store::Store;
@@ -130,10 +131,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             agent.activity.logs = logs.as_ref().map(log::Keeper::progress).unwrap_or_default();
             metrics.show(&agent.activity);
         }
-        if interrupt.requested() || options.once && acted == 0 && agent.runner.running() == 0 {
+        let idle = acted == 0 && agent.runner.running() == 0 && agent.waiting() == 0;
+        if interrupt.requested() || options.once && idle {
             break;
         }
-        std::thread::sleep(PAUSE);
+        // In a flood the ring is emptied as fast as it can be.
+        if acted == 0 {
+            std::thread::sleep(PAUSE);
+        }
     }
     agent.tell_limited();
     logs.map_or(Ok(Exit::Done), log::Keeper::end)
@@ -165,6 +170,8 @@ impl Agent {
         let mut names = store.names()?;
         names.retain(|name| meant.is(name));
         self.inboxes.retain(|name, _| names.contains(name));
+        let inboxes = &self.inboxes;
+        self.runner.forget_but(|name| inboxes.contains_key(name));
         for name in names {
             // It may have gone since it was listed.
             let Ok(session) = store.session(Some(&name)) else {
@@ -194,6 +201,11 @@ impl Agent {
             }
         }
         Ok(())
+    }
+
+    /// Messages that wait for their turn.
+    fn waiting(&self) -> usize {
+        self.inboxes.values().map(|(.., inbox)| inbox.waiting()).sum()
     }
 
     fn look(&mut self) -> Result<usize, Failure> {
@@ -231,14 +243,9 @@ impl Agent {
                 Ok(Answer::Done)
             };
             acted += inbox.poll(&mut act)?;
-            let lost = inbox.take_lost();
-            count.lost += lost;
-            if lost > 0 {
-                eprintln!(
-                    "session {session}: {} {} lost before anybody listened",
-                    counted(lost, "message"),
-                    were(lost)
-                );
+            if let Some(lost) = inbox.take_lost() {
+                count.lost += lost.count;
+                eprintln!("session {session}: {}", tell_lost(lost));
             }
         }
         Ok(acted)
@@ -273,6 +280,20 @@ impl Agent {
             );
         }
     }
+}
+
+/// Why messages were lost.
+fn tell_lost(lost: Lost) -> String {
+    let why = match lost.before {
+        true => "before this agent listened",
+        false => "they came faster than they were taken",
+    };
+    format!(
+        "{} {} lost because the ring was full, which holds {} per CPU: {why}",
+        counted(lost.count, "message"),
+        were(lost.count),
+        bytes(lost.holds)
+    )
 }
 
 fn words(message: &Message) -> (&'static str, &str) {
