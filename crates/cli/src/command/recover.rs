@@ -9,6 +9,7 @@ use kestrel::recover::LiveMemory;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::image::bytes::ReadAt;
 use kestrel_trace::image::{self, Format, Image};
+use kestrel_trace::info::TraceInfo;
 use kestrel_trace::print::wall_time;
 use kestrel_trace::print::{are, counted, thousands};
 use kestrel_trace::recover::{self, Findings, Recovered, Session};
@@ -26,6 +27,9 @@ pub(crate) struct Options {
     /// Search this kernel instead, for sessions that nobody holds any more but whose programs still run
     #[arg(long, conflicts_with = "image")]
     live: bool,
+    /// Read packets that nothing in the image explains with the metadata of this trace: an earlier one of the same session, or of the same tables
+    #[arg(long, value_name = "TRACE")]
+    metadata: Option<PathBuf>,
     /// The trace directory; of several sessions each gets one below it. An old trace there is replaced
     #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT)]
     output: PathBuf,
@@ -41,6 +45,7 @@ Examples:
   kestrel recover /var/crash/202611200815/dump.202611200815     what kdump left
   kestrel recover vmcore -o last && kestrel report last         the events up to the panic
   kestrel recover --live                                        a session whose recorder was killed, if its programs run on
+  kestrel recover vmcore --metadata monday.trace                with what another trace of the session says, where a dump is damaged
   kestrel recover --format json guest.ram | jq '.sessions[].events'
 
 No symbols or debug information are needed: the buffers explain themselves. makedumpfile must not leave out the kernel's own pages, which
@@ -52,13 +57,15 @@ meanwhile; those of tables that were loaded later have ended with the pins: the 
 /// Recovers.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let output = absolute(&options.output)?;
+    let given = options.metadata.as_deref().map(directory::open).transpose()?;
+    let given = given.as_ref().map(|trace| trace.reader.info());
     let Some(path) = &options.image else {
         let image = Image::live(LiveMemory::open()?).map_err(|why| unreadable("this kernel", &why))?;
-        return all(&image, "this kernel", &output, options.format);
+        return all(&image, "this kernel", given, &output, options.format);
     };
     let name = path.display().to_string();
     let image = Image::open(path).map_err(|why| unreadable(&name, &why))?;
-    all(&image, &name, &output, options.format)
+    all(&image, &name, given, &output, options.format)
 }
 
 fn unreadable(name: &str, why: &image::Unreadable) -> Failure {
@@ -75,7 +82,13 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Searches an image and writes each session that is in it.
-fn all<R: ReadAt>(image: &Image<R>, name: &str, output: &Path, format: Shown) -> Result<Exit, Failure> {
+fn all<R: ReadAt>(
+    image: &Image<R>,
+    name: &str,
+    given: Option<&TraceInfo>,
+    output: &Path,
+    format: Shown,
+) -> Result<Exit, Failure> {
     let findings = {
         let mut bar = progress::bar("searching");
         let mut told = |done, total| {
@@ -83,7 +96,7 @@ fn all<R: ReadAt>(image: &Image<R>, name: &str, output: &Path, format: Shown) ->
                 bar(done, total);
             }
         };
-        recover::search(image, &mut told).map_err(|why| unreadable(name, &why))?
+        recover::search(image, given, &mut told).map_err(|why| unreadable(name, &why))?
     };
     let recovered = save(image, &findings, output)?;
     match format {
@@ -152,6 +165,9 @@ fn tell(all: &[Recovered]) -> std::io::Result<()> {
                 wall_time(one.last_ns)
             )?;
         }
+        if let Some(by) = &one.explained_by {
+            writeln!(out, "  read by  the metadata of trace {by}: its own is not there")?;
+        }
         writeln!(out, "  events   {}", thousands(one.events))?;
         writeln!(
             out,
@@ -204,6 +220,11 @@ fn complain(name: &str, findings: &Findings) {
             one.uuid,
             are(one.packets),
             one.why
+        );
+    }
+    if !findings.unexplained.is_empty() {
+        eprintln!(
+            "hint: --metadata TRACE reads them with the metadata of an earlier trace of the same session or tables"
         );
     }
 }

@@ -5,6 +5,7 @@
 //! this process is killed, by the next command.
 
 use super::gate;
+use super::metadata::Description;
 use super::number::Owners;
 use super::objects;
 use super::pins;
@@ -16,7 +17,7 @@ use super::state::{
 };
 use super::stay::{Change, PinnedSession};
 use super::trust;
-use super::{LeftOut, Session, attach, event_of, metadata, rejection};
+use super::{LeftOut, Session, attach, event_of, rejection};
 use crate::catalog::{Attachment, Catalog, Via, jprobe};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, Slot};
@@ -77,9 +78,9 @@ impl Change {
         info.events = session.classes.clone();
         let new = session.hooks.iter().map(|hook| &hook.program).chain(&programs);
         let described = trust::check(&next, Some(&file.name))
-            .and_then(|()| metadata::create(&info, next.generation + 1))
-            .and_then(|meta| metadata::bind(&meta, new).map(|()| meta))
-            .and_then(|meta| self.session.directory.replace(meta.as_fd(), pins::META));
+            .and_then(|()| Description::create(&info, next.generation + 1))
+            .and_then(|meta| meta.bind(new).map(|()| meta))
+            .and_then(|meta| meta.pin(&self.session.directory));
         if let Err(error) = described {
             self.sweep()?;
             return Err(error);

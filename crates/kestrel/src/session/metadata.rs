@@ -1,21 +1,68 @@
-//! The session's own description in kernel memory: metadata pages of the same kind as the ring's, so that a memory image explains itself.
+//! The session's own description in kernel memory: metadata pages of the same kind as the ring's, so that a memory image explains itself. It is there twice, apart:
+//! where an image is damaged, or a page was left out of it, the other copy explains the rest.
 
+use super::pins::{self, Directory};
 use crate::error::{Error, Result};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
+use kestrel_trace::ctf::packet::Page;
 use kestrel_trace::ctf::{metadata, pages};
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::packet::PAGE;
 use std::os::fd::AsFd;
 
-/// Writes a trace's metadata into an array map, one page per element, page-aligned. Of several descriptions the one of the highest
-/// generation is the newest.
-///
-/// # Errors
-/// The kernel's, or when the events cannot be described.
-pub(super) fn create(info: &TraceInfo, generation: u64) -> Result<Map> {
-    let text = metadata::text(info)?;
-    let pages = pages::metadata_pages(&text, info.uuid, generation);
+/// Memory that is taken while the second copy is made: the kernel gives pages that were freed together to who asks next.
+const BETWEEN: u32 = 4 << 20;
+
+/// A description, twice.
+#[derive(Debug)]
+pub(super) struct Description {
+    first: Map,
+    second: Map,
+}
+
+impl Description {
+    /// Writes a trace's metadata into array maps, one page per element, page-aligned. Of several descriptions the one of the highest
+    /// generation is the newest.
+    ///
+    /// # Errors
+    /// The kernel's, or when the events cannot be described.
+    pub(super) fn create(info: &TraceInfo, generation: u64) -> Result<Self> {
+        let text = metadata::text(info)?;
+        let pages = pages::metadata_pages(&text, info.uuid, generation);
+        let first = copy(&pages)?;
+        let between = MapSpec::new(MapKind::ARRAY, "kestrel_between", 4, BETWEEN, 1);
+        // Where memory is short they lie nearer to each other.
+        let between = Map::create(&between.with_flags(sys::MAP_MMAPABLE));
+        let second = copy(&pages)?;
+        drop(between);
+        Ok(Self { first, second })
+    }
+
+    /// Lets a description live as long as any of these programs does: whoever holds only one of them, the session's pins lost, has what says how to
+    /// read its records.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn bind<'p>(&self, programs: impl IntoIterator<Item = &'p Program>) -> Result<()> {
+        for program in programs {
+            program.bind_map(&self.first)?;
+            program.bind_map(&self.second)?;
+        }
+        Ok(())
+    }
+
+    /// Pins it in the place of the one before, if there is one.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn pin(&self, to: &Directory) -> Result<()> {
+        to.replace(self.second.as_fd(), pins::META_COPY)?;
+        to.replace(self.first.as_fd(), pins::META)
+    }
+}
+
+fn copy(pages: &[Page]) -> Result<Map> {
     let spec = MapSpec::new(MapKind::ARRAY, "kestrel_meta", 4, PAGE, pages.len() as u32)
         .with_flags(sys::MAP_MMAPABLE);
     let map = Map::create(&spec)?;
@@ -26,19 +73,7 @@ pub(super) fn create(info: &TraceInfo, generation: u64) -> Result<Map> {
     Ok(map)
 }
 
-/// Lets a description live as long as any of these programs does: whoever holds only one of them, the session's pins lost, has what says how to
-/// read its records.
-///
-/// # Errors
-/// The kernel's.
-pub(super) fn bind<'p>(description: &Map, programs: impl IntoIterator<Item = &'p Program>) -> Result<()> {
-    let bound = programs
-        .into_iter()
-        .try_for_each(|program| program.bind_map(description));
-    Ok(bound?)
-}
-
-/// Reads what [`create`] wrote.
+/// Reads one copy of a description.
 ///
 /// # Errors
 /// The kernel's, or when the map holds something else.

@@ -56,6 +56,7 @@ use kestrel_trace::info::TraceInfo;
 use kestrel_trace::layout::Names;
 use lacking::{is_final, name_what_is_missing, reason};
 use maps::Maps;
+use metadata::Description;
 use missed::Misses;
 use objects::Objects;
 use ready::Ready;
@@ -88,7 +89,7 @@ pub struct Session {
     /// Names of the events by their numbers.
     numbers: Names,
     /// Described in kernel memory, for whoever finds the session there.
-    metadata: Option<Map>,
+    metadata: Option<Description>,
     hooks: Vec<Attached>,
     followers: Vec<Attached>,
     classes: Vec<EventClass>,
@@ -197,8 +198,8 @@ impl Session {
         }
         session.attaching = begun.elapsed();
         session.info.events.clone_from(&session.classes);
-        let metadata = metadata::create(&session.info, 1)?;
-        metadata::bind(&metadata, session.hooks.iter().map(|hook| &hook.program))?;
+        let metadata = Description::create(&session.info, 1)?;
+        metadata.bind(session.hooks.iter().map(|hook| &hook.program))?;
         session.metadata = Some(metadata);
         session.follow(catalog, plan.target)?;
         session.objects.keep();

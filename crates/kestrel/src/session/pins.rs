@@ -4,6 +4,7 @@
 //! /sys/fs/bpf/kestrel/            mode 0700
 //!   SESSION/                      made under the name +new+SESSION, renamed when all is there
 //!     control state meta names    maps
+//!     meta_copy                   what is in meta, elsewhere in memory
 //!     buffer_NAME map_NAME        maps; a buffer that was resized N times: buffer_NAME-N, and the one before
 //!     maps                        the state of all map_NAME together
 //!     hits                        how often named probes were hit
@@ -30,6 +31,8 @@ use std::path::{Path, PathBuf};
 pub(super) const CONTROL: &str = "control";
 pub(super) const STATE: &str = "state";
 pub(super) const META: &str = "meta";
+/// The same once more.
+pub(super) const META_COPY: &str = "meta_copy";
 pub(super) const NAMES: &str = "names";
 pub(super) const TARGETS: &str = "targets";
 /// Hits of named probes.
@@ -78,7 +81,7 @@ pub(super) fn follower(number: u32) -> String {
 
 /// All names that a state accounts for.
 pub(super) fn of(state: &State) -> BTreeSet<String> {
-    let mut names: BTreeSet<String> = [CONTROL, STATE, META, NAMES, TARGETS, HITS]
+    let mut names: BTreeSet<String> = [CONTROL, STATE, META, META_COPY, NAMES, TARGETS, HITS]
         .map(str::to_owned)
         .into();
     names.extend(state.buffers.iter().map(buffer));

@@ -15,10 +15,11 @@
 //! they are attached, whatever becomes of it: an attached program cannot be exchanged (`BPF_LINK_UPDATE` is refused).
 
 use super::load::retire;
+use super::metadata::Description;
 use super::remake::Remake;
 use super::state::{BufferState, ProgramState, RowState, State, TableState};
 use super::stay::Change;
-use super::{Session, metadata, pins};
+use super::{Session, pins};
 use crate::buffer::layout::{Geometry, MAX_BYTES, Mode};
 use crate::buffer::ring::RingSpec;
 use crate::buffer::{Buffer, check_memory};
@@ -153,9 +154,9 @@ impl Change {
         let gone = gone.into_iter().collect();
         self.renew_probes(&mut remake, &gone, next)?;
         let programs = remake.into_programs();
-        let meta = metadata::create(&described(&session, next)?, next.generation + 1)?;
-        metadata::bind(&meta, &programs)?;
-        self.session.directory.replace(meta.as_fd(), pins::META)?;
+        let meta = Description::create(&described(&session, next)?, next.generation + 1)?;
+        meta.bind(&programs)?;
+        meta.pin(&self.session.directory)?;
         Ok(programs.len())
     }
 }

@@ -181,8 +181,8 @@ impl Session {
         to.pin(self.control.map().as_fd(), pins::CONTROL)?;
         to.pin(state.to_map()?.as_fd(), pins::STATE)?;
         to.pin(self.names.as_fd(), pins::NAMES)?;
-        if let Some(map) = &self.metadata {
-            to.pin(map.as_fd(), pins::META)?;
+        if let Some(description) = &self.metadata {
+            description.pin(to)?;
         }
         if let Some(map) = &self.targets {
             to.pin(map.as_fd(), pins::TARGETS)?;

@@ -17,7 +17,7 @@ mod save;
 
 use crate::image::bytes::ReadAt;
 use crate::image::{Format, Image, Scanned, Told, Unreadable};
-use crate::info::TraceInfo;
+use crate::info::{TraceInfo, Uuid};
 use crate::packet::PAGE;
 use index::Index;
 use order::Ring;
@@ -53,6 +53,8 @@ pub struct Unexplained {
 #[derive(Debug)]
 pub struct Session {
     info: TraceInfo,
+    /// The trace whose metadata it is read with, where its own is not in the image.
+    explained_by: Option<Uuid>,
     rings: Vec<Ring>,
 }
 
@@ -74,8 +76,13 @@ impl Session {
     }
 }
 
-/// Looks through an image for traces.
-pub fn search<R: ReadAt>(image: &Image<R>, told: Told<'_>) -> Result<Findings, Unreadable> {
+/// Looks through an image for traces. Packets that nothing in the image explains are read with the metadata of another trace, if one is
+/// given: of their own session, or of one of the same tables.
+pub fn search<R: ReadAt>(
+    image: &Image<R>,
+    metadata: Option<&TraceInfo>,
+    told: Told<'_>,
+) -> Result<Findings, Unreadable> {
     let mut index = Index::default();
     let scanned = image.scan(&mut |place, page| index.take(place, page), told)?;
     let mut findings = Findings {
@@ -86,8 +93,16 @@ pub fn search<R: ReadAt>(image: &Image<R>, told: Told<'_>) -> Result<Findings, U
     };
     for (uuid, trace) in index.traces() {
         match description::choose(uuid, &trace.metadata) {
-            Ok(info) => findings.sessions.push(session(info, trace.packets)),
+            Ok(info) => findings.sessions.push(session(info, None, trace.packets)),
             Err(_) if trace.packets.is_empty() => {}
+            Err(_) if let Some(given) = metadata => {
+                let info = TraceInfo {
+                    uuid,
+                    ..given.clone()
+                };
+                let session = session(info, Some(given.uuid), trace.packets);
+                findings.sessions.push(session);
+            }
             Err(why) => findings.unexplained.push(Unexplained {
                 uuid: uuid.to_string(),
                 packets: trace.packets.len() as u64,
@@ -102,7 +117,7 @@ pub fn search<R: ReadAt>(image: &Image<R>, told: Told<'_>) -> Result<Findings, U
     Ok(findings)
 }
 
-fn session(mut info: TraceInfo, packets: Vec<index::Found>) -> Session {
+fn session(mut info: TraceInfo, explained_by: Option<Uuid>, packets: Vec<index::Found>) -> Session {
     let mut rings = Vec::new();
     for ((buffer, cpu), found) in index::by_ring(packets) {
         let pages = match info.buffer(buffer) {
@@ -115,7 +130,11 @@ fn session(mut info: TraceInfo, packets: Vec<index::Found>) -> Session {
         };
         rings.push(order::order((buffer, cpu), found, pages));
     }
-    Session { info, rings }
+    Session {
+        info,
+        explained_by,
+        rings,
+    }
 }
 
 /// The directories of traces among others: the sessions' names, or what identifies those that have none, or one that another has, too.

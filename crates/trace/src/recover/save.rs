@@ -54,6 +54,9 @@ pub struct Recovered {
     pub first_ns: u64,
     /// Time of the last.
     pub last_ns: u64,
+    /// The trace whose metadata it was read with, where its own was not in the image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explained_by: Option<String>,
     /// The same per ring.
     pub rings: Vec<RingCounts>,
 }
@@ -127,6 +130,7 @@ impl Session {
             recovered: Recovered {
                 path: path.to_owned(),
                 uuid: self.info.uuid.to_string(),
+                explained_by: self.explained_by.map(|uuid| uuid.to_string()),
                 session: self.info.session.clone(),
                 command: self.info.command.clone(),
                 hostname: self.info.hostname.clone(),
@@ -304,6 +308,11 @@ impl Recovered {
             self.cut,
             self.missing
         )];
+        if let Some(by) = &self.explained_by {
+            notes.push(format!(
+                "its own metadata is not in the image: it was read with that of the trace {by}"
+            ));
+        }
         if self.torn > 0 {
             notes.push(format!(
                 "{} behind unfinished ones cannot be read",

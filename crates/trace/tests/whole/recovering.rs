@@ -49,7 +49,7 @@ fn gcd(a: usize, b: usize) -> usize {
 
 fn find(bytes: Vec<u8>) -> (Image<Vec<u8>>, Findings) {
     let image = Image::new(bytes).unwrap();
-    let findings = search(&image, &mut |_, _| ()).unwrap();
+    let findings = search(&image, None, &mut |_, _| ()).unwrap();
     (image, findings)
 }
 
@@ -110,6 +110,37 @@ fn every_record_comes_back_from_every_kind_of_image() {
         let beside = directory::beside_of(&path);
         assert!(!beside.exists(), "{name}");
     }
+}
+
+#[test]
+fn what_nothing_explains_is_read_with_the_metadata_of_a_trace_given() {
+    let streams = streams(50);
+    let pages: Vec<_> = streams
+        .iter()
+        .flat_map(|stream| stream.ring.pages.clone())
+        .collect();
+    let (_, without) = find(memory(pages.clone()));
+    assert!(without.sessions.is_empty(), "{without:?}");
+    assert_eq!(without.unexplained.len(), 1, "{without:?}");
+    let image = Image::new(memory(pages)).unwrap();
+    let given = TraceInfo {
+        uuid: Uuid([9; 16]),
+        ..info()
+    };
+    let found = search(&image, Some(&given), &mut |_, _| ()).unwrap();
+    assert!(found.unexplained.is_empty(), "{found:?}");
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("out");
+    let recovered = found.sessions[0].save(&image, &path, &mut |_| ()).unwrap();
+    assert_eq!(
+        recovered.events,
+        streams
+            .iter()
+            .map(|stream| stream.times.len() as u64)
+            .sum::<u64>()
+    );
+    assert_eq!(recovered.uuid, info().uuid.to_string());
+    assert_eq!(recovered.explained_by, Some(given.uuid.to_string()));
 }
 
 #[test]
@@ -254,7 +285,7 @@ fn a_cut_image_gives_what_is_there() {
 /// Reads an image of any bytes to its end, and writes what seems to be in it.
 fn survive(bytes: Vec<u8>) {
     let Ok(image) = Image::new(bytes) else { return };
-    let Ok(findings) = search(&image, &mut |_, _| ()) else {
+    let Ok(findings) = search(&image, None, &mut |_, _| ()) else {
         return;
     };
     let place = tempfile::tempdir().unwrap();

@@ -10,11 +10,12 @@ use crate::plan::Hook;
 use crate::session::control::{MOST_PROBES, MOST_TABLES, ProbeWord};
 use crate::session::load::{Loading, names_in};
 use crate::session::maps::Maps;
+use crate::session::metadata::Description;
 use crate::session::state::{
     Arming, Baseline, HookState, ObjectState, ProbeState, State, TableState, parameter,
 };
 use crate::session::stay::{Change, PinnedSession};
-use crate::session::{LeftOut, metadata, own_event, pins, trust};
+use crate::session::{LeftOut, own_event, pins, trust};
 use crate::table::plan_named;
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
 use kestrel_kernel::barrier::wait_for_running_programs;
@@ -123,11 +124,11 @@ impl Change {
         let objects = next.forget_objects();
         let mut info = session.info.clone();
         info.events.clone_from(&session.classes);
-        let meta = metadata::create(&info, next.generation + 1)?;
+        let meta = Description::create(&info, next.generation + 1)?;
         for (place, value) in next.parameters.iter().enumerate().skip(known) {
             self.control.set_parameter(place, value.start);
         }
-        self.session.directory.replace(meta.as_fd(), pins::META)?;
+        meta.pin(&self.session.directory)?;
         // One of its name may have kept something before it went; of one that goes now, the new one takes it over.
         let old = |name: &String| self.state.probes.each.iter().any(|probe| probe.name == *name);
         let fresh = next
