@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::code::{Code, Line, MapRef, Relocation, SourceRange, Target};
+use crate::far::{self, Jump};
 use crate::helper::Helper;
 use crate::insn::Insn;
 use crate::isa::{self, Alu, Atomic, Callee, Cond, Imm64, Meaning, Order, Reg, Second, Size, Width};
@@ -318,28 +319,22 @@ impl Assembler {
     }
 
     /// Fills in the labels and gives the program, or the first mistake.
-    pub fn finish(mut self) -> Result<Code, Error> {
+    pub fn finish(self) -> Result<Code, Error> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
+        let mut jumps = Vec::with_capacity(self.fixups.len());
         for (insn, label, fixup) in self.fixups {
             let place = self
                 .labels
                 .get(label.0 as usize)
                 .ok_or(Error::ForeignLabel { insn })?;
             let target = place.ok_or(Error::UnboundLabel { insn })?;
-            let distance = target as i64 - insn as i64 - 1;
-            let too_far = |_| Error::JumpTooFar { insn, distance };
-            let Some(at) = self.code.insns.get_mut(insn) else {
-                continue;
-            };
-            match fixup {
-                Fixup::Offset => at.off = i16::try_from(distance).map_err(too_far)?,
-                Fixup::Immediate => at.imm = i32::try_from(distance).map_err(too_far)?,
-            }
+            jumps.push(Jump { insn, target, fixup });
         }
-        self.code.lines.retain(|line| line.insn < self.code.insns.len());
-        Ok(self.code)
+        let mut code = far::resolve(self.code, jumps)?;
+        code.lines.retain(|line| line.insn < code.insns.len());
+        Ok(code)
     }
 
     fn push(&mut self, meaning: Meaning, dst: u8, src: u8, off: i16, imm: i32) -> &mut Self {

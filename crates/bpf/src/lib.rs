@@ -5,6 +5,7 @@ pub mod asm;
 pub mod btf;
 pub mod code;
 mod error;
+mod far;
 pub mod helper;
 pub mod insn;
 pub mod interp;
