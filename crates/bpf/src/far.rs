@@ -49,9 +49,16 @@ pub(crate) fn resolve(mut code: Code, mut jumps: Vec<Jump>) -> Result<Code, Erro
     }
     for (site, targets) in &islands {
         for to in targets {
-            let Some(entry) = sites.get(&(*site, *to)) else { continue };
+            let Some(entry) = sites.get(&(*site, *to)) else {
+                continue;
+            };
             let next = next_site(&islands, *site, *to).and_then(|next| sites.get(&(next, *to)));
-            fill(&mut code, *entry, next.copied().unwrap_or(moved[*to]), Fixup::Offset)?;
+            fill(
+                &mut code,
+                *entry,
+                next.copied().unwrap_or(moved[*to]),
+                Fixup::Offset,
+            )?;
         }
     }
     Ok(code)
@@ -127,7 +134,10 @@ fn is_wide(insn: &Insn) -> bool {
 
 /// Whether what follows is reached by jumps only.
 fn leaves(insn: &Insn) -> bool {
-    matches!(isa::row(insn).map(|row| row.meaning), Some(Meaning::Goto | Meaning::Exit))
+    matches!(
+        isa::row(insn).map(|row| row.meaning),
+        Some(Meaning::Goto | Meaning::Exit)
+    )
 }
 
 /// Puts islands in; gives where each instruction is now, and where each island has its jump to a target.
@@ -150,7 +160,9 @@ fn spread(code: &mut Code, islands: &Islands) -> (Vec<usize>, BTreeMap<(usize, u
     }
     moved.push(code.insns.len());
     let now = |insn: &mut usize| *insn = moved.get(*insn).copied().unwrap_or(usize::MAX);
-    code.relocations.iter_mut().for_each(|relocation| now(&mut relocation.insn));
+    code.relocations
+        .iter_mut()
+        .for_each(|relocation| now(&mut relocation.insn));
     code.lines.iter_mut().for_each(|line| now(&mut line.insn));
     (moved, entries)
 }
@@ -163,8 +175,8 @@ fn jump(offset: i16) -> Option<Insn> {
 mod tests {
     use crate::asm::Assembler;
     use crate::interp::Machine;
-    use crate::isa::{Cond, Size};
     use crate::isa::Reg::{R0, R1, R2};
+    use crate::isa::{Cond, Size};
 
     /// A program of so many parts of 100 instructions; which one is met is what it is given, and it says so.
     fn parts(count: i32) -> crate::code::Code {
@@ -198,6 +210,10 @@ mod tests {
             }
             assert_eq!(run(count + 7), u64::MAX);
         }
-        assert_eq!(parts(10).insns.len(), 1 + 10 + 2 + 10 * 100 + 1, "what fits stays as it is");
+        assert_eq!(
+            parts(10).insns.len(),
+            1 + 10 + 2 + 10 * 100 + 1,
+            "what fits stays as it is"
+        );
     }
 }

@@ -153,7 +153,9 @@ impl From<kestrel::Error> for Failure {
             kestrel::Error::Foreign { path, .. } => Self::new(Exit::Failed, message).hint(format!(
                 "`rmdir {path}` takes it away where it is empty; bpffs that is mounted for root alone (`mount -o remount,mode=700 /sys/fs/bpf`) lets nobody else make one"
             )),
-            kestrel::Error::KernelLine { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::KernelLine { .. } | kestrel::Error::NoRoom { .. } => {
+                Self::new(Exit::Usage, message)
+            }
             kestrel::Error::SessionExists { .. } => Self::new(Exit::Failed, message)
                 .hint("`kestrel stop NAME` ends it; `kestrel start OTHER FILE` begins another one beside it"),
             kestrel::Error::State { .. } => Self::new(Exit::Failed, message)

@@ -277,6 +277,18 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// A session has numbers for no more kinds of record.
+    #[error(
+        "{wanted} more kinds of record for {event}: a session has room for 65,536 in all, and this would make {needed}; start another session for these tables"
+    )]
+    NoRoom {
+        /// What they are of.
+        event: String,
+        /// How many more.
+        wanted: usize,
+        /// How many kinds of record the session would have.
+        needed: u32,
+    },
     /// There is no buffer of this name.
     #[error("the session has no buffer {wanted}; it has {}", .known.join(", "))]
     NoSuchBuffer {

@@ -325,6 +325,75 @@ fn two_hundred_tables_and_a_hundred_more() {
     nothing_is_left();
 }
 
+/// A session that was started with little room for kinds of record takes tables with many: its buffers get more, and no event is lost.
+#[test]
+fn a_small_session_takes_large_tables() {
+    let catalog = Catalog::new(Host::default());
+    start("small", CALLS, &catalog);
+    shell("calls getppid 20").success();
+    let large = r#"
+table c { syscalls:* /comm == "nothing"/ { record() } }
+table d { syscalls:* /comm == "nothing"/ { record(pid) } }
+"#;
+    let file = write("large", large);
+    kestrel(&["table", "load", &file]).success();
+    let session = store().session(None).unwrap();
+    let room = session.state().buffers[0].events;
+    assert!(room > 1024 && session.state().next_record > 1024, "{room}");
+    assert!(session.state().buffers[0].resized == 1, "once");
+    shell("calls getppid 20").success();
+    kestrel(&["table", "use", "d"]).success();
+    kestrel(&["table", "use", "b"]).success();
+    shell("calls getppid 20").success();
+    let (each, skipped) = kept("small");
+    assert!(
+        each[0] <= 60 && each[0] + skipped >= 60,
+        "{each:?}, {skipped} skipped"
+    );
+    kestrel(&["buffer", "dump", "-o", "/tmp/small.dump"]).success();
+    let held = vm_tests::recording::records("/tmp/small.dump").len() as u64;
+    assert_eq!(held, each[0]);
+    // More kinds than there are numbers for are refused, by name of what is full.
+    let mut huge = String::new();
+    for table in 0..100 {
+        let _ = writeln!(huge, "table h{table} {{ syscalls:* {{ record(n{table} = 1) }} }}");
+    }
+    let run = kestrel(&["table", "load", &write("huge", &huge)]);
+    assert!(
+        run.code == Some(2) && run.err.contains("room for 65,536 in all"),
+        "{run:?}"
+    );
+    store().stop(None).unwrap();
+    nothing_is_left();
+}
+
+/// Names of tables that are unloaded make room for others.
+#[test]
+fn names_of_unloaded_tables_are_free_again() {
+    let catalog = Catalog::new(Host::default());
+    start("renamed", CALLS, &catalog);
+    for round in 0..3 {
+        let mut text = String::new();
+        let names: Vec<String> = (0..200).map(|table| format!("r{round}x{table}")).collect();
+        for name in &names {
+            let _ = writeln!(
+                text,
+                "table {name} {{ syscalls:sys_enter_getppid {{ count() }} }}"
+            );
+        }
+        let file = TableFile::parse(&text, "names").unwrap();
+        let mut change = store().change(None).unwrap();
+        change.load(&file, &names, &catalog, Via::Auto).unwrap();
+        change.use_table(&names[199]).unwrap();
+        change.use_table("a").unwrap();
+        for name in &names {
+            change.unload(name).unwrap();
+        }
+    }
+    store().stop(None).unwrap();
+    nothing_is_left();
+}
+
 #[test]
 fn two_sessions_count_the_same_events() {
     let catalog = Catalog::new(Host::default());

@@ -13,11 +13,6 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// Whether the position is in it.
-    pub(crate) fn covers(self, position: u32) -> bool {
-        self.start <= position && position <= self.end
-    }
-
     /// The smallest range that covers both.
     pub(crate) fn union(self, other: Self) -> Self {
         Self {
@@ -29,7 +24,7 @@ impl Range {
 
 /// Positions and intervals of a function.
 pub(crate) struct Live {
-    /// Reachable blocks in the order of their code; cold ones last.
+    /// Reachable blocks in the order of their code; cold ones last, unless there is much of it.
     pub(crate) order: Vec<BlockId>,
     /// Number of the first instruction of each block, in that order.
     pub(crate) first: Vec<u32>,
@@ -77,17 +72,6 @@ impl Set {
             rests.map(move |rest| word * 64 + rest.trailing_zeros() as usize)
         })
     }
-
-    /// Adds what `other` has and `without` has not; says whether any was new.
-    fn add_rest(&mut self, other: &Self, without: &Self) -> bool {
-        let mut new = 0;
-        for ((to, from), without) in self.0.iter_mut().zip(&other.0).zip(&without.0) {
-            let more = from & !without;
-            new |= more & !*to;
-            *to |= more;
-        }
-        new != 0
-    }
 }
 
 impl Live {
@@ -108,7 +92,7 @@ impl Live {
             order,
             first,
         };
-        live.find_stretches(function, warm);
+        live.find_stretches(function, &warm);
         live.ranges = live
             .stretches
             .iter()
@@ -117,24 +101,25 @@ impl Live {
         live
     }
 
-    fn find_stretches(&mut self, function: &Function, warm: usize) {
+    fn find_stretches(&mut self, function: &Function, warm: &[bool]) {
         let Flow { ins, outs, registers } = flow(function, &self.order);
         if let Some(context) = function.context {
-            let mut needed = ins[0].iter().map(|number| registers[number]);
+            let mut needed = ins[0].iter().map(|number| registers[*number]);
             let end = if needed.any(|v| v == context) { 4 } else { 2 };
             self.stretches[context.0 as usize].push(Range { start: 2, end });
         }
         // Where the stretch that a register is in ends, going backwards; 0 outside of one.
         let mut ends = vec![0; function.vregs as usize];
+        let looped = self.looped();
         for (at, id) in self.order.clone().into_iter().enumerate() {
             let block = function.block(id);
             let (from, end) = (self.first[at], self.first[at] + block.insts.len() as u32);
-            let weight = match self.loops.iter().any(|l| l.covers(from * 4)) {
-                _ if at >= warm => 1,
+            let weight = match looped[at] {
+                _ if !warm[at] => 1,
                 false => 64,
                 true => 128,
             };
-            for v in outs[at].iter().map(|number| registers[number]) {
+            for v in outs[at].iter().map(|number| registers[*number]) {
                 ends[v.0 as usize] = end * 4 + 3;
             }
             for v in block.end.iter().flat_map(End::uses) {
@@ -151,11 +136,26 @@ impl Live {
                     self.read(&mut ends, v, n * 4, weight);
                 }
             }
-            for v in ins[at].iter().map(|number| registers[number]) {
+            for v in ins[at].iter().map(|number| registers[*number]) {
                 let end = std::mem::take(&mut ends[v.0 as usize]);
                 self.stretches[v.0 as usize].push(Range { start: from * 4, end });
             }
         }
+    }
+
+    /// By block: whether a loop covers it.
+    fn looped(&self) -> Vec<bool> {
+        let mut changes = vec![0i32; self.first.len() + 1];
+        for range in &self.loops {
+            changes[self.first.partition_point(|first| first * 4 < range.start)] += 1;
+            changes[self.first.partition_point(|first| first * 4 <= range.end)] -= 1;
+        }
+        let mut depth = 0;
+        let deep = changes.iter().take(self.first.len()).map(|change| {
+            depth += change;
+            depth > 0
+        });
+        deep.collect()
     }
 
     fn read(&mut self, ends: &mut [u32], v: Vreg, position: u32, weight: u32) {
@@ -173,9 +173,11 @@ impl Live {
     }
 }
 
-/// Reverse postorder with cold blocks, and those that only cold ones lead to, moved to the end; also
-/// the number of the others.
-fn code_order(function: &Function) -> (Vec<BlockId>, usize) {
+/// From so many operations on, cold blocks stay where they belong: at the end of a long program they would be out of their jumps' reach.
+const LONG: usize = 12_000;
+
+/// Reverse postorder with cold blocks, and those that only cold ones lead to, moved to the end; also which are not.
+fn code_order(function: &Function) -> (Vec<BlockId>, Vec<bool>) {
     let order = function.order();
     // A block is warm if it is not marked and the entry or a warm block leads to it.
     let mut warm = vec![false; function.blocks.len()];
@@ -197,17 +199,24 @@ fn code_order(function: &Function) -> (Vec<BlockId>, usize) {
             }
         }
     }
-    let (mut code, cold): (Vec<_>, Vec<_>) = order.into_iter().partition(|id| warm[id.0 as usize]);
-    let warm = code.len();
-    code.extend(cold);
+    let operations: usize = order.iter().map(|id| function.block(*id).insts.len()).sum();
+    let code = match operations < LONG {
+        true => {
+            let (mut code, cold): (Vec<_>, Vec<_>) = order.into_iter().partition(|id| warm[id.0 as usize]);
+            code.extend(cold);
+            code
+        }
+        false => order,
+    };
+    let warm = code.iter().map(|id| warm[id.0 as usize]).collect();
     (code, warm)
 }
 
 /// Registers needed at the start and at the end of each block, by their numbers among those that are needed across a border of blocks at all:
 /// few of a long program's.
 struct Flow {
-    ins: Vec<Set>,
-    outs: Vec<Set>,
+    ins: Vec<Vec<usize>>,
+    outs: Vec<Vec<usize>>,
     registers: Vec<Vreg>,
 }
 
@@ -260,15 +269,16 @@ fn flow(function: &Function, order: &[BlockId]) -> Flow {
         }
         exposed.push(read);
     }
-    let none = vec![Set::new(registers.len()); order.len()];
-    let (mut ins, mut written, mut outs) = (none.clone(), none.clone(), none);
+    // By register: the blocks that read it first, and those that write it.
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); registers.len()];
+    let mut writers = readers.clone();
     for (at, id) in order.iter().enumerate() {
         for number in exposed[at].iter().filter_map(|v| numbers[v.0 as usize]) {
-            ins[at].insert(number);
+            readers[number].push(at);
         }
         for inst in &function.block(*id).insts {
             if let Some(number) = inst.op.def().and_then(|v| numbers[v.0 as usize]) {
-                written[at].insert(number);
+                writers[number].push(at);
             }
         }
     }
@@ -279,17 +289,30 @@ fn flow(function: &Function, order: &[BlockId]) -> Flow {
             before[place[target.0 as usize]].push(at);
         }
     }
-    // A block is looked at again only when one behind it needs more.
-    let mut waiting = vec![true; order.len()];
-    let mut work: Vec<usize> = (0..order.len()).collect();
-    while let Some(at) = work.pop() {
-        waiting[at] = false;
-        for target in function.block(order[at]).end.iter().flat_map(End::targets) {
-            outs[at].add_all(&ins[place[target.0 as usize]]);
+    // From each reader backwards, up to the writers: no more steps than there are blocks that a register is needed in, however many others there
+    // are. A block's mark says for which register it was last met.
+    let mut ins: Vec<Vec<usize>> = vec![Vec::new(); order.len()];
+    let mut outs = ins.clone();
+    let mut met = [usize::MAX; 3].map(|none| vec![none; order.len()]);
+    let [met_in, met_out, met_writer] = &mut met;
+    let mut work = Vec::new();
+    for (number, (readers, writers)) in readers.iter().zip(&writers).enumerate() {
+        for &at in writers {
+            met_writer[at] = number;
         }
-        if ins[at].add_rest(&outs[at], &written[at]) {
+        for &at in readers {
+            if std::mem::replace(&mut met_in[at], number) != number {
+                work.push(at);
+            }
+        }
+        while let Some(at) = work.pop() {
+            ins[at].push(number);
             for &one in &before[at] {
-                if !std::mem::replace(&mut waiting[one], true) {
+                if std::mem::replace(&mut met_out[one], number) == number {
+                    continue;
+                }
+                outs[one].push(number);
+                if met_writer[one] != number && std::mem::replace(&mut met_in[one], number) != number {
                     work.push(one);
                 }
             }

@@ -20,7 +20,7 @@ use super::trust;
 use super::{LeftOut, Session, attach, event_of, rejection};
 use crate::catalog::{Attachment, Catalog, Via, jprobe};
 use crate::error::{Error, Result};
-use crate::plan::{BufferPlan, Hook, Plan, Slot};
+use crate::plan::{BufferPlan, Hook, Plan, Slot, room_to_grow};
 use crate::session::target::Target;
 use crate::table::{Existing, ExistingHook, TableFile, plan_load};
 use kestrel_bpf::btf::Btf;
@@ -49,6 +49,23 @@ impl Change {
     /// # Errors
     /// All that is wrong with the file, or what the kernel refused: then the session is as it was before.
     pub fn load(
+        &mut self,
+        file: &TableFile,
+        names: &[String],
+        catalog: &Catalog,
+        via: Via,
+    ) -> Result<Loaded> {
+        match self.try_load(file, names, catalog, via) {
+            Err(Error::NoRoom { needed, .. }) if needed <= u32::from(u16::MAX) + 1 => {
+                self.make_room(room_to_grow(needed), catalog)?;
+                self.try_load(file, names, catalog, via)
+            }
+            other => other,
+        }
+    }
+
+    /// The same where the buffers have room for the counts of all kinds of record.
+    fn try_load(
         &mut self,
         file: &TableFile,
         names: &[String],
@@ -154,6 +171,8 @@ pub(super) struct Loading<'a> {
     /// Programs that were put into slots.
     pub(super) programs: Vec<Program>,
     pub(super) now: u64,
+    /// How many kinds of record the buffers must have room for, where that is more than they have: then nothing is made any more, only counted.
+    pub(super) needed: u32,
 }
 
 impl<'a> Loading<'a> {
@@ -171,6 +190,7 @@ impl<'a> Loading<'a> {
             loaded: Loaded::default(),
             programs: Vec::new(),
             now: ClockPair::now().realtime,
+            needed: 0,
         })
     }
 
@@ -182,7 +202,7 @@ impl<'a> Loading<'a> {
             }
             self.pinned.not_of_probes("load", name)?;
             if !self.next.places.contains(name) {
-                self.next.places.push(name.clone());
+                self.next.give_place(name, names);
             }
         }
         if self.next.places.len() > super::control::MOST_TABLES as usize {
@@ -191,7 +211,14 @@ impl<'a> Loading<'a> {
         for name in names {
             self.table(file, name, catalog, via)?;
         }
-        Ok(())
+        match self.needed {
+            0 => Ok(()),
+            needed => Err(Error::NoRoom {
+                event: names.join(", "),
+                wanted: (needed - self.pinned.state.next_record) as usize,
+                needed,
+            }),
+        }
     }
 
     fn table(&mut self, file: &TableFile, name: &str, catalog: &Catalog, via: Via) -> Result<()> {
@@ -234,6 +261,9 @@ impl<'a> Loading<'a> {
                 Some(into) => self.number_in_slot(&mut plan, index, &into, &owners)?,
                 None => self.renumber(&mut plan.hooks[index], &owners)?,
             }
+        }
+        if self.needed > 0 {
+            return Ok(());
         }
         let mut ready = ready::prepare(&self.session, &plan, catalog);
         let mut programs = self.compile_all(&plan, catalog);
@@ -370,6 +400,16 @@ impl<'a> Loading<'a> {
     pub(super) fn hook(&mut self, plan: &mut Plan, index: usize, catalog: &Catalog) -> Result<()> {
         // Its events have its name: nobody else's.
         self.renumber(&mut plan.hooks[index], &Owners::default())?;
+        if self.needed > 0 {
+            let kinds = |hook: &Hook| hook.ways.first().map_or(0, |way| hook.classes(way).len());
+            let later: usize = plan.hooks.iter().skip(index + 1).map(kinds).sum();
+            let needed = self.needed + later as u32;
+            return Err(Error::NoRoom {
+                event: event_of(&plan.hooks[index]),
+                wanted: (needed - self.next.next_record) as usize,
+                needed,
+            });
+        }
         self.attach(plan, index, None, catalog)
     }
 

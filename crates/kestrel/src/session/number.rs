@@ -12,6 +12,9 @@ use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 use std::collections::HashMap;
 
+/// Most kinds of record of a session: their numbers have 16 bits.
+const MOST_KINDS: u32 = 1 << 16;
+
 /// Whose a number was before, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
@@ -184,16 +187,20 @@ impl Loading<'_> {
             true => self.next.buffers.iter().map(|b| b.events).min().unwrap_or(0),
             false => u32::from(u16::MAX),
         };
-        if first as usize + wanted.len() > room as usize {
+        let needed = first + wanted.len() as u32;
+        if needed > room {
             if let Some((_, known)) = known {
                 return Ok(known);
             }
-            return Err(Error::Unsupported {
-                what: format!("{} more kinds of record for {}", wanted.len(), event_of(hook)),
-                why: format!(
-                    "the session's buffers have room for {room} and {first} are taken; start the session anew with these tables in its file"
-                ),
-            });
+            if needed > MOST_KINDS || !records {
+                return Err(Error::NoRoom {
+                    event: event_of(hook),
+                    wanted: wanted.len(),
+                    needed,
+                });
+            }
+            // The buffers get room for all that this load needs, once it is known.
+            self.needed = needed;
         }
         let numbered = (first as u16..).zip(wanted).map(|(id, class)| EventClass {
             id: EventId(id),

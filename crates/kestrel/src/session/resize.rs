@@ -70,33 +70,66 @@ impl Change {
             resized.dropped = 0;
             return Ok(resized);
         }
+        resized.programs = self.reshape(&now, &[(place, geometry)], catalog)?;
+        Ok(resized)
+    }
+
+    /// Gives all buffers room for the counts of so many kinds of record, as a resize gives them another size: what they hold can be dumped until
+    /// they are resized again.
+    ///
+    /// # Errors
+    /// As [`Change::resize`].
+    pub(super) fn make_room(&mut self, events: u32, catalog: &Catalog) -> Result<()> {
+        let now = self.buffers()?;
+        let mut shapes = Vec::new();
+        for (place, old) in now.iter().enumerate() {
+            let geometry = Geometry {
+                events,
+                ..old.ring().geometry()
+            };
+            check_read(old, geometry, self.control.since(place as u32))?;
+            shapes.push((place, geometry));
+        }
+        self.reshape(&now, &shapes, catalog).map(drop)
+    }
+
+    /// Gives buffers other shapes, all at once; gives how many programs were made anew.
+    fn reshape(&mut self, now: &[Buffer], shapes: &[(usize, Geometry)], catalog: &Catalog) -> Result<usize> {
         let mut next = self.state.clone();
-        let state = &mut next.buffers[place];
-        state.before = Some(state.pages);
-        state.pages = geometry.pages;
-        state.resized = state
-            .resized
-            .checked_add(1)
-            .filter(|n| *n < 1 << 16)
-            .ok_or_else(|| {
-                refused(
-                    buffer,
-                    "it was resized 65,535 times; start the session anew".to_owned(),
-                )
-            })?;
-        let ring = self.ring(place, &next.buffers[place], old, catalog)?;
-        let made = self.exchange(place, ring, &mut next, catalog);
-        match made.and_then(|programs| self.write(next).map(|()| programs)) {
-            Ok(programs) => resized.programs = programs,
+        let mut rings = Vec::new();
+        for &(place, geometry) in shapes {
+            let state = &mut next.buffers[place];
+            state.before = Some(state.pages);
+            state.pages = geometry.pages;
+            state.events_before = (state.events != geometry.events).then_some(state.events);
+            state.events = geometry.events;
+            state.resized = state
+                .resized
+                .checked_add(1)
+                .filter(|n| *n < 1 << 16)
+                .ok_or_else(|| {
+                    refused(
+                        &state.name,
+                        "it was resized 65,535 times; start the session anew".to_owned(),
+                    )
+                })?;
+            rings.push((
+                place,
+                self.ring(place, &next.buffers[place], &now[place], catalog)?,
+            ));
+        }
+        let made = self.exchange(rings, &mut next, catalog);
+        let programs = match made.and_then(|programs| self.write(next).map(|()| programs)) {
+            Ok(programs) => programs,
             Err(error) => {
                 self.sweep()?;
                 return Err(error);
             }
-        }
+        };
         self.session.directory.remove(pins::FILLING)?;
         self.settle()?;
         self.sweep()?;
-        Ok(resized)
+        Ok(programs)
     }
 
     /// The new ring, with what has been counted so far.
@@ -117,14 +150,16 @@ impl Change {
         Ok(made)
     }
 
-    /// Makes all handlers anew over the new ring; gives how many programs that took.
-    fn exchange(&self, place: usize, ring: Buffer, next: &mut State, catalog: &Catalog) -> Result<usize> {
+    /// Makes all handlers anew over new rings; gives how many programs that took.
+    fn exchange(&self, rings: Vec<(usize, Buffer)>, next: &mut State, catalog: &Catalog) -> Result<usize> {
         let control = self.session.directory.map(pins::CONTROL)?;
-        let pin = pins::buffer(&next.buffers[place]);
-        self.session.directory.pin(ring.map().as_fd(), &pin)?;
         self.session.directory.pin(control.as_fd(), pins::FILLING)?;
         let mut session = self.session.session()?;
-        session.exchange(place, ring);
+        for (place, ring) in rings {
+            let pin = pins::buffer(&next.buffers[place]);
+            self.session.directory.pin(ring.map().as_fd(), &pin)?;
+            session.exchange(place, ring);
+        }
         let renewed = renumber(next)?;
         let mut remake = Remake::new(&session, next, &self.session.directory, catalog);
         for index in 0..next.hooks.len() {
@@ -185,9 +220,15 @@ fn shape(old: &Buffer, bytes: u64, since: u64) -> Result<Geometry> {
             ),
         ));
     }
-    let ring = old.ring();
-    let Geometry { mode, events, .. } = ring.geometry();
+    let Geometry { mode, events, .. } = old.ring().geometry();
     let next = Geometry::new(mode, bytes, events);
+    check_read(old, next, since)?;
+    Ok(next)
+}
+
+/// Refuses another shape for a stream whose reader is not through with what it was before its last one.
+fn check_read(old: &Buffer, next: Geometry, since: u64) -> Result<()> {
+    let (name, mode, ring) = (old.name(), next.mode, old.ring());
     // What is before the ring that is now will be gone: a stream's reader must be through with it.
     let unread = |before: &Buffer| mode == Mode::Stream && next != ring.geometry() && waits(before, since);
     if old.before().is_some_and(unread) {
@@ -202,7 +243,7 @@ fn shape(old: &Buffer, bytes: u64, since: u64) -> Result<Geometry> {
         };
         return Err(refused(name, why));
     }
-    Ok(next)
+    Ok(())
 }
 
 /// Whether a stream holds records that count and that nobody has read.

@@ -243,6 +243,26 @@ fn tables(tables: &[&[u32]], slots: bool) -> Choice {
 
 const ONE: EventNumber = EventNumber::Constant(1);
 
+/// A program that is longer than its jumps can span at once.
+#[test]
+fn five_hundred_different_handlers_are_one_program() {
+    let all: Vec<String> = (1..=512).map(|table| format!("t{table}")).collect();
+    let mut session = Session::new(&all);
+    let texts: Vec<String> = (1..=512)
+        .map(|table| format!("/pid != {table}/ {{ record(args.count + {table}, comm); }}"))
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let own: Vec<Vec<u32>> = (1..=512).map(|table| vec![table]).collect();
+    let choice = Choice::Tables {
+        tables: own,
+        slots: false,
+    };
+    let begun = std::time::Instant::now();
+    let hook = session.program(&texts, choice, ONE);
+    println!("{} instructions in {:?}", hook.insns.len(), begun.elapsed());
+    assert!(hook.insns.len() > 40_000, "{}", hook.insns.len());
+}
+
 #[test]
 fn the_active_table_decides_and_none_masks() {
     let mut session = Session::new(&names(&["normal", "detail"]));

@@ -6,7 +6,7 @@ use super::text::{check_name, file, rooted};
 use super::{Own, TABLE};
 use crate::catalog::{Catalog, Via, jprobe};
 use crate::error::{Error, Result};
-use crate::plan::Hook;
+use crate::plan::{Hook, room_to_grow};
 use crate::session::control::{MOST_PROBES, MOST_TABLES, ProbeWord};
 use crate::session::load::{Loading, names_in};
 use crate::session::maps::Maps;
@@ -74,6 +74,17 @@ impl Change {
     /// # Errors
     /// The first that is wrong, or that the kernel refused: then the session is as it was before.
     pub fn add_probes(&mut self, requests: &[Request], replace: bool, catalog: &Catalog) -> Result<Added> {
+        match self.try_add_probes(requests, replace, catalog) {
+            Err(Error::NoRoom { needed, .. }) if needed <= u32::from(u16::MAX) + 1 => {
+                self.make_room(room_to_grow(needed), catalog)?;
+                self.try_add_probes(requests, replace, catalog)
+            }
+            other => other,
+        }
+    }
+
+    /// The same where the buffers have room for the counts of all kinds of record.
+    fn try_add_probes(&mut self, requests: &[Request], replace: bool, catalog: &Catalog) -> Result<Added> {
         for (index, request) in requests.iter().enumerate() {
             check_name(&request.name)?;
             let twice = requests[..index].iter().any(|other| other.name == request.name);
@@ -395,7 +406,7 @@ fn bare_number(hook: &HookState) -> Option<u16> {
 pub(super) fn of_probe(name: &str, error: Error) -> Error {
     match error {
         // They show the text.
-        Error::Program { .. } | Error::Table { .. } | Error::Rejected(_) => error,
+        Error::Program { .. } | Error::Table { .. } | Error::Rejected(_) | Error::NoRoom { .. } => error,
         other => Error::OfProbe {
             name: name.to_owned(),
             error: Box::new(other),

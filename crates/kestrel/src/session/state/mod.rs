@@ -15,7 +15,7 @@ pub use object::{CallState, ObjectMapState, ObjectState};
 pub use parameter::ParameterState;
 pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 
-use super::control::Table;
+use super::control::{MOST_TABLES, Table};
 use super::processors::OnCpu;
 use crate::buffer::layout::{Geometry, Mode};
 use kestrel_compiler::check::tree::Message;
@@ -79,6 +79,35 @@ pub struct State {
 }
 
 impl State {
+    /// Gives a table's name a place. Where all are taken, that of a table that is not there any more, and that no handler switches to, gets another name; those that are being loaded
+    /// keep theirs.
+    pub(super) fn give_place(&mut self, name: &str, loaded: &[String]) {
+        let rows = || {
+            self.hooks
+                .iter()
+                .flat_map(|hook| &hook.programs)
+                .flat_map(|program| &program.rows)
+        };
+        let is_free = |(place, known): (usize, &String)| {
+            let quoted = format!("\"{known}\"");
+            let there = self
+                .tables
+                .iter()
+                .any(|table| table.name == *known || table.uses.contains(known));
+            let leaving = self.retiring.iter().any(|table| table.place as usize == place);
+            let there = there || loaded.contains(known);
+            (!there && !leaving && !rows().any(|row| row.source.contains(&quoted))).then_some(place)
+        };
+        let free = match self.places.len() < MOST_TABLES as usize {
+            true => None,
+            false => self.places.iter().enumerate().find_map(is_free),
+        };
+        match free {
+            Some(free) => name.clone_into(&mut self.places[free]),
+            None => self.places.push(name.to_owned()),
+        }
+    }
+
     /// Its buffers' rings as a trace describes them: of each what it was before it was last resized, and what it is.
     pub fn rings(&self) -> Vec<BufferInfo> {
         let mut rings = Vec::new();
@@ -290,6 +319,9 @@ pub struct BufferState {
     /// Pages per CPU that it had before it was last resized: that ring is kept as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<u32>,
+    /// What `events` was then, where that was less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events_before: Option<u32>,
 }
 
 impl BufferState {
@@ -298,8 +330,10 @@ impl BufferState {
         let pages = self.before?;
         Some(Self {
             pages,
+            events: self.events_before.unwrap_or(self.events),
             resized: self.resized.checked_sub(1)?,
             before: None,
+            events_before: None,
             ..self.clone()
         })
     }
