@@ -109,6 +109,7 @@ impl From<kestrel::Error> for Failure {
             | kestrel::Error::NoSuchBuffer { .. }
             | kestrel::Error::AgentsBuffer { .. }
             | kestrel::Error::Resize { .. }
+            | kestrel::Error::Buffer { .. }
             | kestrel::Error::NoSuchParameter { .. }
             | kestrel::Error::WhichHandler { .. }
             | kestrel::Error::Untrusted { .. } => Self::new(Exit::Usage, message),

@@ -3,8 +3,8 @@
 //! What each ring holds is noted for all of them at once; then they are copied one after the other, and what was overwritten before its turn came
 //! is counted. The trace appears at its place when it is whole.
 
-use crate::buffer::Buffer;
 use crate::buffer::snapshot::{Copied, Stretch};
+use crate::buffer::{Buffer, REMOVED};
 use crate::error::{Error, Result};
 use crate::review::{Progress, Review, counts, review, tally};
 use crate::session::control::Control;
@@ -208,7 +208,7 @@ fn write(
 
 /// The buffers wanted, with their numbers.
 fn choose<'a>(buffers: &'a [Buffer], names: &[String]) -> Result<Vec<(u32, &'a Buffer)>> {
-    let all = || (0..).zip(buffers);
+    let all = || (0..).zip(buffers).filter(|(_, buffer)| !buffer.is_removed());
     if names.is_empty() {
         return Ok(all().filter(|(_, buffer)| buffer.name() != MESSAGES).collect());
     }
@@ -234,7 +234,8 @@ pub fn numbers(buffers: &[Buffer], names: &[String]) -> Result<Vec<u32>> {
 }
 
 fn steered(buffers: &[&str], names: &[String]) -> Result<Vec<u32>> {
-    let all = (0..).zip(buffers).filter(|(_, buffer)| **buffer != MESSAGES);
+    let all = (0..).zip(buffers);
+    let all = all.filter(|(_, buffer)| **buffer != MESSAGES && !buffer.starts_with(REMOVED));
     let all: Vec<(u32, &str)> = all.map(|(number, buffer)| (number, *buffer)).collect();
     if names.is_empty() {
         return Ok(all.iter().map(|(number, _)| *number).collect());
@@ -255,7 +256,11 @@ fn steered(buffers: &[&str], names: &[String]) -> Result<Vec<u32>> {
 pub(crate) fn no_buffer(buffers: &[Buffer], wanted: &str) -> Error {
     Error::NoSuchBuffer {
         wanted: wanted.to_owned(),
-        known: buffers.iter().map(|buffer| buffer.name().to_owned()).collect(),
+        known: buffers
+            .iter()
+            .filter(|buffer| !buffer.is_removed())
+            .map(|buffer| buffer.name().to_owned())
+            .collect(),
     }
 }
 

@@ -313,6 +313,16 @@ pub enum Error {
         /// Why not.
         why: String,
     },
+    /// A buffer of a session that runs cannot be made or removed.
+    #[error("cannot {action} the buffer {buffer}: {why}")]
+    Buffer {
+        /// What was attempted.
+        action: &'static str,
+        /// Its name.
+        buffer: String,
+        /// Why not.
+        why: String,
+    },
     /// A table file asks for commands to be run, and who wrote it cannot be known.
     #[error("{file} may not ask for commands to be run (exec): {why}")]
     Untrusted {

@@ -273,3 +273,58 @@ fn dumps_while_the_ring_comes_round() {
     );
     println!("{dumps} dumps: {told}");
 }
+
+#[test]
+fn buffers_are_made_used_and_removed_while_events_come() {
+    let session = Session::start(
+        "made",
+        &format!("buffer main {{ size = 64K mode = overwrite }}\n{CALLS}"),
+    );
+    let calls = || shell("calls getppid 10").success();
+    let about = |kept: usize, happened: u64| {
+        let skipped = session.skipped();
+        assert!(
+            kept as u64 <= happened && kept as u64 + skipped >= happened,
+            "{kept} of {happened}"
+        );
+    };
+    let refused = |verb: &str, buffer: &str, why: &str| {
+        let run = kestrel(&["buffer", verb, buffer, "--session", "made"]);
+        assert!(run.code == Some(2) && run.err.contains(why), "{run:?}");
+    };
+    calls();
+    session.buffer("create", &["extra", "64K"]);
+    calls();
+    session.buffer("use", &["extra"]);
+    calls();
+    about(session.dump(&["--buffer", "extra"]).0.len(), 10);
+    about(session.dump(&["--buffer", "main"]).0.len(), 20);
+    refused("remove", "extra", "records go to it");
+    refused("remove", "main", "a session's first one");
+    session.buffer("use", &["main"]);
+    session.buffer("remove", &["extra"]);
+    calls();
+    about(session.dump(&[]).0.len(), 30);
+    session.buffer("freeze", &[]);
+    session.buffer("thaw", &[]);
+    refused("use", "extra", "the session has no buffer extra; it has main");
+    session.buffer("create", &["stream", "64K", "--mode", "stream"]);
+    let again = kestrel(&["buffer", "create", "stream", "64K", "--session", "made"]);
+    assert!(
+        again.code == Some(2) && again.err.contains("one of this name"),
+        "{again:?}"
+    );
+    std::fs::write(
+        "/tmp/later.kst",
+        r#"table later { syscalls:sys_enter_getppid /comm == "calls"/ { record(pid, to("stream")) } }"#,
+    )
+    .unwrap();
+    kestrel(&["table", "load", "/tmp/later.kst", "--session", "made"]).success();
+    kestrel(&["table", "use", "later", "--session", "made"]).success();
+    calls();
+    about(session.dump(&["--buffer", "stream"]).0.len(), 10);
+    refused("remove", "stream", "handlers of later name it");
+    kestrel(&["buffer", "resize", "stream", "128K", "--session", "made"]).success();
+    calls();
+    about(session.dump(&["--buffer", "stream"]).0.len(), 20);
+}

@@ -32,6 +32,9 @@ pub struct Buffer {
     before: Option<Box<Buffer>>,
 }
 
+/// What the name of a ring begins with that only keeps the place of a removed buffer: no text of a table can name it.
+pub const REMOVED: char = '-';
+
 /// Whether there is memory for buffers of these shapes on this machine.
 ///
 /// # Errors
@@ -62,7 +65,8 @@ impl Buffer {
     pub fn create(name: &str, spec: &RingSpec<'_>) -> Result<Self> {
         let region = spec.geometry.region();
         let entries = spec.entries();
-        let map_name = format!("kestrel_{name}");
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let map_name = format!("kestrel_{}", name.chars().map(plain).collect::<String>());
         let map = Map::create(
             &MapSpec::new(MapKind::ARRAY, &map_name, 4, region, entries).with_flags(sys::MAP_MMAPABLE),
         )?;
@@ -172,6 +176,11 @@ impl Buffer {
     /// The name by which programs refer to its map.
     pub fn map_name(&self) -> String {
         map_name(&self.name)
+    }
+
+    /// Whether it only keeps the place of a buffer that was removed.
+    pub fn is_removed(&self) -> bool {
+        self.name.starts_with(REMOVED)
     }
 
     /// Its map.

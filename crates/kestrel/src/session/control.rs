@@ -309,6 +309,18 @@ impl Control {
         }
     }
 
+    /// Sends the records of a CPU that name no buffer to this one.
+    pub fn set_current(&self, cpu: u32, buffer: u32) {
+        let at = CURRENT + (cpu & (MOST_CPUS - 1)) * 4;
+        let shift = if at & 4 == 0 { 0 } else { 32 };
+        if let Some(word) = self.word(at & !7) {
+            let changed =
+                |pair: u64| Some(pair & !(u64::from(u32::MAX) << shift) | u64::from(buffer) << shift);
+            // The neighbour's handlers may write the other half of the word meanwhile.
+            let _always_some = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed);
+        }
+    }
+
     /// Since when (ns of CLOCK_MONOTONIC) a buffer's records count.
     pub fn since(&self, buffer: u32) -> u64 {
         if buffer < MOST_BUFFERS {

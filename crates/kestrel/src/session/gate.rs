@@ -10,6 +10,7 @@
 //! ```
 
 use super::{control, named, target};
+use crate::buffer::REMOVED;
 use crate::buffer::emit::RingSink;
 use crate::plan::Call;
 use kestrel_bpf::helper;
@@ -65,7 +66,11 @@ impl Steering {
     /// All that a command or a handler loaded later may do to these buffers.
     pub fn any(buffers: &[String]) -> Self {
         Self {
-            current: buffers.to_vec(),
+            current: buffers
+                .iter()
+                .filter(|name| !name.starts_with(REMOVED))
+                .cloned()
+                .collect(),
             freezing: true,
         }
     }

@@ -1,6 +1,7 @@
 //! A session: tables, buffers and attached programs under one name. Makes what a plan says, switches it on and off, takes it down.
 
 mod attach;
+pub mod buffers;
 pub mod control;
 mod follow;
 pub mod gate;
@@ -431,10 +432,11 @@ impl Session {
         &mut self.maps
     }
 
-    /// Binds programs that are loaded from now on to another buffer in the place of one.
+    /// Binds programs that are loaded from now on to another buffer in the place of one, or to one more.
     fn exchange(&mut self, place: usize, buffer: Buffer) {
-        if let Some(old) = self.buffers.get_mut(place) {
-            *old = buffer;
+        match self.buffers.get_mut(place) {
+            Some(old) => *old = buffer,
+            None => self.buffers.push(buffer),
         }
     }
 

@@ -118,18 +118,7 @@ impl Change {
                 self.ring(place, &next.buffers[place], &now[place], catalog)?,
             ));
         }
-        let made = self.exchange(rings, &mut next, catalog);
-        let programs = match made.and_then(|programs| self.write(next).map(|()| programs)) {
-            Ok(programs) => programs,
-            Err(error) => {
-                self.sweep()?;
-                return Err(error);
-            }
-        };
-        self.session.directory.remove(pins::FILLING)?;
-        self.settle()?;
-        self.sweep()?;
-        Ok(programs)
+        self.put_rings(rings, next, catalog)
     }
 
     /// The new ring, with what has been counted so far.
@@ -151,7 +140,12 @@ impl Change {
     }
 
     /// Makes all handlers anew over new rings; gives how many programs that took.
-    fn exchange(&self, rings: Vec<(usize, Buffer)>, next: &mut State, catalog: &Catalog) -> Result<usize> {
+    pub(super) fn exchange(
+        &self,
+        rings: Vec<(usize, Buffer)>,
+        next: &mut State,
+        catalog: &Catalog,
+    ) -> Result<usize> {
         let control = self.session.directory.map(pins::CONTROL)?;
         self.session.directory.pin(control.as_fd(), pins::FILLING)?;
         let mut session = self.session.session()?;

@@ -189,7 +189,11 @@ impl PinnedSession {
             command: info.command,
             started: self.started(),
             tables: self.tables(),
-            buffers: (0..).zip(&buffers).map(held).collect(),
+            buffers: (0..)
+                .zip(&buffers)
+                .filter(|(_, b)| !b.is_removed())
+                .map(held)
+                .collect(),
             events: events(&before, &now, interval.map(|_| elapsed)),
             maps: self.map_snapshots()?.iter().map(map_status).collect(),
             programs,

@@ -230,6 +230,7 @@ impl PinnedSession {
         let buffers = self.buffers()?;
         info.buffers = (0..)
             .zip(&buffers)
+            .filter(|(_, buffer)| !buffer.is_removed())
             .flat_map(|(place, buffer)| buffer.infos(place))
             .collect();
         Ok(Session {

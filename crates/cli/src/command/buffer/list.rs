@@ -42,7 +42,8 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         }
     };
     let buffers = session.buffers()?;
-    let rows: Vec<Row> = (0..).zip(&buffers).map(row).collect();
+    let there = (0..).zip(&buffers).filter(|(_, buffer)| !buffer.is_removed());
+    let rows: Vec<Row> = there.map(row).collect();
     let text = match options.format {
         Format::Json => rows.iter().map(|row| format!("{}\n", object(row))).collect(),
         Format::Text => table(&rows, monotonic()),

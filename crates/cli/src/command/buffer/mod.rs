@@ -1,11 +1,13 @@
 //! `kestrel buffer`: the buffers of a session that stays; one file per verb that is more than a store.
 
+mod create;
 mod dump;
 mod list;
 mod resize;
 
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
+use kestrel::catalog::Catalog;
 use kestrel::dump::numbers;
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::monotonic;
@@ -32,6 +34,12 @@ enum Verb {
     Thaw(Which),
     /// Forget what they hold: it is not shown and not dumped any more
     Reset(Which),
+    /// Make another buffer
+    Create(create::Options),
+    /// Remove a buffer with all that it holds; no handler may name it
+    Remove(Named),
+    /// Send records that name no buffer to this one, on all CPUs
+    Use(Named),
     /// Give a buffer another size, while events come: none is lost
     Resize(resize::Options),
 }
@@ -42,6 +50,16 @@ struct Which {
     /// The buffers; all where none is named
     #[arg(value_name = "BUFFER")]
     buffers: Vec<String>,
+    #[command(flatten)]
+    session: OfSession,
+}
+
+/// One buffer of which session.
+#[derive(Args, Debug)]
+struct Named {
+    /// The buffer
+    #[arg(value_name = "BUFFER")]
+    buffer: String,
     #[command(flatten)]
     session: OfSession,
 }
@@ -60,6 +78,20 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Verb::List(options) => list::run(options),
         Verb::Dump(options) => dump::run(options),
         Verb::Resize(options) => resize::run(options),
+        Verb::Create(options) => create::run(options),
+        Verb::Remove(named) => {
+            let host = Host::default();
+            let mut session = Store::open(&host)?.change(named.session.session.as_deref())?;
+            session.remove_buffer(&named.buffer, &Catalog::new(host))?;
+            eprintln!("buffer {} removed", named.buffer);
+            Ok(Exit::Done)
+        }
+        Verb::Use(named) => {
+            let session = Store::open(&Host::default())?.change(named.session.session.as_deref())?;
+            session.use_buffer(&named.buffer)?;
+            eprintln!("records go to buffer {}", named.buffer);
+            Ok(Exit::Done)
+        }
         Verb::Freeze(which) => steer(which, "frozen", |control, buffer| control.freeze(buffer, true)),
         Verb::Thaw(which) => steer(which, "thawed", |control, buffer| control.freeze(buffer, false)),
         Verb::Reset(which) => steer(which, "reset", |control, buffer| {

@@ -17,6 +17,7 @@ pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 
 use super::control::{MOST_TABLES, Table};
 use super::processors::OnCpu;
+use crate::buffer::REMOVED;
 use crate::buffer::layout::{Geometry, Mode};
 use kestrel_compiler::check::tree::Message;
 use kestrel_trace::aggregate::MapType;
@@ -111,7 +112,10 @@ impl State {
     /// Its buffers' rings as a trace describes them: of each what it was before it was last resized, and what it is.
     pub fn rings(&self) -> Vec<BufferInfo> {
         let mut rings = Vec::new();
-        for (place, buffer) in (0..).zip(&self.buffers) {
+        let there = (0..)
+            .zip(&self.buffers)
+            .filter(|(_, buffer)| !buffer.is_removed());
+        for (place, buffer) in there {
             for part in buffer.earlier().iter().chain([buffer]) {
                 let number = BufferInfo::numbered(place, part.resized);
                 rings.push(part.geometry().info(number, &part.name));
@@ -325,6 +329,16 @@ pub struct BufferState {
 }
 
 impl BufferState {
+    /// The name of what stands in the place of a removed buffer.
+    pub(super) fn name_of_removed(place: u32) -> String {
+        format!("{REMOVED}{place}")
+    }
+
+    /// Whether it only keeps the place of a buffer that was removed.
+    pub fn is_removed(&self) -> bool {
+        self.name.starts_with(REMOVED)
+    }
+
     /// What it was before it was last resized.
     pub fn earlier(&self) -> Option<Self> {
         let pages = self.before?;

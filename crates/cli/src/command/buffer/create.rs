@@ -1,0 +1,59 @@
+//! `kestrel buffer create`: another buffer for a session that runs.
+
+use super::OfSession;
+use crate::exit::{Exit, Failure};
+use crate::selection::size;
+use crate::style::bytes;
+use clap::{Args, ValueEnum};
+use kestrel::buffer::layout;
+use kestrel::catalog::Catalog;
+use kestrel::kernel::Host;
+use kestrel::session::store::Store;
+
+/// Options of `buffer create`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Options {
+    /// The buffer's name
+    #[arg(value_name = "BUFFER")]
+    buffer: String,
+    /// Bytes per CPU, or with K, M, G, at most 256M; rounded up to a power of two, at least 8K
+    #[arg(value_name = "SIZE", value_parser = size)]
+    size: u64,
+    /// What happens when it is full
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
+    #[command(flatten)]
+    session: OfSession,
+}
+
+/// What happens when a buffer is full.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Mode {
+    /// The oldest records are overwritten
+    #[default]
+    Overwrite,
+    /// The newest records are refused and counted; `kestrel agent --log` reads it
+    Stream,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel buffer create incident 64M             of the only session
+  kestrel buffer use incident                    records of all CPUs go there from now on
+
+Handlers name it as those of the table file: `record(to(\"incident\"))`, `use_buffer(\"incident\")`.";
+
+/// Makes it.
+pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
+    let host = Host::default();
+    let catalog = Catalog::new(host.clone());
+    let mut session = Store::open(&host)?.change(options.session.session.as_deref())?;
+    let mode = match options.mode {
+        Mode::Overwrite => layout::Mode::Overwrite,
+        Mode::Stream => layout::Mode::Stream,
+    };
+    let holds = session.create_buffer(&options.buffer, options.size, mode, &catalog)?;
+    eprintln!("buffer {} holds {} per CPU", options.buffer, bytes(holds));
+    Ok(Exit::Done)
+}
