@@ -311,3 +311,58 @@ fn messages_do_not_wait_behind_commands_and_losses_are_told_once() {
     let second = kestrel(&["agent", "--once"]);
     assert!(!second.err.contains("lost"), "{}", second.err);
 }
+
+/// `dump("10s")`: a trace for each, numbered; the newest are kept.
+#[test]
+fn traces_that_handlers_ask_for_are_numbered_and_kept() {
+    let _session = Session::start(
+        r#"
+table main {
+  syscalls:sys_enter_getppid /comm == "calls"/ { record(pid) }
+  sched:sched_process_exit /comm == "calls"/ { dump("10s", comm) }
+}
+"#,
+    );
+    let agent = [
+        "agent",
+        "--once",
+        "--dumps",
+        "/tmp/kept/dumps",
+        "--keep-dumps",
+        "2",
+        "--burst",
+        "100",
+    ];
+    let names = || -> Vec<String> {
+        let found = std::fs::read_dir("/tmp/kept/dumps").unwrap();
+        let mut names: Vec<String> = found
+            .map(|f| f.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    // On 7.x a single event may be skipped.
+    let mut calls = 0;
+    until("three traces", || {
+        shell("calls getppid 10").success();
+        calls += 10;
+        let run = kestrel(&agent);
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        names().contains(&"main-000003".to_owned())
+    });
+    assert_eq!(names(), ["main-000002", "main-000003"]);
+    let kept = vm_tests::recording::records("/tmp/kept/dumps/main-000003");
+    let kept = kept
+        .iter()
+        .filter(|record| record.event == "syscalls:sys_enter_getppid")
+        .count();
+    assert!(kept > 0 && explained(kept, calls), "{kept} of {calls}");
+    let mode = shell("stat -c %a /tmp/kept/dumps").success();
+    assert_eq!(mode.trim(), "700");
+    // Without --dumps it is told, and nothing is written.
+    until("a message", || {
+        shell("calls getppid 1").success();
+        kestrel(&["agent", "--once"]).success().contains("dump 10s")
+    });
+    assert_eq!(names().len(), 2);
+}

@@ -107,6 +107,7 @@ static BUILTINS: &[&Builtin] = &[
     &control::reset::RESET,
     &control::notify::NOTIFY,
     &control::exec::EXEC,
+    &control::dump::DUMP,
 ];
 
 /// Names of bpftrace that are not there yet, so that this can be said.

@@ -16,6 +16,8 @@ pub(crate) struct Telling {
     pub(crate) what: &'static str,
     /// What to do where somebody hopes that values are put into the text.
     pub(crate) values: &'static str,
+    /// What is wrong with the text, if anything is.
+    pub(crate) check: fn(&str) -> Result<(), String>,
     pub(crate) make: fn(String) -> Message,
 }
 
@@ -82,7 +84,7 @@ impl Checker<'_> {
         self.buffer_named(name, span).map(Destination::Buffer)
     }
 
-    /// `notify("text", …)`, `exec("command", …)`.
+    /// `notify("text", …)`, `exec("command", …)`, `dump("10s", …)`.
     pub(crate) fn message(&mut self, usage: &Use<'_>, telling: &Telling) -> Checked<StatementKind> {
         if !self.globals.messages {
             let message = format!(
@@ -97,6 +99,9 @@ impl Checker<'_> {
         };
         let (text, span) = self.quoted(first, usage, telling.what)?;
         self.sendable(text, span, usage, telling)?;
+        if let Err(why) = (telling.check)(text) {
+            return Err(self.error(span, why));
+        }
         let record = self.message_record(values, usage.span)?;
         Ok(StatementKind::Record(super::tree::Record {
             to: Destination::Messages,

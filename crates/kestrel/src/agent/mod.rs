@@ -1,8 +1,9 @@
-//! The agent: acts in user space on what handlers ask for (`notify`, `exec`); a session goes on without it, and what was asked waits in its ring.
+//! The agent: acts in user space on what handlers ask for (`notify`, `exec`, `dump`); a session goes on without it, and what was asked waits in its ring.
 //!
 //! A message is a record in the session's `messages` buffer, a stream. It is acknowledged in the ring itself once it was acted on: an agent that dies leaves the rest to
 //! the next one. What it was acting on at that moment, and what came after a command that waits for its turn, may be done again.
 
+pub mod dumps;
 pub mod limit;
 pub mod log;
 pub mod mail;
@@ -12,7 +13,7 @@ pub mod user;
 
 use crate::buffer::Buffer;
 use crate::error::Result;
-pub use kestrel_compiler::check::tree::Message;
+pub use kestrel_compiler::check::tree::{Message, dump_time};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
 use kestrel_trace::decode::EventTable;

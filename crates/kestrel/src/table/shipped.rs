@@ -33,6 +33,7 @@ shipped! {
     "io": "input and output, from system call to device",
     "oom": "memory pressure; what led to an out-of-memory kill is kept",
     "lkst": "the event classes of LKST: normal, detail, and each class alone",
+    "before": "the last ten seconds before something went wrong, always on: each time a trace of its own",
     "trouble": "a cheap table that looks closely for a while after something went wrong, and goes back by itself",
     "process": "three buffers: before, during and after one process runs on a CPU",
 }

@@ -26,7 +26,7 @@ pub(super) fn run(options: &Options, host: &Host) -> Result<Exit, Failure> {
         }
     };
     for session in &sessions {
-        rows.extend(reactions(session, user.as_ref()));
+        rows.extend(reactions(session, user.as_ref(), options));
     }
     rows.extend(log_rows(&options.log, user.as_ref(), &sessions, host));
     if let Some(address) = metrics::address(&options.metrics) {
@@ -89,14 +89,14 @@ fn sessions(host: &Host, meant: &Meant, rows: &mut Vec<Row>) -> Vec<PinnedSessio
 }
 
 /// What a session's handlers ask for, and whether it can be done.
-fn reactions(session: &PinnedSession, user: Option<&User>) -> Vec<Row> {
+fn reactions(session: &PinnedSession, user: Option<&User>, options: &Options) -> Vec<Row> {
     let name = format!("session {}", session.name());
     let messages = session.state().messages();
     let commands: BTreeSet<&str> = messages
         .values()
         .filter_map(|message| match message {
             Message::Exec(command) => Some(command.as_str()),
-            Message::Notify(_) => None,
+            Message::Notify(_) | Message::Dump(_) => None,
         })
         .collect();
     let mut rows = Vec::new();
@@ -104,16 +104,28 @@ fn reactions(session: &PinnedSession, user: Option<&User>) -> Vec<Row> {
         .values()
         .filter(|m| matches!(m, Message::Notify(_)))
         .count();
+    let dumps = messages
+        .values()
+        .filter(|m| matches!(m, Message::Dump(_)))
+        .count();
     let found = match session.inbox() {
         Err(error) => Err(error.to_string()),
         Ok(_) if messages.is_empty() => Ok("its handlers ask for nothing".to_owned()),
         Ok(_) => Ok(format!(
-            "{}, {}",
+            "{}, {}, {}",
             counted(notices as u64, "notice"),
-            counted(commands.len() as u64, "command")
+            counted(commands.len() as u64, "command"),
+            counted(dumps as u64, "dump")
         )),
     };
-    rows.push(row(&name, found, "notify, exec"));
+    rows.push(row(&name, found, "notify, exec, dump"));
+    if dumps > 0 {
+        let found = match options.dumps {
+            Some(_) => Ok("traces are written where --dumps says".to_owned()),
+            None => Err("no trace is written: say with --dumps where".to_owned()),
+        };
+        rows.push(row(&name, found, "dump"));
+    }
     for command in commands {
         let found = match user {
             None => Err(format!(

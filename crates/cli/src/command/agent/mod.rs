@@ -8,9 +8,10 @@ use super::Format;
 use crate::exit::{Exit, Failure};
 use crate::style::bytes;
 use clap::Args;
+use kestrel::agent::dumps::{self, Begun, Dumps};
 use kestrel::agent::metrics::Activity;
 use kestrel::agent::run::{End, Policy, Runner, Started};
-use kestrel::agent::{Answer, Inbox, Lost, Message, user};
+use kestrel::agent::{Answer, Inbox, Lost, Message, dump_time, user};
 use kestrel::kernel::Host;
 use kestrel::kernel::process::Interrupt;
 use kestrel::session::store::Store;
@@ -21,6 +22,7 @@ use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Options of `agent`.
@@ -45,6 +47,12 @@ pub(crate) struct Options {
     /// Starts of one command at once
     #[arg(long, value_name = "N", default_value_t = 5)]
     burst: u32,
+    /// Where the traces of dump() are written, as who runs the agent (without it none is written)
+    #[arg(long, value_name = "DIR")]
+    dumps: Option<PathBuf>,
+    /// How many of them are kept of each session
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "dumps")]
+    keep_dumps: usize,
     #[command(flatten)]
     log: log::LogOptions,
     #[command(flatten)]
@@ -64,6 +72,7 @@ const EXAMPLES: &str = "\
 Examples:
   kestrel agent                          notify(\"…\") as lines on stdout; exec(\"…\") is only told of
   kestrel agent --user ops --rate 0.1    runs commands as ops, each at most every ten seconds
+  kestrel agent --dumps /var/lib/kestrel a trace for each dump() of a handler, the newest ten of each session
   kestrel agent --once --format json     what waits now, and no more
   kestrel agent --log /var/log/kestrel --rotate-size 64M --rotate-time 1h --keep 48
                                          what stream buffers take, in files for babeltrace2 and `kestrel print`
@@ -108,7 +117,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let meant = Meant(options.sessions.clone());
     let interrupt = Interrupt::install()?;
+    let dumps = options.dumps.as_ref().map(|directory| {
+        Dumps::new(dumps::Policy {
+            directory: directory.clone(),
+            keep: options.keep_dumps,
+            rate: options.rate,
+            burst: options.burst,
+        })
+    });
     let mut agent = Agent {
+        dumps: dumps.transpose()?,
         runner: Runner::new(policy),
         inboxes: BTreeMap::new(),
         limited: BTreeMap::new(),
@@ -131,7 +149,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             agent.activity.logs = logs.as_ref().map(log::Keeper::progress).unwrap_or_default();
             metrics.show(&agent.activity);
         }
-        let idle = acted == 0 && agent.runner.running() == 0 && agent.waiting() == 0;
+        let idle = acted == 0 && agent.runner.running() == 0 && agent.waiting() == 0 && !agent.is_dumping();
         if interrupt.requested() || options.once && idle {
             break;
         }
@@ -156,6 +174,7 @@ impl Meant {
 
 struct Agent {
     runner: Runner,
+    dumps: Option<Dumps>,
     /// By the session's name: its identity and generation, and its messages.
     inboxes: BTreeMap<String, (String, u64, Inbox)>,
     /// Commands that were left out, how often.
@@ -203,6 +222,10 @@ impl Agent {
         Ok(())
     }
 
+    fn is_dumping(&self) -> bool {
+        self.dumps.as_ref().is_some_and(Dumps::is_writing)
+    }
+
     /// Messages that wait for their turn.
     fn waiting(&self) -> usize {
         self.inboxes.values().map(|(.., inbox)| inbox.waiting()).sum()
@@ -211,6 +234,7 @@ impl Agent {
     fn look(&mut self) -> Result<usize, Failure> {
         let Self {
             runner,
+            dumps,
             inboxes,
             limited,
             activity,
@@ -223,6 +247,22 @@ impl Agent {
             let mut act = |message: &Message, record: &Record<'_>| {
                 match message {
                     Message::Notify(_) => count.told += 1,
+                    Message::Dump(time) => {
+                        let begun = match (dumps.as_mut(), dump_time(time)) {
+                            (Some(dumps), Ok(before)) => Some(dumps.begin(session, before, record.time_ns)),
+                            _ => None,
+                        };
+                        match begun {
+                            Some(Begun::Writing) => count.dumped += 1,
+                            Some(Begun::Busy) => return Ok(Answer::Later),
+                            Some(Begun::Limited) => {
+                                count.limited += 1;
+                                *limited.entry(format!("dump({time})")).or_default() += 1;
+                                return Ok(Answer::Done);
+                            }
+                            None => count.forbidden += 1,
+                        }
+                    }
                     Message::Exec(command) => match runner.start(session, command, record) {
                         Started::Busy => return Ok(Answer::Later),
                         Started::Running => count.started += 1,
@@ -252,6 +292,17 @@ impl Agent {
     }
 
     fn tell_ended(&mut self) {
+        if let Some(ended) = self.dumps.as_mut().and_then(Dumps::ended) {
+            match ended.outcome {
+                Ok(dumped) => eprintln!(
+                    "session {}: {} in {}",
+                    ended.session,
+                    counted(dumped.summary.recorded(), "event"),
+                    dumped.path.display()
+                ),
+                Err(error) => eprintln!("session {}: no trace was written: {error}", ended.session),
+            }
+        }
         let count = &mut self.activity.commands;
         for ended in self.runner.ended() {
             match ended.how {
@@ -300,13 +351,17 @@ fn words(message: &Message) -> (&'static str, &str) {
     match message {
         Message::Notify(text) => ("notify", text),
         Message::Exec(command) => ("exec", command),
+        Message::Dump(time) => ("dump", time),
     }
 }
 
 /// `12.345678 main CPU 0 1234: out of memory (oom:mark_victim pid=7)`
 fn text(session: &str, message: &Message, record: &Record<'_>) -> Vec<u8> {
     let (verb, text) = words(message);
-    let verb = if verb == "exec" { "exec " } else { "" };
+    let verb = match verb {
+        "notify" => String::new(),
+        verb => format!("{verb} "),
+    };
     let mut line = format!(
         "{}.{:06} {session} CPU {} {}: {verb}{text} ({}",
         record.time_ns / 1_000_000_000,

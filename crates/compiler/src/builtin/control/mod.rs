@@ -1,5 +1,6 @@
 //! Built-ins that steer the session: its tables, its buffers, whoever listens to it.
 
+pub(super) mod dump;
 pub(super) mod exec;
 pub(super) mod freeze;
 pub(super) mod notify;

@@ -26,6 +26,8 @@ pub struct Messages {
     pub limited: u64,
     /// `exec`: left out, because nothing may be run.
     pub forbidden: u64,
+    /// `dump`: traces begun.
+    pub dumped: u64,
     /// Refused by the full ring before anybody read them.
     pub lost: u64,
 }
@@ -190,6 +192,7 @@ fn agent(activity: &Activity, all: &mut Families) {
             ("started", messages.started),
             ("limited", messages.limited),
             ("forbidden", messages.forbidden),
+            ("dumped", messages.dumped),
             ("lost", messages.lost),
         ] {
             all.messages

@@ -64,6 +64,7 @@ impl MessageState {
             let (ask, text) = match kept.message.as_ref()? {
                 Message::Notify(text) => (Ask::Notify, text),
                 Message::Exec(command) => (Ask::Exec, command),
+                Message::Dump(time) => (Ask::Dump, time),
             };
             Some(Self {
                 record,

@@ -10,7 +10,7 @@ pub struct MessageState {
     pub record: u16,
     /// What the agent does.
     pub ask: Ask,
-    /// The text, or the command.
+    /// The text, the command, or the time.
     pub text: String,
 }
 
@@ -32,6 +32,8 @@ pub enum Ask {
     Notify,
     /// Run.
     Exec,
+    /// Write a trace.
+    Dump,
 }
 
 impl MessageState {
@@ -45,6 +47,7 @@ impl Ask {
         match self {
             Self::Notify => Message::Notify(text.to_owned()),
             Self::Exec => Message::Exec(text.to_owned()),
+            Self::Dump => Message::Dump(text.to_owned()),
         }
     }
 }

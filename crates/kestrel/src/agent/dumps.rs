@@ -1,0 +1,196 @@
+//! Traces that handlers ask for with `dump("10s")`: one at a time, numbered, the newest so many kept; written by the agent itself, as whoever it runs as.
+//!
+//! ```text
+//! DIR/SESSION-000001/     a trace each; what is not whole yet lies beside it under a hidden name
+//! ```
+
+use super::limit::Bucket;
+use crate::dump::{Dumped, Request, dump};
+use crate::error::{Error, Result};
+use crate::session::store::Store;
+use kestrel_kernel::Host;
+use kestrel_kernel::procfs;
+use kestrel_trace::ctf::directory;
+use std::collections::HashMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What traces may be written.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Where they are.
+    pub directory: PathBuf,
+    /// How many of each session are kept.
+    pub keep: usize,
+    /// Traces of one session per second, in the long run.
+    pub rate: f64,
+    /// Traces of one session at once.
+    pub burst: u32,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It is being written.
+    Writing,
+    /// Another one is being written: ask again later.
+    Busy,
+    /// Too many were asked for lately: left out.
+    Limited,
+}
+
+/// A trace that was written, or not.
+#[derive(Debug)]
+pub struct Ended {
+    /// The session.
+    pub session: String,
+    /// The trace.
+    pub outcome: Result<Dumped>,
+}
+
+/// Writes traces.
+#[derive(Debug)]
+pub struct Dumps {
+    policy: Policy,
+    writing: Option<(String, JoinHandle<Result<Dumped>>)>,
+    limits: HashMap<String, Bucket>,
+    /// What had its permission and waits, one of each session: the time of its record.
+    waiting: HashMap<String, u64>,
+}
+
+impl Dumps {
+    /// Nothing is written yet. The directory is made, for nobody but who runs the agent, where it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new(policy: Policy) -> Result<Self> {
+        let made = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&policy.directory);
+        made.map_err(|error| failed("create the directory", &policy.directory, error))?;
+        Ok(Self {
+            policy,
+            writing: None,
+            limits: HashMap::new(),
+            waiting: HashMap::new(),
+        })
+    }
+
+    /// Begins to write what a session holds of so long before a moment (ns of CLOCK_MONOTONIC), and of what came after it.
+    pub fn begin(&mut self, session: &str, before: Duration, time_ns: u64) -> Begun {
+        let waited = self.waiting.get(session) == Some(&time_ns);
+        if self.writing.is_some() && self.waiting.contains_key(session) && !waited {
+            // What is asked for while one is written and one waits is in the one that waits.
+            return Begun::Limited;
+        }
+        let (rate, burst) = (self.policy.rate, self.policy.burst);
+        let bucket = self.limits.entry(session.to_owned());
+        let bucket = bucket.or_insert_with(|| Bucket::new(rate, burst));
+        if !waited && !bucket.take(procfs::monotonic()) {
+            return Begun::Limited;
+        }
+        if self.writing.is_some() {
+            self.waiting.insert(session.to_owned(), time_ns);
+            return Begun::Busy;
+        }
+        self.waiting.remove(session);
+        let since = Duration::from_nanos(procfs::monotonic().saturating_sub(time_ns)) + before;
+        let (name, policy) = (session.to_owned(), self.policy.clone());
+        let write = std::thread::spawn(move || write(&name, since, &policy));
+        self.writing = Some((session.to_owned(), write));
+        Begun::Writing
+    }
+
+    /// The trace that was finished since the last call, if one was.
+    pub fn ended(&mut self) -> Option<Ended> {
+        if !self.writing.as_ref()?.1.is_finished() {
+            return None;
+        }
+        let (session, thread) = self.writing.take()?;
+        let outcome = match thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        Some(Ended { session, outcome })
+    }
+
+    /// Whether one is being written.
+    pub fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+}
+
+fn write(session: &str, since: Duration, policy: &Policy) -> Result<Dumped> {
+    let host = Host::default();
+    let there = numbers(&policy.directory, session)?;
+    let number = there.last().map_or(1, |last| last + 1);
+    let path = policy.directory.join(name(session, number));
+    let request = Request {
+        buffers: Vec::new(),
+        since: Some(since),
+    };
+    let dumped = dump(&Store::open(&host)?, Some(session), &request, &path, &host, None)?;
+    let old = (there.len() + 1).saturating_sub(policy.keep.max(1));
+    for number in there.iter().take(old) {
+        let path = policy.directory.join(name(session, *number));
+        directory::discard(&path).map_err(|error| failed("remove the old trace", &path, error))?;
+    }
+    Ok(dumped)
+}
+
+fn name(session: &str, number: u64) -> String {
+    format!("{session}-{number:06}")
+}
+
+/// Numbers of a session's traces, rising.
+fn numbers(directory: &Path, session: &str) -> Result<Vec<u64>> {
+    let unreadable = |error| failed("read the directory", directory, error);
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
+        let found = entry.map_err(unreadable)?.file_name();
+        let number = found
+            .to_str()
+            .and_then(|found| found.strip_prefix(session)?.strip_prefix('-'));
+        let number = number.and_then(|digits| digits.parse().ok());
+        numbers.extend(number.filter(|number| *found == *name(session, *number)));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+fn failed(action: &'static str, path: &Path, error: std::io::Error) -> Error {
+    Error::Io {
+        action,
+        subject: path.display().to_string(),
+        error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_are_told_by_session_and_number() {
+        let place = tempfile::tempdir().unwrap();
+        for found in [
+            "a-000001",
+            "a-000012",
+            "a-1000000",
+            "a-7",
+            "a-b-000003",
+            "b-000004",
+            "a-000005.new",
+            ".a-000006.new",
+        ] {
+            std::fs::create_dir(place.path().join(found)).unwrap();
+        }
+        assert_eq!(numbers(place.path(), "a").unwrap(), [1, 12, 1_000_000]);
+        assert_eq!(numbers(place.path(), "a-b").unwrap(), [3]);
+        assert!(numbers(place.path(), "c").unwrap().is_empty());
+    }
+}
