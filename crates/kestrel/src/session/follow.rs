@@ -73,6 +73,7 @@ impl Session {
                 _maps: maps,
                 links,
                 slots: None,
+                second_chance: None,
                 kind: ProgramKind::RawTracepoint,
                 returns: false,
                 hook: 0,

@@ -9,7 +9,7 @@
 //!                               └─────► frozen? ─► reserve in ring 0 ─┘
 //! ```
 
-use super::{control, named, target};
+use super::{control, named, second_chance, target};
 use crate::buffer::emit::RingSink;
 use crate::plan::Call;
 use kestrel_bpf::helper;
@@ -113,6 +113,15 @@ pub struct Gate {
     pub calls: Vec<Call>,
     /// Which handler.
     pub choice: Choice,
+    /// Whether the hook has second chances, so that its code may run several times at once on one CPU.
+    pub second_chance: bool,
+}
+
+impl Choice {
+    /// Whether the program is called by the one that is attached.
+    fn is_called(&self) -> bool {
+        matches!(self, Self::Instances(_) | Self::Row(_) | Self::Renewed(_))
+    }
 }
 
 impl Gate {
@@ -222,6 +231,18 @@ fn call_slot(b: &mut Builder, word: Vreg, refused: BlockId) {
 }
 
 impl Sink for Gate {
+    fn admit(&self, b: &mut Builder, _refused: BlockId) {
+        if !self.second_chance {
+            return;
+        }
+        let run = if self.choice.is_called() {
+            second_chance::emit_run(b)
+        } else {
+            second_chance::emit_enter(b)
+        };
+        b.tell_runs_apart(run);
+    }
+
     fn by_instance(&self) -> bool {
         matches!(&self.choice, Choice::Instances(sets) if sets.iter().any(|set| !set.is_empty()))
     }
@@ -314,6 +335,16 @@ impl Sink for Gate {
                 let call = |call: &&Call| call.object == *object && call.program == *program;
                 let call = self.calls.iter().find(call);
                 let call = call.ok_or_else(|| Refused(format!("nobody has the object {object}")))?;
+                let done = b.block();
+                if let Some(run) = b.run() {
+                    // Its author relies on the kernel: no program runs twice at once on one CPU.
+                    let (again, on) = (b.cold_block(), b.block());
+                    b.branch(Condition::Greater, run, 1, again, on);
+                    b.switch_to(again);
+                    second_chance::emit_in_vain(b);
+                    b.jump(done);
+                    b.switch_to(on);
+                }
                 let slots = b.external(SLOTS);
                 let slots = b.map_pointer(slots);
                 let context = b.context();
@@ -321,6 +352,8 @@ impl Sink for Gate {
                     helper::TAIL_CALL,
                     &[context.into(), slots.into(), call.entry.into()],
                 );
+                b.jump(done);
+                b.switch_to(done);
             }
             Action::UseBuffer(name) => control::emit_use_buffer(b, self.number(name)?),
             Action::Freeze(name) => control::emit_freeze(b, self.number(name)?, true),

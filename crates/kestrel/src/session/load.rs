@@ -7,8 +7,9 @@
 use super::gate;
 use super::number::Owners;
 use super::objects;
-use super::pins;
+use super::pins::{self, Directory};
 use super::ready::{self, Ready};
+use super::second_chance;
 use super::start::hook_state;
 use super::state::{
     BufferState, HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter,
@@ -319,8 +320,8 @@ impl<'a> Loading<'a> {
             // Objects are loaded in the order in which they are called.
             let hook = plan.hooks.get(index).filter(|hook| hook.most_calls() == 0)?;
             let there = hooks.get(hook.slot.as_ref()?.hook)?;
-            let slots = directory.map(&pins::slots(there.number)).ok()?;
-            Some(compile(session, plan, hook, there, &slots, types.as_ref()))
+            let maps = HookMaps::open(directory, there).ok()?;
+            Some(compile(session, plan, hook, there, &maps, types.as_ref()))
         })
     }
 
@@ -345,19 +346,19 @@ impl<'a> Loading<'a> {
     ) -> Result<()> {
         let hook = &plan.hooks[index];
         let there = &self.next.hooks[into.hook];
-        let slots = self.pinned.directory.map(&pins::slots(there.number))?;
+        let maps = HookMaps::open(&self.pinned.directory, there)?;
         let make = || {
             compile(
                 &self.session,
                 plan,
                 hook,
                 there,
-                &slots,
+                &maps,
                 catalog.types().ok().as_ref(),
             )
         };
         let (program, way) = made.unwrap_or_else(make)?;
-        slots.set_slot(slot, program.as_fd())?;
+        maps.slots.set_slot(slot, program.as_fd())?;
         let mut state = program_state(hook, into, slot);
         self.session.objects.tell(hook, hook.ways.get(way), &mut state);
         self.next.hooks[into.hook].programs.push(state);
@@ -421,23 +422,43 @@ pub(super) fn buffers(state: &State) -> Vec<BufferPlan> {
 /// A program, and which of its hook's ways it is.
 type Made = Result<(Program, usize)>;
 
+/// The maps of a hook that is there, as programs that it calls need them.
+pub(super) struct HookMaps {
+    pub(super) slots: Map,
+    seen: Option<Map>,
+}
+
+impl HookMaps {
+    pub(super) fn open(directory: &Directory, hook: &HookState) -> Result<Self> {
+        let seen = hook
+            .second_chance
+            .then(|| directory.map(&pins::seen(hook.number)));
+        Ok(Self {
+            slots: directory.map(&pins::slots(hook.number))?,
+            seen: seen.transpose()?,
+        })
+    }
+}
+
 /// The program for a slot of a hook that is there, bound to the session's maps.
 pub(super) fn compile(
     session: &Session,
     plan: &Plan,
     hook: &Hook,
     there: &HookState,
-    slots: &Map,
+    HookMaps { slots, seen }: &HookMaps,
     types: Option<&Arc<Btf>>,
 ) -> Made {
     let event = event_of(hook);
     let mut last = None;
     for (index, way) in hook.ways.iter().enumerate() {
-        let compiled = hook.compile(way, plan)?;
+        let compiled = hook.compile(way, plan, there.second_chance)?;
         let numbers = way.context.selector.as_ref();
         let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
         let given = numbers.iter().map(|(name, map)| (name.as_str(), map));
-        let given: Vec<_> = given.chain([(gate::SLOTS, slots)]).collect();
+        let given = given.chain([(gate::SLOTS, slots)]);
+        let seen = seen.iter().map(|seen| (second_chance::SEEN, seen));
+        let given: Vec<_> = given.chain(seen).collect();
         let kind = kind(&way.attachment, there.multi);
         let loaded = session.load(&event, kind, &compiled.code, &compiled.maps, types, &given);
         match loaded {

@@ -23,6 +23,7 @@ mod ready;
 pub mod rejection;
 mod remake;
 pub mod resize;
+pub mod second_chance;
 pub mod start;
 pub mod state;
 pub mod status;
@@ -46,6 +47,7 @@ use attach::Links;
 use control::{Control, Table};
 use identity::{new_uuid, trace_info};
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
+use kestrel_compiler::codegen::Generated;
 use kestrel_compiler::ir::MapUse;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
 use kestrel_kernel::process::allow_open_files;
@@ -59,6 +61,7 @@ use maps::Maps;
 use missed::Misses;
 use objects::Objects;
 use ready::Ready;
+use second_chance::SecondChance;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -113,6 +116,8 @@ struct Attached {
     links: Links,
     /// Handlers that come later.
     slots: Option<Map>,
+    /// Where threads can be preempted inside the program.
+    second_chance: Option<SecondChance>,
     /// Type of the program.
     kind: ProgramKind,
     /// Whether it is at returns, which the kernel follows so many of.
@@ -240,7 +245,10 @@ impl Session {
     ) -> Result<(Attached, Vec<EventClass>, Option<Detour>)> {
         let mut last: Option<Error> = None;
         for (index, way) in hook.ways.iter().enumerate() {
-            let ready = ready.take().map_or_else(|| Ready::compile(plan, hook, way), Ok);
+            let ready = ready.take().map_or_else(
+                || Ready::compile(plan, hook, way, ready::preemption(plan, catalog)),
+                Ok,
+            );
             match ready.and_then(|ready| self.attach_way(hook, way, ready, catalog)) {
                 Ok(mut attached) => {
                     attached.way = index;
@@ -294,11 +302,23 @@ impl Session {
             }
             Ok(made)
         };
+        let chances = |kind: ProgramKind, program: &Program| {
+            let Some(SecondChance { seen, hook }) = &ready.second_chance else {
+                return Ok(Vec::new());
+            };
+            hook.set_slot(0, program.as_fd())?;
+            let given = [(second_chance::SEEN, seen), (second_chance::HOOK, hook)];
+            let load = |code: &Generated| {
+                let (program, _) = self.load(&event, kind, &code.code, &code.maps, types.as_ref(), &given)?;
+                Ok(program)
+            };
+            ready.chances.iter().map(load).collect()
+        };
         let source = hook
             .rows
             .first()
             .map_or_else(String::new, |row| row.source.to_string());
-        let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)
+        let (program, mut maps, links) = attach::attach(hook, way, catalog, &load, &chances)
             .map_err(|error| rejection::explain(error, &event, &source, &compiled.code))?;
         maps.extend(ready.numbers.map(|(_, map)| map));
         Ok(Attached {
@@ -308,6 +328,7 @@ impl Session {
             _maps: maps,
             links,
             slots: ready.slots,
+            second_chance: ready.second_chance,
             kind: loaded.get(),
             returns: matches!(
                 way.attachment,
@@ -498,7 +519,11 @@ impl Session {
             let program = hook.program.info()?;
             let links = hook.links.infos()?;
             let own = hook.links.events().iter().map(own_event::OwnEvent::name);
-            let count = misses.of(&program, links.into_iter(), own);
+            let taken = hook
+                .second_chance
+                .as_ref()
+                .map(|second| second_chance::taken(&second.seen));
+            let count = misses.of(&program, links.into_iter(), own, taken.transpose()?);
             if hook.returns || !matches!(count, Ok(0)) {
                 all.push(Missed {
                     event: hook.event.clone(),

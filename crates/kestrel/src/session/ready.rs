@@ -1,13 +1,16 @@
 //! Programs made before they are attached: compiled and loaded by several threads, because the verifier looks at each program for itself and
 //! takes longer than all the rest. What cannot be made here is made, with its error or by its next way, when its turn comes.
 
+use super::second_chance::{self, SecondChance};
 use super::{Session, gate, load, numbers_map, slots_map};
 use crate::catalog::{Attachment, Catalog};
 use crate::error::Result;
 use crate::plan::{Hook, Plan, PlannedWay};
 use kestrel_bpf::btf::Btf;
 use kestrel_compiler::Program as Compiled;
+use kestrel_compiler::codegen::Generated;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
+use kestrel_kernel::preemption::Preemption;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,16 +29,31 @@ pub(super) struct Ready {
     pub(super) numbers: Option<(String, Map)>,
     /// Room for handlers that come later.
     pub(super) slots: Option<Map>,
+    /// Where threads can be preempted inside the program.
+    pub(super) second_chance: Option<SecondChance>,
+    /// The code of its chances.
+    pub(super) chances: Vec<Generated>,
     /// The program, where it is loaded already: its type, and maps of its own.
     pub(super) loaded: Option<(ProgramKind, Program, Vec<Map>)>,
 }
 
 impl Ready {
     /// Compiles a way and makes its maps.
-    pub(super) fn compile(plan: &Plan, hook: &Hook, way: &PlannedWay) -> Result<Self> {
+    pub(super) fn compile(
+        plan: &Plan,
+        hook: &Hook,
+        way: &PlannedWay,
+        preemption: Preemption,
+    ) -> Result<Self> {
         let selector = way.context.selector.as_ref();
+        let chances = second_chance::wanted(&way.attachment, preemption);
+        let numbers = 0..if chances { second_chance::CHANCES } else { 0 };
         Ok(Self {
-            compiled: hook.compile(way, plan)?,
+            compiled: hook.compile(way, plan, chances)?,
+            second_chance: chances.then(SecondChance::create).transpose()?,
+            chances: numbers
+                .map(|number| second_chance::program(number))
+                .collect::<Result<_>>()?,
             numbers: selector.map(|s| numbers_map(hook, &s.map)).transpose()?,
             slots: slots_map(hook.slots(plan), !hook.calls(way).is_empty())?,
             loaded: None,
@@ -45,19 +63,24 @@ impl Ready {
     /// Its own maps by the names that its code has for them.
     pub(super) fn maps(&self) -> Vec<(&str, &Map)> {
         let numbers = self.numbers.iter().map(|(name, map)| (name.as_str(), map));
+        let seen = self
+            .second_chance
+            .iter()
+            .map(|second| (second_chance::SEEN, &second.seen));
         numbers
             .chain(self.slots.iter().map(|map| (gate::SLOTS, map)))
+            .chain(seen)
             .collect()
     }
 }
 
 /// The first way of each hook as far as it can be made without attaching anything; none where there are few.
 pub(super) fn prepare(session: &Session, plan: &Plan, catalog: &Catalog) -> Vec<Option<Ready>> {
-    let types = catalog.types().ok();
+    let (types, preemption) = (catalog.types().ok(), preemption(plan, catalog));
     each(plan.hooks.len(), &|index| {
         // What goes into a slot is made where the slot is known.
         let hook = plan.hooks.get(index).filter(|hook| hook.slot.is_none())?;
-        one(session, plan, hook, types.as_ref())
+        one(session, plan, hook, types.as_ref(), preemption)
     })
 }
 
@@ -92,9 +115,29 @@ pub(super) fn each<T: Send>(count: usize, make: &(dyn Fn(usize) -> Option<T> + S
     all
 }
 
-fn one(session: &Session, plan: &Plan, hook: &Hook, types: Option<&Arc<Btf>>) -> Option<Ready> {
+/// Where threads are preempted inside a plan's programs; looked for only if it makes a difference to one of them.
+pub(super) fn preemption(plan: &Plan, catalog: &Catalog) -> Preemption {
+    const EVERYWHERE: Preemption = Preemption {
+        tracepoints: true,
+        functions: true,
+    };
+    let mut ways = plan.hooks.iter().flat_map(|hook| &hook.ways);
+    if ways.any(|way| second_chance::wanted(&way.attachment, EVERYWHERE)) {
+        catalog.preemption()
+    } else {
+        Preemption::default()
+    }
+}
+
+fn one(
+    session: &Session,
+    plan: &Plan,
+    hook: &Hook,
+    types: Option<&Arc<Btf>>,
+    preemption: Preemption,
+) -> Option<Ready> {
     let way = hook.ways.first()?;
-    let mut ready = Ready::compile(plan, hook, way).ok()?;
+    let mut ready = Ready::compile(plan, hook, way, preemption).ok()?;
     // What becomes of functions is known only when they are attached.
     if !matches!(way.attachment, Attachment::Functions { .. }) {
         let kind = load::kind(&way.attachment, false);

@@ -1,8 +1,8 @@
 //! A program of a session that runs once more, out of what the state says of it: the same texts, the same numbers of records, bound to what the
 //! session has now. It goes into a slot of the hook that had it.
 
-use super::load::{buffers, compile, globals, program_state};
-use super::pins::{self, Directory};
+use super::load::{HookMaps, buffers, compile, globals, program_state};
+use super::pins::Directory;
 use super::state::{
     AttachmentState, CallState, EventState, HookState, ObjectState, ProgramState, RowState, State,
 };
@@ -80,11 +80,11 @@ impl<'a> Remake<'a> {
 
     /// Loads a program and puts it into slots of its hook.
     pub(super) fn put(&mut self, hook: &Hook, there: &HookState, into: &[u32]) -> Result<()> {
-        let slots = self.directory.map(&pins::slots(there.number))?;
+        let maps = HookMaps::open(self.directory, there)?;
         let types = self.catalog.types().ok();
-        let (program, _) = compile(self.session, &self.plan, hook, there, &slots, types.as_ref())?;
+        let (program, _) = compile(self.session, &self.plan, hook, there, &maps, types.as_ref())?;
         for slot in into {
-            slots.set_slot(*slot, program.as_fd())?;
+            maps.slots.set_slot(*slot, program.as_fd())?;
         }
         self.programs.push(program);
         Ok(())

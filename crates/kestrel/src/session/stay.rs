@@ -401,11 +401,8 @@ impl Change {
             self.directory.remove(&name)?;
         }
         for hook in &gone {
-            for number in 0..hook.links {
-                self.directory.remove(&pins::link(hook.number, number))?;
-            }
-            if hook.has_slots() {
-                self.directory.remove(&pins::slots(hook.number))?;
+            for name in pins::of_hook(hook) {
+                self.directory.remove(&name)?;
             }
         }
         super::own_event::remove_of(&gone);

@@ -167,6 +167,9 @@ pub struct HookState {
     /// Whether it only serves another hook.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub companion: bool,
+    /// Whether it has second chances, so that its code may run several times at once on one CPU.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub second_chance: bool,
 }
 
 /// One of a hook's events.
