@@ -2,12 +2,11 @@
 //! once, in the last block that every path to a use passes (behind the predicate, where only the body needs it).
 //!
 //! One value per CPU is enough: the kernel never runs the same program twice at a time on one CPU (`bpf_prog_active`, or the
-//! program's own `active` count; the second run is skipped and counted as a recursion miss). Where other programs call this one
-//! ([`Function::run`]), there is one value per CPU and run.
+//! program's own `active` count; the second run is skipped and counted as a recursion miss).
 
 use crate::ir::{
     AluOp, Bits, Block, BlockId, Condition, Dominators, End, Function, Inst, MapKind, MapSpec, MapUse,
-    Object, Op, Operand, RUNS, Slot, Vreg, Width, helper,
+    Object, Op, Operand, Slot, Vreg, Width, helper,
 };
 use kestrel_bpf::code::MapRef;
 use std::collections::HashMap;
@@ -29,23 +28,16 @@ pub(crate) fn evict(function: &mut Function, evicted: &[Slot]) {
     };
     let base = function.vreg();
     let size = redirect(function, evicted, base);
-    let run = function.run;
     function.maps.push(MapUse::Private(MapSpec {
         name: "scratch".to_owned(),
         kind: MapKind::PerCpuArray,
         key: 4,
         value: size,
-        entries: if run.is_some() { RUNS } else { 1 },
+        entries: 1,
         flags: 0,
     }));
     let map = MapRef(function.maps.len() as u32 - 1);
-    look_up(
-        function,
-        home,
-        map,
-        base,
-        run.map_or(Operand::Imm(0), Operand::Reg),
-    );
+    look_up(function, home, map, base);
 }
 
 /// Turns addresses of evicted objects into offsets from `base`; gives the bytes of all.
@@ -72,8 +64,8 @@ fn redirect(function: &mut Function, evicted: &[Slot], base: Vreg) -> u32 {
     size
 }
 
-/// Puts `base = lookup(map, run)` at the start of block `home`; without a value the program ends.
-fn look_up(function: &mut Function, home: BlockId, map: MapRef, base: Vreg, run: Operand) {
+/// Puts `base = lookup(map, 0)` at the start of block `home`; without a value the program ends.
+fn look_up(function: &mut Function, home: BlockId, map: MapRef, base: Vreg) {
     let at = home.0 as usize;
     let span = function.blocks[at]
         .insts
@@ -98,7 +90,7 @@ fn look_up(function: &mut Function, home: BlockId, map: MapRef, base: Vreg, run:
             width: Width::B4,
             base: key_address,
             offset: 0,
-            value: run,
+            value: Operand::Imm(0),
         },
         Op::Map {
             dst: map_pointer,

@@ -43,7 +43,6 @@ impl Builder {
                 vregs: 0,
                 context: None,
                 maps: Vec::new(),
-                run: None,
             },
             current: BlockId(0),
             span: Span::default(),
@@ -324,17 +323,6 @@ impl Builder {
     /// Address of a frame object plus `offset`.
     pub fn slot_address(&mut self, slot: Slot, offset: u32) -> Vreg {
         self.make(|dst| Op::SlotAddress { dst, slot, offset })
-    }
-
-    /// Tells that the program may run several times at once on one CPU; `run`, below [`super::RUNS`], says which of these runs this is. It must
-    /// have its value wherever frame objects are used from now on.
-    pub fn tell_runs_apart(&mut self, run: Vreg) {
-        self.function.run = Some(run);
-    }
-
-    /// Which of the runs of the program this is, where these are told apart.
-    pub fn run(&self) -> Option<Vreg> {
-        self.function.run
     }
 
     /// A map made for this program alone; the same specification gives the same map.

@@ -100,13 +100,7 @@ pub struct Function {
     pub context: Option<Vreg>,
     /// Maps, by [`kestrel_bpf::code::MapRef`].
     pub maps: Vec<MapUse>,
-    /// Where the program may run several times at once on one CPU: the register that tells which of these runs this is, below
-    /// [`RUNS`]. Each has scratch memory of its own.
-    pub run: Option<Vreg>,
 }
-
-/// So many runs of a program on one CPU can be told apart ([`Function::run`]).
-pub const RUNS: u32 = 4;
 
 impl End {
     /// The blocks it may go to.

@@ -75,7 +75,7 @@ pub struct RingSink {
     pub map: String,
     /// The buffer's shape.
     pub geometry: Geometry,
-    /// Whether the program may run several times at once on one CPU.
+    /// Whether the program has copies, which may run beside it on one CPU.
     pub reentrant: bool,
 }
 
@@ -129,7 +129,7 @@ impl RingSink {
 
     /// Counts a record. One program writes all records of a number, and the kernel never runs a program on a CPU where it is running
     /// already (`prog->active` or `bpf_prog_active`), so nobody else changes this counter meanwhile and no lock is needed; but for programs that
-    /// others call ([`Self::reentrant`]).
+    /// have copies ([`Self::reentrant`]).
     fn count_recorded(&self, b: &mut Builder, region: Vreg, number: Number) {
         let counters = self.counters(b, region, number);
         if self.reentrant {

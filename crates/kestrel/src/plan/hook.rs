@@ -243,7 +243,7 @@ impl Hook {
     }
 
     /// How its code finds the handler that an event meets.
-    pub(crate) fn choice(&self, plan: &Plan) -> Choice {
+    fn choice(&self, plan: &Plan) -> Choice {
         match (self.own, &self.slot, self.rows.as_slice()) {
             (Some(own), Some(_), _) => Choice::Renewed(own),
             (Some(own), None, _) => Choice::Named {
@@ -260,18 +260,18 @@ impl Hook {
         }
     }
 
-    /// Compiles the handlers for a way. With a `second_chance` other programs call the code, too ([`crate::session::second_chance`]).
+    /// Compiles the handlers for a way. Where the hook is several programs ([`crate::session::second_chance`]): for `program`, from 0.
     ///
     /// # Errors
     /// When a record is too large for a page, or needs more stack than BPF has.
-    pub fn compile(&self, way: &PlannedWay, plan: &Plan, second_chance: bool) -> Result<Program> {
+    pub fn compile(&self, way: &PlannedWay, plan: &Plan, program: Option<u32>) -> Result<Program> {
         let mut context = way.context.clone();
         context.number = context.number.numbered(self.first, self.records.max(1));
         context.members = super::rows::members(&context, &self.instances);
         let ring_of = |buffer: &BufferPlan| RingSink {
             map: map_name(&buffer.name),
             geometry: buffer.geometry,
-            reentrant: second_chance,
+            reentrant: program.is_some(),
         };
         let sink = Gate {
             buffers: plan
@@ -285,7 +285,7 @@ impl Hook {
             followed: matches!(plan.target, Target::Command(_)),
             calls: self.calls(way),
             choice: self.choice(plan),
-            second_chance,
+            program,
         };
         let handlers: Vec<&CheckedProbe> = way.handlers.iter().collect();
         compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {

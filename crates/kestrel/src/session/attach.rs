@@ -53,8 +53,8 @@ struct Kprobe<'a> {
 /// Loads the compiled handler as a program of a kind.
 pub(super) type Load<'a> = dyn Fn(ProgramKind) -> Result<(Program, Vec<Map>)> + 'a;
 
-/// Loads the second chances of a program of a kind, in the order in which the kernel must run them behind it.
-pub(super) type Chances<'a> = dyn Fn(ProgramKind, &Program) -> Result<Vec<Program>> + 'a;
+/// Loads the programs of a kind that are to be run behind the first one, where there are some, in this order.
+pub(super) type LoadOthers<'a> = dyn Fn(ProgramKind) -> Result<Vec<Program>> + 'a;
 
 impl From<Vec<Link>> for Links {
     fn from(links: Vec<Link>) -> Self {
@@ -70,14 +70,14 @@ impl Links {
         Ok(vec![Link::raw_tracepoint(program, tracepoint, 0)?].into())
     }
 
-    /// Attaches a program and its chances, so that the kernel runs it first; its link is the first, too.
-    fn with_chances(
-        program: &Program,
-        chances: &[Program],
+    /// Attaches a hook's programs, so that the kernel runs them in this order, in which their links are, too.
+    fn one_after_another(
+        first: &Program,
+        others: &[Program],
         order: Order,
         attach: &dyn Fn(&Program) -> Result<Link>,
     ) -> Result<Self> {
-        let mut programs: Vec<&Program> = std::iter::once(program).chain(chances).collect();
+        let mut programs: Vec<&Program> = std::iter::once(first).chain(others).collect();
         if order == Order::NewestFirst {
             programs.reverse();
         }
@@ -176,7 +176,7 @@ pub(super) fn attach(
     way: &PlannedWay,
     catalog: &Catalog,
     load: &Load<'_>,
-    chances: &Chances<'_>,
+    others: &LoadOthers<'_>,
 ) -> Result<(Program, Vec<Map>, Links)> {
     match &way.attachment {
         Attachment::Tracepoint { group, name } => {
@@ -187,26 +187,26 @@ pub(super) fn attach(
         Attachment::Tracepoints => tracepoints(hook, catalog, load),
         Attachment::RawTracepoint { name } => {
             let (program, maps) = load(ProgramKind::RawTracepoint)?;
-            let chances = chances(ProgramKind::RawTracepoint, &program)?;
+            let others = others(ProgramKind::RawTracepoint)?;
             let attach = |program: &Program| Ok(Link::raw_tracepoint(program, name, 0)?);
-            let links = Links::with_chances(&program, &chances, Order::OldestFirst, &attach)?;
+            let links = Links::one_after_another(&program, &others, Order::OldestFirst, &attach)?;
             Ok((program, maps, links))
         }
         Attachment::TypedTracepoint { id, .. } => {
             let kind = (ProgramKind::TypedTracepoint(*id), AttachType::TRACE_RAW_TP);
-            tracing(kind, Order::OldestFirst, load, chances)
+            tracing(kind, Order::OldestFirst, load, others)
         }
         Attachment::Trampoline {
             id, at_return: false, ..
         } => {
             let kind = (ProgramKind::FunctionEntry(*id), AttachType::TRACE_FENTRY);
-            tracing(kind, Order::NewestFirst, load, chances)
+            tracing(kind, Order::NewestFirst, load, others)
         }
         Attachment::Trampoline {
             id, at_return: true, ..
         } => {
             let kind = (ProgramKind::FunctionExit(*id), AttachType::TRACE_FEXIT);
-            tracing(kind, Order::NewestFirst, load, chances)
+            tracing(kind, Order::NewestFirst, load, others)
         }
         Attachment::Instruction {
             place,
@@ -288,12 +288,12 @@ fn tracing(
     (kind, attach): (ProgramKind, AttachType),
     order: Order,
     load: &Load<'_>,
-    chances: &Chances<'_>,
+    others: &LoadOthers<'_>,
 ) -> Result<(Program, Vec<Map>, Links)> {
     let (program, maps) = load(kind)?;
-    let chances = chances(kind, &program)?;
+    let others = others(kind)?;
     let attach = |program: &Program| Ok(Link::tracing(program, attach, 0)?);
-    let links = Links::with_chances(&program, &chances, order, &attach)?;
+    let links = Links::one_after_another(&program, &others, order, &attach)?;
     Ok((program, maps, links))
 }
 

@@ -113,8 +113,8 @@ pub struct Gate {
     pub calls: Vec<Call>,
     /// Which handler.
     pub choice: Choice,
-    /// Whether the hook has second chances, so that its code may run several times at once on one CPU.
-    pub second_chance: bool,
+    /// Where the hook is several programs: which of them this is, from 0 ([`second_chance`]).
+    pub program: Option<u32>,
 }
 
 impl Choice {
@@ -231,16 +231,11 @@ fn call_slot(b: &mut Builder, word: Vreg, refused: BlockId) {
 }
 
 impl Sink for Gate {
-    fn admit(&self, b: &mut Builder, _refused: BlockId) {
-        if !self.second_chance {
-            return;
+    fn admit(&self, b: &mut Builder, refused: BlockId) {
+        // One that is called has been let in by its caller.
+        if let Some(program) = self.program.filter(|_| !self.choice.is_called()) {
+            second_chance::emit_enter(b, program, refused);
         }
-        let run = if self.choice.is_called() {
-            second_chance::emit_run(b)
-        } else {
-            second_chance::emit_enter(b)
-        };
-        b.tell_runs_apart(run);
     }
 
     fn by_instance(&self) -> bool {
@@ -335,15 +330,10 @@ impl Sink for Gate {
                 let call = |call: &&Call| call.object == *object && call.program == *program;
                 let call = self.calls.iter().find(call);
                 let call = call.ok_or_else(|| Refused(format!("nobody has the object {object}")))?;
-                let done = b.block();
-                if let Some(run) = b.run() {
+                if self.program.is_some_and(|program| program > 0) {
                     // Its author relies on the kernel: no program runs twice at once on one CPU.
-                    let (again, on) = (b.cold_block(), b.block());
-                    b.branch(Condition::Greater, run, 1, again, on);
-                    b.switch_to(again);
                     second_chance::emit_in_vain(b);
-                    b.jump(done);
-                    b.switch_to(on);
+                    return Ok(());
                 }
                 let slots = b.external(SLOTS);
                 let slots = b.map_pointer(slots);
@@ -352,8 +342,6 @@ impl Sink for Gate {
                     helper::TAIL_CALL,
                     &[context.into(), slots.into(), call.entry.into()],
                 );
-                b.jump(done);
-                b.switch_to(done);
             }
             Action::UseBuffer(name) => control::emit_use_buffer(b, self.number(name)?),
             Action::Freeze(name) => control::emit_freeze(b, self.number(name)?, true),

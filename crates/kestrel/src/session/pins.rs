@@ -9,7 +9,7 @@
 //!     hits                        how often named probes were hit
 //!     hook0_link0 …               what is attached; a link keeps its program, a program its maps
 //!     object0_MAP                 maps of the compiled objects that handlers are in
-//!     hook0_seen hook0_hook       where it has second chances: hits that were seen, and the hook's program
+//!     hook0_seen hook0_slots1 …   where it is several programs: hits that were seen, and the slots of the others
 //!     hook0_slots                 handlers that were loaded later, programs of objects (a program array is emptied when nobody pins or opens it)
 //!     follow0 …                   links of programs that keep the names of threads
 //!     +NAME                       on its way to becoming NAME
@@ -57,18 +57,17 @@ pub(super) fn link(hook: u32, link: u32) -> String {
     format!("hook{hook}_link{link}")
 }
 
-pub(super) fn slots(hook: u32) -> String {
-    format!("hook{hook}_slots")
+/// The slots of one of a hook's programs.
+pub(super) fn slots(hook: u32, program: u32) -> String {
+    match program {
+        0 => format!("hook{hook}_slots"),
+        _ => format!("hook{hook}_slots{program}"),
+    }
 }
 
 /// The hits that a hook's programs have seen.
 pub(super) fn seen(hook: u32) -> String {
     format!("hook{hook}_seen")
-}
-
-/// The hook's program, for its second chances.
-pub(super) fn hook(hook: u32) -> String {
-    format!("hook{hook}_hook")
 }
 
 /// All pins of a hook.
@@ -77,10 +76,10 @@ pub(super) fn of_hook(state: &HookState) -> Vec<String> {
         .map(|number| link(state.number, number))
         .collect();
     if state.has_slots() {
-        names.push(slots(state.number));
+        names.extend((0..state.programs_attached()).map(|program| slots(state.number, program)));
     }
     if state.second_chance {
-        names.extend([seen(state.number), hook(state.number)]);
+        names.push(seen(state.number));
     }
     names
 }

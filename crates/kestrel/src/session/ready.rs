@@ -1,14 +1,12 @@
 //! Programs made before they are attached: compiled and loaded by several threads, because the verifier looks at each program for itself and
 //! takes longer than all the rest. What cannot be made here is made, with its error or by its next way, when its turn comes.
 
-use super::second_chance::{self, SecondChance};
-use super::{Session, gate, load, numbers_map, slots_map};
+use super::{Session, gate, load, numbers_map, second_chance, slots_map};
 use crate::catalog::{Attachment, Catalog};
 use crate::error::Result;
 use crate::plan::{Hook, Plan, PlannedWay};
 use kestrel_bpf::btf::Btf;
 use kestrel_compiler::Program as Compiled;
-use kestrel_compiler::codegen::Generated;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::preemption::Preemption;
 use std::num::NonZero;
@@ -24,17 +22,16 @@ const THREADS: usize = 8;
 /// One way of a hook on its way to being attached.
 #[derive(Debug)]
 pub(super) struct Ready {
-    pub(super) compiled: Compiled,
+    /// The hook's programs: several where threads can be preempted inside of them.
+    pub(super) compiled: Vec<Compiled>,
     /// The map by which a set's events are told apart, under its name.
     pub(super) numbers: Option<(String, Map)>,
-    /// Room for handlers that come later.
-    pub(super) slots: Option<Map>,
-    /// Where threads can be preempted inside the program.
-    pub(super) second_chance: Option<SecondChance>,
-    /// The code of its chances.
-    pub(super) chances: Vec<Generated>,
-    /// The program, where it is loaded already: its type, and maps of its own.
-    pub(super) loaded: Option<(ProgramKind, Program, Vec<Map>)>,
+    /// For each of the programs, room for handlers that come later.
+    pub(super) slots: Vec<Map>,
+    /// The hits that were seen, where there are several programs.
+    pub(super) seen: Option<Map>,
+    /// The programs, where they are loaded already: their type, and maps of their own.
+    pub(super) loaded: Option<(ProgramKind, Vec<(Program, Vec<Map>)>)>,
 }
 
 impl Ready {
@@ -46,31 +43,29 @@ impl Ready {
         preemption: Preemption,
     ) -> Result<Self> {
         let selector = way.context.selector.as_ref();
-        let chances = second_chance::wanted(&way.attachment, preemption);
-        let numbers = 0..if chances { second_chance::CHANCES } else { 0 };
+        let numbers = second_chance::programs(second_chance::wanted(&way.attachment, preemption));
+        let mut slots = Vec::new();
+        for _ in &numbers {
+            slots.extend(slots_map(hook.slots(plan), !hook.calls(way).is_empty())?);
+        }
         Ok(Self {
-            compiled: hook.compile(way, plan, chances)?,
-            second_chance: chances.then(SecondChance::create).transpose()?,
-            chances: numbers
-                .map(|number| second_chance::program(number))
-                .collect::<Result<_>>()?,
+            slots,
+            seen: numbers[0].map(|_| second_chance::create_map()).transpose()?,
             numbers: selector.map(|s| numbers_map(hook, &s.map)).transpose()?,
-            slots: slots_map(hook.slots(plan), !hook.calls(way).is_empty())?,
+            compiled: numbers
+                .into_iter()
+                .map(|number| hook.compile(way, plan, number))
+                .collect::<Result<_>>()?,
             loaded: None,
         })
     }
 
-    /// Its own maps by the names that its code has for them.
-    pub(super) fn maps(&self) -> Vec<(&str, &Map)> {
+    /// The maps of one of the programs by the names that its code has for them.
+    pub(super) fn maps(&self, program: usize) -> Vec<(&str, &Map)> {
         let numbers = self.numbers.iter().map(|(name, map)| (name.as_str(), map));
-        let seen = self
-            .second_chance
-            .iter()
-            .map(|second| (second_chance::SEEN, &second.seen));
-        numbers
-            .chain(self.slots.iter().map(|map| (gate::SLOTS, map)))
-            .chain(seen)
-            .collect()
+        let slots = self.slots.get(program).map(|map| (gate::SLOTS, map));
+        let seen = self.seen.as_ref().map(|map| (second_chance::MAP, map));
+        numbers.chain(slots).chain(seen).collect()
     }
 }
 
@@ -141,10 +136,15 @@ fn one(
     // What becomes of functions is known only when they are attached.
     if !matches!(way.attachment, Attachment::Functions { .. }) {
         let kind = load::kind(&way.attachment, false);
-        let (code, maps) = (&ready.compiled.code, &ready.compiled.maps);
         let event = super::event_of(hook);
-        let loaded = session.load(&event, kind, code, maps, types, &ready.maps());
-        ready.loaded = loaded.ok().map(|(program, maps)| (kind, program, maps));
+        let load = |(number, compiled): (usize, &Compiled)| {
+            let given = ready.maps(number);
+            session
+                .load(&event, kind, &compiled.code, &compiled.maps, types, &given)
+                .ok()
+        };
+        let loaded: Option<Vec<_>> = ready.compiled.iter().enumerate().map(load).collect();
+        ready.loaded = loaded.map(|programs| (kind, programs));
     }
     Some(ready)
 }

@@ -19,7 +19,6 @@ use kestrel_compiler::lang::parse_events;
 use kestrel_kernel::bpf::Program;
 use kestrel_trace::event::EventClass;
 use std::collections::HashMap;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// What all programs of a session are made anew with.
@@ -82,11 +81,11 @@ impl<'a> Remake<'a> {
     pub(super) fn put(&mut self, hook: &Hook, there: &HookState, into: &[u32]) -> Result<()> {
         let maps = HookMaps::open(self.directory, there)?;
         let types = self.catalog.types().ok();
-        let (program, _) = compile(self.session, &self.plan, hook, there, &maps, types.as_ref())?;
+        let (programs, _) = compile(self.session, &self.plan, hook, there, &maps, types.as_ref())?;
         for slot in into {
-            maps.slots.set_slot(*slot, program.as_fd())?;
+            maps.fill(*slot, &programs)?;
         }
-        self.programs.push(program);
+        self.programs.extend(programs);
         Ok(())
     }
 

@@ -172,7 +172,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         programs: vec![program],
         probe: hook.own.map(|own| own.number),
         companion: hook.companion,
-        second_chance: attached.second_chance.is_some(),
+        second_chance: attached.seen.is_some(),
     }
 }
 
@@ -209,14 +209,13 @@ impl Session {
 }
 
 impl Attached {
-    /// Pins its links, which keep everything else, and its arrays of programs, which the kernel empties when no user of them is left.
+    /// Pins its links, which keep everything else, and its slots, which the kernel empties when no user of them is left.
     pub(super) fn pin(&self, number: u32, to: &Directory) -> Result<()> {
-        if let Some(second) = &self.second_chance {
-            to.pin(second.seen.as_fd(), &pins::seen(number))?;
-            to.pin(second.hook.as_fd(), &pins::hook(number))?;
+        if let Some(seen) = &self.seen {
+            to.pin(seen.as_fd(), &pins::seen(number))?;
         }
-        if let Some(slots) = &self.slots {
-            to.pin(slots.as_fd(), &pins::slots(number))?;
+        for (program, slots) in (0..).zip(&self.slots) {
+            to.pin(slots.as_fd(), &pins::slots(number, program))?;
         }
         for (index, link) in (0..).zip(self.links.each()) {
             to.pin(link.as_fd(), &pins::link(number, index))?;

@@ -124,7 +124,7 @@ impl Session {
             followed: false,
             calls: Vec::new(),
             choice,
-            second_chance: false,
+            program: None,
         };
         let context = Context {
             number,

@@ -60,7 +60,7 @@ impl Bench {
                 followed: false,
                 calls: Vec::new(),
                 choice: Choice::Only,
-                second_chance: false,
+                program: None,
             },
             control,
         }

@@ -3,49 +3,42 @@
 use super::*;
 use kestrel_bpf::code::{Code, MapRef};
 use kestrel_bpf::interp::{self, Machine};
+use kestrel_compiler::codegen;
 
 /// Where stacks are, in this test: away from all that the machine places itself.
 const STACKS: u64 = 0xffff_b000_0000_0000;
-/// The map that the hook's code counts in: a word for each of its runs.
-const RUNS_MAP: MapRef = MapRef(2);
-const PROGRAMS: usize = 1 + CHANCES as usize;
+/// The map that the programs count in: a word for each.
+const COUNTS: MapRef = MapRef(1);
+const ALL: usize = PROGRAMS as usize;
 
-/// One CPU with a hook and its chances.
+/// One CPU with the programs of a hook.
 struct Kernel {
     machine: Machine,
     programs: Vec<Code>,
     /// The kernel's guards.
-    active: [u32; PROGRAMS],
-    /// Hits that the kernel skipped in the hook.
+    active: [u32; ALL],
+    /// Hits that the kernel skipped in the first program.
     skipped: u64,
 }
 
-/// The code of a program whose maps the machine has in this order: seen, hook, runs.
-fn generate(b: Builder) -> Code {
-    codegen::generate(&b.finish()).unwrap().code
-}
-
-/// A hook, then its chances.
+/// The programs of a hook, whose maps the machine has in this order: seen, counts. Each counts the hits that it took.
 fn programs() -> Vec<Code> {
-    let chances = (0..CHANCES).map(|number| program(number).unwrap().code);
-    std::iter::once(hook()).chain(chances).collect()
-}
-
-/// Counts, in the word of its run, that the hook's code ran.
-fn hook() -> Code {
-    let mut b = Builder::new();
-    for map in [SEEN, HOOK, "runs"] {
-        b.external(map);
-    }
-    let run = emit_enter(&mut b);
-    let map = b.external("runs");
-    let words = b.map_value(map, 0);
-    let at = b.shift_left(run, 3);
-    let at = b.and(at, 0x18);
-    let word = b.add(words, at);
-    b.atomic_add(Width::B8, word, 0, 1);
-    b.exit(0);
-    generate(b)
+    let program = |number: u32| {
+        let mut b = Builder::new();
+        let leave = b.block();
+        for map in [MAP, "counts"] {
+            b.external(map);
+        }
+        emit_enter(&mut b, number, leave);
+        let map = b.external("counts");
+        let word = b.map_value(map, number * 8);
+        b.atomic_add(Width::B8, word, 0, 1);
+        b.jump(leave);
+        b.switch_to(leave);
+        b.exit(0);
+        codegen::generate(&b.finish()).unwrap().code
+    };
+    (0..PROGRAMS).map(program).collect()
 }
 
 fn word_at(bytes: &[u8], at: usize) -> u64 {
@@ -57,13 +50,11 @@ impl Kernel {
         let mut machine = Machine::new();
         let array = interp::MapKind::Array { entries: 1 };
         machine.add_map(array, 4, SIZE);
-        let called = machine.add_map(interp::MapKind::Programs { entries: 1 }, 4, 4);
-        assert_eq!(machine.add_map(array, 4, 32), RUNS_MAP);
-        machine.set_program(called, 0, programs[0].clone());
+        assert_eq!(machine.add_map(array, 4, PROGRAMS * 8), COUNTS);
         Self {
             machine,
             programs: programs.to_vec(),
-            active: [0; PROGRAMS],
+            active: [0; ALL],
             skipped: 0,
         }
     }
@@ -83,7 +74,7 @@ impl Kernel {
 
     /// One hit at an address, as the kernel brings it to all programs; `between` runs before each of their instructions.
     fn hit(&mut self, address: u64, between: &mut dyn FnMut(&mut Self)) {
-        for number in 0..PROGRAMS {
+        for number in 0..ALL {
             self.active[number] += 1;
             if self.active[number] == 1 {
                 let code = self.programs[number].clone();
@@ -106,15 +97,11 @@ impl Kernel {
         self.hit(address, &mut |_| {});
     }
 
-    /// How often the hook's code ran, by its run.
-    fn runs(&self) -> [u64; 4] {
-        let value = self.machine.value(RUNS_MAP, &0_u32.to_ne_bytes(), 0);
-        let word = |run: usize| value.as_ref().map_or(0, |value| word_at(value, run * 8));
-        [0, 1, 2, 3].map(word)
-    }
-
+    /// Hits that were taken, by any program.
     fn handled(&self) -> u64 {
-        self.runs().iter().sum()
+        let value = self.machine.value(COUNTS, &0_u32.to_ne_bytes(), 0);
+        let word = |number: usize| value.as_ref().map_or(0, |value| word_at(value, number * 8));
+        (0..ALL).map(word).sum()
     }
 
     /// What user space takes for missed.
@@ -129,20 +116,20 @@ fn the_first_that_runs_takes_the_hit_and_the_others_leave_it() {
     const HITS: u32 = 3;
     let programs = programs();
     // All sequences of hits at one address in which the kernel skips any of the programs.
-    let ways = 1_u32 << PROGRAMS;
+    let ways = 1_u32 << ALL;
     for sequence in 0..ways.pow(HITS) {
         let mut kernel = Kernel::new(&programs);
         let mut taken = 0_u64;
         // Who ran last for the hit before: a cell says no more.
-        let mut last = PROGRAMS;
+        let mut last = ALL;
         for place in 0..HITS {
             let skipped = sequence / ways.pow(place) % ways;
-            for number in (0..PROGRAMS).filter(|number| skipped >> number & 1 == 1) {
+            for number in (0..ALL).filter(|number| skipped >> number & 1 == 1) {
                 kernel.active[number] = 1;
             }
             kernel.plain(STACKS);
-            kernel.active = [0; PROGRAMS];
-            let mut ran = (1..=PROGRAMS).filter(|number| skipped >> (number - 1) & 1 == 0);
+            kernel.active = [0; ALL];
+            let mut ran = (1..=ALL).filter(|number| skipped >> (number - 1) & 1 == 0);
             let Some(first) = ran.next() else { continue };
             // Where the hit before was skipped in all that came behind, and this one in all that had run, this one looks as if it had been seen.
             taken += u64::from(first == 1 || last >= first);
@@ -154,12 +141,11 @@ fn the_first_that_runs_takes_the_hit_and_the_others_leave_it() {
             u64::from(HITS),
             "sequence {sequence:#x}"
         );
-        assert_eq!(kernel.runs()[0], 0, "every run is known");
     }
 }
 
 #[test]
-fn an_interrupt_anywhere_is_taken_by_a_chance_and_disturbs_nothing() {
+fn an_interrupt_anywhere_is_taken_by_a_later_program_and_disturbs_nothing() {
     let mut kernel = Kernel::new(&programs());
     let rival = kernel.rival(STACKS);
     // At which address the interrupt's hits are, and how many; they come before the nth instruction.
