@@ -353,43 +353,6 @@ table d { syscalls:* /comm == "nothing"/ { record(pid) } }
     kestrel(&["buffer", "dump", "-o", "/tmp/small.dump"]).success();
     let held = vm_tests::recording::records("/tmp/small.dump").len() as u64;
     assert_eq!(held, each[0]);
-    // More kinds than there are numbers for are refused, by name of what is full.
-    let mut huge = String::new();
-    for table in 0..100 {
-        let _ = writeln!(huge, "table h{table} {{ syscalls:* {{ record(n{table} = 1) }} }}");
-    }
-    let run = kestrel(&["table", "load", &write("huge", &huge)]);
-    assert!(
-        run.code == Some(2) && run.err.contains("room for 65,536 in all"),
-        "{run:?}"
-    );
-    store().stop(None).unwrap();
-    nothing_is_left();
-}
-
-/// Names of tables that are unloaded make room for others.
-#[test]
-fn names_of_unloaded_tables_are_free_again() {
-    let catalog = Catalog::new(Host::default());
-    start("renamed", CALLS, &catalog);
-    for round in 0..3 {
-        let mut text = String::new();
-        let names: Vec<String> = (0..200).map(|table| format!("r{round}x{table}")).collect();
-        for name in &names {
-            let _ = writeln!(
-                text,
-                "table {name} {{ syscalls:sys_enter_getppid {{ count() }} }}"
-            );
-        }
-        let file = TableFile::parse(&text, "names").unwrap();
-        let mut change = store().change(None).unwrap();
-        change.load(&file, &names, &catalog, Via::Auto).unwrap();
-        change.use_table(&names[199]).unwrap();
-        change.use_table("a").unwrap();
-        for name in &names {
-            change.unload(name).unwrap();
-        }
-    }
     store().stop(None).unwrap();
     nothing_is_left();
 }
