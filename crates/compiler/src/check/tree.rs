@@ -195,7 +195,7 @@ pub fn dump_time(text: &str) -> Result<Duration, String> {
     let unit = match &text[digits.len()..] {
         "ms" => 1,
         "" | "s" => 1000,
-        "m" | "min" => 60_000,
+        "m" => 60_000,
         "h" => 3_600_000,
         other => return Err(format!("`{other}` is not a unit of time; use ms, s, m or h")),
     };
