@@ -1,7 +1,7 @@
 //! An open folder: what lies in it is made, read, renamed and removed through it, so that nobody can put another one in its place meanwhile.
 
 use super::Objection;
-use super::walk::{End, OTHERS_MAY_WRITE, Walk, user};
+use super::walk::{End, OTHERS_MAY_WRITE, STICKY, Walk, user};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -104,6 +104,19 @@ impl Folder {
     /// # Errors
     /// The [`Objection`].
     pub fn check(&self) -> io::Result<()> {
+        self.checked(false)
+    }
+
+    /// The same of one that holds nothing but folders of root's own: there others may make what they like, if they can replace what is theirs only
+    /// (`/tmp`).
+    ///
+    /// # Errors
+    /// The [`Objection`].
+    pub fn check_above(&self) -> io::Result<()> {
+        self.checked(true)
+    }
+
+    fn checked(&self, above: bool) -> io::Result<()> {
         if !rustix::process::geteuid().is_root() {
             return Ok(());
         }
@@ -113,7 +126,7 @@ impl Folder {
             format!(
                 "the directory belongs to another user ({owner}), who could exchange what root writes there; name another one, or give it to root (chown)"
             )
-        } else if about.st_mode & OTHERS_MAY_WRITE != 0 {
+        } else if about.st_mode & OTHERS_MAY_WRITE != 0 && !(above && about.st_mode & STICKY != 0) {
             "others may write the directory, and exchange what root writes there; name another one, or take the permission away (chmod go-w)".to_owned()
         } else {
             return Ok(());

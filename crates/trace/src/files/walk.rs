@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 /// Write permission of the group and of others.
 pub(super) const OTHERS_MAY_WRITE: u32 = 0o022;
 /// The sticky bit: in such a directory a file is replaced by its owner only, or the directory's.
-const STICKY: u32 = 0o1000;
+pub(super) const STICKY: u32 = 0o1000;
 /// As many links as the kernel follows.
 const MOST_LINKS: u32 = 40;
 /// The type of the file system whose links lead to what is open, not to where their text says.
