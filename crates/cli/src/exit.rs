@@ -110,8 +110,14 @@ impl From<kestrel::Error> for Failure {
             | kestrel::Error::AgentsBuffer { .. }
             | kestrel::Error::Resize { .. }
             | kestrel::Error::NoSuchParameter { .. }
-            | kestrel::Error::WhichHandler { .. }
-            | kestrel::Error::Untrusted { .. } => Self::new(Exit::Usage, message),
+            | kestrel::Error::WhichHandler { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::Untrusted { file, .. } => Self::new(Exit::Usage, message).hint(format!(
+                "only what root alone (or you) can write may ask for that: `sudo install -D -m 644 {file} -t /etc/kestrel`, or take the permission away (chmod go-w)"
+            )),
+            kestrel::Error::NoSuchFile { wanted, here, .. } => Self::new(Exit::Usage, message).hint(match here {
+                true => format!("a file is named with its path: `./{wanted}`"),
+                false => "`kestrel table list --shipped` shows those there are; a file is named with a `/` or an ending (`./mine`, `my.kst`)".to_owned(),
+            }),
             kestrel::Error::NoSuchHandler { .. } => {
                 Self::new(Exit::Usage, message).hint("`kestrel handler list` shows the handlers of a session")
             }

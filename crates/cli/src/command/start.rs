@@ -54,12 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         ..Use::default()
     };
     let plan = resolve(&tables, &catalog, &how)?;
-    for (text, warning) in &plan.warnings {
-        eprintln!(
-            "{}",
-            crate::style::diagnostics(std::slice::from_ref(warning), text)
-        );
-    }
+    crate::command::table::warn_of_plan(&tables, &plan.warnings);
     let origin = Origin {
         command: &super::record::command_line(),
         file: Some(file),

@@ -8,12 +8,13 @@ use super::limit::Bucket;
 use super::user::User;
 use kestrel_kernel::process::{Signal, send_to_group};
 use kestrel_kernel::procfs;
+use kestrel_trace::files;
 use kestrel_trace::print::{self, Json, Printer};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -225,7 +226,17 @@ pub fn program(command: &str, user: &User) -> Result<PathBuf, String> {
     if found.is_dir() || found.mode() & allowed == 0 {
         return Err(format!("{} may not run {}", user.name, path.display()));
     }
-    Ok(path)
+    let objection = files::objection(&path, user.uid);
+    let objection = objection.map_err(|error| format!("cannot look at {}: {error}", path.display()))?;
+    objection.map_or(Ok(path), |objection| {
+        let whom = match user.uid {
+            0 => "root".to_owned(),
+            _ => format!("root and {}", user.name),
+        };
+        Err(format!(
+            "others than {whom} could exchange the program: {objection}"
+        ))
+    })
 }
 
 fn spawn(
@@ -246,8 +257,12 @@ fn spawn(
         true => Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?),
         false => Stdio::inherit(),
     };
-    let mut child = Command::new(program);
+    // Nobody else can put another program there from now on.
+    let path =
+        self::program(command, user).map_err(|why| std::io::Error::new(ErrorKind::PermissionDenied, why))?;
+    let mut child = Command::new(path);
     child
+        .arg0(program)
         .args(args)
         .env_clear()
         .env("PATH", PATH)

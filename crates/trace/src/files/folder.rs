@@ -41,13 +41,19 @@ impl Folder {
     /// # Errors
     /// What the system says; an [`Objection`] where a link of another user leads there.
     pub fn find(path: &Path) -> io::Result<Option<Self>> {
-        let (above, leaf) = match Self::above(path, false) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other?,
-        };
-        match above.folder(&leaf) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            other => other.map(Some),
+        let mut walk = Walk::begin()?;
+        let end = walk.to(path)?;
+        if let Some(objection) = walk.link.take() {
+            return Err(objection.into());
+        }
+        match end {
+            End::There(_) => {
+                let (fd, path) = walk.into_last();
+                let fd = rustix::fs::openat(fd, ".", FOLDER, Mode::empty())?;
+                Ok(Some(Self { fd, path }))
+            }
+            End::Handed(_) => Err(Errno::NOTDIR.into()),
+            End::Missing { .. } => Ok(None),
         }
     }
 

@@ -92,12 +92,19 @@ pub fn open(path: &Path) -> io::Result<Opened> {
     })
 }
 
-/// What another user could change about a program that is run by its path: the file, a link or a directory on its way.
+/// What others than root and this user could change about a program that is run by its path: the file, a link or a directory on its way. It is not opened:
+/// where there is no objection, nobody else can put another file there afterwards.
 ///
 /// # Errors
-/// When it is not there, or is no file.
-pub fn objection(path: &Path) -> io::Result<Option<Objection>> {
-    open(path).map(|opened| opened.objection)
+/// When it is not there.
+pub fn objection(path: &Path, user: u32) -> io::Result<Option<Objection>> {
+    let mut walk = Walk::begin_for(user)?;
+    match walk.to(path)? {
+        End::There(step) => walk.look(&rustix::fs::fstat(&step)?, path, false),
+        End::Handed(_) => {}
+        End::Missing { .. } => return Err(rustix::io::Errno::NOENT.into()),
+    }
+    Ok(walk.objection)
 }
 
 /// Opens a file to be written from its beginning, made with this mode where it is not there. Links of others are not followed, and nothing but an

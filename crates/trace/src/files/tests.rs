@@ -91,6 +91,22 @@ fn links_of_others_are_told_and_nothing_is_written_through_them() {
 }
 
 #[test]
+fn a_program_is_roots_or_the_users_who_runs_it() {
+    if !root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    set_mode(place.path(), 0o755);
+    let program = place.path().join("program");
+    fs::write(&program, "").unwrap();
+    assert_eq!(objection(&program, EVE).unwrap(), None);
+    chown(&program, Some(EVE), None).unwrap();
+    assert_eq!(objection(&program, EVE).unwrap(), None);
+    assert!(objection(&program, 0).unwrap().is_some() && objection(&program, 1001).unwrap().is_some());
+    assert!(objection(&place.path().join("none"), 0).is_err());
+}
+
+#[test]
 fn links_that_lead_in_circles_end() {
     let place = tempfile::tempdir().unwrap();
     symlink("b", place.path().join("a")).unwrap();

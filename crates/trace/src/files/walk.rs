@@ -53,11 +53,16 @@ const STEP: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC)
 
 impl Walk {
     pub(super) fn begin() -> io::Result<Self> {
+        Self::begin_for(user())
+    }
+
+    /// The same with another user beside root whose files are trusted.
+    pub(super) fn begin_for(user: u32) -> io::Result<Self> {
         let root = rustix::fs::openat(CWD, "/", STEP, Mode::empty())?;
         let mut walk = Self {
             root,
             steps: Vec::new(),
-            user: user(),
+            user,
             objection: None,
             link: None,
             makes: false,

@@ -24,7 +24,7 @@ pub(crate) struct Options {
 
 /// Shows.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let object = super::open(&options.object)?;
+    let (object, _) = super::open(&options.object)?;
     let mut out = std::io::stdout().lock();
     match options.format {
         Format::Json => writeln!(out, "{}", as_json(&object))?,

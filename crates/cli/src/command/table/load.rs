@@ -42,12 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(host);
     let mut change = store.change(options.session.as_deref())?;
     let loaded = change.load(&file, &names, &catalog, Via::Auto)?;
-    for (text, warning) in &loaded.warnings {
-        eprintln!(
-            "{}",
-            crate::style::diagnostics(std::slice::from_ref(warning), text)
-        );
-    }
+    super::warn_of_plan(&file, &loaded.warnings);
     for event in &loaded.left_out {
         eprintln!("  left out {}: {}", event.event, event.why);
     }
