@@ -5,7 +5,7 @@
 macro_rules! eprintln {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($words)*);
+        let _ = writeln!(crate::screen::err(), $($words)*);
     }};
 }
 
@@ -13,19 +13,20 @@ macro_rules! eprintln {
 macro_rules! eprint {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        let _ = write!(std::io::stderr(), $($words)*);
+        let _ = write!(crate::screen::err(), $($words)*);
     }};
 }
 
 mod command;
 mod exit;
 mod progress;
+mod screen;
 mod selection;
 mod style;
 
 use clap::{CommandFactory, Parser};
 use exit::{Exit, Failure};
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::process::ExitCode;
 
 /// A kernel state tracer: probes, tracepoints, event mask tables.
@@ -53,12 +54,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() {
-                Exit::Usage.into()
-            } else {
-                Exit::Done.into()
-            };
+            return usage(&error);
         }
     };
     let Some(command) = arguments.command else {
@@ -75,11 +71,35 @@ fn main() -> ExitCode {
     }
 }
 
+/// What is wrong with the command line, or the help that was asked for; file names may be among the words.
+fn usage(error: &clap::Error) -> ExitCode {
+    let text = error.render();
+    let wrong = error.use_stderr();
+    let colours = style::colour(match wrong {
+        true => std::io::stderr().is_terminal(),
+        false => std::io::stdout().is_terminal(),
+    });
+    let text = match colours {
+        true => text.ansi().to_string(),
+        false => text.to_string(),
+    };
+    match wrong {
+        true => {
+            let _ = screen::err().write_all(text.as_bytes());
+            Exit::Usage.into()
+        }
+        false => {
+            let _ = screen::out().write_all(text.as_bytes());
+            Exit::Done.into()
+        }
+    }
+}
+
 fn complain(failure: &Failure) {
     if failure.message.is_empty() {
         return;
     }
-    let mut err = std::io::stderr().lock();
+    let mut err = screen::err();
     let lead = if failure.dressed { "" } else { "kestrel: " };
     let _ = writeln!(err, "{lead}{}", failure.message);
     if let Some(hint) = &failure.hint {

@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             trace.processes,
         )),
     };
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = crate::screen::out();
     let records = print::all(
         &mut trace.reader,
         printer.as_mut(),

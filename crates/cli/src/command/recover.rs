@@ -95,7 +95,7 @@ fn all<R: ReadAt>(image: &Image<R>, name: &str, output: &Path, format: Shown) ->
                 "sessions": recovered,
                 "unexplained": findings.unexplained,
             });
-            writeln!(std::io::stdout().lock(), "{all}")?;
+            writeln!(crate::screen::out(), "{all}")?;
         }
         Shown::Text => tell(&recovered)?,
     }
@@ -133,7 +133,7 @@ fn save<R: ReadAt>(image: &Image<R>, findings: &Findings, output: &Path) -> Resu
 }
 
 fn tell(all: &[Recovered]) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     for (index, one) in all.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;

@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Ok(Exit::Failed);
     }
     let interval = Some(options.interval).filter(|interval| !interval.is_zero());
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     let all = names.len() > 1;
     let mut exit = Exit::Done;
     for name in names {

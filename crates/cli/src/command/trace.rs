@@ -286,7 +286,7 @@ fn follow(
 }
 
 fn flush(out: &mut Vec<u8>) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = crate::screen::out();
     stdout.write_all(out)?;
     stdout.flush()?;
     out.clear();

@@ -204,7 +204,7 @@ impl Agent {
             activity,
             format,
         } = self;
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::screen::out();
         let mut acted = 0;
         for (session, (.., inbox)) in inboxes {
             let count = activity.messages.entry(session.clone()).or_default();

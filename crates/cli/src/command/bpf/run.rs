@@ -202,7 +202,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         told(&running, [read, loaded_after, attached_after]);
     }
     iterate(&running)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     match options.format {
         Format::Text => writeln!(out, "Running.")?,
         Format::Json => eprintln!("Running."),
@@ -366,7 +366,7 @@ fn iterate(running: &Running) -> Result<(), Failure> {
                 format!("cannot read what the iterator {name} writes: {error}"),
             )
         })?;
-        std::io::stdout().write_all(&text)?;
+        crate::screen::out().write_all(&text)?;
     }
     Ok(())
 }

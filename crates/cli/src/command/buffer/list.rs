@@ -48,7 +48,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         Format::Text => table(&rows, monotonic()),
     };
     // A reader that went away is no failure.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let _ = crate::screen::out().write_all(text.as_bytes());
     Ok(Exit::Done)
 }
 

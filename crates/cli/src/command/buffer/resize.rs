@@ -57,7 +57,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
                 "programs": resized.programs,
             });
             // A reader that went away is no failure.
-            let _ = writeln!(std::io::stdout().lock(), "{object}");
+            let _ = writeln!(crate::screen::out(), "{object}");
         }
         Format::Text => tell(&resized, options.size),
     }

@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let snapshots: Vec<Snapshot> = handlers.iter().flat_map(|h| h.maps.iter().cloned()).collect();
     let symbols = maps::symbols(&snapshots, &host);
     let now = ClockPair::now().realtime;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     for handler in &handlers {
         match options.format {
             Format::Json => {

@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         function.instructions.iter().collect()
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     match options.format {
         Format::Text => text(&mut out, &function, &shown, &listed)?,
         Format::Json => {

@@ -82,7 +82,7 @@ fn read_only(name: &str) -> Result<TableFile, Failure> {
 
 fn check_one(options: &Checked, name: &str, catalog: &Catalog) -> Result<(), Failure> {
     let file = read_only(name)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     if options.syntax {
         warn(&file, file.warnings.iter());
         if !options.quiet {
@@ -153,7 +153,7 @@ pub(crate) fn warn<'d>(file: &TableFile, warnings: impl Iterator<Item = &'d kest
 pub(super) fn show(options: &ShowOptions) -> Result<Exit, Failure> {
     let file = read_only(&options.file)?;
     if options.source {
-        std::io::stdout().lock().write_all(file.text.as_bytes())?;
+        crate::screen::out().write_all(file.text.as_bytes())?;
         return Ok(Exit::Done);
     }
     let catalog = Catalog::new(Host::default());
@@ -183,7 +183,7 @@ pub(super) fn show(options: &ShowOptions) -> Result<Exit, Failure> {
         }
         .into());
     }
-    std::io::stdout().lock().write_all(&out)?;
+    crate::screen::out().write_all(&out)?;
     Ok(Exit::Done)
 }
 
@@ -293,6 +293,6 @@ pub(super) fn shipped(format: Format) -> Result<Exit, Failure> {
             }
         }
     }
-    std::io::stdout().lock().write_all(&out)?;
+    crate::screen::out().write_all(&out)?;
     Ok(Exit::Done)
 }

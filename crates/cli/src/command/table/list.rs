@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let store = Store::open(&Host::default())?;
     let session = store.session(options.session.as_deref())?;
     let tables = session.tables();
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     match options.format {
         Format::Json => {
             for table in &tables {
