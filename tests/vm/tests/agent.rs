@@ -163,7 +163,7 @@ fn what_others_could_have_written_has_no_commands_run() {
     }
     // A file of the name of a shipped table, where the command runs.
     let shown = shell("cd /tmp/eve && kestrel table show flight --source").success();
-    assert!(shown.contains("the flight recorder"), "{shown}");
+    assert!(shown.contains("The flight recorder"), "{shown}");
     for (file, why) in [
         ("/tmp/eve/t.kst", "/tmp/eve: it belongs to another user (1000)"),
         ("/tmp/eve/flight", "another user (1000)"),
@@ -187,10 +187,7 @@ fn what_others_could_have_written_has_no_commands_run() {
             "{}",
             refused.err
         );
-        assert_eq!(
-            kestrel(&["table", "check", file]).success(),
-            kestrel(&["table", "check", file]).out
-        );
+        kestrel(&["table", "check", file]).success();
     }
     assert!(
         kestrel(&["status"]).err.contains("no session"),
