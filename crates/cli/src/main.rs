@@ -22,6 +22,7 @@ mod exit;
 mod progress;
 mod screen;
 mod selection;
+mod sessions;
 mod style;
 
 use clap::{CommandFactory, Parser};
@@ -35,6 +36,9 @@ use std::process::ExitCode;
 struct Arguments {
     #[command(subcommand)]
     command: Option<command::Command>,
+    /// How long to wait for another command that is changing the same session [default: 60s]
+    #[arg(long, value_name = "TIME", global = true, value_parser = selection::duration, hide_short_help = true)]
+    wait: Option<std::time::Duration>,
 }
 
 const EXAMPLES: &str = "\
@@ -57,6 +61,9 @@ fn main() -> ExitCode {
             return usage(&error);
         }
     };
+    if let Some(time) = arguments.wait {
+        sessions::wait(time);
+    }
     let Some(command) = arguments.command else {
         // Nothing asked: say what there is.
         let _ = Arguments::command().print_help();

@@ -1,5 +1,6 @@
 //! What can go wrong in live tracing: what was attempted, on what, why not, what to do.
 
+use crate::session::store::Waiting;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_trace::files::Objection;
 
@@ -208,12 +209,12 @@ pub enum Error {
         why: String,
     },
     /// Another command is changing the session.
-    #[error("another command has been changing the session {session} for {seconds} s")]
+    #[error("{waiting}; it was waited for for {seconds:.1} s")]
     Busy {
-        /// Its name.
-        session: String,
+        /// The session, and who changes it.
+        waiting: Waiting,
         /// How long it was waited for.
-        seconds: u64,
+        seconds: f64,
     },
     /// Where sessions are kept belongs to somebody else.
     #[error(

@@ -92,6 +92,18 @@ pub fn start_time(host: &Host, pid: u32) -> Result<u64> {
         })
 }
 
+/// Whether a process is stopped (Ctrl-Z, a debugger), and does nothing until somebody lets it go on.
+///
+/// # Errors
+/// As [`comm`].
+pub fn is_stopped(host: &Host, pid: u32) -> Result<bool> {
+    let text = host.read(format!("/proc/{pid}/stat"))?;
+    let state = text
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.split_ascii_whitespace().next());
+    Ok(matches!(state, Some("T" | "t")))
+}
+
 /// What a process may do with a part of its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields speak for themselves")]

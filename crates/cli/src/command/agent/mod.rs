@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         burst: options.burst,
         output_aside: options.format == Format::Json,
     };
-    let store = Store::open(&host)?;
+    let store = crate::sessions::store(&host)?;
     for name in &options.sessions {
         store.session(Some(name))?;
     }

@@ -7,7 +7,6 @@ use clap::Args;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::session::named::SESSION;
-use kestrel::session::store::Store;
 use kestrel_trace::files::Objection;
 use kestrel_trace::print::counted;
 use std::path::{Path, PathBuf};
@@ -79,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for request in &mut requests {
         request.disabled = options.disabled;
     }
-    let store = Store::open(catalog.host())?;
+    let store = crate::sessions::store(catalog.host())?;
     let added = store.add_probes(
         &options.session,
         &requests,

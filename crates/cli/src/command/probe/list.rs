@@ -56,7 +56,7 @@ several at this place some are gone: `kestrel probe enable` attaches them anew),
 /// Lists.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
-    let store = Store::open(&host)?;
+    let store = crate::sessions::store(&host)?;
     if options.kernel {
         return kernel(options, &host, &store);
     }

@@ -4,7 +4,6 @@ use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
-use kestrel::session::store::Store;
 use kestrel::table::shipped;
 
 /// Options of `table load`.
@@ -33,7 +32,7 @@ lost or handled twice. Buffers are made when a session starts: a table that is l
 /// Loads.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
-    let store = Store::open(&host)?;
+    let store = crate::sessions::store(&host)?;
     let file = shipped::open(&options.file)?;
     let names: Vec<String> = match &options.table {
         Some(name) => vec![name.clone()],
