@@ -105,12 +105,17 @@ impl From<kestrel::Error> for Failure {
                     ..Self::new(Exit::Usage, text)
                 }
             }
-            kestrel::Error::NoSuchTable { .. }
-            | kestrel::Error::NoSuchBuffer { .. }
+            kestrel::Error::NoSuchBuffer { .. }
             | kestrel::Error::AgentsBuffer { .. }
             | kestrel::Error::Resize { .. }
             | kestrel::Error::NoSuchParameter { .. }
-            | kestrel::Error::WhichHandler { .. } => Self::new(Exit::Usage, message),
+            | kestrel::Error::NoSuchTable { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::WhichHandler { wanted, names } => {
+                let first = names.first().map_or("TABLE/EVENT", String::as_str);
+                Self::new(Exit::Usage, message).hint(format!(
+                    "`{wanted}` begins the names of all of these; one of them is meant by `{first}`; a session is named with --session"
+                ))
+            }
             kestrel::Error::Untrusted { file, .. } => Self::new(Exit::Usage, message).hint(format!(
                 "only what root alone (or you) can write may ask for that: `sudo install -D -m 644 {file} -t /etc/kestrel`, or take the permission away (chmod go-w)"
             )),
@@ -118,8 +123,12 @@ impl From<kestrel::Error> for Failure {
                 true => format!("a file is named with its path: `./{wanted}`"),
                 false => "`kestrel table list --shipped` shows those there are; a file is named with a `/` or an ending (`./mine`, `my.kst`)".to_owned(),
             }),
-            kestrel::Error::NoSuchHandler { .. } => {
-                Self::new(Exit::Usage, message).hint("`kestrel handler list` shows the handlers of a session")
+            kestrel::Error::NoSuchHandler { wanted, session, .. } => {
+                let list = format!("`kestrel handler list --session {session}` shows its handlers");
+                Self::new(Exit::Usage, message).hint(match wanted == session {
+                    true => format!("`{wanted}` is the session: it is named with --session, the handler comes first; {list}"),
+                    false => list,
+                })
             }
             kestrel::Error::Io {
                 action: "read table file",

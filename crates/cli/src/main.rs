@@ -93,6 +93,13 @@ fn usage(error: &clap::Error) -> ExitCode {
     match wrong {
         true => {
             let _ = screen::err().write_all(text.as_bytes());
+            if error.kind() == clap::error::ErrorKind::InvalidSubcommand
+                && text.contains("kestrel handler control")
+            {
+                eprintln!(
+                    "hint: the handler comes first, then `reset` or `set NAME=VALUE`; a session is named with --session NAME"
+                );
+            }
             Exit::Usage.into()
         }
         false => {

@@ -1,7 +1,7 @@
 //! One command at a time changes a session: a lock on a file of its own, which goes with the session; readers need none.
 
 use crate::error::{Error, Result};
-use kestrel_kernel::{Host, procfs};
+use kestrel_kernel::{Host, process, procfs};
 use kestrel_trace::print::shown;
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -161,6 +161,7 @@ fn open(directory: &Path, path: &Path) -> Result<File> {
     loop {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
         made.map_err(|error| failed("create", directory, error))?;
+        check(directory)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -174,6 +175,23 @@ fn open(directory: &Path, path: &Path) -> Result<File> {
             other => return other.map_err(|error| failed("open", path, error)),
         }
     }
+}
+
+/// Refuses a directory of another user's, or that others may write: they could take the locks away.
+fn check(directory: &Path) -> Result<()> {
+    let found = match std::fs::symlink_metadata(directory) {
+        // Who ended the last session removed it.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(|error| failed("look at", directory, error))?,
+    };
+    if found.is_dir() && found.uid() == process::user() && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(Error::Foreign {
+        path: directory.display().to_string(),
+        owner: found.uid(),
+        mode: found.mode() & 0o7777,
+    })
 }
 
 fn is_there(file: &File, path: &Path) -> bool {
