@@ -119,6 +119,10 @@ fn reactions(session: &PinnedSession, user: Option<&User>) -> Vec<Row> {
                 "`{command}` is not run: say with --user whose rights it has"
             )),
             Some(user) => run::program(command, user)
+                .and_then(|path| match run::barred(command, &path, user) {
+                    Some(why) => Err(why),
+                    None => Ok(path),
+                })
                 .map(|path| format!("{} runs `{command}`: {}", user.name, path.display()))
                 .map_err(|why| format!("`{command}`: {why}")),
         };
