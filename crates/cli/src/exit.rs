@@ -4,6 +4,7 @@ use kestrel::kernel::privilege::{Need, Privilege};
 use kestrel::kernel::procfs;
 use kestrel::kernel::{Error as Kernel, Host};
 use kestrel_trace::Error as Trace;
+use kestrel_trace::print::shown;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -270,7 +271,8 @@ fn is_of_files(action: &str) -> bool {
 }
 
 fn of_trace(error: &Trace, message: String) -> Failure {
-    let failure = Failure::new(Exit::Failed, message);
+    // One line, whatever names and metadata of others are in it.
+    let failure = Failure::new(Exit::Failed, shown(&message));
     match error {
         _ if error.kind() == Some(ErrorKind::BrokenPipe) => Failure::reader_gone(),
         _ if error.kind() == Some(ErrorKind::StorageFull) => {
@@ -284,7 +286,7 @@ fn of_trace(error: &Trace, message: String) -> Failure {
             let who = match procfs::holder(&host, path) {
                 Some(pid) => format!(
                     "process {pid} ({}) does",
-                    procfs::comm(&host, pid).unwrap_or_default()
+                    shown(&procfs::comm(&host, pid).unwrap_or_default())
                 ),
                 None => "it must end first".to_owned(),
             };

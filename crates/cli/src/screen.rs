@@ -78,7 +78,7 @@ impl<W: Write> Screen<W> {
             match c {
                 '\n' | '\t' => out.push(c as u8),
                 c if sets_colour.is_some() || !is_unsafe(c) => out.extend_from_slice(this.as_bytes()),
-                c if c.is_ascii() => out.extend_from_slice(format!("\\x{:02x}", c as u32).as_bytes()),
+                c if (c as u32) < 0x20 => out.extend_from_slice(format!("\\x{:02x}", c as u32).as_bytes()),
                 c => out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes()),
             }
         }
@@ -143,6 +143,11 @@ mod tests {
             "\\x1b]0;x\\x07\\x1b[2J\\x1b"
         );
         assert_eq!(seen(&[b"a\xff\xe2b"], false), "a\\xff\\xe2b");
+        assert_eq!(
+            seen(&["\"\u{7f}\"".as_bytes()], false),
+            "\"\\u007f\"",
+            "JSON stays JSON"
+        );
         // A character in two writes.
         assert_eq!(
             seen(&[b"a\xe2\x82", b"\xacb", "\u{2028}".as_bytes()], false),

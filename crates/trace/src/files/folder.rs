@@ -184,7 +184,10 @@ impl Folder {
     }
 
     fn file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
-        let fd = rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(0o600))?;
+        let fd = match rustix::fs::openat(&self.fd, name, flags, Mode::from_raw_mode(0o600)) {
+            Err(Errno::LOOP) => return Err(io::Error::other("it is no file but a symbolic link")),
+            other => other?,
+        };
         let about = rustix::fs::fstat(&fd)?;
         match FileType::from_raw_mode(about.st_mode) {
             FileType::RegularFile => Ok(fd.into()),
