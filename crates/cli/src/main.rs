@@ -25,6 +25,7 @@ mod selection;
 mod sessions;
 mod style;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use exit::{Exit, Failure};
 use std::io::{IsTerminal as _, Write};
@@ -93,8 +94,10 @@ fn usage(error: &clap::Error) -> ExitCode {
     match wrong {
         true => {
             let _ = screen::err().write_all(text.as_bytes());
-            if error.kind() == clap::error::ErrorKind::InvalidSubcommand
-                && text.contains("kestrel handler control")
+            if matches!(
+                error.kind(),
+                ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument
+            ) && text.contains("kestrel handler control")
             {
                 eprintln!(
                     "hint: the handler comes first, then `reset` or `set NAME=VALUE`; a session is named with --session NAME"

@@ -209,7 +209,7 @@ pub enum Error {
         why: String,
     },
     /// Another command is changing the session.
-    #[error("{waiting}; it was waited for for {seconds:.1} s")]
+    #[error("{waiting}; given up after {seconds:.1} s")]
     Busy {
         /// The session, and who changes it.
         waiting: Waiting,

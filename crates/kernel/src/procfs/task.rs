@@ -177,6 +177,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_stopped_process_is_known() {
+        let host = Host::default();
+        // It stops itself.
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "kill -STOP $$"])
+            .spawn()
+            .unwrap();
+        let stopped = || is_stopped(&host, child.id()).unwrap();
+        while !stopped() {
+            std::thread::yield_now();
+        }
+        assert!(!is_stopped(&host, std::process::id()).unwrap());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(is_stopped(&host, child.id()).is_err());
+    }
+
+    #[test]
     fn this_process_is_as_it_knows_itself() {
         let host = Host::default();
         let pid = std::process::id();

@@ -250,7 +250,7 @@ mod tests {
         let told = TOLD.lock().unwrap();
         assert_eq!((told.len(), told[0].session.as_str()), (1, "s"));
         assert!(
-            error.contains("the session s") && error.contains("for 1.1 s"),
+            error.contains("the session s") && error.contains("after 1.1 s"),
             "{error}"
         );
         // Some file systems give their files other numbers than the kernel's list of locks does.
