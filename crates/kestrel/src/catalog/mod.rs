@@ -27,6 +27,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::index::{self, Traceable};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use kestrel_kernel::kcore::Kcore;
+use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -44,6 +45,7 @@ pub struct Catalog {
     traced: OnceCell<Traced>,
     blacklist: OnceCell<Vec<(Range<u64>, String)>>,
     reserved: OnceCell<Reserved>,
+    preemption: OnceCell<Preemption>,
     /// Functions whose code was looked at, by address.
     code: RefCell<HashMap<u64, Arc<Function>>>,
 }
@@ -62,6 +64,7 @@ impl Catalog {
             traced: OnceCell::new(),
             blacklist: OnceCell::new(),
             reserved: OnceCell::new(),
+            preemption: OnceCell::new(),
             code: RefCell::default(),
         }
     }
@@ -183,6 +186,12 @@ impl Catalog {
         self.host
             .path("/sys/bus/event_source/devices/kprobe/type")
             .exists()
+    }
+
+    /// Where this kernel preempts threads inside programs.
+    pub fn preemption(&self) -> Preemption {
+        let look = || Preemption::of(&self.host, self.types().ok().as_deref());
+        *self.preemption.get_or_init(look)
     }
 
     /// What generated code of a program kind may use on this kernel.

@@ -9,7 +9,7 @@
 //!                               └─────► frozen? ─► reserve in ring 0 ─┘
 //! ```
 
-use super::{control, named, target};
+use super::{control, named, second_chance, target};
 use crate::buffer::emit::RingSink;
 use crate::plan::Call;
 use kestrel_bpf::helper;
@@ -113,6 +113,15 @@ pub struct Gate {
     pub calls: Vec<Call>,
     /// Which handler.
     pub choice: Choice,
+    /// Where the hook is several programs: which of them this is, from 0 ([`second_chance`]).
+    pub program: Option<u32>,
+}
+
+impl Choice {
+    /// Whether the program is called by the one that is attached.
+    fn is_called(&self) -> bool {
+        matches!(self, Self::Instances(_) | Self::Row(_) | Self::Renewed(_))
+    }
 }
 
 impl Gate {
@@ -222,6 +231,13 @@ fn call_slot(b: &mut Builder, word: Vreg, refused: BlockId) {
 }
 
 impl Sink for Gate {
+    fn admit(&self, b: &mut Builder, refused: BlockId) {
+        // One that is called has been let in by its caller.
+        if let Some(program) = self.program.filter(|_| !self.choice.is_called()) {
+            second_chance::emit_enter(b, program, refused);
+        }
+    }
+
     fn by_instance(&self) -> bool {
         matches!(&self.choice, Choice::Instances(sets) if sets.iter().any(|set| !set.is_empty()))
     }
@@ -314,6 +330,11 @@ impl Sink for Gate {
                 let call = |call: &&Call| call.object == *object && call.program == *program;
                 let call = self.calls.iter().find(call);
                 let call = call.ok_or_else(|| Refused(format!("nobody has the object {object}")))?;
+                if self.program.is_some_and(|program| program > 0) {
+                    // Its author relies on the kernel: no program runs twice at once on one CPU.
+                    second_chance::emit_in_vain(b);
+                    return Ok(());
+                }
                 let slots = b.external(SLOTS);
                 let slots = b.map_pointer(slots);
                 let context = b.context();

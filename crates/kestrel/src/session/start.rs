@@ -170,6 +170,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         programs: vec![program],
         probe: hook.own.map(|own| own.number),
         companion: hook.companion,
+        second_chance: attached.seen.is_some(),
     }
 }
 
@@ -208,8 +209,11 @@ impl Session {
 impl Attached {
     /// Pins its links, which keep everything else, and its slots, which the kernel empties when no user of them is left.
     pub(super) fn pin(&self, number: u32, to: &Directory) -> Result<()> {
-        if let Some(slots) = &self.slots {
-            to.pin(slots.as_fd(), &pins::slots(number))?;
+        if let Some(seen) = &self.seen {
+            to.pin(seen.as_fd(), &pins::seen(number))?;
+        }
+        for (program, slots) in (0..).zip(&self.slots) {
+            to.pin(slots.as_fd(), &pins::slots(number, program))?;
         }
         for (index, link) in (0..).zip(self.links.each()) {
             to.pin(link.as_fd(), &pins::link(number, index))?;

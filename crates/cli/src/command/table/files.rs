@@ -99,7 +99,7 @@ fn check_one(options: &Checked, name: &str, catalog: &Catalog) -> Result<(), Fai
     // What only code generation can refuse is part of being right.
     for hook in &plan.hooks {
         for way in hook.ways.iter().take(1) {
-            hook.compile(way, &plan)?;
+            hook.compile(way, &plan, None)?;
         }
     }
     if !options.quiet {

@@ -288,11 +288,8 @@ impl Change {
     /// Lets go of hooks that the state does not mention any more.
     fn unpin(&self, hooks: &[HookState]) -> Result<()> {
         for hook in hooks {
-            for number in 0..hook.links {
-                self.session.directory.remove(&pins::link(hook.number, number))?;
-            }
-            if hook.has_slots() {
-                self.session.directory.remove(&pins::slots(hook.number))?;
+            for name in pins::of_hook(hook) {
+                self.session.directory.remove(&name)?;
             }
         }
         own_event::remove_of(hooks);

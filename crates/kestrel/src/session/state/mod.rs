@@ -17,6 +17,7 @@ pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 
 use super::control::Table;
 use super::processors::OnCpu;
+use super::second_chance;
 use crate::buffer::layout::{Geometry, Mode};
 use kestrel_compiler::check::tree::Message;
 use kestrel_trace::aggregate::MapType;
@@ -167,6 +168,9 @@ pub struct HookState {
     /// Whether it only serves another hook.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub companion: bool,
+    /// Whether it has second chances ([`super::second_chance`]): several programs are attached.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub second_chance: bool,
 }
 
 /// One of a hook's events.
@@ -320,6 +324,15 @@ impl HookState {
     pub(super) fn has_slots(&self) -> bool {
         let calls = |program: &ProgramState| program.rows.iter().any(|row| row.call.is_some());
         self.probe.is_none() || self.has_records() || self.programs.first().is_some_and(calls)
+    }
+
+    /// Programs that are attached for it.
+    pub(super) fn programs_attached(&self) -> u32 {
+        if self.second_chance {
+            second_chance::PROGRAMS
+        } else {
+            1
+        }
     }
 
     /// Whether its programs refer to buffers.
