@@ -290,7 +290,7 @@ pub(super) fn detach(session: &mut Session) {
 pub(super) fn show_maps(session: &Session, host: &Host, as_json: bool) -> Result<(), Failure> {
     let snapshots = session.map_snapshots()?;
     let symbols = kestrel::session::maps::symbols(&snapshots, host);
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = crate::screen::out();
     for snapshot in snapshots.iter().filter(|s| !s.is_empty()) {
         let shown = if as_json {
             json(snapshot, &symbols).to_string()

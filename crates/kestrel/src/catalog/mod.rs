@@ -12,7 +12,7 @@ pub mod kind;
 pub(crate) mod moment;
 mod raw_tracepoint;
 mod traced;
-mod tracepoint;
+pub(crate) mod tracepoint;
 mod trampoline;
 
 pub use glob::Glob;

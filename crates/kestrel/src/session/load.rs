@@ -16,7 +16,6 @@ use super::state::{
     uses,
 };
 use super::stay::{Change, PinnedSession};
-use super::trust;
 use super::{LeftOut, Session, attach, event_of, metadata, rejection};
 use crate::catalog::{Attachment, Catalog, Via, jprobe};
 use crate::error::{Error, Result};
@@ -77,8 +76,7 @@ impl Change {
         let mut info = session.info.clone();
         info.events = session.classes.clone();
         let new = session.hooks.iter().map(|hook| &hook.program).chain(&programs);
-        let described = trust::check(&next, Some(&file.name))
-            .and_then(|()| metadata::create(&info, next.generation + 1))
+        let described = metadata::create(&info, next.generation + 1)
             .and_then(|meta| metadata::bind(&meta, new).map(|()| meta))
             .and_then(|meta| self.session.directory.replace(meta.as_fd(), pins::META));
         if let Err(error) = described {

@@ -6,7 +6,6 @@ use super::pins::{self, Directory};
 use super::state::{AttachmentState, EventState, HookState, MessageState, ProgramState, RowState, State};
 use super::stay::PinnedSession;
 use super::store::Store;
-use super::trust;
 use super::{Attached, Detour, LeftOut, Session};
 use crate::buffer::layout::Geometry;
 use crate::catalog::Catalog;
@@ -66,7 +65,6 @@ impl Store {
             .map_err(|error| super::lacking::name_what_is_missing(error, catalog.host()))
             .and_then(|session| {
                 let mut state = describe(&session, name, &plan, origin);
-                trust::check(&state, origin.file)?;
                 state.objects = session.objects.pin(&directory)?;
                 session.pin(&state, &directory)?;
                 session.control.switch(Table::known(active));

@@ -56,7 +56,7 @@ several at this place some are gone: `kestrel probe enable` attaches them anew),
 /// Lists.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
-    let store = Store::open(&host)?;
+    let store = crate::sessions::store(&host)?;
     if options.kernel {
         return kernel(options, &host, &store);
     }
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         other => other?,
     };
     let probes = session.probes(&host)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     match options.format {
         Format::Text => out.write_all(text(&probes, options.verbose).as_bytes())?,
         Format::Json => {
@@ -274,7 +274,7 @@ fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure
             ours.extend(sites.map(|site| (site.listed, site.letter, probe.name.clone())));
         }
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     for probe in kprobes::list(host)? {
         let mut names: Vec<&str> = ours
             .iter()

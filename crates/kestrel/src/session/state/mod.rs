@@ -351,6 +351,13 @@ impl State {
         self.retiring.is_empty() && !self.probes.renewed
     }
 
+    /// Whether it has no table but that of its named probes.
+    pub fn holds_only_probes(&self) -> bool {
+        self.tables
+            .iter()
+            .all(|table| self.probes.table == Some(table.number))
+    }
+
     /// A table by its name.
     pub fn table(&self, name: &str) -> Option<&TableState> {
         self.tables.iter().find(|table| table.name == name)
