@@ -53,6 +53,7 @@ fn held(snapshot: &Snapshot, row: &Row, symbols: &Symbols) -> Json {
         (Held::Number(n), kind) if is_signed(kind) => (*n as i64).into(),
         (Held::Number(n), _) => (*n).into(),
         (Held::Text(text), _) => shown(Value::Text(text), symbols).into(),
+        (Held::Fault, _) => Json::Null,
         (Held::Mean { count, sum }, kind) => {
             let signed = is_signed(kind);
             let average = number(mean(*count, *sum, signed));

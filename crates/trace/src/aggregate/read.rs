@@ -30,6 +30,8 @@ pub enum Held {
     /// A scalar, a count, a sum, a minimum or a maximum: 64 bits, whose sign the map's type knows.
     Number(u64),
     Text(Vec<u8>),
+    /// A text that could not be read.
+    Fault,
     Mean {
         count: u64,
         sum: u64,
@@ -91,9 +93,12 @@ impl Held {
         let mut values = values.into_iter().filter(|bytes| bytes.len() == size).peekable();
         values.peek()?;
         if let ValueKind::Text { size } = kind {
-            let bytes = values.next()?;
-            let text = bytes.iter().take(*size as usize).take_while(|byte| **byte != 0);
-            return Some(Self::Text(text.copied().collect()));
+            return Some(
+                match Value::read(&FieldType::Text { size: *size }, values.next()?) {
+                    Value::Text(text) => Self::Text(text.to_vec()),
+                    _ => Self::Fault,
+                },
+            );
         }
         let mut words = vec![0u64; size / 8];
         for bytes in values {
@@ -133,7 +138,7 @@ impl Held {
         match self {
             Self::Number(value) if is_signed(kind) => i128::from(*value as i64),
             Self::Number(value) => i128::from(*value),
-            Self::Text(_) => 0,
+            Self::Text(_) | Self::Fault => 0,
             Self::Mean { count, sum } => mean(*count, *sum, is_signed(kind)),
             Self::Histogram(counts) => counts.iter().map(|c| i128::from(*c)).sum(),
         }
