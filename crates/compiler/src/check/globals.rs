@@ -5,7 +5,7 @@ pub use super::parameter::parameters;
 use super::tree::Type;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::MapType;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the probes of one table file or script share. Checking a probe may add to it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,6 +28,8 @@ pub struct Globals {
     pub text: String,
     /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.
     pub held: BTreeMap<u32, Type>,
+    /// Maps, by their numbers, that were counted with as integers: what adds to them cannot come to mean elements later.
+    pub counted: BTreeSet<u32>,
 }
 
 /// A value that is changed while the programs run.

@@ -1,9 +1,11 @@
 //! Maps: their keys and values, and that every use of one agrees with its first.
 
 use super::expression::constant;
-use super::operator::widened;
+use super::operator::{scaled, widened};
 use super::text::room;
-use super::tree::{Expr, ExprKind, MapChange, MapPlace, Pointer, Show, StatementKind, Type, UnaryOp};
+use super::tree::{
+    Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Show, StatementKind, Type, UnaryOp,
+};
 use super::{Checked, Checker, Reported};
 use crate::builtin;
 use crate::lang::ast::{self, Span};
@@ -111,12 +113,80 @@ impl Checker<'_> {
             }
         }
         let change = match op {
-            Some(ast::BinaryOp::Add) => MapChange::Add(self.number(value)?),
-            Some(ast::BinaryOp::Subtract) => MapChange::Add(negated(self.number(value)?)),
+            Some(ast::BinaryOp::Add) => MapChange::Add(self.added(name, value)?),
+            Some(ast::BinaryOp::Subtract) => MapChange::Add(negated(self.added(name, value)?)),
             Some(op) => MapChange::Set(self.binary(op, target, value, span)?),
             None => MapChange::Set(self.kept(value)?),
         };
         self.stores(name, &keys, change, span)
+    }
+
+    /// What `@name += value` adds: a number, or so many of the things that the map's addresses point to.
+    fn added(&mut self, name: &str, value: &ast::Expr) -> Checked<Expr> {
+        let held = self
+            .globals
+            .map(name)
+            .and_then(|map| self.globals.held.get(&map.number));
+        let Some(Type::Pointer(pointer)) = held else {
+            return self.number(value);
+        };
+        let pointer = *pointer;
+        let count = self.scalar(value)?;
+        if matches!(count.ty, Type::Pointer(_)) {
+            let message = format!("@{name} holds an address: another cannot be added to it or taken from it");
+            return Err(self.error(value.span, message));
+        }
+        let size = self.step(pointer, value.span)?;
+        Ok(scaled(widened(count), size))
+    }
+
+    /// Notes what a map of scalars holds: addresses, once one was stored, whose type all that is stored must agree about.
+    fn notes_held(&mut self, map: &MapType, change: &MapChange) -> Checked<()> {
+        let (MapChange::Set(stored) | MapChange::Add(stored)) = change else {
+            return Ok(());
+        };
+        let number = map.number;
+        let known = self.globals.held.get(&number).cloned();
+        let Type::Pointer(stored_pointer) = &stored.ty else {
+            if matches!(change, MapChange::Add(_)) && !matches!(known, Some(Type::Pointer(_))) {
+                self.globals.counted.insert(number);
+            }
+            self.globals
+                .held
+                .entry(number)
+                .or_insert_with(|| stored.ty.clone());
+            return Ok(());
+        };
+        let pointer = Pointer {
+            trusted: false,
+            ..*stored_pointer
+        };
+        if let Some(Type::Pointer(known)) = known {
+            if (known.to, known.levels) == (pointer.to, pointer.levels) {
+                return Ok(());
+            }
+            let message = format!(
+                "this is {}, but {} holds {}",
+                self.describe(&stored.ty),
+                map.title(),
+                self.describe(&Type::Pointer(known))
+            );
+            let diagnostic = Diagnostic::error(stored.span, message);
+            return Err(self.report(diagnostic.hint("cast it, or use another map")));
+        }
+        let plain = pointer.to == Pointee::Unknown && pointer.levels == 0;
+        if self.globals.counted.contains(&number) && !plain {
+            let message = format!(
+                "{} holds {} here, but was counted with as a number before",
+                map.title(),
+                self.describe(&stored.ty)
+            );
+            let diagnostic = Diagnostic::error(stored.span, message);
+            let hint = "put what stores the address first, or cast it: (uint64)…";
+            return Err(self.report(diagnostic.hint(hint)));
+        }
+        self.globals.held.insert(number, Type::Pointer(pointer));
+        Ok(())
     }
 
     /// `@x[keys] = value` or `@x[keys] += value` with a value that is checked already.
@@ -131,15 +201,8 @@ impl Checker<'_> {
             return Err(Reported);
         };
         let kind = self.held(stored)?;
-        let ty = match &stored.ty {
-            Type::Pointer(pointer) => Type::Pointer(Pointer {
-                trusted: false,
-                ..*pointer
-            }),
-            ty => ty.clone(),
-        };
         let place = self.map_place(name, keys, Some(&kind), &kind, Usage::Writes, span)?;
-        self.globals.held.entry(place.map.number).or_insert(ty);
+        self.notes_held(&place.map, &change)?;
         Ok(StatementKind::Map(place, change))
     }
 
