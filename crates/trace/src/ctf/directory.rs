@@ -6,6 +6,7 @@ use super::packet::Packet;
 use super::read::Reader;
 use super::write::{Folder, StreamFile, Writer, side_files};
 use super::{METADATA, SIDE, metadata};
+use crate::aggregate::KeptMaps;
 use crate::error::{Error, Result};
 use crate::info::TraceInfo;
 use crate::packet::{MAGIC, PAGE};
@@ -18,6 +19,9 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// What may lie beside the streams.
+const SIDE_FILES: [&str; 4] = [Summary::FILE, Symbols::FILE, Processes::FILE, KeptMaps::FILE];
 
 /// Where a trace is written.
 #[derive(Debug)]
@@ -40,6 +44,10 @@ pub struct Trace {
     pub symbols: Symbols,
     /// Names of threads; empty if none were written.
     pub processes: Processes,
+    /// What the handlers' maps held at the end; none if none were written, or they cannot be read.
+    pub maps: KeptMaps,
+    /// Why something beside the streams is left out.
+    pub remarks: Vec<String>,
 }
 
 impl Trace {
@@ -50,6 +58,8 @@ impl Trace {
             symbols: self.symbols,
             summary: self.summary,
             field,
+            maps: self.maps,
+            remarks: self.remarks,
         };
         Report::gather(&mut self.reader, options)
     }
@@ -161,7 +171,7 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
 
 /// What lies in a trace's directory and is not the trace's.
 fn foreign(path: &Path) -> io::Result<Option<PathBuf>> {
-    let side = [Summary::FILE, Symbols::FILE, Processes::FILE];
+    let side = SIDE_FILES;
     let mut folder = false;
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -234,7 +244,15 @@ pub fn open(path: &Path) -> Result<Trace> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io("read", path.join(SIDE).join(name))(e)),
     };
+    let mut remarks = Vec::new();
+    let maps = side(KeptMaps::FILE).and_then(|text| text.map(|text| KeptMaps::parse(&text)).transpose());
+    let maps = maps.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
     Ok(Trace {
+        maps: maps.unwrap_or_default(),
+        remarks,
         reader: Reader::new(info, streams),
         packets,
         summary: side(Summary::FILE)?
@@ -296,7 +314,7 @@ fn clear(path: &Path) -> io::Result<()> {
             fs::remove_file(path.join(name))?;
         }
     }
-    for name in [Summary::FILE, Symbols::FILE, Processes::FILE] {
+    for name in SIDE_FILES {
         ignore_missing(fs::remove_file(path.join(SIDE).join(name)))?;
         ignore_missing(fs::remove_file(path.join(SIDE).join(beside(name))))?;
     }
