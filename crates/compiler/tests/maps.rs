@@ -308,6 +308,42 @@ fn a_text_that_could_not_be_read_is_a_key_and_a_value_of_its_own() {
 }
 
 #[test]
+fn keys_can_be_taken_out_before_it_is_said_what_a_map_holds() {
+    for (fill, shown) in [
+        ("@s[tid] = nsecs", "@s[1234]: "),
+        ("@s[tid] = count()", "@s[1234]: 1"),
+        ("@s[tid] = hist(arg2)", "@s[1234]:\n[1]"),
+        ("@s[tid] = comm", "@s[1234]: worker"),
+        ("@s[tid] = (int16 *)0x32; @s[tid] += 1", "@s[1234]: 0x34"),
+    ] {
+        let mut maps = Maps::new(&[
+            "{ delete(@s, tid); if (has_key(@s, tid)) { @wrong++ } }",
+            &format!("{{ {fill} }}"),
+        ]);
+        maps.run(1, 0, &[0, 0, 1]);
+        assert!(maps.text("s").starts_with(shown), "{fill}: {}", maps.text("s"));
+        maps.run(0, 0, &[]);
+        assert_eq!(maps.text("s"), "", "{fill}");
+        assert_eq!(maps.text("wrong"), "");
+    }
+    // Room is that of what it turns out to hold.
+    let maps = Maps::new(&["{ delete(@s, tid) }", "{ @s[tid] = hist(arg2, 5) }"]);
+    let ty = maps.globals.map("s").unwrap();
+    assert_eq!(
+        ty.entries,
+        kestrel_trace::aggregate::MapType::fitting_entries(ty.value.size())
+    );
+    let (probe, _) = parse_events("e:x { delete(@never, 1) }");
+    let mut globals = Globals::default();
+    let (checked, _) = check(&probe, &kernel::kprobe(), true, &mut globals);
+    assert!(checked.is_some());
+    assert_eq!(
+        globals.unwritten[0].1.message,
+        "@never is used, but no handler writes it"
+    );
+}
+
+#[test]
 fn addresses_in_maps_move_by_what_they_point_to() {
     for (statement, expected) in [
         ("@p += 1", 0x34),

@@ -24,6 +24,8 @@ pub struct Globals {
     pub max_map_keys: Option<u32>,
     /// Maps that are read but not written so far: by their numbers, with what to say if it stays so.
     pub unwritten: Vec<(u32, Diagnostic)>,
+    /// Maps, by their numbers, that keys were taken out of or asked for before anything says what they hold: any value will do.
+    pub open: BTreeSet<u32>,
     /// Whose text is checked, where the same event may stand in more than one: what they keep for themselves is kept apart.
     pub text: String,
     /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.

@@ -31,6 +31,8 @@ pub(crate) struct Gathered {
 pub(super) enum Usage {
     Reads,
     Writes,
+    /// It takes out keys, or asks for one.
+    Keys,
 }
 
 impl Checker<'_> {
@@ -252,7 +254,7 @@ impl Checker<'_> {
         keys: &[&ast::Expr],
         span: Span,
     ) -> Checked<StatementKind> {
-        let place = self.known_place(name, keys, span)?;
+        let place = self.any_place(name, keys, span)?;
         if keys.is_empty() {
             self.only_with_keys(&place.map, "delete()", span)?;
         }
@@ -269,7 +271,7 @@ impl Checker<'_> {
 
     /// `has_key(@x, key)`.
     pub(crate) fn has_key(&mut self, name: &str, keys: &[&ast::Expr], span: Span) -> Checked<Expr> {
-        let place = self.known_place(name, keys, span)?;
+        let place = self.any_place(name, keys, span)?;
         if place.keys.is_empty() {
             let message = format!("{} has no keys", place.map.title());
             return Err(self.error(span, message));
@@ -294,13 +296,17 @@ impl Checker<'_> {
         let names: Vec<String> = self.globals.maps.iter().map(MapType::title).collect();
         let hint = did_you_mean(&format!("@{name}"), names.iter().map(String::as_str));
         let message = format!("there is no map @{name} so far: nothing before this writes it");
+        let hint = hint.or_else(|| Some("put the handler that writes it first".to_owned()));
         Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)))
     }
 
-    /// A place in a map for which any use will do, if it is known.
-    fn known_place(&mut self, name: &str, keys: &[&ast::Expr], span: Span) -> Checked<MapPlace> {
-        let kind = self.known_map(name, span)?.value;
-        self.map_place(name, keys, None, &kind, Usage::Reads, span)
+    /// A place in a map of which only the keys matter: with some, it need not be known what the map holds.
+    fn any_place(&mut self, name: &str, keys: &[&ast::Expr], span: Span) -> Checked<MapPlace> {
+        let kind = match self.globals.map(name) {
+            None if !keys.is_empty() => ValueKind::Scalar(scalar_type(&Type::I64)),
+            _ => self.known_map(name, span)?.value,
+        };
+        self.map_place(name, keys, None, &kind, Usage::Keys, span)
     }
 
     /// What a map holds that this value is stored in.
@@ -344,14 +350,24 @@ impl Checker<'_> {
             }
             None => {
                 let map = self.new_map(name.to_owned(), types, assumed.clone(), false, span)?;
-                if usage == Usage::Reads {
-                    let message = format!("{} is read, but no handler writes it", map.title());
+                if usage != Usage::Writes {
+                    let used = match usage {
+                        Usage::Keys => "used",
+                        _ => "read",
+                    };
+                    let message = format!("{} is {used}, but no handler writes it", map.title());
+                    if usage == Usage::Keys {
+                        self.globals.open.insert(map.number);
+                    }
                     let entry = (map.number, Diagnostic::error(span, message));
                     self.globals.unwritten.push(entry);
                 }
                 map
             }
         };
+        if usage != Usage::Keys {
+            self.globals.open.remove(&map.number);
+        }
         if usage == Usage::Writes {
             self.globals.unwritten.retain(|(number, _)| *number != map.number);
         }
@@ -392,15 +408,10 @@ impl Checker<'_> {
         let Some(number) = (0..state::MOST_MAPS).find(|number| !taken(number)) else {
             return Err(self.error(span, format!("there can be at most {} maps", state::MOST_MAPS)));
         };
-        let hidden = MapType::is_hidden_name(&name);
-        let entries = match self.globals.max_map_keys {
-            Some(most) if !hidden => most.max(1),
-            _ => MapType::fitting_entries(value.size()),
-        };
         let map = MapType {
-            name,
             number,
-            entries: if keys.is_empty() { 1 } else { entries },
+            entries: self.entries(&keys, &value, MapType::is_hidden_name(&name)),
+            name,
             keys,
             value,
             by_event,
@@ -416,6 +427,15 @@ impl Checker<'_> {
         }
         self.globals.maps.push(map.clone());
         Ok(map)
+    }
+
+    /// How many keys a new map has room for.
+    fn entries(&self, keys: &[FieldType], value: &ValueKind, hidden: bool) -> u32 {
+        match self.globals.max_map_keys {
+            _ if keys.is_empty() => 1,
+            Some(most) if !hidden => most.max(1),
+            _ => MapType::fitting_entries(value.size()),
+        }
     }
 
     fn agree_on_keys(&mut self, map: &MapType, keys: &[Expr], span: Span) -> Checked<()> {
@@ -465,7 +485,7 @@ impl Checker<'_> {
             (ValueKind::Histogram(a), ValueKind::Histogram(b)) => a == b,
             (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
         };
-        if !agreed {
+        if !agreed && !self.globals.open.contains(&map.number) {
             let first = if known { "since" } else { "as it was read in" };
             let message = format!(
                 "{} holds {} here, but {} {first} its first use in {}",
@@ -482,6 +502,7 @@ impl Checker<'_> {
         }
         // Who read it first did not know how its values are shown.
         let map = MapType {
+            entries: self.entries(&map.keys, kind, false),
             value: kind.clone(),
             ..map
         };
