@@ -166,8 +166,8 @@ fn every_handler_loads() {
         "/@t[tid] == 0 || has_key(@t, tid)/ { @t[tid] = nsecs; @u = comm; @v = @u; record(@t[tid], @v) }",
         "{ @x[tid] = 1; delete(@x[tid]); delete(@x, tid); clear(@x); zero(@x); @y = 3; clear(@y); @y -= 2; @z *= 2 }",
         "{ count(); hist(tid); sum(tid); if (tid > 3) { lhist(tid, 0, 10, 1) } else { hist(cpu) } }",
-        "{ @o[kstr(curtask, 7), tid, kstr(curtask, 13)] = kstr(curtask, 5); @n[kstr(curtask, 1)]++; $t = kstr(0, 3) == \"\"; record($t, str(1, 9)) }",
-        "{ @a = (int16 *)0x32; @a += 2; @b = @a - (int16 *)0x32; @f[kstr(0)] = count(); @g[tid ? kstr(curtask, 6) : \"x\"]++ }",
+        "{ @o[kstr(curtask->comm, 7), tid, kstr(curtask->comm, 13)] = kstr(curtask->comm, 5); @n[kstr(curtask->comm, 1)]++; $t = kstr(0, 3) == \"\"; record($t, str(1, 9)) }",
+        "{ @a = (int16 *)0x32; @a += 2; @b = @a - (int16 *)0x32; @f[kstr(0)] = count(); @g[tid ? kstr(curtask->comm, 6) : \"x\"]++ }",
         "{ @p[kptr(curtask)] = count(); @q[1, 2, 3, 4, 5, 6, comm, comm] = max(nsecs) }",
     ];
     for (options, event) in [
