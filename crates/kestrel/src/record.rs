@@ -11,6 +11,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::procfs::{self, ClockPair};
+use kestrel_trace::aggregate::KeptMaps;
 use kestrel_trace::ctf::directory::{self, Directory};
 use kestrel_trace::ctf::read::Reader;
 use kestrel_trace::ctf::write::{Writer, Written};
@@ -277,6 +278,15 @@ impl Recorder {
                 counted(self.unfinished, "page"),
                 counted(self.torn, "record")
             ));
+        }
+        let maps = self.session.map_snapshots()?;
+        if !maps.is_empty() {
+            let names = crate::session::maps::symbols(&maps, catalog.host());
+            let kept = self.writer.keep_maps(&KeptMaps::new(maps, &names));
+            // On a full disk a trace without them is better than none.
+            if summary.cut_short.is_none() {
+                kept?;
+            }
         }
         let written = if summary.cut_short.is_some() {
             self.writer.finish_short(&summary, &seen.symbols, &seen.processes)

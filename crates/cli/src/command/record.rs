@@ -30,7 +30,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
     /// The trace directory; an old trace there is replaced
-    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE)]
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE, value_parser = super::directory())]
     output: PathBuf,
     /// Keep the newest events: overwrite the oldest when a ring is full, and write the rings out at the end
     #[arg(long)]

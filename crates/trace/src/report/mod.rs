@@ -4,6 +4,7 @@ mod text;
 
 pub use text::text;
 
+use crate::aggregate::{self, KeptMaps};
 use crate::analyze::{Count, Cpus, Events, Histogram, ProcessCounts, Timeline, Values};
 use crate::ctf::read::{Losses, Reader};
 use crate::error::Result;
@@ -40,6 +41,8 @@ pub struct Report {
     pub timeline: Histogram,
     /// By the value of a field, where one was asked for.
     pub values: Option<FieldValues>,
+    /// What the handlers' maps held at the end.
+    pub maps: Vec<MapReport>,
     /// What is missing, as the packets tell.
     pub losses: Losses,
     /// What is missing, as the recorder counted by event and CPU; `None` if it left no summary.
@@ -61,6 +64,17 @@ pub struct FieldValues {
     pub counts: Vec<Count>,
 }
 
+/// One map of the handlers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MapReport {
+    /// As [`aggregate::json`] has it.
+    #[serde(flatten)]
+    pub json: serde_json::Value,
+    /// As [`aggregate::text`] has it.
+    #[serde(skip)]
+    pub text: String,
+}
+
 /// What to look at besides the records; `Trace::report` fills it from a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -72,6 +86,19 @@ pub struct Options {
     pub summary: Option<Summary>,
     /// Count the values of this field too.
     pub field: Option<String>,
+    /// What the handlers' maps held.
+    pub maps: KeptMaps,
+    /// What else a reader should know.
+    pub remarks: Vec<String>,
+}
+
+fn shown(kept: &KeptMaps) -> Vec<MapReport> {
+    let held = kept.maps.iter().filter(|map| !map.is_empty());
+    held.map(|map| MapReport {
+        json: aggregate::json(map, &kept.symbols),
+        text: aggregate::text(map, &kept.symbols),
+    })
+    .collect()
 }
 
 impl Report {
@@ -117,6 +144,7 @@ impl Report {
                 field,
                 counts: values.finish(),
             }),
+            maps: shown(&options.maps),
             losses: reader.losses(),
             absent: options
                 .summary
@@ -130,7 +158,10 @@ impl Report {
             notes: options
                 .summary
                 .as_ref()
-                .map_or_else(|| vec![UNFINISHED.to_owned()], |summary| summary.notes.clone()),
+                .map_or_else(|| vec![UNFINISHED.to_owned()], |summary| summary.notes.clone())
+                .into_iter()
+                .chain(options.remarks)
+                .collect(),
             counted: options.summary.map(|summary| summary.events),
         })
     }

@@ -29,6 +29,7 @@ pub fn text(report: &Report, width: usize, colour: bool) -> String {
             total,
         );
     }
+    page.maps(report);
     page.timeline(&report.timeline);
     page.losses(report);
     page.out
@@ -132,6 +133,16 @@ impl Page {
             self.line(&format!(
                 "  {name:<names$}  {filled}{blanks}  {number:>numbers$}  {share:>7}"
             ));
+        }
+    }
+
+    fn maps(&mut self, report: &Report) {
+        if report.maps.is_empty() {
+            return;
+        }
+        self.title("maps");
+        for line in report.maps.iter().flat_map(|map| map.text.lines()) {
+            self.line(&format!("  {line}"));
         }
     }
 

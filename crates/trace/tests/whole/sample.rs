@@ -304,3 +304,23 @@ fn one(n: u64, time: u64) -> Vec<u8> {
         ),
     }
 }
+
+/// An event whose fields have words of their own, as a system call among many.
+pub fn words() -> EventClass {
+    let int = |size, signed| FieldType::Integer {
+        size,
+        signed,
+        base: Base::Decimal,
+    };
+    EventClass {
+        id: EventId(7),
+        name: "syscalls:sys_enter_x".into(),
+        kind: "tracepoint".into(),
+        layout: Layout::words([
+            ("__syscall_nr".to_owned(), int(8, true)),
+            ("dfd".to_owned(), int(4, true)),
+            ("path".to_owned(), FieldType::Pointer { symbolic: false }),
+            ("flags".to_owned(), int(2, false)),
+        ]),
+    }
+}

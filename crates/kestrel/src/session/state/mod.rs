@@ -221,6 +221,12 @@ impl ProgramState {
         firsts.flat_map(|first| self.messages.iter().map(move |m| (first + m.record, m)))
     }
 
+    /// Whether so many of its records from one on are all for an agent.
+    pub(super) fn only_asks(&self, from: u16, records: u16) -> bool {
+        let asks = |record| self.messages.iter().any(|message| message.record == record);
+        records > 0 && (from..from + records).all(asks)
+    }
+
     /// The number of the first record of an event at a place in the hook; none where it has no records of it.
     pub(super) fn number_of(&self, place: u16) -> Option<u16> {
         let instance = match self.events.as_slice() {
