@@ -12,6 +12,7 @@ pub mod kind;
 pub(crate) mod moment;
 mod raw_tracepoint;
 mod traced;
+mod typed;
 mod tracepoint;
 mod trampoline;
 
@@ -39,6 +40,8 @@ use traced::Traced;
 pub struct Catalog {
     host: Host,
     types: OnceCell<std::result::Result<Arc<Btf>, String>>,
+    /// Those of modules, by name.
+    module_types: RefCell<HashMap<String, std::result::Result<Arc<Btf>, String>>>,
     symbols: OnceCell<std::result::Result<Kallsyms, kestrel_kernel::Error>>,
     functions: OnceCell<std::result::Result<Traceable, kestrel_kernel::Error>>,
     traced: OnceCell<Traced>,
@@ -57,6 +60,7 @@ impl Catalog {
         Self {
             host,
             types: OnceCell::new(),
+            module_types: RefCell::default(),
             symbols: OnceCell::new(),
             functions: OnceCell::new(),
             traced: OnceCell::new(),

@@ -69,13 +69,12 @@ fn read(file: &Path) -> std::io::Result<String> {
 /// Adds.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
-    let address = |symbol: &str| Some(catalog.symbols().ok()?.named(symbol).next()?.address);
-    let mut requests = rows::of_words(&options.words, &address)?;
+    let mut requests = rows::of_words(&options.words, &catalog)?;
     if let Some(file) = &options.file {
         let name = file.display().to_string();
         let text =
             read(file).map_err(|error| Failure::new(Exit::Failed, format!("cannot read {name}: {error}")))?;
-        requests.extend(rows::of_file(&text, &name, &address)?);
+        requests.extend(rows::of_file(&text, &name, &catalog)?);
     }
     if requests.is_empty() {
         return Err(Failure::new(Exit::Usage, "there is no probe to add")
