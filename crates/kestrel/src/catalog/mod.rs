@@ -12,9 +12,9 @@ pub mod kind;
 pub(crate) mod moment;
 mod raw_tracepoint;
 mod traced;
-mod typed;
 mod tracepoint;
 mod trampoline;
+mod typed;
 
 pub use glob::Glob;
 pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, KINDS, Resolved, Via, Way};

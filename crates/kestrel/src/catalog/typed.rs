@@ -1,6 +1,7 @@
 //! Functions with their types: those of the kernel, and those of modules, which go on where the kernel's end.
 
-use super::Catalog;
+use super::kind::nothing_matches;
+use super::{Catalog, Glob};
 use crate::code::KERNEL;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function};
@@ -95,6 +96,25 @@ impl Catalog {
         }
     }
 
+    /// The functions of a module that ftrace lists and that match.
+    ///
+    /// # Errors
+    /// When there are none, or the kernel does not list them.
+    pub(crate) fn functions_of(&self, module: &str, pattern: &Glob) -> Result<Vec<String>> {
+        let functions = self.functions()?;
+        let names = functions.names().filter(|name| pattern.matches(name));
+        let own = names.filter(|name| functions.has_in(Some(module), name));
+        let own: Vec<String> = own.map(str::to_owned).collect();
+        match own.is_empty() {
+            false => Ok(own),
+            true => Err(nothing_matches(
+                "function",
+                &format!("{module}:{}", pattern.text()),
+                Vec::new(),
+            )),
+        }
+    }
+
     /// A function and the types that describe it.
     ///
     /// # Errors
@@ -116,7 +136,9 @@ impl Catalog {
         };
         let types = self.module_types(&module)?;
         let last = types.base().map_or(0, |base| base.len());
-        let own = types.function(name).filter(|function| function.id.0 as usize > last);
+        let own = types
+            .function(name)
+            .filter(|function| function.id.0 as usize > last);
         match own {
             Some(_) => Ok(TypedFunction {
                 types,

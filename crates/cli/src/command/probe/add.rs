@@ -6,7 +6,8 @@ use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::session::named::SESSION;
+use kestrel::language::Diagnostic;
+use kestrel::session::named::{SESSION, check};
 use kestrel::session::store::Store;
 use kestrel_trace::print::counted;
 use std::io::Read as _;
@@ -31,6 +32,9 @@ pub(crate) struct Options {
     /// Put them in the place of probes of the same names
     #[arg(long)]
     replace: bool,
+    /// Check them and show them as text of the event language; nothing is loaded
+    #[arg(long)]
+    dry_run: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -66,6 +70,16 @@ fn read(file: &Path) -> std::io::Result<String> {
     }
 }
 
+/// Remarks about texts.
+fn show(warnings: &[(String, Diagnostic)]) {
+    for (text, warning) in warnings {
+        eprintln!(
+            "{}",
+            crate::style::diagnostics(std::slice::from_ref(warning), text)
+        );
+    }
+}
+
 /// Adds.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
@@ -83,6 +97,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for request in &mut requests {
         request.disabled = options.disabled;
     }
+    if options.dry_run {
+        for request in &requests {
+            let warnings = check(request, &catalog)?;
+            show(&warnings);
+            println!("{} {}", request.name, request.source);
+        }
+        return Ok(Exit::Done);
+    }
     let store = Store::open(catalog.host())?;
     let added = store.add_probes(
         &options.session,
@@ -91,12 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         &catalog,
         &command_line(),
     )?;
-    for (text, warning) in &added.warnings {
-        eprintln!(
-            "{}",
-            crate::style::diagnostics(std::slice::from_ref(warning), text)
-        );
-    }
+    show(&added.warnings);
     for event in &added.left_out {
         eprintln!("  left out {}: {}", event.event, event.why);
     }

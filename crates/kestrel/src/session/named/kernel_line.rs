@@ -59,11 +59,14 @@ pub fn is_one(text: &str) -> bool {
         Some((kind, name)) => (kind, Some(name)),
         None => (head, None),
     };
-    let probe = matches!(kind.as_bytes(), [b'p' | b'r', number @ ..] if number.iter().all(u8::is_ascii_digit));
+    let probe =
+        matches!(kind.as_bytes(), [b'p' | b'r', number @ ..] if number.iter().all(u8::is_ascii_digit));
     if !probe || rest.trim().is_empty() {
         return false;
     }
-    let event = rest.split_once(':').is_some_and(|(first, _)| kind::find(first.trim()).is_some());
+    let event = rest
+        .split_once(':')
+        .is_some_and(|(first, _)| kind::find(first.trim()).is_some());
     name.is_some() || kind.len() > 1 || !event && !rest.contains('{')
 }
 
@@ -104,7 +107,10 @@ fn words(line: &str) -> Vec<Word<'_>> {
 
 fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<Request> {
     if line.len() > LONGEST {
-        return Err(Wrong::at(LONGEST, format!("the kernel reads {LONGEST} letters of a line")));
+        return Err(Wrong::at(
+            LONGEST,
+            format!("the kernel reads {LONGEST} letters of a line"),
+        ));
     }
     let words = words(line);
     let [head, at, arguments @ ..] = words.as_slice() else {
@@ -119,7 +125,10 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<Request> {
     let at_return = at_return || returns;
     let spot = kernel.spot(&place);
     if let Spot::Several(functions) = spot {
-        let why = format!("{functions} functions are called {}: name one by its module or its address", place.symbol);
+        let why = format!(
+            "{functions} functions are called {}: name one by its module or its address",
+            place.symbol
+        );
         return Err(Wrong::at(at.at, why));
     }
     if at_return && spot == Spot::Inside && place.address.is_none() {
@@ -153,7 +162,8 @@ fn letter(kind: &str, at: usize) -> Parsed<(bool, Option<u32>)> {
         _ => return Err(Wrong::at(at, format!("`{kind}` is not p, r or rMAXACTIVE"))),
     };
     match number {
-        "" => Ok((at_return, None)),
+        // What is no number the kernel passes over.
+        other if !other.starts_with(|c: char| c.is_ascii_digit()) => Ok((at_return, None)),
         _ if !at_return => Err(Wrong::at(at + 1, "only returns are limited: rMAXACTIVE")),
         number => match number::unsigned(number) {
             Some(most @ 1..=MOST_CALLS) => Ok((true, Some(most as u32))),
@@ -369,7 +379,8 @@ mod tests {
             ("r0:x g", 1, "calls"),
             ("r4097:x g", 1, "4096"),
             ("p5:x g", 1, "returns"),
-            ("rx:x g", 1, "calls"),
+            ("r08:x g", 1, "calls"),
+            ("x:x g", 0, "rMAXACTIVE"),
             ("p:x", 3, "no place"),
             (&longest, 2, "63"),
             (&longer, 6, "32"),
@@ -394,7 +405,10 @@ mod tests {
         for (line, source) in [
             ("p:x f $arg5", "kprobe:f { record(arg1 = arg4) }"),
             ("p:x f $arg2:u16", "kprobe:f { record(arg1 = (uint16)(arg1)) }"),
-            ("r:x quiet $retval", "kretprobe:quiet { record(arg1 = (uint64)retval) }"),
+            (
+                "r:x quiet $retval",
+                "kretprobe:quiet { record(arg1 = (uint64)retval) }",
+            ),
             // Newer forms are taken, too.
             ("p:x f count", "kprobe:f { record(count = (uint32)(arg1)) }"),
         ] {

@@ -118,7 +118,9 @@ fn written(text: &str) -> Option<Written> {
     if text.starts_with('b') {
         let (_, container) = text.split_once('/')?;
         return match number::unsigned(container)? {
-            bits @ (8 | 16 | 32 | 64) => Some(Written::Bits { container: bits as u32 }),
+            bits @ (8 | 16 | 32 | 64) => Some(Written::Bits {
+                container: bits as u32,
+            }),
             _ => None,
         };
     }
@@ -224,7 +226,10 @@ impl<'l> Reader<'l> {
                 true => Ok(as_it_is()),
                 false => Err(Wrong::at(
                     word.at,
-                    format!("{}: the kernel's types (BTF) tell no parameters of it", self.place.name()),
+                    format!(
+                        "{}: the kernel's types (BTF) tell no parameters of it",
+                        self.place.name()
+                    ),
                 )),
             };
         }
@@ -240,7 +245,12 @@ impl<'l> Reader<'l> {
             Some(name) => Ok(vec![(format!("{name}{ty}"), word.at)]),
             None => Err(Wrong::at(
                 word.at,
-                format!("`{}`: {} has {} parameters", word.text, self.place.name(), parameters.len()),
+                format!(
+                    "`{}`: {} has {} parameters",
+                    word.text,
+                    self.place.name(),
+                    parameters.len()
+                ),
             )),
         }
     }
@@ -376,7 +386,9 @@ impl<'l> Reader<'l> {
                 _ => false,
             };
             if !fits {
-                let why = format!("`{fetch}` is no array: memory at an address of the kernel's is one, +0(…), or one of strings");
+                let why = format!(
+                    "`{fetch}` is no array: memory at an address of the kernel's is one, +0(…), or one of strings"
+                );
                 return Err(Wrong::at(type_at, why));
             }
         }
@@ -394,14 +406,23 @@ impl<'l> Reader<'l> {
     ) -> Parsed<Store> {
         Ok(match said {
             Written::Integer { bits, signed } => Store::Integer { bits, signed },
-            Written::Bits { container } => bit_field(ty, container)
-                .ok_or_else(|| Wrong::at(at, format!("`{ty}` is no bit field: bWIDTH@OFFSET/SIZE, all of it within SIZE bits")))?,
+            Written::Bits { container } => bit_field(ty, container).ok_or_else(|| {
+                Wrong::at(
+                    at,
+                    format!("`{ty}` is no bit field: bWIDTH@OFFSET/SIZE, all of it within SIZE bits"),
+                )
+            })?,
             Written::Symbol => Store::Symbol,
             Written::SymbolString => match value {
                 Fetch::Register(_) | Fetch::Stack(_) | Fetch::ReturnValue => Store::Symbol,
                 Fetch::Argument(_) if !self.at_return => Store::Symbol,
                 Fetch::Memory { user: false, .. } => Store::Symbol,
-                _ => return Err(Wrong::at(at, "symstr wants an address: a register, an argument, or memory")),
+                _ => {
+                    return Err(Wrong::at(
+                        at,
+                        "symstr wants an address: a register, an argument, or memory",
+                    ));
+                }
             },
             Written::String | Written::UserString => {
                 let user = said == Written::UserString;
@@ -437,7 +458,10 @@ impl<'l> Reader<'l> {
                     user,
                 })
             }
-            _ => Err(Wrong::at(at, "what lies there is neither text nor a pointer to it")),
+            _ => Err(Wrong::at(
+                at,
+                "what lies there is neither text nor a pointer to it",
+            )),
         }
     }
 
@@ -502,14 +526,19 @@ impl<'l> Reader<'l> {
 
     fn fetch(&mut self, text: &str, at: usize) -> Parsed<Fetch> {
         let unreadable = || {
-            let why = format!("`{text}` is not %REGISTER, $VARIABLE, @ADDRESS, @SYMBOL, \\VALUE, +OFFSET(FETCH) or an argument's name");
+            let why = format!(
+                "`{text}` is not %REGISTER, $VARIABLE, @ADDRESS, @SYMBOL, \\VALUE, +OFFSET(FETCH) or an argument's name"
+            );
             Wrong::at(at, why)
         };
         match text.as_bytes().first() {
             Some(b'$') => self.variable(text, at),
             Some(b'%') => {
                 let wanted = &text[1..];
-                let saved = arch::current().registers.iter().find(|saved| saved.name == wanted);
+                let saved = arch::current()
+                    .registers
+                    .iter()
+                    .find(|saved| saved.name == wanted);
                 saved.map(|saved| Fetch::Register(saved.name)).ok_or_else(|| {
                     let other = arch::current()
                         .registers
@@ -538,7 +567,10 @@ impl<'l> Reader<'l> {
         };
         if name.starts_with("retval") {
             if !self.at_return {
-                return Err(Wrong::at(at, "`$retval` is there in return probes of functions only"));
+                return Err(Wrong::at(
+                    at,
+                    "`$retval` is there in return probes of functions only",
+                ));
             }
             return self.return_value(text, at);
         }
@@ -549,7 +581,10 @@ impl<'l> Reader<'l> {
             let number = number::decimal(number).ok_or_else(unknown)?;
             return match number <= STACK_WORDS {
                 true => Ok(Fetch::Stack(number)),
-                false => Err(Wrong::at(at, format!("`{text}`: a stack has {STACK_WORDS} words"))),
+                false => Err(Wrong::at(
+                    at,
+                    format!("`{text}`: a stack has {STACK_WORDS} words"),
+                )),
             };
         }
         if matches!(name, "comm" | "COMM") {
@@ -581,10 +616,15 @@ impl<'l> Reader<'l> {
                 let why = format!("{} returns nothing", self.place.name());
                 Err(Wrong::at(at, why))
             }
-            (Some((types, ret)), fields) if ret != TypeId::VOID && self.dialect.parameters || fields.is_some() => {
+            (Some((types, ret)), fields)
+                if ret != TypeId::VOID && self.dialect.parameters || fields.is_some() =>
+            {
                 self.typed(&types, ret, Fetch::ReturnValue, fields, at)
             }
-            (None, Some(_)) => Err(Wrong::at(at, "the kernel's types (BTF) do not tell what it returns")),
+            (None, Some(_)) => Err(Wrong::at(
+                at,
+                "the kernel's types (BTF) do not tell what it returns",
+            )),
             _ => Ok(Fetch::ReturnValue),
         }
     }
@@ -611,7 +651,11 @@ impl<'l> Reader<'l> {
             let why = format!(
                 "`{name}` is no parameter of {}, which has {}",
                 self.place.name(),
-                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+                if known.is_empty() {
+                    "none".to_owned()
+                } else {
+                    known.join(", ")
+                }
             );
             return Err(Wrong::at(at, why));
         };
@@ -707,7 +751,10 @@ impl<'l> Reader<'l> {
         let user = text[1..].starts_with('u');
         let behind = if user { 2 } else { 1 };
         let Some(open) = text.find('(') else {
-            return Err(Wrong::at(at, format!("`{text}`: an offset is followed by (FETCH)")));
+            return Err(Wrong::at(
+                at,
+                format!("`{text}`: an offset is followed by (FETCH)"),
+            ));
         };
         // The kernel skips one plus, and reads what follows as a number with a sign.
         let digits = match open >= behind {
@@ -751,7 +798,10 @@ fn array(ty: Option<&str>, at: usize) -> Parsed<(Option<&str>, Option<u32>)> {
         return Err(Wrong::at(count_at + count.len(), "a `]` is missing"));
     };
     if !rest.is_empty() {
-        return Err(Wrong::at(count_at + count.len() + 1, format!("`{rest}` stands behind the array")));
+        return Err(Wrong::at(
+            count_at + count.len() + 1,
+            format!("`{rest}` stands behind the array"),
+        ));
     }
     match number::unsigned(count) {
         Some(count @ 1..=MOST_ELEMENTS) => Ok((Some(name), Some(count as u32))),

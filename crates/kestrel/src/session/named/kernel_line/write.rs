@@ -265,7 +265,11 @@ mod tests {
         }
 
         fn spot(&self, place: &Place<'_>) -> Spot {
-            if place.offset == 0 { Spot::Entry } else { Spot::Inside }
+            if place.offset == 0 {
+                Spot::Entry
+            } else {
+                Spot::Inside
+            }
         }
 
         fn prototype(&self, _module: Option<&str>, _function: &str) -> Option<(Arc<Btf>, TypeId)> {
@@ -293,7 +297,10 @@ mod tests {
             name: "else".to_owned(),
             ..Probe::default()
         };
-        assert_eq!(of(&as_typed).unwrap(), ["r8:kestrel/else f ret=$retval:s32 x=\\\"a\""]);
+        assert_eq!(
+            of(&as_typed).unwrap(),
+            ["r8:kestrel/else f ret=$retval:s32 x=\\\"a\""]
+        );
     }
 
     #[test]
