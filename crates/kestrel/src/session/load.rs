@@ -552,12 +552,10 @@ pub(super) fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
         Attachment::Functions { .. } | Attachment::Instruction { .. } | Attachment::Instructions { .. } => {
             ProgramKind::Kprobe
         }
-        Attachment::Trampoline {
-            id, at_return: false, ..
-        } => ProgramKind::FunctionEntry(*id),
-        Attachment::Trampoline {
-            id, at_return: true, ..
-        } => ProgramKind::FunctionExit(*id),
+        // Of a module that has gone nothing is called any more.
+        Attachment::Trampoline { id, .. } => {
+            attach::function_kind(attachment).unwrap_or(ProgramKind::FunctionEntry(*id))
+        }
         Attachment::Counter { .. } => ProgramKind::PerfEvent,
     }
 }
