@@ -224,12 +224,13 @@ pub(super) fn end(child: Option<Child>) -> Result<(), Failure> {
 fn tell(recorded: &Recorded, target: Target) {
     let summary = &recorded.summary;
     eprintln!(
-        "{} in {:.2} s, {} in {}; lost {}{}",
+        "{} in {:.2} s, {} in {}; lost {}, {}{}",
         counted(recorded.records(), "event"),
         summary.duration_ns as f64 / 1e9,
         bytes(recorded.written.bytes),
         show_path(&recorded.path),
         thousands(summary.lost()),
+        summary.missed.unwrap_or_default(),
         match summary.overwritten() {
             0 => String::new(),
             n => format!(", overwritten {}", thousands(n)),

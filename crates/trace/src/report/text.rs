@@ -181,7 +181,10 @@ impl Page {
         let overwritten = self.number("overwritten", report.overwritten());
         let damaged = self.number("packets damaged", report.losses.packets_damaged);
         let missing = self.number("packets missing", report.losses.packets_missing);
-        self.line(&lost);
+        self.line(&match report.missed {
+            Some(missed) => format!("{lost}, {missed}"),
+            None => lost,
+        });
         let absent = self.number("written, but not there any more", report.absent());
         for (text, count) in [
             (absent, report.absent()),
