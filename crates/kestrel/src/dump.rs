@@ -194,6 +194,7 @@ fn write(
         duration_ns,
         events: counts(&classes, &tally, &seen.recorded),
         frozen: Some(chosen.iter().map(|(_, buffer)| buffer.discarded_frozen()).sum()),
+        missed: None,
         notes,
         cut_short: None,
     };

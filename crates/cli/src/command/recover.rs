@@ -11,7 +11,7 @@ use kestrel_trace::image::bytes::ReadAt;
 use kestrel_trace::image::{self, Format, Image};
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::print::wall_time;
-use kestrel_trace::print::{are, counted, thousands};
+use kestrel_trace::print::{are, counted, shown, thousands};
 use kestrel_trace::recover::{self, Findings, Recovered, Session};
 use serde_json::json;
 use std::io::Write;
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TRACE")]
     metadata: Option<PathBuf>,
     /// The trace directory; of several sessions each gets one below it. An old trace there is replaced
-    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT)]
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT, value_parser = super::directory())]
     output: PathBuf,
     /// How it is told
     #[arg(long, value_enum, default_value = "text")]
@@ -108,7 +108,7 @@ fn all<R: ReadAt>(
                 "sessions": recovered,
                 "unexplained": findings.unexplained,
             });
-            writeln!(std::io::stdout().lock(), "{all}")?;
+            writeln!(crate::screen::out(), "{all}")?;
         }
         Shown::Text => tell(&recovered)?,
     }
@@ -146,17 +146,22 @@ fn save<R: ReadAt>(image: &Image<R>, findings: &Findings, output: &Path) -> Resu
 }
 
 fn tell(all: &[Recovered]) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     for (index, one) in all.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
         match one.session.as_str() {
             "" => writeln!(out, "session {}", one.uuid)?,
-            name => writeln!(out, "session {name} ({})", one.uuid)?,
+            name => writeln!(out, "session {} ({})", shown(name), one.uuid)?,
         }
-        writeln!(out, "  made by  {}", one.command)?;
-        writeln!(out, "  on       {}, Linux {}", one.hostname, one.kernel_release)?;
+        writeln!(out, "  made by  {}", shown(&one.command))?;
+        writeln!(
+            out,
+            "  on       {}, Linux {}",
+            shown(&one.hostname),
+            shown(&one.kernel_release)
+        )?;
         if one.events > 0 {
             writeln!(
                 out,
@@ -219,7 +224,7 @@ fn complain(name: &str, findings: &Findings) {
             counted(one.packets, "packet"),
             one.uuid,
             are(one.packets),
-            one.why
+            shown(&one.why.to_string())
         );
     }
     if !findings.unexplained.is_empty() {

@@ -18,6 +18,8 @@ pub(crate) struct Telling {
     pub(crate) values: &'static str,
     /// What is wrong with the text, if anything is.
     pub(crate) check: fn(&str) -> Result<(), String>,
+    /// What it does not do where no agent can be asked: its record shows it then. None where the record is all there is to it.
+    pub(crate) unheard: Option<&'static str>,
     pub(crate) make: fn(String) -> Message,
 }
 
@@ -86,14 +88,6 @@ impl Checker<'_> {
 
     /// `notify("text", …)`, `exec("command", …)`, `dump("10s", …)`.
     pub(crate) fn message(&mut self, usage: &Use<'_>, telling: &Telling) -> Checked<StatementKind> {
-        if !self.globals.messages {
-            let message = format!(
-                "{}() needs a session that stays: nobody would listen here",
-                usage.name
-            );
-            let hint = "put it into a table file, for kestrel start and kestrel agent";
-            return Err(self.report(Diagnostic::error(usage.span, message).hint(hint)));
-        }
         let Some((first, values)) = usage.args.unwrap_or_default().split_first() else {
             return Err(self.wants(usage, usage.span, telling.what));
         };
@@ -101,6 +95,15 @@ impl Checker<'_> {
         self.sendable(text, span, usage, telling)?;
         if let Err(why) = (telling.check)(text) {
             return Err(self.error(span, why));
+        }
+        if !self.globals.messages {
+            if let Some(instead) = telling.unheard {
+                let message = format!("{}() {instead}: what it asks for is recorded", usage.name);
+                let hint = "put it into a table file, for kestrel start and kestrel agent";
+                self.report(Diagnostic::warning(usage.span, message).hint(hint));
+            }
+            let record = self.titled_record(usage.name, text, values, usage.span)?;
+            return Ok(StatementKind::Record(record));
         }
         let record = self.message_record(values, usage.span)?;
         Ok(StatementKind::Record(super::tree::Record {

@@ -32,7 +32,6 @@ pub mod stay;
 pub mod store;
 pub mod target;
 mod told;
-mod trust;
 mod uses;
 
 pub use missed::UNCOUNTED;

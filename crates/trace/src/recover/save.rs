@@ -290,6 +290,7 @@ impl<R: ReadAt> Saving<'_, R> {
             duration_ns: last - first,
             events: counts.collect(),
             frozen: None,
+            missed: None,
             notes: self.recovered.notes(),
             cut_short: None,
         };

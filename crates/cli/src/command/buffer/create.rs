@@ -8,7 +8,6 @@ use clap::{Args, ValueEnum};
 use kestrel::buffer::layout;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::session::store::Store;
 
 /// Options of `buffer create`.
 #[derive(Args, Debug)]
@@ -48,7 +47,7 @@ Handlers name it as those of the table file: `record(to(\"incident\"))`, `use_bu
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let catalog = Catalog::new(host.clone());
-    let mut session = Store::open(&host)?.change(options.session.session.as_deref())?;
+    let mut session = crate::sessions::store(&host)?.change(options.session.session.as_deref())?;
     let mode = match options.mode {
         Mode::Overwrite => layout::Mode::Overwrite,
         Mode::Stream => layout::Mode::Stream,

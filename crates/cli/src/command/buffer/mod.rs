@@ -12,7 +12,6 @@ use kestrel::dump::numbers;
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::monotonic;
 use kestrel::session::control::Control;
-use kestrel::session::store::Store;
 
 /// Options of `buffer`.
 #[derive(Args, Debug)]
@@ -81,13 +80,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Verb::Create(options) => create::run(options),
         Verb::Remove(named) => {
             let host = Host::default();
-            let mut session = Store::open(&host)?.change(named.session.session.as_deref())?;
+            let mut session = crate::sessions::store(&host)?.change(named.session.session.as_deref())?;
             session.remove_buffer(&named.buffer, &Catalog::new(host))?;
             eprintln!("buffer {} removed", named.buffer);
             Ok(Exit::Done)
         }
         Verb::Use(named) => {
-            let session = Store::open(&Host::default())?.change(named.session.session.as_deref())?;
+            let session =
+                crate::sessions::store(&Host::default())?.change(named.session.session.as_deref())?;
             session.use_buffer(&named.buffer)?;
             eprintln!("records go to buffer {}", named.buffer);
             Ok(Exit::Done)
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 fn steer(which: &Which, done: &str, act: fn(&Control, u32)) -> Result<Exit, Failure> {
-    let session = Store::open(&Host::default())?.change(which.session.session.as_deref())?;
+    let session = crate::sessions::store(&Host::default())?.change(which.session.session.as_deref())?;
     let buffers = session.buffers()?;
     for number in numbers(&buffers, &which.buffers)? {
         act(session.control(), number);

@@ -16,5 +16,6 @@ static TELLING: Telling = Telling {
     what: "how long before the event the trace begins",
     values: "give the values after it: dump(\"10s\", pid, comm)",
     check: |text| dump_time(text).map(drop),
+    unheard: Some("writes no trace without a session and its agent"),
     make: Message::Dump,
 };

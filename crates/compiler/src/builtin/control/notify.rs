@@ -16,5 +16,6 @@ static TELLING: Telling = Telling {
     what: "a text",
     values: "give the values after it: notify(\"text\", pid, comm)",
     check: |_| Ok(()),
+    unheard: None,
     make: Message::Notify,
 };

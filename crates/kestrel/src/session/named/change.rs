@@ -15,7 +15,7 @@ use crate::session::state::{
     Arming, Baseline, HookState, ObjectState, ProbeState, State, TableState, parameter,
 };
 use crate::session::stay::{Change, PinnedSession};
-use crate::session::{LeftOut, own_event, pins, trust};
+use crate::session::{LeftOut, own_event, pins};
 use crate::table::plan_named;
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
 use kestrel_kernel::barrier::wait_for_running_programs;
@@ -23,6 +23,7 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
+use kestrel_trace::files::Objection;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -40,6 +41,8 @@ pub struct Request {
     pub disabled: bool,
     /// Where paths of compiled objects in its text count from; where the command runs if it is empty.
     pub beside: PathBuf,
+    /// What another user could change about the file that it stands in; none for a text that the caller gives.
+    pub objection: Option<Objection>,
 }
 
 /// What came of adding probes.
@@ -118,7 +121,6 @@ impl Change {
             ..
         } = loading;
         let made = made.and_then(|numbers| {
-            trust::check(&next, None)?;
             next.objects.extend(session.objects.pin(&self.session.directory)?);
             Ok(numbers)
         });
@@ -415,7 +417,8 @@ impl Loading<'_> {
     /// Makes one named probe; gives its number.
     fn named(&mut self, request: &Request, catalog: &Catalog) -> Result<u32> {
         let source = rooted(file(&request.name, &request.source)?, &request.beside)?;
-        let file = file(&request.name, &source)?;
+        let mut file = file(&request.name, &source)?;
+        file.objection.clone_from(&request.objection);
         let table = self.table_of_probes()?;
         let own = self.own()?;
         let existing = self.existing(names_in(&self.next))?;
@@ -558,7 +561,7 @@ fn rename(hook: &mut Hook, own: Own, name: &str) -> Vec<String> {
     events
 }
 
-fn nothing_to_do(request: &Request) -> Error {
+pub(super) fn nothing_to_do(request: &Request) -> Error {
     Error::Compile {
         event: request.source.clone(),
         why: "it has no handler: an empty block masks its events".to_owned(),
