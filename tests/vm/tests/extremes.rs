@@ -332,7 +332,7 @@ fn a_small_session_takes_large_tables() {
     start("small", CALLS, &catalog);
     shell("calls getppid 20").success();
     let large = r#"
-table c { syscalls:* /comm == "nothing"/ { record() } }
+table c { syscalls:* /comm == "nothing"/ { record(tid) } }
 table d { syscalls:* /comm == "nothing"/ { record(pid) } }
 "#;
     let file = write("large", large);
