@@ -21,6 +21,7 @@ const CREATE: u64 = 0o100;
 
 /// Runs a command until it enters the system call of this number among those that change something, and kills it there; gives how many of them
 /// it had entered if it ended by itself.
+#[allow(clippy::zombie_processes, reason = "it is waited for by its number")]
 fn step(words: &[&str], kill_at: Option<usize>) -> Result<usize, ()> {
     let child = Command::new("sh")
         .args(["-c", "kill -STOP $$; exec kestrel \"$@\"", "sh"])
