@@ -210,7 +210,7 @@ pub(crate) fn show(selection: &Selection, plan: &Plan) -> Result<bool, Failure> 
     }
     let text = kestrel::plan::show(plan, selection.verbose)?;
     if selection.dry_run {
-        std::io::stdout().lock().write_all(text.as_bytes())?;
+        crate::screen::out().write_all(text.as_bytes())?;
     } else {
         eprint!("{text}");
     }

@@ -19,7 +19,7 @@ use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::EventClass;
 use kestrel_trace::packet::PAGE;
 use kestrel_trace::print::counted;
-use kestrel_trace::summary::{CutShort, Summary};
+use kestrel_trace::summary::{CutShort, Missed, Summary};
 use kestrel_trace::symbol::{REACH, Symbols};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -258,6 +258,13 @@ impl Recorder {
             started_ns: self.clocks.realtime,
             duration_ns: self.ended.unwrap_or_default().as_nanos() as u64,
             events: counts(classes, &tally, &seen.recorded),
+            missed: Some(Missed {
+                hits: missed
+                    .iter()
+                    .filter_map(|missed| missed.count.as_ref().ok())
+                    .sum(),
+                at_least: uncounted.is_some() || missed.iter().any(|missed| missed.count.is_err()),
+            }),
             notes: Vec::new(),
             cut_short: self.failed.take().map(|why| CutShort {
                 unwritten: self.unwritten.values().sum(),

@@ -14,6 +14,7 @@ use std::{
 };
 
 pub mod bare;
+pub mod lines;
 pub mod named;
 pub mod protocol;
 pub mod recording;

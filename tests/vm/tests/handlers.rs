@@ -336,3 +336,48 @@ fn a_handler_that_is_loaded_again_keeps_its_own_counts() {
     using("normal", 3);
     kept(3, 52);
 }
+
+#[test]
+fn other_sessions_and_other_commands_are_named() {
+    let _session = Session::start();
+    kestrel(&["probe", "add", "p", "kprobe:__x64_sys_getppid { count() }"]).success();
+    // Beside a session of probes alone, the other one is meant; the probes' is by its name.
+    for words in [
+        &["table", "use", "other"][..],
+        &["table", "list"],
+        &["buffer", "list"],
+        &["handler", "list"],
+        &["table", "list", "--session", "probes"],
+    ] {
+        kestrel(words).success();
+    }
+    let status = kestrel(&["status", "--format", "json"]).success();
+    assert_eq!(status.lines().count(), 2, "{status}");
+    let which = kestrel(&["handler", "control", "main", "reset"]);
+    assert_eq!(which.code, Some(2), "{}", which.err);
+    assert!(
+        which.err.contains("a session is named with --session"),
+        "{}",
+        which.err
+    );
+    // Somebody who is changing the session, and does not come to an end: this test.
+    let lock = std::fs::File::open("/run/kestrel/main.lock").unwrap();
+    lock.lock().unwrap();
+    let waited = kestrel(&["table", "use", "main", "--wait", "1500ms"]);
+    assert_eq!(waited.code, Some(1), "{}", waited.err);
+    let own = format!("the session main: process {} (", std::process::id());
+    for words in [
+        format!("waiting: another command is changing {own}"),
+        own,
+        "given up after 1.5 s".to_owned(),
+    ] {
+        assert!(waited.err.contains(&words), "{words}: {}", waited.err);
+    }
+    lock.unlock().unwrap();
+    kestrel(&["table", "use", "main", "--wait", "1500ms"]).success();
+    kestrel(&["start", "second", "/tmp/handlers.kst"]).success();
+    let which = kestrel(&["table", "list"]);
+    assert_eq!(which.code, Some(2), "{}", which.err);
+    kestrel(&["stop", "second"]).success();
+    kestrel(&["stop", "probes"]).success();
+}

@@ -50,6 +50,17 @@ impl Machine {
         hook: &mut dyn FnMut(&mut Self, usize),
     ) -> Result<u64, Fault> {
         let address = self.memory.allocate(Space::Context, context.len() as u64);
+        self.run_at(address, code, context, hook)
+    }
+
+    /// The same with the copy of `context` at an address, where nothing else may be: programs can tell contexts apart by that.
+    pub fn run_at(
+        &mut self,
+        address: u64,
+        code: &Code,
+        context: &[u8],
+        hook: &mut dyn FnMut(&mut Self, usize),
+    ) -> Result<u64, Fault> {
         self.memory.insert(Space::Context, address, context.to_vec());
         let mut run = Run {
             code: Rc::new(code.clone()),

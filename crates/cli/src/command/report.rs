@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     )?;
     // The bar goes before the tables come.
     drop(trace.reader);
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = crate::screen::out();
     match options.format {
         Format::Json => {
             let text = serde_json::to_string(&report)

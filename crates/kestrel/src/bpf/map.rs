@@ -6,6 +6,7 @@ use kestrel_bpf::object::Map as Declaration;
 use kestrel_bpf::object::map::Pinning;
 use kestrel_kernel::bpf::{self, Map, MapBtf, MapInfo, MapKind, MapSpec, Pinned};
 use kestrel_kernel::{Host, procfs};
+use kestrel_trace::files;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -244,6 +245,18 @@ pub(super) fn reuse(path: &Path, declaration: &Declaration) -> Result<Option<Map
     // Anything may lie there, also what is no map.
     if std::fs::symlink_metadata(path).is_err() {
         return Ok(None);
+    }
+    let objection = files::objection(path, files::user()).map_err(|error| Error::Io {
+        action: "look at",
+        subject: path.display().to_string(),
+        error,
+    })?;
+    if let Some(objection) = objection {
+        return Err(Error::Untrusted {
+            file: path.display().to_string(),
+            refused: "is not taken for the object's map",
+            objection,
+        });
     }
     let other = |what: &str| Error::Object {
         object: format!("map {}", declaration.name),

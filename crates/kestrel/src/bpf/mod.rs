@@ -24,7 +24,7 @@ mod running;
 mod typed;
 pub mod value;
 
-pub use handler::HandlerFile;
+pub use handler::{HandlerFile, trusted};
 pub use kestrel_bpf::btf::{Btf, TypeId};
 pub use kestrel_bpf::object::map::Pinning;
 pub use kestrel_bpf::object::{Hook, KINDS, Linked, Map as MapDeclaration, Program as ProgramDeclaration};

@@ -12,8 +12,9 @@ pub mod kind;
 pub(crate) mod moment;
 mod raw_tracepoint;
 mod traced;
-mod tracepoint;
+pub(crate) mod tracepoint;
 mod trampoline;
+mod typed;
 
 pub use glob::Glob;
 pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, KINDS, Resolved, Via, Way};
@@ -27,6 +28,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::index::{self, Traceable};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use kestrel_kernel::kcore::Kcore;
+use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -39,11 +41,14 @@ use traced::Traced;
 pub struct Catalog {
     host: Host,
     types: OnceCell<std::result::Result<Arc<Btf>, String>>,
+    /// Those of modules, by name.
+    module_types: RefCell<HashMap<String, std::result::Result<Arc<Btf>, String>>>,
     symbols: OnceCell<std::result::Result<Kallsyms, kestrel_kernel::Error>>,
     functions: OnceCell<std::result::Result<Traceable, kestrel_kernel::Error>>,
     traced: OnceCell<Traced>,
     blacklist: OnceCell<Vec<(Range<u64>, String)>>,
     reserved: OnceCell<Reserved>,
+    preemption: OnceCell<Preemption>,
     /// Functions whose code was looked at, by address.
     code: RefCell<HashMap<u64, Arc<Function>>>,
 }
@@ -57,11 +62,13 @@ impl Catalog {
         Self {
             host,
             types: OnceCell::new(),
+            module_types: RefCell::default(),
             symbols: OnceCell::new(),
             functions: OnceCell::new(),
             traced: OnceCell::new(),
             blacklist: OnceCell::new(),
             reserved: OnceCell::new(),
+            preemption: OnceCell::new(),
             code: RefCell::default(),
         }
     }
@@ -183,6 +190,12 @@ impl Catalog {
         self.host
             .path("/sys/bus/event_source/devices/kprobe/type")
             .exists()
+    }
+
+    /// Where this kernel preempts threads inside programs.
+    pub fn preemption(&self) -> Preemption {
+        let look = || Preemption::of(&self.host, self.types().ok().as_deref());
+        *self.preemption.get_or_init(look)
     }
 
     /// What generated code of a program kind may use on this kernel.

@@ -10,6 +10,7 @@ use crate::plan::{Hook, PlannedWay};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, LinkInfo, Map, Program, ProgramKind,
+    module_btf_id,
 };
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::perf::{self, PerfEvent, Target};
@@ -33,6 +34,15 @@ pub(super) struct Links {
     missing: Vec<(String, String)>,
 }
 
+/// In which order the kernel runs the programs of one event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Tracepoints (kernel/tracepoint.c, `func_add`).
+    OldestFirst,
+    /// Trampolines (kernel/bpf/trampoline.c, `bpf_trampoline_add_prog`).
+    NewestFirst,
+}
+
 /// One kprobe, or kretprobe.
 struct Kprobe<'a> {
     place: perf::Place<'a>,
@@ -43,6 +53,9 @@ struct Kprobe<'a> {
 
 /// Loads the compiled handler as a program of a kind.
 pub(super) type Load<'a> = dyn Fn(ProgramKind) -> Result<(Program, Vec<Map>)> + 'a;
+
+/// Loads the programs of a kind that are to be run behind the first one, where there are some, in this order.
+pub(super) type LoadOthers<'a> = dyn Fn(ProgramKind) -> Result<Vec<Program>> + 'a;
 
 impl From<Vec<Link>> for Links {
     fn from(links: Vec<Link>) -> Self {
@@ -56,6 +69,24 @@ impl From<Vec<Link>> for Links {
 impl Links {
     pub(super) fn raw_tracepoint(program: &Program, tracepoint: &str) -> Result<Self> {
         Ok(vec![Link::raw_tracepoint(program, tracepoint, 0)?].into())
+    }
+
+    /// Attaches a hook's programs, so that the kernel runs them in this order, in which their links are, too.
+    fn one_after_another(
+        first: &Program,
+        others: &[Program],
+        order: Order,
+        attach: &dyn Fn(&Program) -> Result<Link>,
+    ) -> Result<Self> {
+        let mut programs: Vec<&Program> = std::iter::once(first).chain(others).collect();
+        if order == Order::NewestFirst {
+            programs.reverse();
+        }
+        let mut links = programs.into_iter().map(attach).collect::<Result<Vec<_>>>()?;
+        if order == Order::NewestFirst {
+            links.reverse();
+        }
+        Ok(links.into())
     }
 
     /// What is counted on CPUs one by one.
@@ -140,12 +171,35 @@ impl Links {
     }
 }
 
+/// The kind of a program at a function's trampoline.
+///
+/// # Errors
+/// When it is in a module that is not loaded.
+pub(super) fn function_kind(attachment: &Attachment) -> Result<ProgramKind> {
+    let Attachment::Trampoline {
+        module,
+        id,
+        at_return,
+        ..
+    } = attachment
+    else {
+        return Ok(ProgramKind::Kprobe);
+    };
+    Ok(match (module, at_return) {
+        (None, false) => ProgramKind::FunctionEntry(*id),
+        (None, true) => ProgramKind::FunctionExit(*id),
+        (Some(module), false) => ProgramKind::ModuleFunctionEntry(*id, module_btf_id(module)?),
+        (Some(module), true) => ProgramKind::ModuleFunctionExit(*id, module_btf_id(module)?),
+    })
+}
+
 /// Loads and attaches.
 pub(super) fn attach(
     hook: &Hook,
     way: &PlannedWay,
     catalog: &Catalog,
     load: &Load<'_>,
+    others: &LoadOthers<'_>,
 ) -> Result<(Program, Vec<Map>, Links)> {
     match &way.attachment {
         Attachment::Tracepoint { group, name } => {
@@ -156,18 +210,23 @@ pub(super) fn attach(
         Attachment::Tracepoints => tracepoints(hook, catalog, load),
         Attachment::RawTracepoint { name } => {
             let (program, maps) = load(ProgramKind::RawTracepoint)?;
-            let links = Links::raw_tracepoint(&program, name)?;
+            let others = others(ProgramKind::RawTracepoint)?;
+            let attach = |program: &Program| Ok(Link::raw_tracepoint(program, name, 0)?);
+            let links = Links::one_after_another(&program, &others, Order::OldestFirst, &attach)?;
             Ok((program, maps, links))
         }
         Attachment::TypedTracepoint { id, .. } => {
-            tracing(load, ProgramKind::TypedTracepoint(*id), AttachType::TRACE_RAW_TP)
+            let kind = (ProgramKind::TypedTracepoint(*id), AttachType::TRACE_RAW_TP);
+            tracing(kind, Order::OldestFirst, load, others)
         }
-        Attachment::Trampoline {
-            id, at_return: false, ..
-        } => tracing(load, ProgramKind::FunctionEntry(*id), AttachType::TRACE_FENTRY),
-        Attachment::Trampoline {
-            id, at_return: true, ..
-        } => tracing(load, ProgramKind::FunctionExit(*id), AttachType::TRACE_FEXIT),
+        Attachment::Trampoline { at_return, .. } => {
+            let attach = match at_return {
+                false => AttachType::TRACE_FENTRY,
+                true => AttachType::TRACE_FEXIT,
+            };
+            let kind = (function_kind(&way.attachment)?, attach);
+            tracing(kind, Order::NewestFirst, load, others)
+        }
         Attachment::Instruction {
             place,
             address,
@@ -244,10 +303,17 @@ fn counter(attachment: &Attachment, load: &Load<'_>) -> Result<(Program, Vec<Map
     Ok((program, maps, links))
 }
 
-fn tracing(load: &Load<'_>, kind: ProgramKind, attach: AttachType) -> Result<(Program, Vec<Map>, Links)> {
+fn tracing(
+    (kind, attach): (ProgramKind, AttachType),
+    order: Order,
+    load: &Load<'_>,
+    others: &LoadOthers<'_>,
+) -> Result<(Program, Vec<Map>, Links)> {
     let (program, maps) = load(kind)?;
-    let link = Link::tracing(&program, attach, 0)?;
-    Ok((program, maps, vec![link].into()))
+    let others = others(kind)?;
+    let attach = |program: &Program| Ok(Link::tracing(program, attach, 0)?);
+    let links = Links::one_after_another(&program, &others, order, &attach)?;
+    Ok((program, maps, links))
 }
 
 fn instructions(
@@ -322,6 +388,8 @@ pub(super) fn is_slow(kind: ProgramKind) -> bool {
             | ProgramKind::Kprobe
             | ProgramKind::FunctionEntry(_)
             | ProgramKind::FunctionExit(_)
+            | ProgramKind::ModuleFunctionEntry(..)
+            | ProgramKind::ModuleFunctionExit(..)
     )
 }
 

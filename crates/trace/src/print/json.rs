@@ -1,5 +1,6 @@
 //! One record as one JSON object on one line, written without a tree of values in between.
 
+use super::escape::is_unsafe;
 use super::{Printer, decimal, flag_names, hexadecimal, symbol};
 use crate::event::EventClass;
 use crate::layout::Space;
@@ -177,9 +178,8 @@ fn escaped(c: char, out: &mut Vec<u8>) {
         '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
         '\n' => out.extend_from_slice(b"\\n"),
         '\t' => out.extend_from_slice(b"\\t"),
-        c if (c as u32) < 0x20 || c == '\x7f' => {
-            out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes())
-        }
+        // JSON may hold some of these as they are; but what is meant for programs is looked at on terminals, too.
+        c if is_unsafe(c) => out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes()),
         c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
     }
 }

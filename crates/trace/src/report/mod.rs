@@ -9,7 +9,7 @@ use crate::analyze::{Count, Cpus, Events, Histogram, ProcessCounts, Timeline, Va
 use crate::ctf::read::{Losses, Reader};
 use crate::error::Result;
 use crate::process::Processes;
-use crate::summary::{Absent, CutShort, EventCount, Summary, UNFINISHED};
+use crate::summary::{Absent, CutShort, EventCount, Missed, Summary, UNFINISHED};
 use crate::symbol::Symbols;
 use serde::Serialize;
 use std::io::Read;
@@ -47,6 +47,8 @@ pub struct Report {
     pub losses: Losses,
     /// What is missing, as the recorder counted by event and CPU; `None` if it left no summary.
     pub counted: Option<Vec<EventCount>>,
+    /// Hits that the kernel brought to no program, if the recorder asked.
+    pub missed: Option<Missed>,
     /// What the recorder wrote and is not in the trace any more, by CPU: files were cut, damaged or removed.
     pub absent: Vec<Absent>,
     /// Why the recorder could write no more before it was to end.
@@ -162,6 +164,7 @@ impl Report {
                 .into_iter()
                 .chain(options.remarks)
                 .collect(),
+            missed: options.summary.as_ref().and_then(|summary| summary.missed),
             counted: options.summary.map(|summary| summary.events),
         })
     }

@@ -89,6 +89,66 @@ fn an_empty_trace_has_a_report() {
     }
 }
 
+/// Ends a line, names the window, turns the direction of reading.
+const EVIL: &str = "x\x1b]0;owned\x07\n\u{202e}\u{9b}2J";
+
+#[test]
+fn nothing_that_others_have_named_reaches_a_terminal_as_it_is() {
+    let mut info = sample::info();
+    for text in [
+        &mut info.hostname,
+        &mut info.kernel_release,
+        &mut info.command,
+        &mut info.session,
+    ] {
+        *text = EVIL.to_owned();
+    }
+    for event in &mut info.events {
+        event.name += EVIL;
+    }
+    let mut processes = sample::processes();
+    let mut symbols = String::new();
+    for line in sample::symbols().to_text().lines() {
+        symbols += &format!("{line}\u{202e}\n");
+    }
+    let symbols = kestrel_trace::symbol::Symbols::parse(&symbols).unwrap();
+    for tid in 0..5000 {
+        processes.insert(tid, EVIL.to_owned());
+    }
+    let bytes = sealed(&mut sample::streams(8).remove(1).ring);
+    let reader = || Reader::new(info.clone(), vec![("main_0".into(), &bytes[..])]);
+    let calm = |text: &str, what: &str| {
+        let bad = |c: char| c != '\n' && (c.is_control() || ('\u{2028}'..='\u{202e}').contains(&c));
+        assert!(!text.contains(bad), "{what}: {text:?}");
+    };
+    let mut lines = [Vec::new(), Vec::new()];
+    let mut printer = Text::new(Style::default(), symbols.clone(), processes.clone());
+    all(&mut reader(), &mut printer, &mut lines[0], "memory").unwrap();
+    let mut printer = Json::new(symbols.clone(), processes.clone());
+    all(&mut reader(), &mut printer, &mut lines[1], "memory").unwrap();
+    let [lines, json] = lines.map(|lines| String::from_utf8(lines).unwrap());
+    calm(&lines, "print");
+    assert!(lines.contains(r"x\x1b]0;owned\x07\x0a\u202e\x9b2J"), "{lines}");
+    assert!(lines.contains(r"\u202e+0x"), "symbols: {lines}");
+    calm(&json, "print --format json");
+    for line in json.lines() {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(
+            object["event"].as_str().unwrap().ends_with(EVIL),
+            "it is all there: {line}"
+        );
+    }
+    let options = Options {
+        processes,
+        symbols,
+        ..Options::default()
+    };
+    let report = Report::gather(&mut reader(), options).unwrap();
+    let shown = text(&report, 90, false);
+    calm(&shown, "report");
+    assert!(!shown.lines().any(|line| line.starts_with("owned")), "{shown}");
+}
+
 /// In every JSON an integer is a number, digit by digit, however large.
 #[test]
 fn integers_are_exact_numbers_in_every_json() {

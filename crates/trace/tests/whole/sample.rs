@@ -249,6 +249,7 @@ pub fn summary() -> Summary {
         started_ns: 1_763_650_001_000_000_000,
         duration_ns: 2_500_000_000,
         events: vec![count(0, 400, 0, 0), count(1, 300, 12, 1234)],
+        missed: None,
         notes: vec!["the traced command was killed by signal 9".into()],
         cut_short: None,
     }

@@ -108,7 +108,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         burst: options.burst,
         output_aside: options.format == Format::Json,
     };
-    let store = Store::open(&host)?;
+    let store = crate::sessions::store(&host)?;
     for name in &options.sessions {
         store.session(Some(name))?;
     }
@@ -211,7 +211,7 @@ impl Agent {
             activity,
             format,
         } = self;
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::screen::out();
         let mut acted = 0;
         for (session, (.., inbox)) in inboxes {
             let count = activity.messages.entry(session.clone()).or_default();

@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::selection::LONGEST;
 use clap::{Args, ValueEnum};
 use kestrel::bpf::output::{Outputs, Printk, Record};
-use kestrel::bpf::{Loaded, Object, Running, Via, value};
+use kestrel::bpf::{Loaded, Object, Running, Via, trusted, value};
 use kestrel::kernel::Host;
 use kestrel::kernel::bpf;
 use kestrel::kernel::process::Interrupt;
@@ -87,6 +87,9 @@ pub(crate) struct Options {
     /// Refuse the object if any of its programs finds nothing to be attached to, instead of going on without it
     #[arg(long)]
     strict: bool,
+    /// Load the object although another user could have written it
+    #[arg(long)]
+    untrusted: bool,
     /// How kprobes are attached
     #[arg(long, value_enum, default_value_t)]
     via: Way,
@@ -127,7 +130,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let interval = seconds(options.interval, "--interval")?.max(Duration::from_millis(20));
     let duration = options.duration.map(|s| seconds(s, "--duration")).transpose()?;
-    let mut object = super::open(&options.object)?;
+    let (mut object, objection) = super::open(&options.object)?;
+    if !options.untrusted {
+        trusted(&options.object.display().to_string(), objection.as_ref())?;
+    }
     if options.unpin && options.targets.is_empty() && nothing_to_attach_to(&object) {
         return unpin(&object);
     }
@@ -182,7 +188,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let read = begun.elapsed();
     let loaded = object.load().map_err(|error| {
         if let (kestrel::Error::Refused(refusal), Some(file)) = (&error, &options.log) {
-            let _ = std::fs::write(file, &refusal.log);
+            let _ = write(file, &refusal.log);
         }
         Failure::from(error)
     })?;
@@ -220,7 +226,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         told(&running, [read, loaded_after, attached_after]);
     }
     iterate(&running)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     match options.format {
         Format::Text => writeln!(out, "Running.")?,
         Format::Json => eprintln!("Running."),
@@ -299,6 +305,11 @@ fn unpin(object: &Object) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Writes a file that is named on the command line; not through links of others.
+fn write(file: &Path, text: &str) -> std::io::Result<()> {
+    kestrel_trace::files::create(file, 0o666)?.write_all(text.as_bytes())
+}
+
 fn write_log(options: &Options, loaded: &Loaded) -> Result<(), Failure> {
     let Some(file) = &options.log else { return Ok(()) };
     let mut text = String::new();
@@ -310,7 +321,7 @@ fn write_log(options: &Options, loaded: &Loaded) -> Result<(), Failure> {
             program.log().unwrap_or("")
         );
     }
-    std::fs::write(file, text)
+    write(file, &text)
         .map_err(|error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", file.display())))
 }
 
@@ -379,7 +390,7 @@ fn iterate(running: &Running) -> Result<(), Failure> {
                 format!("cannot read what the iterator {name} writes: {error}"),
             )
         })?;
-        std::io::stdout().write_all(&text)?;
+        crate::screen::out().write_all(&text)?;
     }
     Ok(())
 }

@@ -10,7 +10,6 @@ use kestrel::kernel::procfs::ClockPair;
 use kestrel::session::handlers::{EventCounts, Handler};
 use kestrel::session::maps;
 use kestrel::session::stay::PinnedSession;
-use kestrel::session::store::Store;
 use kestrel_trace::aggregate::read::{Held, Snapshot};
 use kestrel_trace::aggregate::{json as map_as_json, text as map_as_text};
 use kestrel_trace::print::{counted, thousands};
@@ -39,12 +38,12 @@ const SHORT: usize = 100;
 /// Lists.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
-    let session = Store::open(&host)?.session(options.session.as_deref())?;
+    let session = crate::sessions::store(&host)?.session(options.session.as_deref())?;
     let handlers = session.handlers()?;
     let snapshots: Vec<Snapshot> = handlers.iter().flat_map(|h| h.maps.iter().cloned()).collect();
     let symbols = maps::symbols(&snapshots, &host);
     let now = ClockPair::now().realtime;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     for handler in &handlers {
         match options.format {
             Format::Json => {

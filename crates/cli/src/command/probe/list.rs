@@ -2,6 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use clap::{Args, ValueEnum};
+use kestrel::catalog::Catalog;
 use kestrel::kernel::{Host, kprobes};
 use kestrel::session::UNCOUNTED;
 use kestrel::session::named::{Probe, SESSION, Site, kernel_line};
@@ -56,7 +57,7 @@ several at this place some are gone: `kestrel probe enable` attaches them anew),
 /// Lists.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
-    let store = Store::open(&host)?;
+    let store = crate::sessions::store(&host)?;
     if options.kernel {
         return kernel(options, &host, &store);
     }
@@ -68,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         other => other?,
     };
     let probes = session.probes(&host)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     match options.format {
         Format::Text => out.write_all(text(&probes, options.verbose).as_bytes())?,
         Format::Json => {
@@ -78,8 +79,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             }
         }
         Format::Tracefs => {
+            let catalog = Catalog::new(host.clone());
             for probe in &probes {
-                match kernel_line::of(probe) {
+                match kernel_line::of(probe, &catalog) {
                     Ok(lines) => lines.iter().try_for_each(|line| writeln!(out, "{line}"))?,
                     Err(why) => eprintln!("{} cannot be said so: {why}", probe.name),
                 }
@@ -274,7 +276,7 @@ fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure
             ours.extend(sites.map(|site| (site.listed, site.letter, probe.name.clone())));
         }
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     for probe in kprobes::list(host)? {
         let mut names: Vec<&str> = ours
             .iter()

@@ -1,7 +1,7 @@
 //! From a `TraceInfo` to TSDL text; reading it back is `restore`'s work.
 
 use super::hint::{self, Hint, encode};
-use super::{CONTEXT, END, FORMAT, HEADER, identifiers, length_name};
+use super::{BEGINNING, CONTEXT, END, FORMAT, HEADER, TRACER, identifiers, length_name};
 use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::info::{BufferMode, TraceInfo};
@@ -27,7 +27,7 @@ pub fn text(info: &TraceInfo) -> Result<String> {
         }
         write_event(event, &mut events, &mut aliases)?;
     }
-    let mut out = String::from("/* CTF 1.8 */\n\n");
+    let mut out = format!("{BEGINNING}\n\n");
     write_integers(&aliases, &mut out);
     write_trace(info, &mut out);
     write_env(info, &mut out);
@@ -86,8 +86,9 @@ fn write_trace(info: &TraceInfo, out: &mut String) {
 }
 
 fn write_env(info: &TraceInfo, out: &mut String) {
-    out.push_str(
-        "env {\n    domain = \"kernel\";\n    sysname = \"Linux\";\n    tracer_name = \"kestrel\";\n",
+    _ = writeln!(
+        out,
+        "env {{\n    domain = \"kernel\";\n    sysname = \"Linux\";\n    {TRACER}"
     );
     for (key, value) in [
         ("tracer_version", &info.tracer_version),
