@@ -9,6 +9,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const EVE: u32 = 1000;
 /// What the other user's process is to do, and where.
@@ -16,12 +17,16 @@ const ACT: &str = "KESTREL_ACT";
 
 fn rounds() -> usize {
     let rounds = std::env::var("KESTREL_ATTACKS").ok();
-    rounds.and_then(|rounds| rounds.parse().ok()).unwrap_or(100)
+    rounds.and_then(|rounds| rounds.parse().ok()).unwrap_or(50)
 }
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A place where eve has a directory of her own, and root one.
 struct Scene {
     place: tempfile::TempDir,
+    /// One attack at a time: each keeps a processor busy.
+    _alone: MutexGuard<'static, ()>,
     attacker: Option<Child>,
 }
 
@@ -31,6 +36,7 @@ impl Scene {
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let scene = Self {
             place,
+            _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner),
             attacker: None,
         };
         for name in ["eve", "root"] {
