@@ -88,6 +88,8 @@ const LENGTHS: &[&str] = &[
     "KESTREL_PROBES",
     "KESTREL_ALL_OFFSETS",
     "KESTREL_INSTRUCTIONS",
+    "KESTREL_LINES",
+    "KESTREL_LINES_SEED",
     "KESTREL_SHAPES",
 ];
 const LONG: Duration = Duration::from_secs(3600);

@@ -39,6 +39,8 @@ pub enum Source {
     Register { offset: u32 },
     /// The `index`th `u64` of the context; `trusted` where the verifier knows its BTF type and lets us read through it.
     Argument { index: u32, trusted: bool },
+    /// A struct by value: eight bytes after eight bytes from these, each a word.
+    Words(Vec<Source>),
     /// An expression of the language over the event's other fields (a field rule of a raw tracepoint).
     Expression(String),
     /// Nowhere: the event has the field for others, but programs are not given it. Whoever names it is told `why`, and what to do instead.

@@ -262,10 +262,12 @@ pub enum Error {
         error: Box<Error>,
     },
     /// A line of the kernel's `kprobe_events` is not understood, or says what has no counterpart.
-    #[error("`{line}`: {why}")]
+    #[error("{why}\n    {line}\n    {:at$}^", "", at = line.get(..*at).map_or(0, |before| before.chars().count()))]
     KernelLine {
         /// As typed.
         line: String,
+        /// Where in it, in bytes.
+        at: usize,
         /// What of it, and why.
         why: String,
     },

@@ -14,6 +14,7 @@ use std::{
 };
 
 pub mod bare;
+pub mod lines;
 pub mod named;
 pub mod protocol;
 pub mod recording;
@@ -163,6 +164,17 @@ pub fn getppid_calls(count: u64) {
         // rustix goes to the kernel each time; nothing is cached on the way.
         std::hint::black_box(rustix::process::getppid());
     }
+}
+
+/// Makes exactly `count` getpriority system calls.
+///
+/// # Errors
+/// When the kernel refuses one.
+pub fn getpriority_calls(count: u64) -> std::io::Result<()> {
+    for _ in 0..count {
+        std::hint::black_box(rustix::process::getpriority_process(None)?);
+    }
+    Ok(())
 }
 
 /// Makes exactly `count` read system calls of one byte each, from /dev/zero.

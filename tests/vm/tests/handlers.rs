@@ -101,6 +101,56 @@ fn explained(handler: &Value, kept: u64, events: u64) -> bool {
 }
 
 #[test]
+fn messages_sent_are_counted() {
+    let _session = Session::of(
+        "table main { syscalls:sys_enter_getppid /comm == \"calls\"/ { @n++; exec(\"/bin/true\") } \
+         syscalls:sys_exit_getppid /comm == \"calls\"/ { @m++; notify(\"left\"); record() } }",
+    );
+    calls(20);
+    let (asks, both) = (handler(ENTER), handler(EXIT));
+    assert_eq!(
+        (&asks["messages"], &both["messages"]),
+        (&true.into(), &false.into())
+    );
+    assert_eq!(asks["kept"], map(&asks, "@n"), "{asks}");
+    assert!(explained(&asks, number(&asks["kept"]), 20), "{asks}");
+    assert_eq!(
+        both["kept"],
+        map(&both, "@m"),
+        "its messages are not counted among its records: {both}"
+    );
+    let text = kestrel(&["handler", "list"]).success();
+    let said = format!("{} messages sent to the agent, 0 refused", number(&asks["kept"]));
+    assert!(text.contains(&said), "{text}");
+    kestrel(&["handler", "control", ENTER, "reset"]).success();
+    assert_eq!(number(&handler(ENTER)["kept"]), 0);
+    // In the foreground they are records of their own.
+    let words = [
+        "--table",
+        "/tmp/handlers.kst",
+        "-o",
+        "/tmp/handlers.trace",
+        "--",
+        "calls",
+        "getppid",
+        "20",
+    ];
+    let run = kestrel(&[&["record"], &words[..]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(
+        run.err.contains("exec() runs nothing without a session"),
+        "{}",
+        run.err
+    );
+    let lines = kestrel(&["print", "/tmp/handlers.trace"]).success();
+    assert!(lines.contains("sys_enter_getppid: exec=/bin/true"), "{lines}");
+    assert!(
+        lines.contains("sys_exit_getppid: notify=left __syscall_nr=110 ret="),
+        "{lines}"
+    );
+}
+
+#[test]
 fn they_count_exactly_and_begin_anew() {
     let _session = Session::start();
     calls(700);

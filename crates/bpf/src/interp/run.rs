@@ -170,7 +170,7 @@ impl Run {
                 let value = second(self, from)?;
                 machine
                     .memory
-                    .check(address, size.bytes().into(), Access::Write, false)?;
+                    .check_instruction(address, size.bytes().into(), Access::Write, false)?;
                 store(machine, size, address, value)?;
             }
             Meaning::Atomic { op, size } => {
@@ -209,7 +209,7 @@ impl Run {
         let bytes = size.bytes().into();
         match machine
             .memory
-            .check(address, bytes, Access::Read, machine.direct_kernel_reads)
+            .check_instruction(address, bytes, Access::Read, machine.direct_kernel_reads)
         {
             // The kernel answers a fault of a direct load with zero.
             Err(Reason::NullPointer { .. } | Reason::BadAddress { .. }) if machine.direct_kernel_reads => {

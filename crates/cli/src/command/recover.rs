@@ -27,7 +27,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "image")]
     live: bool,
     /// The trace directory; of several sessions each gets one below it. An old trace there is replaced
-    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT)]
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT, value_parser = super::directory())]
     output: PathBuf,
     /// How it is told
     #[arg(long, value_enum, default_value = "text")]

@@ -53,6 +53,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             symbols: trace.symbols,
             summary: trace.summary,
             field: options.field.clone(),
+            maps: trace.maps,
+            remarks: trace.remarks,
         },
     )?;
     // The bar goes before the tables come.
@@ -72,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let recorded: u64 = report.counted.iter().flatten().map(|count| count.recorded).sum();
     let whole = super::tell_absent(report.cut_short.as_ref(), &report.absent, recorded);
-    if report.records == 0 {
+    if report.records == 0 && report.maps.is_empty() {
         eprintln!("kestrel: {} holds no events", options.trace.display());
         return Ok(Exit::Failed);
     }

@@ -276,6 +276,37 @@ fn times_that_no_clock_holds() {
 }
 
 #[test]
+fn numbers_and_places_that_mean_nothing() {
+    let place = Place::new();
+    for (arguments, said) in [
+        (&["agent", "--rate", "nan"][..], "no number of starts per second"),
+        (&["agent", "--rate", "inf"], "no number of starts per second"),
+        (&["agent", "--rate=-1"], "no number of starts per second"),
+        (&["agent", "--jobs", "0"], "0 is not in 1.."),
+        (&["agent", "--burst", "0"], "0 is not in 1.."),
+        (&["agent", "--log", "-"], "cannot go to standard output"),
+        (
+            &["agent", "--log", "l", "--rotate-size", "0"],
+            "nothing fits into 0 bytes",
+        ),
+        (
+            &["record", "-e", SWITCH, "--buffer-size", "0"],
+            "nothing fits into 0 bytes",
+        ),
+        (&["buffer", "resize", "main", "0"], "nothing fits into 0 bytes"),
+        (
+            &["record", "-e", SWITCH, "-o", "-"],
+            "cannot go to standard output",
+        ),
+        (&["buffer", "dump", "-o", "-"], "cannot go to standard output"),
+        (&["recover", "image", "-o", "-"], "cannot go to standard output"),
+    ] {
+        place.run(arguments).fails(2, &[said]);
+    }
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "nothing was made");
+}
+
+#[test]
 fn arguments_and_names_that_are_no_text() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;

@@ -94,6 +94,19 @@ impl<'a> Checker<'a> {
                 let address = operation(BinaryOp::Add, Type::U64, context_pointer(span), inside, span);
                 Ok(read_string(address, Some(Space::Kernel), STRING, span))
             }
+            Source::Words(sources) => {
+                let words: Checked<Vec<Expr>> = sources
+                    .iter()
+                    .map(|source| self.input(source, Type::U64, span))
+                    .collect();
+                let address = Expr::new(ExprKind::Gathered(words?), Type::U64, span);
+                let spot = Spot {
+                    address,
+                    offset: 0,
+                    access: Access::Context,
+                };
+                self.value_at(spot, ty, span)
+            }
             Source::Expression(_) | Source::Absent { .. } => {
                 Err(self.error(span, "this cannot be a source here"))
             }
@@ -372,7 +385,9 @@ impl Expr {
                     then.set_span(span);
                 }
             }
-            ExprKind::Elements(parts) => parts.iter_mut().for_each(|part| part.set_span(span)),
+            ExprKind::Elements(parts) | ExprKind::Gathered(parts) => {
+                parts.iter_mut().for_each(|part| part.set_span(span))
+            }
             ExprKind::MapValue(place) | ExprKind::HasKey(place) => {
                 place.keys.iter_mut().for_each(|key| key.set_span(span));
             }

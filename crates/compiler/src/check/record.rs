@@ -1,17 +1,20 @@
 //! `record()`: what is written, under which names, and where each value lies in the record.
 
-use super::expression::constant;
+use super::expression::{constant, text_constant};
 use super::operator::operation;
 use super::tree::{BinaryOp, Destination, Expr, ExprKind, Record, Statement, Type};
 use super::types::STRING;
 use super::{Checked, Checker};
 use crate::builtin;
 use crate::context::{EventField, Source};
-use crate::lang::ast::{self, Arg, Span};
+use crate::lang::ast::{self, Arg, Span, Spanned};
 use crate::lang::diag::{Diagnostic, Severity};
+use kestrel_bpf::btf::{Type as BtfType, TypeId};
 use kestrel_trace::layout::{EventName, FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
 
+/// Structs in structs by value.
+const DEPTH: usize = 4;
 /// Most kinds of record of one event: each takes a number of its own.
 const RECORDS: u32 = 256;
 
@@ -58,6 +61,23 @@ impl Checker<'_> {
         self.counted(shape, span)
     }
 
+    /// What a message carries, behind its text under this name: what there is of it without an agent.
+    pub(super) fn titled_record(
+        &mut self,
+        name: &str,
+        text: &str,
+        args: &[Arg],
+        span: Span,
+    ) -> Checked<Record> {
+        let mut fields = match args {
+            [] => self.everything(span),
+            args => self.chosen(args)?,
+        };
+        let title = self.recorded(unique(name, args, &fields), text_constant(text, span))?;
+        fields.insert(0, title);
+        self.counted(fitted(fields), span)
+    }
+
     /// A record of this shape, if there is room for it.
     fn counted(&mut self, (layout, values): (Layout, Vec<Expr>), span: Span) -> Checked<Record> {
         if layout.max_size() > CAPACITY {
@@ -93,11 +113,18 @@ impl Checker<'_> {
         let mut all = Vec::new();
         for field in recorded {
             let outer = std::mem::take(&mut self.found);
-            let value = self
-                .event_field(field, span)
-                .and_then(|value| self.recorded(field.name.clone(), value));
+            let value = self.event_field(field, span).and_then(|value| {
+                let parts = match (&value.ty, &field.source) {
+                    (Type::Struct(_), Source::Words(_) | Source::Expression(_)) => {
+                        self.members(&field.name, value, 0)?
+                    }
+                    _ => vec![(field.name.clone(), value)],
+                };
+                let parts = parts.into_iter().map(|(name, value)| self.recorded(name, value));
+                parts.collect::<Checked<Vec<_>>>()
+            });
             let inner = std::mem::replace(&mut self.found, outer);
-            all.extend(value);
+            all.extend(value.into_iter().flatten());
             for diagnostic in inner {
                 self.report(match field.source {
                     Source::Expression(_) => diagnostic,
@@ -108,8 +135,61 @@ impl Checker<'_> {
         all
     }
 
+    /// The members of a struct by value: one alone under the struct's own name, several behind it (`size_lo`); what lies in another member (a union's)
+    /// is there once.
+    fn members(&mut self, name: &str, value: Expr, depth: usize) -> Checked<Vec<(String, Expr)>> {
+        let Type::Struct(id) = value.ty else {
+            return Ok(vec![(name.to_owned(), value)]);
+        };
+        let btf = self.btf().map(|btf| {
+            let composite = btf.composite(id);
+            let union = matches!(btf.resolved(id), BtfType::Union(_));
+            let members = composite.into_iter().flat_map(|composite| composite.members());
+            let members: Vec<(String, TypeId)> = members.map(|m| (m.name.to_owned(), m.ty)).collect();
+            (members, union)
+        });
+        let (mut members, union) = btf.unwrap_or_default();
+        if union {
+            members.truncate(1);
+        }
+        let alone = members.len() == 1;
+        let mut all = Vec::new();
+        for (member, ty) in members {
+            let span = value.span;
+            let (inner, called) = match member.is_empty() {
+                // An anonymous member's own are reached through the struct.
+                true => {
+                    let first = self
+                        .btf()
+                        .and_then(|btf| btf.member_names(ty).first().map(|n| (*n).to_owned()));
+                    let Some(first) = first else { continue };
+                    (first.clone(), first)
+                }
+                false => (member.clone(), member),
+            };
+            let found = self.member(value.clone(), &Spanned { node: inner, span }, span)?;
+            let called = if alone {
+                name.to_owned()
+            } else {
+                format!("{name}_{called}")
+            };
+            match depth < DEPTH {
+                true => all.extend(self.members(&called, found, depth + 1)?),
+                false => all.push((called, found)),
+            }
+        }
+        Ok(all)
+    }
+
     /// A value with its type in the record.
     fn recorded(&mut self, name: String, value: Expr) -> Checked<Recorded> {
+        if matches!(value.ty, Type::Struct(_))
+            && let Ok(mut parts) = self.members(&name, value.clone(), 0)
+            && let [(_, only)] = parts.as_mut_slice()
+            && !matches!(only.ty, Type::Struct(_))
+        {
+            return self.recorded(name, only.clone());
+        }
         if self.size_of(&value.ty).is_none_or(|size| size > CAPACITY) && !matches!(value.ty, Type::Struct(_))
         {
             let message = format!("this is larger than a record can be ({CAPACITY} bytes)");

@@ -241,6 +241,8 @@ pub enum ExprKind {
         bits: u8,
         signed: bool,
     },
+    /// The address of a frame object that these words fill, one after another: a struct that registers hold.
+    Gathered(Vec<Expr>),
     /// A value of the kernel that a helper gives.
     Intrinsic(Intrinsic),
     /// `op value`; 64-bit.
@@ -325,7 +327,8 @@ pub enum ExprKind {
 /// How memory is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// The hook's context: the address is [`ExprKind::ContextPointer`] itself and the offset constant; a plain load.
+    /// The hook's context, or a frame object: the address is [`ExprKind::ContextPointer`] or [`ExprKind::Gathered`] itself and the offset constant; a
+    /// plain load.
     Context,
     /// Through a pointer whose BTF type the verifier knows: a plain load, zero where it faults.
     Direct,

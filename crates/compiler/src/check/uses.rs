@@ -102,7 +102,7 @@ impl Uses {
                 }
                 self.expression(otherwise);
             }
-            ExprKind::Elements(values) => self.expressions(values),
+            ExprKind::Elements(values) | ExprKind::Gathered(values) => self.expressions(values),
             ExprKind::Constant(_)
             | ExprKind::Text(_)
             | ExprKind::ContextPointer

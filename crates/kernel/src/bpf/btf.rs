@@ -10,6 +10,18 @@ use std::os::fd::{AsFd, OwnedFd};
 /// # Errors
 /// [`Error::System`] if they cannot be listed; [`Error::Unavailable`] if there is no module of this name, or it has no types.
 pub fn module_btf(name: &str) -> Result<OwnedFd> {
+    find_module(name).map(|(_, fd)| fd)
+}
+
+/// The number of the types of a module, while it is loaded.
+///
+/// # Errors
+/// As [`module_btf`].
+pub fn module_btf_id(name: &str) -> Result<u32> {
+    find_module(name).map(|(id, _)| id)
+}
+
+fn find_module(name: &str) -> Result<(u32, OwnedFd)> {
     for id in super::btf_ids()? {
         let Ok(fd) = super::id::open(Command::BtfFdById, id, "open the types with id") else {
             continue; // gone meanwhile
@@ -23,7 +35,7 @@ pub fn module_btf(name: &str) -> Result<OwnedFd> {
         // SAFETY: the only address that is not zero is the buffer's, with its length beside it.
         let told = unsafe { super::id::info_with(fd.as_fd(), &mut info) };
         if told.is_ok() && info.kernel_btf != 0 && sys::text(&text) == name {
-            return Ok(fd);
+            return Ok((id, fd));
         }
     }
     Err(Error::Unavailable {

@@ -11,7 +11,7 @@ mod program;
 mod ringbuf;
 pub mod sys;
 
-pub use btf::{btf_bytes, load_btf, module_btf};
+pub use btf::{btf_bytes, load_btf, module_btf, module_btf_id};
 pub use id::{Stats, btf_ids, enable_stats, link_ids, map_ids, program_ids};
 pub use link::{KprobeMulti, KprobeTargets, Link, LinkDetail, LinkInfo, UprobeMulti, Walked};
 pub use map::{Map, MapBtf, MapInfo, MapSpec, ValueCheck};

@@ -32,6 +32,10 @@ pub enum ProgramKind {
     FunctionEntry(TypeId),
     /// Return of a kernel function, arguments and result typed (`fexit`).
     FunctionExit(TypeId),
+    /// The same of a module's function: the second number is that of the module's types ([`super::module_btf_id`]).
+    ModuleFunctionEntry(TypeId, u32),
+    /// Return of a module's function.
+    ModuleFunctionExit(TypeId, u32),
     /// A perf event's overflow.
     PerfEvent,
     /// A socket filter: the one kind for which test runs are always possible.
@@ -54,8 +58,12 @@ impl ProgramKind {
             Self::Tracepoint => plain(ProgramType::TRACEPOINT),
             Self::RawTracepoint => plain(ProgramType::RAW_TRACEPOINT),
             Self::TypedTracepoint(id) => (ProgramType::TRACING, AttachType::TRACE_RAW_TP, id),
-            Self::FunctionEntry(id) => (ProgramType::TRACING, AttachType::TRACE_FENTRY, id),
-            Self::FunctionExit(id) => (ProgramType::TRACING, AttachType::TRACE_FEXIT, id),
+            Self::FunctionEntry(id) | Self::ModuleFunctionEntry(id, _) => {
+                (ProgramType::TRACING, AttachType::TRACE_FENTRY, id)
+            }
+            Self::FunctionExit(id) | Self::ModuleFunctionExit(id, _) => {
+                (ProgramType::TRACING, AttachType::TRACE_FEXIT, id)
+            }
             Self::PerfEvent => plain(ProgramType::PERF_EVENT),
             Self::SocketFilter => plain(ProgramType::SOCKET_FILTER),
             Self::Syscall => plain(ProgramType::SYSCALL),
@@ -199,6 +207,13 @@ impl Program {
     pub fn load(spec: &ProgramSpec<'_>) -> Result<Self> {
         let insns = bind(spec)?;
         let (program, attach, btf_id) = spec.kind.numbers();
+        let module = match spec.kind {
+            ProgramKind::ModuleFunctionEntry(_, types) | ProgramKind::ModuleFunctionExit(_, types) => Some(
+                super::id::open(super::sys::Command::BtfFdById, types, "open the types with id")?,
+            ),
+            _ => None,
+        };
+        let target = spec.target.or(module.as_ref().map(AsFd::as_fd));
         // Place 0 stands for the kernel itself and is not looked at.
         let called: Vec<i32> = std::iter::once(0)
             .chain(spec.modules.iter().map(AsRawFd::as_raw_fd))
@@ -218,7 +233,7 @@ impl Program {
             prog_name: sys::object_name(spec.name),
             expected_attach_type: attach.0,
             attach_btf_id: btf_id.0,
-            attach_fd: spec.target.map_or(0, |fd| fd.as_raw_fd() as u32),
+            attach_fd: target.map_or(0, |fd| fd.as_raw_fd() as u32),
             ..Zeroable::zeroed()
         };
         if let Some(btf) = &spec.btf {

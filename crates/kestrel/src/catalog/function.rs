@@ -1,8 +1,7 @@
 //! Kernel functions by kprobe: their entries (`kprobe`) and their returns (`kretprobe`), typed by BTF where it knows them.
 
 use super::kind::{
-    self, Attachment, Companion, Companions, DescribedField, Description, EventKind, Instance, Resolved, Via,
-    Way,
+    Attachment, Companion, Companions, DescribedField, Description, EventKind, Instance, Resolved, Via, Way,
 };
 use super::moment::Moment;
 use super::{Catalog, Glob, arch, instruction, text_of};
@@ -34,30 +33,120 @@ pub(super) const KRETPROBE: FunctionProbe = FunctionProbe {
     at_return: true,
 };
 
-/// The parameters that registers carry, in order; stops at the first that does not fit one (a struct by value, a seventh).
-pub(super) fn parameters(types: &Btf, function: &Function<'_>) -> Vec<(String, TypeId)> {
-    let fits = |ty: TypeId| {
-        let class = matches!(types.resolved(ty), Type::Int(_) | Type::Ptr(_) | Type::Enum(_));
-        class && types.size_of(ty).is_some_and(|size| size <= 8)
-    };
-    let named = |(i, name, ty): (usize, &str, TypeId)| {
-        (
-            if name.is_empty() {
-                format!("arg{i}")
-            } else {
-                name.to_owned()
+/// Where a parameter is at a function's entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// In so many registers of arguments, from one on.
+    Registers { first: usize, count: usize },
+    /// In the stack, so many bytes from its pointer on: behind the return address.
+    Stack(u64),
+}
+
+/// A parameter of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Parameter {
+    pub(super) name: String,
+    pub(super) ty: TypeId,
+    pub(super) held: Held,
+    /// Words that it takes.
+    pub(super) words: u64,
+    /// Whether it is a struct or a union by value.
+    pub(super) composite: bool,
+}
+
+/// Bytes of a struct by value that registers carry, as the calling convention has it (System V): two words.
+const MOST_IN_REGISTERS: u64 = 16;
+
+/// The parameters, in order, with where each is; stops at the first of which that is not known (`...`, a floating-point number).
+pub(super) fn parameters(types: &Btf, function: &Function<'_>) -> Vec<Parameter> {
+    let arch = arch::current();
+    let (mut used, mut stack) = (0, arch.return_slot);
+    let mut all = Vec::new();
+    for (index, parameter) in function.proto.parameters().enumerate() {
+        let Some(size) = types.size_of(parameter.ty) else {
+            break;
+        };
+        let composite = match types.resolved(parameter.ty) {
+            Type::Int(_) | Type::Ptr(_) | Type::Enum(_) if size <= 8 => false,
+            Type::Struct(_) | Type::Union(_) => true,
+            _ => break,
+        };
+        // What has no bytes is not passed.
+        if size == 0 {
+            continue;
+        }
+        let words = size.div_ceil(8);
+        let count = words as usize;
+        let fits = size <= MOST_IN_REGISTERS && used + count <= arch.arguments.len();
+        let held = match fits && !(composite && is_packed(types, parameter.ty)) {
+            true => {
+                used += count;
+                Held::Registers {
+                    first: used - count,
+                    count,
+                }
+            }
+            false => {
+                stack += words * 8;
+                Held::Stack(stack - words * 8)
+            }
+        };
+        all.push(Parameter {
+            name: match parameter.name {
+                "" => format!("arg{index}"),
+                name => name.to_owned(),
             },
-            ty,
-        )
-    };
-    function
-        .proto
-        .parameters()
-        .enumerate()
-        .map(|(i, p)| (i, p.name, p.ty))
-        .take_while(|(_, _, ty)| fits(*ty))
-        .map(named)
-        .collect()
+            ty: parameter.ty,
+            held,
+            words,
+            composite,
+        });
+    }
+    all
+}
+
+/// Whether a member of a struct does not lie where its type wants it: memory carries such a struct.
+fn is_packed(types: &Btf, ty: TypeId) -> bool {
+    let members = types
+        .composite(ty)
+        .into_iter()
+        .flat_map(|composite| composite.members());
+    let mut plain = members.filter(|member| member.bits.is_none());
+    plain.any(|member| match types.resolved(member.ty) {
+        Type::Int(_) | Type::Ptr(_) | Type::Enum(_) => {
+            let size = types.size_of(member.ty).unwrap_or(1).max(1) as u32;
+            member.bit_offset % (size * 8) != 0
+        }
+        Type::Struct(_) | Type::Union(_) => is_packed(types, member.ty),
+        _ => false,
+    })
+}
+
+impl Parameter {
+    /// Where a kprobe at the entry finds it.
+    pub(super) fn source(&self, types: &Btf) -> Source {
+        let arch = arch::current();
+        match self.held {
+            Held::Registers { first, count } => {
+                let offsets = arch.arguments.iter().skip(first).take(count);
+                let mut words: Vec<Source> = offsets.map(|&offset| Source::Register { offset }).collect();
+                match (self.composite, words.pop()) {
+                    (false, Some(word)) => word,
+                    (_, last) => {
+                        words.extend(last);
+                        Source::Words(words)
+                    }
+                }
+            }
+            Held::Stack(behind) => {
+                let ty = match self.composite {
+                    true => types.render(self.ty),
+                    false => "uint64".to_owned(),
+                };
+                Source::Expression(format!("*({ty} *)(reg(\"sp\") + {behind})"))
+            }
+        }
+    }
 }
 
 /// The return value's type, where a register carries it.
@@ -68,10 +157,12 @@ pub(super) fn return_type(types: &Btf, function: &Function<'_>) -> Option<TypeId
 
 /// Parameters and return type for people.
 pub(super) fn describe(catalog: &Catalog, name: &str, at_return: bool) -> Result<Description> {
-    let types = catalog.types()?;
-    let function = types
-        .function(name)
-        .ok_or_else(|| kind::nothing_matches("function with types", name, Vec::new()))?;
+    let (module, symbol) = match name.split_once(':') {
+        Some((module, symbol)) => (Some(module), symbol),
+        None => (None, name),
+    };
+    let typed = catalog.typed_function(module, symbol)?;
+    let (types, function) = (&typed.types, typed.function()?);
     let fields = function
         .proto
         .parameters()
@@ -85,6 +176,29 @@ pub(super) fn describe(catalog: &Catalog, name: &str, at_return: bool) -> Result
 }
 
 impl FunctionProbe {
+    /// The functions of a module that match, one by one: several modules may have functions of one name.
+    fn of_module(
+        &self,
+        catalog: &Catalog,
+        module: &str,
+        pattern: &Glob,
+        maxactive: Option<u32>,
+    ) -> Result<Vec<Resolved>> {
+        let (mut all, mut refused) = (Vec::new(), None);
+        for name in catalog.functions_of(module, pattern)? {
+            let wanted = Wanted::new(Some(module), &name, None);
+            match wanted.map(|wanted| self.instruction(catalog, &wanted, maxactive)) {
+                Some(Ok(resolved)) => all.push(resolved),
+                Some(Err(error)) => refused = Some(error),
+                None => {}
+            }
+        }
+        match (all.is_empty(), refused) {
+            (true, Some(error)) => Err(error),
+            _ => Ok(all),
+        }
+    }
+
     /// Functions as one set, or the single one.
     fn resolved(
         &self,
@@ -165,16 +279,30 @@ impl FunctionProbe {
     }
 
     pub(super) fn context(&self, catalog: &Catalog, symbol: Option<&str>) -> Context {
+        self.context_in(catalog, None, symbol)
+    }
+
+    /// What is known at a function, of a module where one is named.
+    pub(super) fn context_in(
+        &self,
+        catalog: &Catalog,
+        module: Option<&str>,
+        symbol: Option<&str>,
+    ) -> Context {
         let arch = arch::current();
-        let types = catalog.types().ok();
+        let typed = symbol.and_then(|symbol| catalog.typed_function(module, symbol).ok());
+        let types = match &typed {
+            Some(typed) => Some(typed.types.clone()),
+            None => catalog.types().ok(),
+        };
         let program = if self.at_return {
             ProgramKind::Kretprobe
         } else {
             ProgramKind::Kprobe
         };
-        let known = symbol
-            .zip(types.as_deref())
-            .and_then(|(s, t)| t.function(s).map(|f| (f, t)));
+        let known = typed
+            .as_ref()
+            .and_then(|typed| Some((typed.function().ok()?, &*typed.types)));
         let fields = match &known {
             Some((function, types)) if !self.at_return => entry_fields(types, function),
             _ => Vec::new(),
@@ -190,11 +318,7 @@ impl FunctionProbe {
             selector: None,
             members: [].into(),
             fields,
-            arguments: if self.at_return {
-                Vec::new()
-            } else {
-                registers(arch.arguments)
-            },
+            arguments: if self.at_return { Vec::new() } else { arguments() },
             return_value: self.at_return.then(|| EventField {
                 name: "retval".to_owned(),
                 ty: known
@@ -225,24 +349,30 @@ fn untyped() -> ValueType {
     }
 }
 
-fn registers(offsets: &[u32]) -> Vec<Source> {
-    offsets
-        .iter()
-        .map(|&offset| Source::Register { offset })
-        .collect()
+/// So many arguments by number are in the stack behind those in registers.
+const STACK_ARGUMENTS: u64 = 4;
+
+/// Arguments by number: registers, then words of the stack behind the return address.
+fn arguments() -> Vec<Source> {
+    let arch = arch::current();
+    let registers = arch.arguments.iter().map(|&offset| Source::Register { offset });
+    let behind = |word| {
+        Source::Expression(format!(
+            "*(uint64 *)(reg(\"sp\") + {})",
+            arch.return_slot + word * 8
+        ))
+    };
+    registers.chain((0..STACK_ARGUMENTS).map(behind)).collect()
 }
 
 fn entry_fields(types: &Btf, function: &Function<'_>) -> Vec<EventField> {
-    parameters(types, function)
-        .into_iter()
-        .zip(arch::current().arguments)
-        .map(|((name, ty), &offset)| EventField {
-            name,
-            ty: ValueType::Btf(ty),
-            source: Source::Register { offset },
-            recorded: true,
-        })
-        .collect()
+    let field = |parameter: Parameter| EventField {
+        source: parameter.source(types),
+        name: parameter.name,
+        ty: ValueType::Btf(parameter.ty),
+        recorded: true,
+    };
+    parameters(types, function).into_iter().map(field).collect()
 }
 
 pub(super) fn no_kprobes(what: &str) -> Error {
@@ -300,7 +430,10 @@ impl EventKind for FunctionProbe {
         if !catalog.has_kprobes() {
             return Err(no_kprobes(&text_of(spec)));
         }
-        let part = &spec.parts[1];
+        let part = match spec.parts.as_slice() {
+            [_, _, last] => last,
+            parts => &parts[1],
+        };
         if matches!(moment, Moment::Post | Moment::Fault) {
             let plain = || Wanted::new(None, &part.text, None).filter(|_| Glob::new(&part.text).is_plain());
             let Some(wanted) = wanted.or_else(plain) else {
@@ -317,6 +450,9 @@ impl EventKind for FunctionProbe {
         }
         if let Some(wanted) = wanted {
             return Ok(vec![self.instruction(catalog, &wanted, moment.maxactive())?]);
+        }
+        if let [_, module, _] = spec.parts.as_slice() {
+            return self.of_module(catalog, &module.text, &Glob::new(&part.text), moment.maxactive());
         }
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
         let single = (names.len() == 1).then(|| names[0].clone());

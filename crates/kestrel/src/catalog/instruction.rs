@@ -24,6 +24,9 @@ pub(super) fn wanted(kind: &str, spec: &EventSpec) -> Result<Option<Wanted>> {
     if plain && (pattern(last) || !last.text.starts_with(|c: char| c.is_ascii_digit())) {
         return Ok(None);
     }
+    if module.is_some_and(|m| !pattern(m) && m.offset.is_none()) && pattern(last) && last.offset.is_none() {
+        return Ok(None);
+    }
     if pattern(last) || module.is_some_and(|m| pattern(m) || m.offset.is_some()) {
         return Err(Error::WrongShape {
             wanted: text_of(spec),
@@ -70,7 +73,8 @@ impl FunctionProbe {
             Wanted::Address(address) => format!("{}:{address:#x}", self.name),
             Wanted::Symbol { .. } => format!("{}:{wanted}", self.name),
         };
-        let mut context = self.context(catalog, Some(&function.symbol));
+        let module = function.module.as_deref();
+        let mut context = self.context_in(catalog, module, Some(&function.symbol));
         context.name.clone_from(&name);
         if !entry {
             // Inside a function, registers hold what they happen to hold there.
@@ -89,7 +93,7 @@ impl FunctionProbe {
             at_return,
             maxactive,
         };
-        let mut first = KPROBE.context(catalog, Some(&function.symbol));
+        let mut first = KPROBE.context_in(catalog, module, Some(&function.symbol));
         first.name.clone_from(&context.name);
         let companions = self.entry(&mut context, first, at(false, None));
         let way = Way {

@@ -1,13 +1,15 @@
 //! `jprobe`: a function's call with every parameter by name and type, as its own code sees it; by trampoline where that can be, else by kprobe.
 
-use super::function::{KPROBE, describe, no_kprobes, parameters};
+use super::function::{Held, KPROBE, Parameter, describe, no_kprobes, parameters};
 use super::kind::{Attachment, Description, EventKind, Instance, Resolved, Via, Way};
 use super::trampoline::FENTRY;
-use super::{Catalog, Glob, arch};
+use super::typed::qualified;
+use super::{Catalog, Glob};
+use crate::code::Wanted;
 use crate::error::{Error, Result};
 use crate::plan::Hook;
 use kestrel_bpf::btf::{Btf, Function, Type};
-use kestrel_compiler::context::{Context, EventField, Source, ValueType};
+use kestrel_compiler::context::{Context, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
 
 /// The kind.
@@ -45,7 +47,7 @@ impl EventKind for Jprobe {
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
         let types = catalog.types()?;
         let typed = &mut |name: &str| {
-            if types.function(name).is_some() {
+            if types.function(name).is_some() || catalog.typed_function(None, name).is_ok() {
                 found(name);
             }
         };
@@ -57,8 +59,17 @@ impl EventKind for Jprobe {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let [part] = &spec.parts[1..] else {
-            return Err(Error::wrong_shape(spec, "jprobe:FUNCTION"));
+        let (module, part) = match &spec.parts[1..] {
+            [part] => (None, part),
+            [module, part] if module.offset.is_none() && Glob::new(&module.text).is_plain() => {
+                (Some(module.text.as_str()), part)
+            }
+            _ => {
+                return Err(Error::wrong_shape(
+                    spec,
+                    "jprobe:FUNCTION or jprobe:MODULE:FUNCTION",
+                ));
+            }
         };
         if part.offset.is_some() {
             return Err(Error::wrong_shape(
@@ -71,14 +82,17 @@ impl EventKind for Jprobe {
         }
         let pattern = Glob::new(&part.text);
         if pattern.is_plain() {
-            return self.one(catalog, &part.text).map(|one| vec![one]);
+            return self.one(catalog, module, &part.text).map(|one| vec![one]);
         }
         // Of many, those are taken whose parameters can be told.
-        let names = catalog.expand(self, &[pattern])?;
+        let names = match module {
+            None => catalog.expand(self, &[pattern])?,
+            Some(module) => catalog.functions_of(module, &pattern)?,
+        };
         let mut all = Vec::new();
         let mut refused = None;
         for name in names {
-            match self.one(catalog, &name) {
+            match self.one(catalog, module, &name) {
                 Ok(one) => all.push(one),
                 Err(why) => refused = Some(why),
             }
@@ -91,9 +105,10 @@ impl EventKind for Jprobe {
 }
 
 impl Jprobe {
-    fn one(&self, catalog: &Catalog, name: &str) -> Result<Resolved> {
+    fn one(&self, catalog: &Catalog, module: Option<&str>, name: &str) -> Result<Resolved> {
+        let text = qualified(module, name);
         let refused = |why: String| Error::Unsupported {
-            what: format!("{NAME}:{name}"),
+            what: format!("{NAME}:{text}"),
             why,
         };
         let copies = copies(catalog, name);
@@ -108,15 +123,16 @@ impl Jprobe {
             // Says which names are near.
             catalog.expand(self, &[Glob::new(name)])?;
         }
-        let types = catalog.types()?;
-        let Some(function) = types.function(name) else {
+        let typed = catalog
+            .typed_function(module, name)
+            .map_err(|error| match error {
+                Error::Unsupported { why, .. } => refused(why),
+                other => other,
+            })?;
+        let (types, function) = (&typed.types, typed.function()?);
+        if let Some(hidden) = hidden(types, &function) {
             return Err(refused(format!(
-                "the kernel's types (BTF) do not have its prototype: they leave out functions whose parameters the compiler changed, or whose copies differ; kprobe:{name} has its registers"
-            )));
-        };
-        if let Some(hidden) = hidden(&types, &function) {
-            return Err(refused(format!(
-                "its parameter {hidden} is passed by value in more than one register, and those behind it lie where that leaves room; kprobe:{name} has those before it"
+                "where its parameter {hidden} lies is not known; kprobe:{text} has those before it as arg0 and so on"
             )));
         }
         let remarks: Vec<String> = copies
@@ -124,28 +140,39 @@ impl Jprobe {
             .map(|copy| format!("calls that the compiler made to {copy}, a copy of {name}, are not seen"))
             .collect();
         let mut ways = Vec::new();
-        if parameters(&types, &function).len() <= arch::current().arguments.len()
+        // A trampoline keeps a module from being unloaded, which a kprobe does not.
+        let in_registers = |parameter: &Parameter| matches!(parameter.held, Held::Registers { .. });
+        if typed.module.is_none()
+            && parameters(types, &function).iter().all(in_registers)
             && catalog.functions().is_ok()
-            && let Ok(typed) = FENTRY.resolve_one(catalog, name)
+            && let Ok(trampoline) = FENTRY.resolve_one(catalog, None, name)
         {
-            ways.extend(typed.ways);
+            ways.extend(trampoline.ways);
         }
-        let mut context = KPROBE.context(catalog, Some(name));
-        context.fields = fields(&types, &function);
-        ways.push(Way {
-            attachment: Attachment::Functions {
-                at_return: false,
-                alone: true,
-                maxactive: None,
-            },
-            context,
-            guard: None,
-            companions: None,
-        });
+        match &typed.module {
+            None => ways.push(Way {
+                attachment: Attachment::Functions {
+                    at_return: false,
+                    alone: true,
+                    maxactive: None,
+                },
+                context: KPROBE.context(catalog, Some(name)),
+                guard: None,
+                companions: None,
+            }),
+            Some(own) => {
+                let wanted = Wanted::new(Some(own), name, None);
+                let wanted = wanted.ok_or_else(|| refused("it has no name of a function".to_owned()))?;
+                ways.extend(KPROBE.instruction(catalog, &wanted, None)?.ways);
+            }
+        }
         for way in &mut ways {
-            named(&mut way.context, &types, name, &remarks);
+            named(&mut way.context, types, &text, &remarks);
         }
-        let event = Instance::function(NAME, name);
+        let event = Instance {
+            symbol: Some(name.to_owned()),
+            ..Instance::named(format!("{NAME}:{text}"))
+        };
         Ok(Resolved {
             kind: NAME,
             instances: vec![Instance {
@@ -175,30 +202,15 @@ fn named(context: &mut Context, types: &Btf, name: &str, remarks: &[String]) {
     }
 }
 
-/// Every parameter: those for which there is a register, then those on the stack, behind the return address.
-fn fields(types: &Btf, function: &Function<'_>) -> Vec<EventField> {
-    let arch = arch::current();
-    let place = |index: usize| match arch.arguments.get(index) {
-        Some(&offset) => Source::Register { offset },
-        None => {
-            let behind = arch.return_slot * (index - arch.arguments.len() + 1) as u64;
-            Source::Expression(format!("*(uint64 *)(reg(\"sp\") + {behind})"))
-        }
-    };
-    let all = parameters(types, function).into_iter().enumerate();
-    all.map(|(index, (name, ty))| EventField {
-        name,
-        ty: ValueType::Btf(ty),
-        source: place(index),
-        recorded: true,
-    })
-    .collect()
-}
-
-/// The first parameter that no register holds by itself.
+/// The first parameter of which it is not known where it lies.
 fn hidden(types: &Btf, function: &Function<'_>) -> Option<String> {
     let known = parameters(types, function).len();
-    let next = function.proto.parameters().nth(known)?;
+    // What has no bytes is not passed.
+    let mut passed = function
+        .proto
+        .parameters()
+        .filter(|parameter| types.size_of(parameter.ty) != Some(0));
+    let next = passed.nth(known)?;
     Some(format!("{} ({})", next.name, types.render(next.ty)))
 }
 

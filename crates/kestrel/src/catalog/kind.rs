@@ -169,8 +169,9 @@ pub enum Attachment {
     },
     /// Several instructions by kprobe, for which one program serves: those that can run after another.
     Instructions { spots: Vec<Spot> },
-    /// A function's trampoline (`fentry`, `fexit`); the id is that of the function.
+    /// A function's trampoline (`fentry`, `fexit`); the id is that of the function, among the types of its module where it is in one.
     Trampoline {
+        module: Option<String>,
         function: String,
         id: TypeId,
         at_return: bool,

@@ -14,6 +14,7 @@ mod raw_tracepoint;
 mod traced;
 pub(crate) mod tracepoint;
 mod trampoline;
+mod typed;
 
 pub use glob::Glob;
 pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, KINDS, Resolved, Via, Way};
@@ -40,6 +41,8 @@ use traced::Traced;
 pub struct Catalog {
     host: Host,
     types: OnceCell<std::result::Result<Arc<Btf>, String>>,
+    /// Those of modules, by name.
+    module_types: RefCell<HashMap<String, std::result::Result<Arc<Btf>, String>>>,
     symbols: OnceCell<std::result::Result<Kallsyms, kestrel_kernel::Error>>,
     functions: OnceCell<std::result::Result<Traceable, kestrel_kernel::Error>>,
     traced: OnceCell<Traced>,
@@ -59,6 +62,7 @@ impl Catalog {
         Self {
             host,
             types: OnceCell::new(),
+            module_types: RefCell::default(),
             symbols: OnceCell::new(),
             functions: OnceCell::new(),
             traced: OnceCell::new(),

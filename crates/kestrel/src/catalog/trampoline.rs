@@ -2,6 +2,7 @@
 
 use super::function::{describe, parameters, return_type};
 use super::kind::{Attachment, Description, EventKind, Instance, Resolved, Via, Way};
+use super::typed::qualified;
 use super::{Catalog, Glob};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
@@ -52,7 +53,7 @@ impl EventKind for Trampoline {
             why: format!("this kernel does not list what ftrace can hook: {error}"),
         })?;
         if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
-            if functions.has(plain.text()) && types.function(plain.text()).is_some() {
+            if functions.has(plain.text()) && catalog.typed_function(None, plain.text()).is_ok() {
                 found(plain.text());
             }
             return Ok(());
@@ -70,36 +71,86 @@ impl EventKind for Trampoline {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let [part] = &spec.parts[1..] else {
-            return Err(Error::wrong_shape(spec, &format!("{}:FUNCTION", self.name)));
+        let (module, part) = match &spec.parts[1..] {
+            [part] => (None, part),
+            [module, part] if module.offset.is_none() && Glob::new(&module.text).is_plain() => {
+                (Some(module.text.as_str()), part)
+            }
+            _ => {
+                let shape = format!("{0}:FUNCTION or {0}:MODULE:FUNCTION", self.name);
+                return Err(Error::wrong_shape(spec, &shape));
+            }
         };
-        let names = catalog.expand(self, &[Glob::new(&part.text)])?;
-        names.iter().map(|name| self.resolve_one(catalog, name)).collect()
+        let pattern = Glob::new(&part.text);
+        let names = match module {
+            None => catalog.expand(self, &[pattern.clone()])?,
+            Some(_) if pattern.is_plain() => vec![part.text.clone()],
+            Some(module) => catalog.functions_of(module, &pattern)?,
+        };
+        let all = names.iter().map(|name| self.resolve_one(catalog, module, name));
+        match pattern.is_plain() {
+            true => all.collect(),
+            // Of many, those are taken that have types.
+            false => {
+                let (found, refused): (Vec<_>, Vec<_>) = all.partition(Result::is_ok);
+                let found: Vec<Resolved> = found.into_iter().flatten().collect();
+                match (found.is_empty(), refused.into_iter().next()) {
+                    (true, Some(refused)) => refused.map(|one| vec![one]),
+                    _ => Ok(found),
+                }
+            }
+        }
     }
 }
 
 impl Trampoline {
-    pub(super) fn resolve_one(&self, catalog: &Catalog, name: &str) -> Result<Resolved> {
-        let types = catalog.types()?;
-        let function = types.function(name).ok_or_else(|| Error::Unsupported {
-            what: format!("{}:{name}", self.name),
-            why: "the kernel's types (BTF) do not describe this function".to_owned(),
-        })?;
-        let typed = parameters(&types, &function);
-        let all = function.proto.parameters().count();
-        let fields: Vec<EventField> = typed
-            .iter()
-            .enumerate()
-            .map(|(index, (name, ty))| EventField {
-                name: name.clone(),
-                ty: ValueType::Btf(*ty),
-                source: Source::Argument {
-                    index: index as u32,
-                    trusted: true,
+    pub(super) fn resolve_one(
+        &self,
+        catalog: &Catalog,
+        module: Option<&str>,
+        name: &str,
+    ) -> Result<Resolved> {
+        let known = catalog
+            .typed_function(module, name)
+            .map_err(|error| match error {
+                Error::Unsupported { why, .. } => Error::Unsupported {
+                    what: format!("{}:{}", self.name, qualified(module, name)),
+                    why,
                 },
-                recorded: true,
+                other => other,
+            })?;
+        let (types, function) = (known.types.clone(), known.function()?);
+        let text = match module {
+            Some(_) => known.text(),
+            None => name.to_owned(),
+        };
+        // Each parameter takes as many words of the context as it has.
+        let mut next = 0;
+        let fields: Vec<EventField> = parameters(&types, &function)
+            .into_iter()
+            .map(|parameter| {
+                let words = next..next + parameter.words as u32;
+                next = words.end;
+                let word = |index| Source::Argument {
+                    index,
+                    trusted: !parameter.composite,
+                };
+                EventField {
+                    source: match parameter.composite {
+                        true => Source::Words(words.map(word).collect()),
+                        false => word(words.start),
+                    },
+                    name: parameter.name,
+                    ty: ValueType::Btf(parameter.ty),
+                    recorded: true,
+                }
             })
             .collect();
+        let words = function
+            .proto
+            .parameters()
+            .map(|p| types.size_of(p.ty).unwrap_or(8).div_ceil(8));
+        let all: u64 = words.sum();
         let return_value = self.at_return.then(|| return_type(&types, &function)).flatten();
         let program = if self.at_return {
             ProgramKind::Fexit
@@ -108,18 +159,19 @@ impl Trampoline {
         };
         let ways = [true, false].map(|direct| Way {
             attachment: Attachment::Trampoline {
+                module: known.module.clone(),
                 function: name.to_owned(),
                 id: function.id,
                 at_return: self.at_return,
             },
             context: Context {
-                name: format!("{}:{name}", self.name),
+                name: format!("{}:{text}", self.name),
                 function: Some(name.to_owned()),
                 program,
                 number: EventNumber::Constant(0),
                 selector: None,
                 members: [].into(),
-                arguments: (0..fields.len() as u32)
+                arguments: (0..next)
                     .map(|index| Source::Argument { index, trusted: true })
                     .collect(),
                 fields: fields.clone(),
@@ -145,7 +197,10 @@ impl Trampoline {
         });
         Ok(Resolved {
             kind: self.name,
-            instances: vec![Instance::function(self.name, name)],
+            instances: vec![Instance {
+                symbol: Some(name.to_owned()),
+                ..Instance::named(format!("{}:{text}", self.name))
+            }],
             ways: ways.into(),
             apart: Vec::new(),
         })

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::session::SLOTS;
 use crate::session::gate::{Choice, Gate};
 use crate::session::named::{self, Own};
+use crate::session::second_chance::Place;
 use crate::session::target::Target;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
@@ -260,18 +261,18 @@ impl Hook {
         }
     }
 
-    /// Compiles the handlers for a way. Where the hook is several programs ([`crate::session::second_chance`]): for `program`, from 0.
+    /// Compiles the handlers for a way. Where the hook is several programs: the one at a `place` among them.
     ///
     /// # Errors
     /// When a record is too large for a page, or needs more stack than BPF has.
-    pub fn compile(&self, way: &PlannedWay, plan: &Plan, program: Option<u32>) -> Result<Program> {
+    pub fn compile(&self, way: &PlannedWay, plan: &Plan, place: Option<Place>) -> Result<Program> {
         let mut context = way.context.clone();
         context.number = context.number.numbered(self.first, self.records.max(1));
         context.members = super::rows::members(&context, &self.instances);
         let ring_of = |buffer: &BufferPlan| RingSink {
             map: map_name(&buffer.name),
             geometry: buffer.geometry,
-            reentrant: program.is_some(),
+            reentrant: place.is_some(),
         };
         let sink = Gate {
             buffers: plan
@@ -285,7 +286,7 @@ impl Hook {
             followed: matches!(plan.target, Target::Command(_)),
             calls: self.calls(way),
             choice: self.choice(plan),
-            program,
+            place,
         };
         let handlers: Vec<&CheckedProbe> = way.handlers.iter().collect();
         compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {

@@ -10,6 +10,7 @@ use crate::plan::{Hook, PlannedWay};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, LinkInfo, Map, Program, ProgramKind,
+    module_btf_id,
 };
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::perf::{self, PerfEvent, Target};
@@ -170,6 +171,28 @@ impl Links {
     }
 }
 
+/// The kind of a program at a function's trampoline.
+///
+/// # Errors
+/// When it is in a module that is not loaded.
+pub(super) fn function_kind(attachment: &Attachment) -> Result<ProgramKind> {
+    let Attachment::Trampoline {
+        module,
+        id,
+        at_return,
+        ..
+    } = attachment
+    else {
+        return Ok(ProgramKind::Kprobe);
+    };
+    Ok(match (module, at_return) {
+        (None, false) => ProgramKind::FunctionEntry(*id),
+        (None, true) => ProgramKind::FunctionExit(*id),
+        (Some(module), false) => ProgramKind::ModuleFunctionEntry(*id, module_btf_id(module)?),
+        (Some(module), true) => ProgramKind::ModuleFunctionExit(*id, module_btf_id(module)?),
+    })
+}
+
 /// Loads and attaches.
 pub(super) fn attach(
     hook: &Hook,
@@ -196,16 +219,12 @@ pub(super) fn attach(
             let kind = (ProgramKind::TypedTracepoint(*id), AttachType::TRACE_RAW_TP);
             tracing(kind, Order::OldestFirst, load, others)
         }
-        Attachment::Trampoline {
-            id, at_return: false, ..
-        } => {
-            let kind = (ProgramKind::FunctionEntry(*id), AttachType::TRACE_FENTRY);
-            tracing(kind, Order::NewestFirst, load, others)
-        }
-        Attachment::Trampoline {
-            id, at_return: true, ..
-        } => {
-            let kind = (ProgramKind::FunctionExit(*id), AttachType::TRACE_FEXIT);
+        Attachment::Trampoline { at_return, .. } => {
+            let attach = match at_return {
+                false => AttachType::TRACE_FENTRY,
+                true => AttachType::TRACE_FEXIT,
+            };
+            let kind = (function_kind(&way.attachment)?, attach);
             tracing(kind, Order::NewestFirst, load, others)
         }
         Attachment::Instruction {
@@ -369,6 +388,8 @@ pub(super) fn is_slow(kind: ProgramKind) -> bool {
             | ProgramKind::Kprobe
             | ProgramKind::FunctionEntry(_)
             | ProgramKind::FunctionExit(_)
+            | ProgramKind::ModuleFunctionEntry(..)
+            | ProgramKind::ModuleFunctionExit(..)
     )
 }
 

@@ -9,7 +9,8 @@
 //!                               └─────► frozen? ─► reserve in ring 0 ─┘
 //! ```
 
-use super::{control, named, second_chance, target};
+use super::second_chance::{self, Place};
+use super::{control, named, target};
 use crate::buffer::emit::RingSink;
 use crate::plan::Call;
 use kestrel_bpf::helper;
@@ -113,8 +114,8 @@ pub struct Gate {
     pub calls: Vec<Call>,
     /// Which handler.
     pub choice: Choice,
-    /// Where the hook is several programs: which of them this is, from 0 ([`second_chance`]).
-    pub program: Option<u32>,
+    /// Where the hook is several programs: which of them this is.
+    pub place: Option<Place>,
 }
 
 impl Choice {
@@ -233,8 +234,8 @@ fn call_slot(b: &mut Builder, word: Vreg, refused: BlockId) {
 impl Sink for Gate {
     fn admit(&self, b: &mut Builder, refused: BlockId) {
         // One that is called has been let in by its caller.
-        if let Some(program) = self.program.filter(|_| !self.choice.is_called()) {
-            second_chance::emit_enter(b, program, refused);
+        if let Some(place) = self.place.filter(|_| !self.choice.is_called()) {
+            second_chance::emit_enter(b, place, refused);
         }
     }
 
@@ -330,7 +331,7 @@ impl Sink for Gate {
                 let call = |call: &&Call| call.object == *object && call.program == *program;
                 let call = self.calls.iter().find(call);
                 let call = call.ok_or_else(|| Refused(format!("nobody has the object {object}")))?;
-                if self.program.is_some_and(|program| program > 0) {
+                if self.place.is_some_and(|place| place.number > 0) {
                     // Its author relies on the kernel: no program runs twice at once on one CPU.
                     second_chance::emit_in_vain(b);
                     return Ok(());

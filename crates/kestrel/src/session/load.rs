@@ -9,7 +9,7 @@ use super::number::Owners;
 use super::objects;
 use super::pins::{self, Directory};
 use super::ready::{self, Ready};
-use super::second_chance;
+use super::second_chance::{self, Place};
 use super::start::hook_state;
 use super::state::{
     BufferState, HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter,
@@ -428,7 +428,7 @@ pub(super) struct HookMaps {
 
 impl HookMaps {
     pub(super) fn open(directory: &Directory, hook: &HookState) -> Result<Self> {
-        let programs = 0..hook.programs_attached();
+        let programs = 0..hook.copies.max(1);
         let slots = programs.map(|program| directory.map(&pins::slots(hook.number, program)));
         Ok(Self {
             slots: slots.collect::<Result<_>>()?,
@@ -477,11 +477,10 @@ pub(super) fn compile(
         let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
         let kind = kind(&way.attachment, there.multi);
         let mut programs = Vec::new();
-        for (number, slots) in second_chance::programs(there.second_chance)
-            .into_iter()
-            .zip(&maps.slots)
-        {
-            let compiled = hook.compile(way, plan, number)?;
+        let first = (there.copies > 0).then_some(Place::FIRST);
+        let places = std::iter::once(first).chain(second_chance::later(there.copies).map(Some));
+        for (place, slots) in places.zip(&maps.slots) {
+            let compiled = hook.compile(way, plan, place)?;
             let given = numbers.iter().map(|(name, map)| (name.as_str(), map));
             let given: Vec<_> = given.chain([(gate::SLOTS, slots)]).collect();
             match session.load(&event, kind, &compiled.code, &compiled.maps, types, &given) {
@@ -553,12 +552,10 @@ pub(super) fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
         Attachment::Functions { .. } | Attachment::Instruction { .. } | Attachment::Instructions { .. } => {
             ProgramKind::Kprobe
         }
-        Attachment::Trampoline {
-            id, at_return: false, ..
-        } => ProgramKind::FunctionEntry(*id),
-        Attachment::Trampoline {
-            id, at_return: true, ..
-        } => ProgramKind::FunctionExit(*id),
+        // Of a module that has gone nothing is called any more.
+        Attachment::Trampoline { id, .. } => {
+            attach::function_kind(attachment).unwrap_or(ProgramKind::FunctionEntry(*id))
+        }
         Attachment::Counter { .. } => ProgramKind::PerfEvent,
     }
 }

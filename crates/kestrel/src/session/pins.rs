@@ -76,9 +76,9 @@ pub(super) fn of_hook(state: &HookState) -> Vec<String> {
         .map(|number| link(state.number, number))
         .collect();
     if state.has_slots() {
-        names.extend((0..state.programs_attached()).map(|program| slots(state.number, program)));
+        names.extend((0..state.copies.max(1)).map(|program| slots(state.number, program)));
     }
-    if state.second_chance {
+    if state.copies > 0 {
         names.push(seen(state.number));
     }
     names

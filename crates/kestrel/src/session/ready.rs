@@ -1,7 +1,8 @@
 //! Programs made before they are attached: compiled and loaded by several threads, because the verifier looks at each program for itself and
 //! takes longer than all the rest. What cannot be made here is made, with its error or by its next way, when its turn comes.
 
-use super::{Session, gate, load, numbers_map, second_chance, slots_map};
+use super::second_chance::{self, Place};
+use super::{Session, gate, load, numbers_map, slots_map};
 use crate::catalog::{Attachment, Catalog};
 use crate::error::Result;
 use crate::plan::{Hook, Plan, PlannedWay};
@@ -43,19 +44,26 @@ impl Ready {
         preemption: Preemption,
     ) -> Result<Self> {
         let selector = way.context.selector.as_ref();
-        let numbers = second_chance::programs(second_chance::wanted(&way.attachment, preemption));
+        let several = second_chance::wanted(&way.attachment, preemption);
+        let first = hook.compile(way, plan, several.then_some(Place::FIRST))?;
+        let copies = if several {
+            second_chance::copies(&first.uses)
+        } else {
+            1
+        };
+        let mut compiled = vec![first];
+        for place in second_chance::later(copies) {
+            compiled.push(hook.compile(way, plan, Some(place))?);
+        }
         let mut slots = Vec::new();
-        for _ in &numbers {
+        for _ in &compiled {
             slots.extend(slots_map(hook.slots(plan), !hook.calls(way).is_empty())?);
         }
         Ok(Self {
+            compiled,
             slots,
-            seen: numbers[0].map(|_| second_chance::create_map()).transpose()?,
+            seen: several.then(second_chance::create_map).transpose()?,
             numbers: selector.map(|s| numbers_map(hook, &s.map)).transpose()?,
-            compiled: numbers
-                .into_iter()
-                .map(|number| hook.compile(way, plan, number))
-                .collect::<Result<_>>()?,
             loaded: None,
         })
     }

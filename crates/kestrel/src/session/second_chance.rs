@@ -2,7 +2,7 @@
 //!
 //! The kernel never runs a program on a CPU where it is running already (`prog->active`): it skips the hit and counts it. Where threads are preempted inside
 //! programs ([`Preemption`]), one that is makes the kernel skip every other thread's hits on that CPU until it runs again. So a hook on such an event is
-//! [`PROGRAMS`] programs with the same handlers. For one hit the kernel runs all of them one after the other, each with a guard of its own:
+//! several programs with the same handlers. For one hit the kernel runs all of them one after the other, each with a guard of its own:
 //!
 //! ```text
 //!   first     runs          skipped        skipped
@@ -14,8 +14,7 @@
 //! one hit and differs between threads, interrupts and nested hits that are on their way at once. Under it the *seen* map holds who ran last:
 //!
 //! ```text
-//!   cell   context address | 1, 2, 3: first, second, third program
-//!          3: the hit is over, others may take the cell
+//!   cell   context address | 1, 2, 3: first, second, third program; 7: the last, so the hit is over and others may take the cell
 //! ```
 //!
 //! A program takes the hit if the cell is not its hit's, or says that itself or a later one ran last: then the cell is left from the hit before. An address has two
@@ -28,12 +27,44 @@
 
 use crate::catalog::Attachment;
 use crate::error::Result;
+use kestrel_bpf::helper::{self, Helper};
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Vreg, Width};
+use kestrel_compiler::program::Uses;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec};
 use kestrel_kernel::preemption::Preemption;
 
-/// Programs of a hook: it misses nothing while fewer threads than this are preempted inside of them on one CPU.
-pub const PROGRAMS: u32 = 3;
+/// Programs of a hook whose handlers take no longer than to read a clock, some numbers and arguments: threads are preempted elsewhere, mostly.
+const LIGHT: u32 = 3;
+/// Programs of any other hook. It misses nothing while fewer threads than this are preempted inside of them on one CPU.
+const HEAVY: u32 = 4;
+
+/// Helpers of light programs.
+const QUICK: &[Helper] = &[
+    helper::KTIME_GET_NS,
+    helper::GET_SMP_PROCESSOR_ID,
+    helper::GET_CURRENT_PID_TGID,
+    helper::GET_CURRENT_UID_GID,
+    helper::GET_CURRENT_TASK,
+    helper::MAP_LOOKUP_ELEM,
+    helper::TAIL_CALL,
+];
+
+/// One of the programs of a hook that is several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its number, from 0: the order in which the kernel runs them.
+    pub number: u32,
+    /// Whether none comes behind it.
+    pub last: bool,
+}
+
+impl Place {
+    /// Of the program that the kernel runs first.
+    pub const FIRST: Self = Self {
+        number: 0,
+        last: false,
+    };
+}
 
 /// Name by which programs refer to the map of hits that were seen.
 pub const MAP: &str = "seen";
@@ -47,12 +78,9 @@ const TAKEN: u32 = PAIRS * PAIR;
 const IN_VAIN: u32 = TAKEN + 8;
 const SIZE: u32 = IN_VAIN + 8;
 
-/// Who ran last, in a cell.
-const RAN: i64 = 3;
-const _: () = assert!(
-    PROGRAMS as i64 == RAN,
-    "the last one's number says that the hit is over"
-);
+/// Who ran last, in a cell; all bits where that was the last program.
+const RAN: i64 = 7;
+const OVER: i64 = RAN;
 /// Spreads addresses (2^64 divided by the golden ratio).
 const SPREAD: i64 = 0x9e37_79b9_7f4a_7c15_u64 as i64;
 
@@ -71,12 +99,20 @@ pub fn wanted(attachment: &Attachment, preemption: Preemption) -> bool {
     }
 }
 
-/// The programs of a hook, as [`super::gate::Gate::program`] has them: [`PROGRAMS`] if it wants second chances, else one.
-pub fn programs(wanted: bool) -> Vec<Option<u32>> {
-    match wanted {
-        true => (0..PROGRAMS).map(Some).collect(),
-        false => vec![None],
+/// How many programs a hook on such an event has, the first of which calls these helpers.
+pub(super) fn copies(uses: &Uses) -> u32 {
+    match uses.helpers.iter().all(|helper| QUICK.contains(helper)) {
+        true => LIGHT,
+        false => HEAVY,
     }
+}
+
+/// The places behind the first of so many programs.
+pub(super) fn later(copies: u32) -> impl Iterator<Item = Place> {
+    (1..copies).map(move |number| Place {
+        number,
+        last: number + 1 == copies,
+    })
 }
 
 /// Makes the map of a hook.
@@ -153,7 +189,7 @@ impl Cells {
         for (cell, held) in self.held.into_iter().enumerate() {
             let (free, next) = (b.block(), b.block());
             let ran = b.and(held, RAN);
-            b.branch_if(Condition::Equal, ran, RAN, free);
+            b.branch_if(Condition::Equal, ran, OVER, free);
             b.branch(Condition::Equal, held, 0, free, next);
             b.switch_to(free);
             self.swap(b, cell, who, next);
@@ -166,9 +202,10 @@ impl Cells {
     }
 }
 
-/// At the start of a hook's program number `program`, from 0: leaves where an earlier one has seen this hit, else takes it.
-pub(super) fn emit_enter(b: &mut Builder, program: u32, leave: BlockId) {
-    let who = i64::from(program) + 1;
+/// At the start of one of a hook's programs: leaves where an earlier one has seen this hit, else takes it.
+pub(super) fn emit_enter(b: &mut Builder, place: Place, leave: BlockId) {
+    let number = i64::from(place.number) + 1;
+    let says = if place.last { OVER } else { number };
     let (claim, take) = (b.cold_block(), b.block());
     let own = [b.block(), b.cold_block()];
     let cells = Cells::of(b);
@@ -176,23 +213,23 @@ pub(super) fn emit_enter(b: &mut Builder, program: u32, leave: BlockId) {
     b.jump(claim);
     for (cell, (own, ran)) in own.into_iter().zip(ran).enumerate() {
         b.switch_to(own);
-        if program > 0 {
+        if place.number > 0 {
             // Left from the hit before.
             let (left, seen) = (b.cold_block(), b.block());
-            b.branch(Condition::GreaterEqual, ran, who, left, seen);
+            b.branch(Condition::GreaterEqual, ran, number, left, seen);
             b.switch_to(seen);
-            let value = b.or(cells.hit, who);
+            let value = b.or(cells.hit, says);
             b.store(Width::B8, cells.pair, cell as i16 * 8, value);
             b.jump(leave);
             b.switch_to(left);
         }
-        cells.swap(b, cell, who, claim);
+        cells.swap(b, cell, says, claim);
         b.jump(take);
     }
     b.switch_to(claim);
-    cells.claim(b, who, take);
+    cells.claim(b, says, take);
     b.switch_to(take);
-    if program > 0 {
+    if place.number > 0 {
         count(b, TAKEN);
     }
 }

@@ -170,7 +170,10 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         programs: vec![program],
         probe: hook.own.map(|own| own.number),
         companion: hook.companion,
-        second_chance: attached.seen.is_some(),
+        copies: attached
+            .seen
+            .as_ref()
+            .map_or(0, |_| attached.links.each().len() as u32),
     }
 }
 

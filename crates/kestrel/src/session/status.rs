@@ -279,7 +279,7 @@ impl PinnedSession {
         let hook = hooked.hook;
         let own = hook.own_events.iter().map(String::as_str);
         let taken = || second_chance::taken(&self.directory.map(&pins::seen(hook.number))?);
-        let taken = hook.second_chance.then(taken).transpose();
+        let taken = (hook.copies > 0).then(taken).transpose();
         misses.of(
             &program,
             self.links(hook),

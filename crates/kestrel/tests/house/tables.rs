@@ -124,7 +124,7 @@ impl Session {
             followed: false,
             calls: Vec::new(),
             choice,
-            program: None,
+            place: None,
         };
         let context = Context {
             number,

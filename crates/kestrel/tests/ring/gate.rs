@@ -60,7 +60,7 @@ impl Bench {
                 followed: false,
                 calls: Vec::new(),
                 choice: Choice::Only,
-                program: None,
+                place: None,
             },
             control,
         }

@@ -6,6 +6,7 @@ use super::packet::Packet;
 use super::read::Reader;
 use super::write::{Folder as Place, StreamFile, Writer, side_files};
 use super::{METADATA, SIDE, metadata};
+use crate::aggregate::KeptMaps;
 use crate::error::{Error, Result};
 use crate::files::Folder;
 use crate::info::TraceInfo;
@@ -19,6 +20,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+
+/// What may lie beside the streams.
+const SIDE_FILES: [&str; 4] = [Summary::FILE, Symbols::FILE, Processes::FILE, KeptMaps::FILE];
 
 /// Where a trace is written.
 #[derive(Debug)]
@@ -42,6 +46,10 @@ pub struct Trace {
     pub symbols: Symbols,
     /// Names of threads; empty if none were written.
     pub processes: Processes,
+    /// What the handlers' maps held at the end; none if none were written, or they cannot be read.
+    pub maps: KeptMaps,
+    /// Why something beside the streams is left out.
+    pub remarks: Vec<String>,
 }
 
 impl Trace {
@@ -52,6 +60,8 @@ impl Trace {
             symbols: self.symbols,
             summary: self.summary,
             field,
+            maps: self.maps,
+            remarks: self.remarks,
         };
         Report::gather(&mut self.reader, options)
     }
@@ -208,7 +218,6 @@ fn is_no_exchange(error: &io::Error) -> bool {
 
 /// What lies in a trace's directory and is not the trace's.
 fn foreign(folder: &Folder) -> io::Result<Option<PathBuf>> {
-    let side = [Summary::FILE, Symbols::FILE, Processes::FILE];
     let mut inner = None;
     for entry in folder.entries()? {
         let ours = match entry.name.to_str() {
@@ -227,7 +236,7 @@ fn foreign(folder: &Folder) -> io::Result<Option<PathBuf>> {
     let Some(inner) = inner else { return Ok(None) };
     for entry in inner.entries()? {
         let known = |known: &&str| entry.name == **known || entry.name == *beside(known);
-        if !entry.is_file || !side.iter().any(known) {
+        if !entry.is_file || !SIDE_FILES.iter().any(known) {
             return Ok(Some(Path::new(SIDE).join(entry.name)));
         }
     }
@@ -283,7 +292,15 @@ pub fn open(path: &Path) -> Result<Trace> {
             .map(Some)
             .map_err(Error::io("read", path.join(SIDE).join(name))),
     };
+    let mut remarks = Vec::new();
+    let maps = side(KeptMaps::FILE).and_then(|text| text.map(|text| KeptMaps::parse(&text)).transpose());
+    let maps = maps.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
     Ok(Trace {
+        maps: maps.unwrap_or_default(),
+        remarks,
         reader: Reader::new(info, streams),
         packets,
         summary: side(Summary::FILE)?
@@ -345,7 +362,7 @@ fn clear(folder: &Folder) -> io::Result<()> {
     }
     match folder.folder(SIDE) {
         Ok(inner) => {
-            for name in [Summary::FILE, Symbols::FILE, Processes::FILE] {
+            for name in SIDE_FILES {
                 ignore_missing(inner.remove_file(name))?;
                 ignore_missing(inner.remove_file(beside(name)))?;
             }

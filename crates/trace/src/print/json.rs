@@ -12,7 +12,8 @@ use crate::value::{Value, name_of};
 /// Prints records as JSON: `{"time":…,"cpu":…,"pid":…,"tid":…,"comm":"…","event":"…","fields":{…}}`.
 ///
 /// `time` is ns of `CLOCK_MONOTONIC`; `comm` is left out where the thread's name is not known. Integers are numbers whatever their base; pointers, stack frames and flags are strings as people read
-/// them; a named value of an enumeration is its name, another a number; truth values are `true` and `false`.
+/// them; a named value of an enumeration is its name, another a number; truth values are `true` and `false`;
+/// a text that could not be read is `null`.
 #[derive(Clone, Debug)]
 pub struct Json {
     symbols: Symbols,
@@ -127,7 +128,7 @@ fn json(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
                 Space::User => hexadecimal(frame, out),
             });
         }),
-        Value::Missing => out.extend_from_slice(b"null"),
+        Value::Fault | Value::Missing => out.extend_from_slice(b"null"),
     }
 }
 

@@ -108,6 +108,7 @@ pub fn value(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
                 symbol(frame, symbols, out);
             }
         }
+        Value::Fault => out.extend_from_slice(b"(fault)"),
         Value::Missing => out.extend_from_slice(b"<missing>"),
     }
 }

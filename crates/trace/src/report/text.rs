@@ -29,6 +29,7 @@ pub fn text(report: &Report, width: usize, colour: bool) -> String {
             total,
         );
     }
+    page.maps(report);
     page.timeline(&report.timeline);
     page.losses(report);
     page.out
@@ -135,6 +136,16 @@ impl Page {
         }
     }
 
+    fn maps(&mut self, report: &Report) {
+        if report.maps.is_empty() {
+            return;
+        }
+        self.title("maps");
+        for line in report.maps.iter().flat_map(|map| map.text.lines()) {
+            self.line(&format!("  {line}"));
+        }
+    }
+
     fn timeline(&mut self, histogram: &Histogram) {
         if histogram.counts.is_empty() {
             return;
@@ -170,7 +181,10 @@ impl Page {
         let overwritten = self.number("overwritten", report.overwritten());
         let damaged = self.number("packets damaged", report.losses.packets_damaged);
         let missing = self.number("packets missing", report.losses.packets_missing);
-        self.line(&lost);
+        self.line(&match report.missed {
+            Some(missed) => format!("{lost}, {missed}"),
+            None => lost,
+        });
         let absent = self.number("written, but not there any more", report.absent());
         for (text, count) in [
             (absent, report.absent()),

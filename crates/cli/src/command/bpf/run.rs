@@ -26,6 +26,8 @@ Examples:
   kestrel bpf run marks.o on_gc=/usr/bin/python3:python:gc__start   a mark of a program (USDT)
   kestrel bpf run walk.o dump=map:hits              an iterator over a map of the object (or a pin), over cgroup:PATH or task:PID
   kestrel bpf run ring.o --map-size events=65536    a size that the object leaves open
+  kestrel bpf run view.o --map counts=/sys/fs/bpf/counts   a map of the object that another loader made
+  kestrel bpf run tools.o --only on_open,on_close   two of its programs; --without NAME,… leaves some out
   kestrel bpf run events.o --output --format json   records of ring buffers and perf event arrays
   kestrel bpf run count.o vfs_read --maps --stats   values of maps and costs, once a second
   kestrel bpf run count.o --unpin                   remove the pins that its maps left
@@ -67,6 +69,15 @@ pub(crate) struct Options {
     /// Give a map room for so many entries, or a ring so many bytes, whatever the object says
     #[arg(long, value_name = "MAP=ENTRIES")]
     map_size: Vec<String>,
+    /// Take the map that is pinned at PATH, which another loader made, for the object's map NAME; may be repeated
+    #[arg(long = "map", value_name = "NAME=PATH")]
+    pinned: Vec<String>,
+    /// Take only these programs of the object, and those that they call
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Leave these programs of the object out
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    without: Vec<String>,
     /// Attach kprobe programs to the return of the function
     #[arg(long = "return")]
     at_return: bool,
@@ -136,6 +147,19 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         .via(via)
         .strict(options.strict)
         .with_optional(options.optional);
+    for name in &options.only {
+        object = object.only(name)?;
+    }
+    for name in &options.without {
+        object = object.without(name)?;
+    }
+    for setting in &options.pinned {
+        let Some((name, path)) = setting.split_once('=') else {
+            let message = format!("--map {setting} should read NAME=PATH");
+            return Err(Failure::new(Exit::Usage, message));
+        };
+        object = object.map_from(name, Path::new(path))?;
+    }
     for target in &options.targets {
         object = match target.split_once('=') {
             Some((name, target)) => object.attach_to(name, target)?,

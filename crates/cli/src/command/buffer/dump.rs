@@ -24,7 +24,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     since: Option<Duration>,
     /// The trace directory; an old trace there is replaced when the new one is whole
-    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE)]
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE, value_parser = crate::command::directory())]
     output: PathBuf,
     #[command(flatten)]
     session: OfSession,

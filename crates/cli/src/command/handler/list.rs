@@ -76,6 +76,7 @@ fn as_json(handler: &Handler, symbols: &Symbols) -> Value {
         "source": handler.source,
         "events": handler.events.iter().map(event).collect::<Vec<_>>(),
         "records": handler.records,
+        "messages": handler.messages,
         "kept": handler.kept(),
         "refused": handler.refused(),
         "uncounted": handler.uncounted,
@@ -172,6 +173,11 @@ fn counts(handler: &Handler, verbose: bool, now: u64, out: &mut String) {
     };
     let what = match (handler.records, handler.uncounted) {
         (0, _) => "writes no records".to_owned(),
+        _ if handler.messages => format!(
+            "{} sent to the agent, {} refused",
+            counted(handler.kept(), "message"),
+            thousands(handler.refused())
+        ),
         (_, streams) => format!(
             "{} kept{}, {} refused",
             counted(handler.kept(), "record"),
@@ -257,6 +263,7 @@ mod tests {
                 refused: 3,
             }],
             records: 1,
+            messages: false,
             uncounted: false,
             skipped: 0,
             reset: None,
@@ -267,6 +274,15 @@ mod tests {
         assert_eq!(
             text(&handler, &Symbols::default(), false, 0),
             "* a/x:y, also in b\n    x:y { record() }\n    1,200 records kept, 3 refused\n"
+        );
+        let asks = Handler {
+            messages: true,
+            ..handler
+        };
+        let shown = text(&asks, &Symbols::default(), false, 0);
+        assert!(
+            shown.contains("1,200 messages sent to the agent, 3 refused"),
+            "{shown}"
         );
     }
 }

@@ -6,7 +6,8 @@ use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::session::named::SESSION;
+use kestrel::language::Diagnostic;
+use kestrel::session::named::{SESSION, check};
 use kestrel_trace::files::Objection;
 use kestrel_trace::print::counted;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,9 @@ pub(crate) struct Options {
     /// Put them in the place of probes of the same names
     #[arg(long)]
     replace: bool,
+    /// Check them and show them as text of the event language; nothing is loaded
+    #[arg(long)]
+    dry_run: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -57,16 +61,25 @@ fn read(file: &Path) -> std::io::Result<(String, Option<Objection>)> {
     Ok((text, given.objection))
 }
 
+/// Remarks about texts.
+fn show(warnings: &[(String, Diagnostic)]) {
+    for (text, warning) in warnings {
+        eprintln!(
+            "{}",
+            crate::style::diagnostics(std::slice::from_ref(warning), text)
+        );
+    }
+}
+
 /// Adds.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
-    let address = |symbol: &str| Some(catalog.symbols().ok()?.named(symbol).next()?.address);
-    let mut requests = rows::of_words(&options.words, &address)?;
+    let mut requests = rows::of_words(&options.words, &catalog)?;
     if let Some(file) = &options.file {
         let name = file.display().to_string();
         let (text, objection) =
             read(file).map_err(|error| Failure::new(Exit::Failed, format!("cannot read {name}: {error}")))?;
-        let mut rows = rows::of_file(&text, &name, &address)?;
+        let mut rows = rows::of_file(&text, &name, &catalog)?;
         rows.iter_mut()
             .for_each(|row| row.objection.clone_from(&objection));
         requests.extend(rows);
@@ -78,6 +91,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for request in &mut requests {
         request.disabled = options.disabled;
     }
+    if options.dry_run {
+        for request in &requests {
+            let warnings = check(request, &catalog)?;
+            show(&warnings);
+            println!("{} {}", request.name, request.source);
+        }
+        return Ok(Exit::Done);
+    }
     let store = crate::sessions::store(catalog.host())?;
     let added = store.add_probes(
         &options.session,
@@ -86,12 +107,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         &catalog,
         &command_line(),
     )?;
-    for (text, warning) in &added.warnings {
-        eprintln!(
-            "{}",
-            crate::style::diagnostics(std::slice::from_ref(warning), text)
-        );
-    }
+    show(&added.warnings);
     for event in &added.left_out {
         eprintln!("  left out {}: {}", event.event, event.why);
     }

@@ -2,6 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use clap::{Args, ValueEnum};
+use kestrel::catalog::Catalog;
 use kestrel::kernel::{Host, kprobes};
 use kestrel::session::UNCOUNTED;
 use kestrel::session::named::{Probe, SESSION, Site, kernel_line};
@@ -78,8 +79,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             }
         }
         Format::Tracefs => {
+            let catalog = Catalog::new(host.clone());
             for probe in &probes {
-                match kernel_line::of(probe) {
+                match kernel_line::of(probe, &catalog) {
                     Ok(lines) => lines.iter().try_for_each(|line| writeln!(out, "{line}"))?,
                     Err(why) => eprintln!("{} cannot be said so: {why}", probe.name),
                 }

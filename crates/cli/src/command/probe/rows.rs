@@ -1,19 +1,17 @@
 //! Named probes as they are typed: words of a command line, or rows of a file; the kernel's own lines among them.
 
 use crate::exit::{Exit, Failure};
+use kestrel::session::named::kernel_line::Kernel;
 use kestrel::session::named::{Request, kernel_line};
 use std::path::Path;
 
-/// Where a symbol of the kernel lies.
-pub(super) type Address<'a> = &'a dyn Fn(&str) -> Option<u64>;
-
 /// Probes of the words `NAME EVENT …`; a line of the kernel's syntax is one word that brings its own name.
-pub(super) fn of_words(words: &[String], address: Address<'_>) -> Result<Vec<Request>, Failure> {
+pub(super) fn of_words(words: &[String], kernel: &dyn Kernel) -> Result<Vec<Request>, Failure> {
     let mut all = Vec::new();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         if kernel_line::is_one(word) {
-            all.push(kernel_line::read(word, address)?);
+            all.push(kernel_line::read(word, kernel)?);
             continue;
         }
         let Some(source) = rest.next() else {
@@ -33,7 +31,7 @@ pub(super) fn of_words(words: &[String], address: Address<'_>) -> Result<Vec<Req
 
 /// Probes of a file: a row is a name and an event, or a line of the kernel's syntax; it goes on over the lines that are indented, or begin with a
 /// brace. What begins with `#` or `//` is a remark.
-pub(super) fn of_file(text: &str, file: &str, address: Address<'_>) -> Result<Vec<Request>, Failure> {
+pub(super) fn of_file(text: &str, file: &str, kernel: &dyn Kernel) -> Result<Vec<Request>, Failure> {
     let mut rows: Vec<(usize, String)> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let trimmed = line.trim();
@@ -53,7 +51,7 @@ pub(super) fn of_file(text: &str, file: &str, address: Address<'_>) -> Result<Ve
     let mut all = Vec::new();
     for (number, row) in rows {
         if kernel_line::is_one(&row) {
-            all.push(kernel_line::read(&row, address)?);
+            all.push(kernel_line::read(&row, kernel)?);
             continue;
         }
         let Some((name, source)) = row.split_once(char::is_whitespace) else {
@@ -73,6 +71,13 @@ pub(super) fn of_file(text: &str, file: &str, address: Address<'_>) -> Result<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kestrel::catalog::Catalog;
+    use kestrel::kernel::Host;
+
+    /// A kernel of which nothing is known.
+    fn nothing() -> Catalog {
+        Catalog::new(Host::new("/nonexistent"))
+    }
 
     fn names(all: &[Request]) -> Vec<(&str, &str)> {
         all.iter().map(|r| (r.name.as_str(), r.source.as_str())).collect()
@@ -81,16 +86,16 @@ mod tests {
     #[test]
     fn words_are_pairs_and_lines_of_the_kernel() {
         let words = ["reads", "kprobe:vfs_read", "p:grp/w vfs_write"].map(str::to_owned);
-        let all = of_words(&words, &|_| None).unwrap();
+        let all = of_words(&words, &nothing()).unwrap();
         assert_eq!(names(&all)[0], ("reads", "kprobe:vfs_read"));
         assert_eq!(all[1].name, "grp/w");
-        assert!(of_words(&["alone".to_owned()], &|_| None).is_err());
+        assert!(of_words(&["alone".to_owned()], &nothing()).is_err());
     }
 
     #[test]
     fn rows_go_on_where_they_are_indented() {
         let text = "# remark\nreads kprobe:vfs_read {\n  count()\n}\n\nwrites\tkprobe:vfs_write\n  /pid == 1/ { record() }\nr:back vfs_read\n";
-        let all = of_file(text, "f", &|_| None).unwrap();
+        let all = of_file(text, "f", &nothing()).unwrap();
         let found = names(&all);
         assert_eq!(found[0], ("reads", "kprobe:vfs_read {\n  count()\n}"));
         assert_eq!(
@@ -98,7 +103,7 @@ mod tests {
             ("writes", "kprobe:vfs_write\n  /pid == 1/ { record() }")
         );
         assert_eq!(found[2].0, "back");
-        let alone = of_file("alone\n", "f", &|_| None);
+        let alone = of_file("alone\n", "f", &nothing());
         assert!(alone.unwrap_err().message.contains("f:1"));
     }
 }

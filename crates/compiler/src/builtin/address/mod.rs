@@ -1,6 +1,7 @@
-//! Built-ins that say whose memory an address is in.
+//! Built-ins that say what an address is: whose memory it is in, or that it has a symbol.
 
 pub(super) mod kptr;
+pub(super) mod ksym;
 pub(super) mod uptr;
 
 use super::Use;
@@ -33,6 +34,21 @@ fn in_space(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) -> Checked
     Ok(Expr {
         ty: Type::Pointer(pointer),
         span: usage.span,
+        ..value
+    })
+}
+
+/// An address whose symbol is shown.
+fn symbolic(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
+    let value = in_space(checker, usage, Space::Kernel)?;
+    Ok(Expr {
+        ty: Type::Pointer(Pointer {
+            to: Pointee::Unknown,
+            levels: 0,
+            space: Space::Kernel,
+            trusted: false,
+            symbolic: true,
+        }),
         ..value
     })
 }

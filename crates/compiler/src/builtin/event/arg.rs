@@ -2,7 +2,9 @@
 
 use super::super::{Builtin, Meaning};
 use crate::check::tree::Type;
+use crate::context::{EventField, Source, ValueType};
 use crate::lang::diag::Diagnostic;
+use kestrel_trace::layout::Base;
 
 pub(crate) static ARG: Builtin = Builtin {
     name: "arg",
@@ -18,7 +20,21 @@ pub(crate) static ARG: Builtin = Builtin {
             .get(3..)
             .and_then(|digits| digits.parse::<usize>().ok());
         if let Some(source) = number.and_then(|n| context.arguments.get(n)) {
-            return checker.input(source, Type::U64, usage.span);
+            let word = EventField {
+                name: usage.name.to_owned(),
+                ty: ValueType::Integer {
+                    size: 8,
+                    signed: false,
+                    base: Base::Decimal,
+                },
+                source: source.clone(),
+                recorded: false,
+            };
+            return match source {
+                // What registers do not hold lies in the stack.
+                Source::Expression(_) => checker.event_field(&word, usage.span),
+                _ => checker.input(source, Type::U64, usage.span),
+            };
         }
         let event = &context.name;
         let (message, hint) = match count {

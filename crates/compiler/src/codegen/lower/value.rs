@@ -44,6 +44,18 @@ impl Lower<'_> {
                 let value = self.value(value)?;
                 Ok(self.bit_field(value, u32::from(*shift), u32::from(*bits), *signed))
             }
+            ExprKind::Gathered(words) => {
+                let slot = self.b.slot(words.len() as u32 * 8, 8);
+                let words: Vec<Vreg> = words
+                    .iter()
+                    .map(|word| self.value(word))
+                    .collect::<Result<_, _>>()?;
+                let place = self.b.slot_address(slot, 0);
+                for (index, word) in words.into_iter().enumerate() {
+                    self.b.store(Width::B8, place, index as i16 * 8, word);
+                }
+                Ok(place)
+            }
             ExprKind::Intrinsic(intrinsic) => self.intrinsic(*intrinsic, expr),
             ExprKind::Unary { op, value } => {
                 let value = self.value(value)?;

@@ -410,6 +410,7 @@ fn summary(info: &TraceInfo, seen: &Review, lost: &Refused) -> Summary {
         started_ns: offset.as_nanos() as u64 + first,
         duration_ns: last - first,
         events: counts(classes, &tally, &seen.recorded),
+        missed: None,
         notes: Vec::new(),
         cut_short: None,
     }

@@ -549,7 +549,7 @@ fn rename(hook: &mut Hook, own: Own, name: &str) -> Vec<String> {
     events
 }
 
-fn nothing_to_do(request: &Request) -> Error {
+pub(super) fn nothing_to_do(request: &Request) -> Error {
     Error::Compile {
         event: request.source.clone(),
         why: "it has no handler: an empty block masks its events".to_owned(),

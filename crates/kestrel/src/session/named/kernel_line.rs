@@ -6,294 +6,437 @@
 //! ```
 
 mod fetch;
+mod kernel;
+mod name;
+mod number;
+mod place;
+mod source;
 mod write;
 
+pub use kernel::{Dialect, Kernel, Spot};
+pub use place::Place;
 pub use write::of;
 
 use super::Request;
+use crate::catalog::kind;
 use crate::catalog::moment::Moment;
 use crate::error::{Error, Result};
 
-/// Whether a text is such a line: `p` or `r`, perhaps with a name, then a place.
+/// Longest line that the kernel reads (`trace_parse_run_command`).
+const LONGEST: usize = 4094;
+/// Most calls that a kretprobe follows (`KRETPROBE_MAXACTIVE_MAX`).
+const MOST_CALLS: u64 = 4096;
+
+/// What is wrong with a line, and how many bytes from its beginning.
+#[derive(Debug)]
+struct Wrong {
+    at: usize,
+    why: String,
+}
+
+impl Wrong {
+    fn at(at: usize, why: impl Into<String>) -> Self {
+        Self { at, why: why.into() }
+    }
+}
+
+type Parsed<T> = std::result::Result<T, Wrong>;
+
+/// A word of a line and where it begins.
+#[derive(Clone, Copy, Debug)]
+struct Word<'l> {
+    text: &'l str,
+    at: usize,
+}
+
+/// Whether a text is such a line: `p` or `r`, perhaps with a name, then a place. A probe called `p` or `r` whose event is named with its kind
+/// (`p kprobe:vfs_read`), or has a block, is none.
 pub fn is_one(text: &str) -> bool {
     let Some((head, rest)) = text.trim().split_once(char::is_whitespace) else {
         return false;
     };
-    let kind = head.split(':').next().unwrap_or(head);
-    let probe = kind == "p"
-        || kind
-            .strip_prefix('r')
-            .is_some_and(|n| n.chars().all(|c| c.is_ascii_digit()));
-    probe && !rest.trim().is_empty() && (head.contains(':') || !rest.contains(['{', ':']) || kind.len() > 1)
+    let (kind, name) = match head.split_once(':') {
+        Some((kind, name)) => (kind, Some(name)),
+        None => (head, None),
+    };
+    let probe =
+        matches!(kind.as_bytes(), [b'p' | b'r', number @ ..] if number.iter().all(u8::is_ascii_digit));
+    if !probe || rest.trim().is_empty() {
+        return false;
+    }
+    let event = rest
+        .split_once(':')
+        .is_some_and(|(first, _)| kind::find(first.trim()).is_some());
+    name.is_some() || kind.len() > 1 || !event && !rest.contains('{')
 }
 
-/// Reads a line; `address` knows where a symbol of the kernel lies.
+/// Reads a line as `kernel` would.
 ///
 /// # Errors
-/// [`Error::KernelLine`] with the word that is wrong, or has no counterpart.
-pub fn read(line: &str, address: &dyn Fn(&str) -> Option<u64>) -> Result<Request> {
+/// [`Error::KernelLine`] with what is wrong and where.
+pub fn read(line: &str, kernel: &dyn Kernel) -> Result<Request> {
     let line = line.trim();
-    let wrong = |why: String| Error::KernelLine {
+    let request = parse(line, kernel).map_err(|wrong| Error::KernelLine {
         line: line.to_owned(),
-        why,
-    };
-    let request = located(line, address).and_then(|located| parse(&located));
-    let request = request.map_err(wrong)?;
+        at: wrong.at,
+        why: wrong.why,
+    })?;
     Ok(Request {
         line: Some(line.to_owned()),
         ..request
     })
 }
 
-/// The line with the address for each `@SYMBOL`, `@SYMBOL+OFFSET` and `@SYMBOL-OFFSET`.
-fn located(line: &str, address: &dyn Fn(&str) -> Option<u64>) -> std::result::Result<String, String> {
-    let mut parts = line.split('@');
-    let mut located = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        located.push('@');
-        if !part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-            located.push_str(part);
-            continue;
-        }
-        let end = part.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
-        let (symbol, rest) = part.split_at(end.unwrap_or(part.len()));
-        let place = address(symbol).ok_or_else(|| format!("`@{symbol}`: the kernel has no such symbol"))?;
-        let end = rest
-            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '+' || c == '-'))
-            .unwrap_or(rest.len());
-        let (offset, rest) = rest.split_at(end);
-        let unreadable = || format!("`@{symbol}{offset}`: `{offset}` is not an offset in bytes");
-        let place = match (offset.strip_prefix('+'), offset.strip_prefix('-')) {
-            (Some(more), _) => place.checked_add(number(more).ok_or_else(unreadable)?),
-            (_, Some(less)) => place.checked_sub(number(less).ok_or_else(unreadable)?),
-            (None, None) => Some(place).filter(|_| offset.is_empty()),
-        };
-        located.push_str(&format!("{:#x}{rest}", place.ok_or_else(unreadable)?));
+/// The words of a line, up to a remark.
+fn words(line: &str) -> Vec<Word<'_>> {
+    let line = line.split('#').next().unwrap_or(line);
+    let mut words = Vec::new();
+    let mut rest = line;
+    while let Some(start) = rest.find(|c: char| !c.is_ascii_whitespace()) {
+        let word = &rest[start..];
+        let end = word.find(|c: char| c.is_ascii_whitespace()).unwrap_or(word.len());
+        let at = line.len() - rest.len() + start;
+        words.push(Word {
+            text: &word[..end],
+            at,
+        });
+        rest = &word[end..];
     }
-    Ok(located)
+    words
 }
 
-fn parse(line: &str) -> std::result::Result<Request, String> {
-    let line = line.trim();
-    let mut words = line.split_whitespace();
-    let head = words.next().unwrap_or_default();
-    let place = words.next().ok_or("it names no place")?;
-    let (kind, name) = match head.split_once(':') {
-        Some((kind, name)) => (kind, Some(name)),
-        None => (head, None),
-    };
-    let (mut at_return, maxactive) = match kind.strip_prefix('r') {
-        Some("") => (true, None),
-        Some(number) => {
-            let most: u32 = number
-                .parse()
-                .map_err(|_| format!("`{number}` is not a number of callers"))?;
-            (true, (most > 0).then_some(most))
-        }
-        None if kind == "p" => (false, None),
-        None => return Err(format!("`{kind}` is not p, r or rMAXACTIVE")),
-    };
-    let place = match place.strip_suffix("%return") {
-        Some(place) => {
-            at_return = true;
-            place
-        }
-        None => place,
-    };
-    let place = Place::parse(place)?;
-    if at_return && place.offset != 0 {
-        return Err("a return probe sits at a function's entry: it has no offset".to_owned());
+fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<Request> {
+    if line.len() > LONGEST {
+        return Err(Wrong::at(
+            LONGEST,
+            format!("the kernel reads {LONGEST} letters of a line"),
+        ));
     }
-    let name = match name {
-        Some(name) if !name.is_empty() => name.to_owned(),
-        _ => place.name(at_return),
+    let words = words(line);
+    let [head, at, arguments @ ..] = words.as_slice() else {
+        return Err(Wrong::at(line.len(), "it names no place"));
     };
-    let mut arguments = Vec::new();
-    for (number, word) in (1..).zip(words) {
-        arguments.extend(fetch::argument(word, number, at_return)?);
+    let (kind, name) = match head.text.split_once(':') {
+        Some((kind, name)) => (kind, Some((name, head.at + kind.len() + 1))),
+        None => (head.text, None),
+    };
+    let (at_return, most) = letter(kind, head.at)?;
+    let (place, returns) = place::read(at.text, at.at)?;
+    let at_return = at_return || returns;
+    let spot = kernel.spot(&place);
+    if let Spot::Several(functions) = spot {
+        let why = format!(
+            "{functions} functions are called {}: name one by its module or its address",
+            place.symbol
+        );
+        return Err(Wrong::at(at.at, why));
     }
-    let event = match (at_return, maxactive) {
-        (false, _) => format!("kprobe:{}", place.text()),
-        (true, None) => format!("kretprobe:{}", place.text()),
-        (true, Some(most)) => format!("kretprobe:{}{}", place.text(), Moment::Return(most).written()),
+    if at_return && spot == Spot::Inside && place.address.is_none() {
+        let why = format!("a return probe sits at the entry of {}", place.symbol);
+        return Err(Wrong::at(at.at, why));
+    }
+    let (group, event) = match name {
+        Some((name, at)) => name::event(name, at)?,
+        None => (None, None),
     };
+    let event = match event {
+        Some(event) => event.to_owned(),
+        None => name::of_place(&place.name(), place.offset, place.address, at_return),
+    };
+    let read = fetch::Reader::new(kernel, &place, spot, at_return).arguments(arguments)?;
+    let kind = if at_return { "kretprobe" } else { "kprobe" };
+    let calls = most.map_or_else(String::new, |most| Moment::Return(most).written());
+    let block = source::block(&read, at_return);
     Ok(Request {
-        name,
-        source: format!("{event} {{ record({}) }}", arguments.join(", ")),
+        name: group.map_or_else(|| event.clone(), |group| format!("{group}/{event}")),
+        source: format!("{kind}:{}{calls} {block}", place.text()),
         ..Request::default()
     })
 }
 
-/// Where a probe sits.
-#[derive(Debug)]
-struct Place<'l> {
-    module: Option<&'l str>,
-    /// A symbol or an address.
-    symbol: &'l str,
-    offset: u64,
-}
-
-impl<'l> Place<'l> {
-    fn parse(text: &'l str) -> std::result::Result<Self, String> {
-        let (module, rest) = match text.split_once(':') {
-            Some((module, rest)) => (Some(module), rest),
-            None => (None, text),
-        };
-        let (symbol, offset) = match rest.split_once('+') {
-            Some((symbol, offset)) => {
-                let offset = number(offset).ok_or_else(|| format!("`{offset}` is not an offset in bytes"))?;
-                (symbol, offset)
-            }
-            None => (rest, 0),
-        };
-        let address = symbol.starts_with("0x");
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
-        if symbol.is_empty() || !symbol.chars().all(fits) || address && number(symbol).is_none() {
-            return Err(format!("`{text}` is not [MODULE:]SYMBOL[+OFFSET] or an address"));
-        }
-        Ok(Self {
-            module,
-            symbol,
-            offset,
-        })
-    }
-
-    fn text(&self) -> String {
-        let module = self
-            .module
-            .map_or_else(String::new, |module| format!("{module}:"));
-        match self.offset {
-            0 => format!("{module}{}", self.symbol),
-            offset => format!("{module}{}+{offset:#x}", self.symbol),
-        }
-    }
-
-    /// The name that the kernel gives a probe without one.
-    fn name(&self, at_return: bool) -> String {
-        let letter = if at_return { 'r' } else { 'p' };
-        let symbol: String = self
-            .symbol
-            .chars()
-            .map(|c| if c == '.' { '_' } else { c })
-            .collect();
-        match self.symbol.starts_with("0x") {
-            true => format!("{letter}_{symbol}"),
-            false => format!("{letter}_{symbol}_{}", self.offset),
-        }
-    }
-}
-
-/// A number, decimal or hexadecimal.
-fn number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
+/// `p`, `r`, `rMAXACTIVE`: whether it is a return, and how many calls are followed.
+fn letter(kind: &str, at: usize) -> Parsed<(bool, Option<u32>)> {
+    let (at_return, number) = match (kind.strip_prefix('p'), kind.strip_prefix('r')) {
+        (Some(number), _) => (false, number),
+        (_, Some(number)) => (true, number),
+        _ => return Err(Wrong::at(at, format!("`{kind}` is not p, r or rMAXACTIVE"))),
+    };
+    match number {
+        // What is no number the kernel passes over.
+        other if !other.starts_with(|c: char| c.is_ascii_digit()) => Ok((at_return, None)),
+        _ if !at_return => Err(Wrong::at(at + 1, "only returns are limited: rMAXACTIVE")),
+        number => match number::unsigned(number) {
+            Some(most @ 1..=MOST_CALLS) => Ok((true, Some(most as u32))),
+            _ => Err(Wrong::at(
+                at + 1,
+                format!("`{number}` is not a number of calls from 1 to {MOST_CALLS}"),
+            )),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kestrel_bpf::btf::write::{Builder, Placed};
+    use kestrel_bpf::btf::{Btf, TypeId};
+    use std::sync::Arc;
 
-    fn address(symbol: &str) -> Option<u64> {
-        (symbol == "jiffies").then_some(0x1000)
+    /// A kernel with a few functions.
+    pub(super) struct Small {
+        pub(super) dialect: Dialect,
+        types: Arc<Btf>,
     }
+
+    impl Small {
+        pub(super) fn new(dialect: Dialect) -> Self {
+            let mut b = Builder::new();
+            let int = b.int("int", 4);
+            let unsigned = b.unsigned("unsigned int", 4);
+            let long = b.unsigned("unsigned long", 8);
+            let char = b.unsigned("char", 1);
+            let text = b.pointer(char);
+            let name = b.array(char, 16);
+            let qstr = b.structure("qstr", &[("hash", long), ("name", text)]);
+            let dentry = b.structure("dentry", &[("flags", long), ("d_name", qstr)]);
+            let dentry = b.pointer(dentry);
+            let path = b.structure("path", &[("mnt", long), ("dentry", dentry)]);
+            let bit = |name, ty, bit_offset, bits| Placed {
+                name,
+                ty,
+                bit_offset,
+                bits,
+            };
+            let file = b.layout(
+                "file",
+                64,
+                &[
+                    bit("f_path", path, 64, None),
+                    bit("f_mode", unsigned, 192, None),
+                    bit("f_bits", unsigned, 227, Some(5)),
+                    bit("f_name", name, 256, None),
+                    bit("f_text", text, 384, None),
+                ],
+            );
+            let file = b.pointer(file);
+            b.function("f", int, &[("file", file), ("count", unsigned), ("pos", long)]);
+            b.function("quiet", TypeId::VOID, &[]);
+            let types = Arc::new(Btf::parse(b.finish()).unwrap());
+            Self { dialect, types }
+        }
+    }
+
+    impl Kernel for Small {
+        fn address(&self, symbol: &str) -> Option<u64> {
+            (symbol == "jiffies").then_some(0xffff_ffff_8200_1000)
+        }
+
+        fn spot(&self, place: &Place<'_>) -> Spot {
+            match (place.symbol, place.offset) {
+                ("many", _) => Spot::Several(3),
+                ("missing", _) => Spot::Missing,
+                (_, 0 | 4) => Spot::Entry,
+                _ => Spot::Inside,
+            }
+        }
+
+        fn prototype(&self, _module: Option<&str>, function: &str) -> Option<(Arc<Btf>, TypeId)> {
+            let proto = self.types.function(function)?.proto_id;
+            Some((self.types.clone(), proto))
+        }
+
+        fn types(&self) -> Option<Arc<Btf>> {
+            Some(self.types.clone())
+        }
+
+        fn dialect(&self) -> Dialect {
+            self.dialect
+        }
+    }
+
+    const OLD: Dialect = Dialect {
+        parameters: false,
+        entry_arguments: false,
+    };
 
     #[test]
     fn lines_become_text() {
+        let kernel = Small::new(Dialect::NEWEST);
+        let either = |ty: &str, place: &str| {
+            format!("(({place}) >> 63 == 0 ? *({ty} *)uptr({place}) : *({ty} *)kptr({place}))")
+        };
+        let si8 = either("uint64", "reg(\"si\") + 8");
         for (line, name, source) in [
-            (
-                "p:grp/name vfs_read+0x12",
-                "grp/name",
-                "kprobe:vfs_read+0x12 { record() }",
-            ),
-            ("p vfs_read", "p_vfs_read_0", "kprobe:vfs_read { record() }"),
-            (
-                "r:back vfs_read $retval",
-                "back",
-                "kretprobe:vfs_read { record(arg1 = retval) }",
-            ),
-            (
-                "r8:back vfs_read ret=$retval:s32",
-                "back",
-                "kretprobe:vfs_read:maxactive=8 { record(ret = (int32)(retval)) }",
-            ),
-            ("p:x vfs_read%return", "x", "kretprobe:vfs_read { record() }"),
-            (
-                "p:m ext4:ext4_sync_fs+4",
-                "m",
-                "kprobe:ext4:ext4_sync_fs+0x4 { record() }",
-            ),
-            (
-                "p:a 0xffffffff81000010",
-                "a",
-                "kprobe:0xffffffff81000010 { record() }",
-            ),
-            (
-                "p:o f fd=%di n=+8(%si) t=+0(+8(%si)):string c=$comm",
-                "o",
-                "kprobe:f { record(fd = reg(\"di\"), n = *(uint64 *)kptr(reg(\"si\") + 8), \
-                 t = str(kptr(*(uint64 *)kptr(reg(\"si\") + 8))), c = comm) }",
-            ),
-            (
-                "p:o f u=+0(%si):ustring v=+u4(%si):u32 s=$stack2 a=$arg2:u8 p=$stack",
-                "o",
-                "kprobe:f { record(u = str(uptr(reg(\"si\"))), v = *(uint32 *)uptr(reg(\"si\") + 4), \
-                 s = *(uint64 *)kptr(reg(\"sp\") + 16), a = (uint8)(arg1), p = reg(\"sp\")) }",
-            ),
-            (
-                "p:o f a=-8(%si):x16[2] b=%ax:b4@2/32 i=\\5",
-                "o",
-                "kprobe:f { record(a_0 = *(uint16 *)kptr(reg(\"si\") - 8), a_1 = *(uint16 *)kptr(reg(\"si\") - 6), \
-                 b = ((uint32)(reg(\"ax\")) >> 2) & 0xf, i = 5) }",
-            ),
-            (
-                "p:o f j=@jiffies:u32 k=@jiffies+0x10 l=+8(@jiffies-8):u8",
-                "o",
-                "kprobe:f { record(j = *(uint32 *)kptr(0x1000), k = *(uint64 *)kptr(0x1010), \
-                 l = *(uint8 *)kptr(*(uint64 *)kptr(0xff8) + 8)) }",
-            ),
+            ("p:grp/name g+0x12", "grp/name", "kprobe:g+0x12 { record() }".to_owned()),
+            ("p:grp.name g", "grp/name", "kprobe:g { record() }".to_owned()),
+            ("p:a-b/ g", "a-b/p_g_0", "kprobe:g { record() }".to_owned()),
+            ("p g", "p_g_0", "kprobe:g { record() }".to_owned()),
+            ("r:back f $retval", "back", "kretprobe:f { record(arg1 = (int32)((uint64)retval)) }".to_owned()),
+            ("r010:back g r=$retval:s8", "back", "kretprobe:g:maxactive=8 { record(r = (int8)((uint64)retval)) }".to_owned()),
+            ("p:x g%return", "x", "kretprobe:g { record() }".to_owned()),
+            ("p ext4:ext4_sync_fs+4", "p_ext4_ext4_sync_fs_4", "kprobe:ext4:ext4_sync_fs+0x4 { record() }".to_owned()),
+            ("p 18446744071578845200", "p_0xffffffff81000010", "kprobe:0xffffffff81000010 { record() }".to_owned()),
+            ("p:o g t=+0(%si):string u=+u0(%si):ustring v=+0(%si):ustring", "o",
+                "kprobe:g { record(t = str(reg(\"si\"), 1023), u = str(uptr(reg(\"si\")), 1023), v = str(uptr(reg(\"si\")), 1023)) }".to_owned()),
+            ("p:o g t=+0(+8(%si)):string c=$comm n=\\\"a:b\\\"", "o", String::new()),
+            ("p:o g t=+0(+8(%si)):string c=$comm n=\\\"ab\"", "o",
+                format!("kprobe:g {{ $k0 = {si8}; record(t = str($k0, 1023), c = comm, n = \"ab\") }}")),
+            ("p:o g v=+u4(%si):u32 s=$stack2 a=$arg2:u8 p=$stack", "o",
+                "kprobe:g { record(v = *(uint32 *)uptr(reg(\"si\") + 4), s = *(uint64 *)kptr(reg(\"sp\") + 16), \
+                 a = (uint8)(arg1), p = reg(\"sp\")) }".to_owned()),
+            ("p:o g x=$arg7 i=\\-1 j=\\0x10:u8", "o",
+                "kprobe:g { record(x = *(uint64 *)kptr(reg(\"sp\") + 8), i = 18446744073709551615, j = (uint8)(16)) }".to_owned()),
+            ("p:o g a=-8(%sp):x16[2] b=%ax:b4@2/32 s=%ip:symbol", "o",
+                "kprobe:g { record(a_0 = *(uint16 *)kptr(reg(\"sp\") - 8), a_1 = *(uint16 *)kptr(reg(\"sp\") - 6), \
+                 b = ((uint32)(reg(\"ax\")) >> 2) & 0xf, s = ksym(((uint64)reg(\"ip\") + 1))) }".to_owned()),
+            ("p:o g a=+0(+16(%sp)):string[2]", "o",
+                format!("kprobe:g {{ $k0 = *(uint64 *)kptr(reg(\"sp\") + 16); $k1 = {}; $k2 = {}; record(a_0 = str($k1, 1023), a_1 = str($k2, 1023)) }}",
+                    either("uint64", "$k0"), either("uint64", "$k0 + 8"))),
+            ("p:o g j=@jiffies:u32 k=@jiffies+0x10", "o",
+                "kprobe:g { record(j = *(uint32 *)kptr(18446744071595626496), k = *(uint64 *)kptr(18446744071595626512)) }".to_owned()),
+            ("p:o f count $arg3 file->f_mode n=file->f_name:string t=file->f_text:string", "o",
+                format!("kprobe:f {{ $k0 = {}; record(count = (uint32)(arg1), pos = arg2, arg3 = {}, n = str(arg0 + 32, 1023), t = str($k0, 1023)) }}",
+                    either("uint64", "arg0 + 48"), either("uint32", "arg0 + 24"))),
+            ("p:o f b=file->f_bits", "o",
+                format!("kprobe:f {{ record(b = ((uint32)({}) >> 3) & 0x1f) }}", either("uint32", "arg0 + 28"))),
+            ("p:o f $arg*", "o", "kprobe:f { record(file = arg0, count = (uint32)(arg1), pos = arg2) }".to_owned()),
+            ("r:o f c=$arg2 count", "o", "kretprobe:f { record(c = entry.arg1, count = (uint32)(entry.arg1)) }".to_owned()),
+            ("p:o f $arg1:%pd n=$arg1:%pD", "o", String::new()),
+            ("p:o f n=$arg1:%pd # remark", "o",
+                format!("kprobe:f {{ $k0 = {}; record(n = str($k0, 1023)) }}", either("uint64", "arg0 + 16"))),
         ] {
+            if source.is_empty() {
+                read(line, &kernel).unwrap_err();
+                continue;
+            }
             assert!(is_one(line), "{line}");
-            let read = read(line, &address).unwrap();
+            let read = read(line, &kernel).unwrap_or_else(|error| panic!("{line}: {error}"));
             assert_eq!(read.name, name, "{line}");
             assert_eq!(read.source, source, "{line}");
             assert_eq!(read.line.as_deref(), Some(line));
+            let (_, wrong) = kestrel_compiler::lang::parse_events(&read.source);
+            assert!(wrong.is_empty(), "{line}: {wrong:?}");
         }
     }
 
     #[test]
-    fn what_has_no_counterpart_is_named() {
-        for (line, part) in [
-            ("p:x f %nope", "%nope"),
-            ("p:x f a=@nowhere", "@nowhere"),
-            ("p:x f a=@jiffies*2", "@0x1000*2"),
-            ("p:x f a=@jiffies+x", "@jiffies+x"),
-            ("p:x f a=@jiffies-0x1001", "@jiffies-0x1001"),
-            ("p:x f a=%di:symbol", "symbol"),
-            ("p:x f a=%di:string", "string"),
-            ("p:x f a=%di:u128", "u128"),
-            ("p:x f a=+8(%di", "+8(%di"),
-            ("p:x f a=$retval", "$retval"),
-            ("r:x f+4", "offset"),
-            ("p:x f a=%di:u8[2]", "memory"),
-            ("p:x f-4", "f-4"),
-            ("p:x f a=$arg0", "$arg0"),
-            ("p:x f 1a=%di", "1a"),
-            ("rx:x f", "number of callers"),
+    fn what_the_kernel_refuses_is_refused_with_its_place() {
+        let kernel = Small::new(Dialect::NEWEST);
+        let long = "x".repeat(64);
+        let many = format!("p:x g{}", " %di".repeat(129));
+        let deep = format!("p:x g a={}%sp{}", "+0(".repeat(15), ")".repeat(15));
+        let longer = format!("p:x g {long}=%di");
+        let longest = format!("p:{long} g");
+        for (line, at, part) in [
+            ("p:x g %nope", 6, "%nope"),
+            ("p:x g %rdi", 6, "%di"),
+            ("p:x g a=@nowhere", 8, "@nowhere"),
+            ("p:x g a=@jiffies*2", 8, "@jiffies*2"),
+            ("p:x g a=@jiffies+x", 16, "+x"),
+            ("p:x g a=@08", 8, "08"),
+            ("p:x g a=@+8", 8, "files"),
+            ("p:x g a=%di:string", 12, "memory"),
+            ("p:x g a=$stack0:string", 16, "memory"),
+            ("p:x g a=%di:u128", 12, "u128"),
+            ("p:x g a=%di:b4@30/32", 12, "b4@30/32"),
+            ("p:x g a=+8(%di", 14, ")"),
+            ("p:x g a=+8%di", 8, "(FETCH)"),
+            ("p:x g a=+(%di)", 8, "offset"),
+            ("p:x g a=+0($comm)", 11, "text"),
+            ("p:x g a=$comm:u8", 14, "string"),
+            ("p:x g a=\\\"x", 11, "no end"),
+            ("p:x g a=\\x", 9, "number"),
+            ("p:x g a=$retval", 8, "$retval"),
+            ("p:x g a=$stack10000", 8, "2048"),
+            ("p:x g a=$arg0", 8, "$arg1"),
+            ("p:x g+8 a=$arg1", 10, "entry"),
+            ("p:x f $arg4", 6, "3 parameters"),
+            ("p:x f $arg* $arg*", 12, "once"),
+            ("p:x f nope", 6, "no parameter"),
+            ("p:x f file.f_mode", 10, "->"),
+            ("p:x f file->nope", 12, "no member"),
+            ("p:x f count->x", 13, "no pointer"),
+            ("p:x f a=count:string", 14, "text"),
+            ("p:x f $arg1 $arg1", 12, "another"),
+            ("r:x quiet $retval", 10, "nothing"),
+            ("r:x g+8", 4, "entry"),
+            ("p:x g a=%di:u8[2]", 12, "array"),
+            ("p:x g a=+u0(%di):u8[2]", 17, "array"),
+            ("p:x g a=+0(%di):u8[65]", 19, "64"),
+            ("p:x g a=+0(%di):u8[2", 20, "]"),
+            ("p:x g 1a=%di", 6, "1a"),
+            ("p:x g =%di", 6, "name"),
+            ("p:x g a=", 8, "nothing"),
+            ("p:x g common_pid=%di", 6, "every event"),
+            ("p:x g-4", 5, "-4"),
+            ("p:x g%foo", 5, "%foo"),
+            ("p:x many", 4, "3 functions"),
+            ("p:foo.1/bar g", 2, "foo.1"),
+            ("p: g", 2, "name"),
+            ("p:a-b g", 2, "a-b"),
+            ("p:1a g", 2, "1a"),
+            ("p:/x g", 2, "group"),
+            ("r0:x g", 1, "calls"),
+            ("r4097:x g", 1, "4096"),
+            ("p5:x g", 1, "returns"),
+            ("r08:x g", 1, "calls"),
+            ("x:x g", 0, "rMAXACTIVE"),
+            ("p:x", 3, "no place"),
+            (&longest, 2, "63"),
+            (&longer, 6, "32"),
+            (&many, 5 + 128 * 4 + 1, "128"),
+            (&deep, 8, "steps"),
         ] {
-            let error = read(line, &address).unwrap_err().to_string();
-            let why = error.split("`: ").nth(1).unwrap_or_default();
-            assert!(why.contains(part), "{line}: {error}");
+            match read(line, &kernel) {
+                Err(Error::KernelLine { at: found, why, .. }) => {
+                    assert!(why.contains(part), "{line}: {why}");
+                    if line != deep {
+                        assert_eq!(found, at, "{line}: {why}");
+                    }
+                }
+                other => panic!("{line}: {other:?}"),
+            }
         }
+    }
+
+    #[test]
+    fn an_older_kernel_takes_what_it_cannot_check() {
+        let kernel = Small::new(OLD);
+        for (line, source) in [
+            ("p:x f $arg5", "kprobe:f { record(arg1 = arg4) }"),
+            ("p:x f $arg2:u16", "kprobe:f { record(arg1 = (uint16)(arg1)) }"),
+            (
+                "r:x quiet $retval",
+                "kretprobe:quiet { record(arg1 = (uint64)retval) }",
+            ),
+            // Newer forms are taken, too.
+            ("p:x f count", "kprobe:f { record(count = (uint32)(arg1)) }"),
+        ] {
+            assert_eq!(read(line, &kernel).unwrap().source, source, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_probe_with_an_event_is_no_line() {
         for other in [
             "reads",
             "kprobe:vfs_read",
             "p:x",
             "profile:hz:99 { count() }",
             "q x",
+            "p kprobe:vfs_read",
+            "r k:vfs_read { count() }",
         ] {
             assert!(!is_one(other), "{other}");
         }
+        assert!(is_one("p vfs_read $arg3:u32"));
+        assert!(is_one("r64 vfs_read"));
+    }
+
+    #[test]
+    fn a_mistake_is_shown_below_the_line() {
+        let error = read("p:x g %nope", &Small::new(Dialect::NEWEST)).unwrap_err();
+        let shown = error.to_string();
+        assert!(shown.ends_with("\n    p:x g %nope\n          ^"), "{shown}");
     }
 }

@@ -22,6 +22,7 @@ mod text;
 
 pub use super::state::Instruction;
 pub use change::{Added, Request};
+pub use start::check;
 pub use status::{Flags, Probe, Site};
 
 use kestrel_bpf::helper;

@@ -20,7 +20,7 @@ pub(super) fn of(
     let each = planned.instances.iter().zip(events).enumerate();
     each.map(|(at, (instance, event))| {
         let mut site = SiteState {
-            event: spelled(planned.kind, event),
+            event: spelled(planned.kind, event, hook.attached.maxactive()),
             letter,
             symbol: instance.symbol.clone(),
             ..SiteState::default()
@@ -91,12 +91,18 @@ fn complete(site: &mut SiteState, symbols: Option<&Kallsyms>) {
     site.module = symbol.module.map(str::to_owned);
 }
 
-/// An event with its kind, as it is typed.
-fn spelled(kind: &str, event: &str) -> String {
-    match event.starts_with(&format!("{kind}:")) || kind == "tracepoint" {
+/// An event with its kind and the number of calls it follows, as it is typed.
+fn spelled(kind: &str, event: &str, calls: Option<u32>) -> String {
+    let mut text = match event.starts_with(&format!("{kind}:")) || kind == "tracepoint" {
         true => event.to_owned(),
         false => format!("{kind}:{event}"),
+    };
+    if let Some(calls) = calls
+        && !text.split(':').any(|part| Moment::calls_of(part).is_some())
+    {
+        text.push_str(&Moment::Return(calls).written());
     }
+    text
 }
 
 /// The letter of the kernel's list of probes, where it has one for this.

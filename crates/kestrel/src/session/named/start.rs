@@ -1,14 +1,18 @@
 //! The session of named probes, which begins with the first of them.
 
+use super::change::nothing_to_do;
+use super::text::{check_name, file, rooted};
 use super::{Added, Request};
 use crate::buffer::layout::{Geometry, Mode};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Via};
 use crate::error::{Error, Result};
 use crate::plan::{BUFFER, BufferPlan, Plan};
 use crate::session::start::Origin;
 use crate::session::store::Store;
 use crate::session::target::Target;
+use crate::table::{Existing, plan_named};
 use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::lang::diag::Diagnostic;
 
 /// Bytes of its buffer per CPU.
 const BYTES: u64 = 4 << 20;
@@ -49,6 +53,29 @@ impl Store {
             self.stop_if(session, |session| session.state().probes.each.is_empty())?;
         }
         added
+    }
+}
+
+/// Checks a probe as it would be added to a session without others: nothing is loaded or attached. Gives remarks about its text.
+///
+/// # Errors
+/// What is wrong with its name, its text or its events, as far as that is known beforehand: the kernel may refuse it still.
+pub fn check(request: &Request, catalog: &Catalog) -> Result<Vec<(String, Diagnostic)>> {
+    check_name(&request.name)?;
+    let source = rooted(file(&request.name, &request.source)?, &request.beside)?;
+    let plan = empty();
+    let existing = Existing {
+        globals: plan.globals,
+        tables: Vec::new(),
+        buffers: plan.buffers,
+        target: plan.target,
+        hooks: Vec::new(),
+        next_number: 1,
+    };
+    let plan = plan_named(&existing, &file(&request.name, &source)?, 1, catalog, Via::Auto)?;
+    match plan.hooks.is_empty() {
+        true => Err(nothing_to_do(request)),
+        false => Ok(plan.warnings),
     }
 }
 

@@ -8,8 +8,8 @@ use kestrel_compiler::lang::parse_events;
 use std::cmp::Reverse;
 use std::path::Path;
 
-/// Longest name of a probe.
-const LONGEST: usize = 64;
+/// Longest name of a probe: a group and an event of the kernel's, 63 letters each.
+const LONGEST: usize = 128;
 
 /// Whether a text can be a probe's name.
 ///
@@ -24,7 +24,7 @@ pub(super) fn check_name(name: &str) -> Result<()> {
     Err(Error::Name {
         what: "probe",
         name: name.to_owned(),
-        shape: "letters, digits, `_`, `-`, `.` and `/`, at most 64 of them, a letter, digit or `_` first",
+        shape: "letters, digits, `_`, `-`, `.` and `/`, at most 128 of them, a letter, digit or `_` first",
     })
 }
 
@@ -145,7 +145,7 @@ mod tests {
         for good in ["a", "grp/name", "p_vfs_read_0", "x-1.y", "0"] {
             check_name(good).unwrap();
         }
-        for bad in ["", "a b", "-x", "/x", ".x", "a:b", "ä", &"x".repeat(65)] {
+        for bad in ["", "a b", "-x", "/x", ".x", "a:b", "ä", &"x".repeat(129)] {
             assert!(matches!(check_name(bad), Err(Error::Name { .. })), "{bad}");
         }
     }

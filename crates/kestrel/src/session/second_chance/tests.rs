@@ -9,7 +9,7 @@ use kestrel_compiler::codegen;
 const STACKS: u64 = 0xffff_b000_0000_0000;
 /// The map that the programs count in: a word for each.
 const COUNTS: MapRef = MapRef(1);
-const ALL: usize = PROGRAMS as usize;
+const ALL: usize = LIGHT as usize;
 
 /// One CPU with the programs of a hook.
 struct Kernel {
@@ -23,22 +23,25 @@ struct Kernel {
 
 /// The programs of a hook, whose maps the machine has in this order: seen, counts. Each counts the hits that it took.
 fn programs() -> Vec<Code> {
-    let program = |number: u32| {
+    let program = |place: Place| {
         let mut b = Builder::new();
         let leave = b.block();
         for map in [MAP, "counts"] {
             b.external(map);
         }
-        emit_enter(&mut b, number, leave);
+        emit_enter(&mut b, place, leave);
         let map = b.external("counts");
-        let word = b.map_value(map, number * 8);
+        let word = b.map_value(map, place.number * 8);
         b.atomic_add(Width::B8, word, 0, 1);
         b.jump(leave);
         b.switch_to(leave);
         b.exit(0);
         codegen::generate(&b.finish()).unwrap().code
     };
-    (0..PROGRAMS).map(program).collect()
+    std::iter::once(Place::FIRST)
+        .chain(later(LIGHT))
+        .map(program)
+        .collect()
 }
 
 fn word_at(bytes: &[u8], at: usize) -> u64 {
@@ -50,7 +53,7 @@ impl Kernel {
         let mut machine = Machine::new();
         let array = interp::MapKind::Array { entries: 1 };
         machine.add_map(array, 4, SIZE);
-        assert_eq!(machine.add_map(array, 4, PROGRAMS * 8), COUNTS);
+        assert_eq!(machine.add_map(array, 4, LIGHT * 8), COUNTS);
         Self {
             machine,
             programs: programs.to_vec(),

@@ -46,6 +46,8 @@ pub enum AttachmentState {
         spots: Vec<Spot>,
     },
     Trampoline {
+        #[serde(default)]
+        module: Option<String>,
         function: String,
         id: u32,
         at_return: bool,
@@ -90,10 +92,12 @@ impl From<&Attachment> for AttachmentState {
             },
             Attachment::Instructions { spots } => Self::Instructions { spots },
             Attachment::Trampoline {
+                module,
                 function,
                 id,
                 at_return,
             } => Self::Trampoline {
+                module,
                 function,
                 id: id.0,
                 at_return,
@@ -158,10 +162,12 @@ impl AttachmentState {
             },
             Self::Instructions { spots } => Attachment::Instructions { spots },
             Self::Trampoline {
+                module,
                 function,
                 id,
                 at_return,
             } => Attachment::Trampoline {
+                module,
                 function,
                 id: TypeId(id),
                 at_return,

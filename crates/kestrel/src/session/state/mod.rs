@@ -17,7 +17,6 @@ pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 
 use super::control::Table;
 use super::processors::OnCpu;
-use super::second_chance;
 use crate::buffer::layout::{Geometry, Mode};
 use kestrel_compiler::check::tree::Message;
 use kestrel_trace::aggregate::MapType;
@@ -168,9 +167,13 @@ pub struct HookState {
     /// Whether it only serves another hook.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub companion: bool,
-    /// Whether it has second chances ([`super::second_chance`]): several programs are attached.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub second_chance: bool,
+    /// Where it has second chances ([`super::second_chance`]): so many programs are attached, with slots of their own; else 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub copies: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// One of a hook's events.
@@ -216,6 +219,12 @@ impl ProgramState {
     pub(super) fn asks(&self, events: usize) -> impl Iterator<Item = (u16, &MessageState)> {
         let firsts = (0..events as u16).filter_map(|place| self.number_of(place));
         firsts.flat_map(|first| self.messages.iter().map(move |m| (first + m.record, m)))
+    }
+
+    /// Whether so many of its records from one on are all for an agent.
+    pub(super) fn only_asks(&self, from: u16, records: u16) -> bool {
+        let asks = |record| self.messages.iter().any(|message| message.record == record);
+        records > 0 && (from..from + records).all(asks)
     }
 
     /// The number of the first record of an event at a place in the hook; none where it has no records of it.
@@ -324,15 +333,6 @@ impl HookState {
     pub(super) fn has_slots(&self) -> bool {
         let calls = |program: &ProgramState| program.rows.iter().any(|row| row.call.is_some());
         self.probe.is_none() || self.has_records() || self.programs.first().is_some_and(calls)
-    }
-
-    /// Programs that are attached for it.
-    pub(super) fn programs_attached(&self) -> u32 {
-        if self.second_chance {
-            second_chance::PROGRAMS
-        } else {
-            1
-        }
     }
 
     /// Whether its programs refer to buffers.

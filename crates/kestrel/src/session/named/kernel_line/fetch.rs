@@ -1,256 +1,857 @@
-//! What a line of the kernel's fetches, as an expression of the language.
+//! What a line fetches: its arguments read as the kernel's own reader does (`kernel/trace/trace_probe.c`), without the language's text for them.
 
-use super::number;
+use super::kernel::{Dialect, Kernel, Spot};
+use super::place::Place;
+use super::{Parsed, Word, Wrong, name, number};
 use crate::catalog::arch;
+use kestrel_bpf::btf::{Btf, Type, TypeId};
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-type Result<T> = std::result::Result<T, String>;
-
-/// Most elements of an array, as in the kernel.
+/// Steps of a fetch (`FETCH_INSN_MAX` less the one that ends them).
+const MOST_STEPS: u32 = 15;
+/// Bytes of an argument behind its name (`MAX_ARGSTR_LEN`).
+const LONGEST: usize = 63;
+/// Elements of an array (`MAX_ARRAY_LEN`).
 const MOST_ELEMENTS: u64 = 64;
+/// Arguments of a line (`MAX_TRACE_ARGS`).
+const MOST_ARGUMENTS: usize = 128;
+/// Words of a kernel stack (`THREAD_SIZE`).
+pub(super) const STACK_WORDS: u64 = 2048;
 
-/// A value, and whether it lies in memory at an address.
-enum Fetched {
-    /// An expression.
-    Value(String),
-    /// An address and bytes to add to it, and whether the process's memory is meant.
-    Memory { base: String, offset: i64, user: bool },
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Fetch {
+    /// A saved register.
+    Register(&'static str),
+    /// The stack pointer.
+    StackPointer,
+    /// A word of the stack.
+    Stack(u64),
+    /// What the function returns.
+    ReturnValue,
+    /// A parameter of the function by its place; at its return, that of the same call's entry.
+    Argument(u32),
     /// The name of the thread.
     Comm,
+    /// A number.
+    Immediate(u64),
+    /// A text.
+    Text(String),
+    /// Memory at an address.
+    Memory {
+        base: Box<Fetch>,
+        offset: i64,
+        user: bool,
+    },
 }
 
-/// `name = expression` for `[NAME=]FETCH[:TYPE]`; several for an array.
-pub(super) fn argument(word: &str, position: u32, at_return: bool) -> Result<Vec<String>> {
-    let (name, rest) = match word.split_once('=') {
-        Some((name, rest)) => (name.to_owned(), rest),
-        None => (format!("arg{position}"), word),
-    };
-    let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if !first || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-        return Err(format!("`{name}` cannot be the name of an argument"));
-    }
-    let (fetch, ty) = match rest.rsplit_once(':') {
-        Some((fetch, ty)) => (fetch, Some(ty)),
-        None => (rest, None),
-    };
-    let fetched = fetched(fetch, at_return)?;
-    let (ty, elements) = match ty.and_then(|ty| ty.strip_suffix(']')?.split_once('[')) {
-        Some((ty, count)) => {
-            let count = number(count).filter(|n| (1..=MOST_ELEMENTS).contains(n));
-            let count =
-                count.ok_or_else(|| format!("`{word}`: an array has 1 to {MOST_ELEMENTS} elements"))?;
-            (Some(ty), Some(count))
-        }
-        None => (ty, None),
-    };
-    let Some(elements) = elements else {
-        return Ok(vec![format!("{name} = {}", typed(&fetched, ty, fetch)?)]);
-    };
-    let Fetched::Memory { base, offset, user } = fetched else {
-        return Err(format!("`{fetch}` is no array: only memory is, `+0({fetch})`"));
-    };
-    let size = match Type::parse(ty.unwrap_or("x64"))? {
-        Type::Integer { bits, .. } => i64::from(bits / 8),
-        Type::Text { .. } => 8,
-        Type::Bits { container, .. } => i64::from(container / 8),
-    };
-    let element = |index: u64| {
-        let fetched = Fetched::Memory {
-            base: base.clone(),
-            offset: offset + size * index as i64,
-            user,
-        };
-        Ok(format!("{name}_{index} = {}", typed(&fetched, ty, fetch)?))
-    };
-    (0..elements).map(element).collect()
+/// How a value is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Store {
+    Integer { bits: u32, signed: bool },
+    Bits { container: u32, shift: u32, width: u32 },
+    Symbol,
+    Text { user: bool },
 }
 
-fn fetched(fetch: &str, at_return: bool) -> Result<Fetched> {
-    let value = |text: String| Ok(Fetched::Value(text));
-    if let Some(register) = fetch.strip_prefix('%') {
-        let known = arch::current()
-            .registers
-            .iter()
-            .any(|saved| saved.name == register || saved.aliases.contains(&register));
-        return match known {
-            true => value(format!("reg(\"{register}\")")),
-            false => Err(format!("`{fetch}` is no register of this processor")),
-        };
-    }
-    if let Some(name) = fetch.strip_prefix('$') {
-        let index = |prefix: &str| name.strip_prefix(prefix).and_then(|n| n.parse::<u32>().ok());
-        return match (name, index("stack"), index("arg")) {
-            ("retval", ..) if at_return => value("retval".to_owned()),
-            ("retval", ..) => Err("`$retval` is there in return probes only".to_owned()),
-            ("comm", ..) => Ok(Fetched::Comm),
-            ("stack", ..) => value("reg(\"sp\")".to_owned()),
-            (_, Some(entry), _) => Ok(Fetched::Memory {
-                base: "reg(\"sp\")".to_owned(),
-                offset: i64::from(entry) * 8,
-                user: false,
+/// An argument as it was understood.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Argument {
+    pub(super) name: String,
+    pub(super) fetch: Fetch,
+    pub(super) store: Store,
+    pub(super) elements: Option<u32>,
+}
+
+/// What the last step of a fetch is known to give.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    ty: TypeId,
+    /// Where a bit field begins in its byte, and its bits.
+    bits: (u32, u32),
+}
+
+/// Reads the arguments of one line.
+pub(super) struct Reader<'l> {
+    kernel: &'l dyn Kernel,
+    dialect: Dialect,
+    place: &'l Place<'l>,
+    at_entry: bool,
+    at_return: bool,
+    prototype: OnceCell<Option<(Arc<Btf>, TypeId)>>,
+    /// Steps of the argument that is being read, less one.
+    steps: u32,
+    known: Option<Known>,
+}
+
+/// Types of the kernel's that are integers: name, bits, whether it has a sign.
+const INTEGERS: &[(&str, u32, bool)] = &[
+    ("u8", 8, false),
+    ("u16", 16, false),
+    ("u32", 32, false),
+    ("u64", 64, false),
+    ("s8", 8, true),
+    ("s16", 16, true),
+    ("s32", 32, true),
+    ("s64", 64, true),
+    ("x8", 8, false),
+    ("x16", 16, false),
+    ("x32", 32, false),
+    ("x64", 64, false),
+    ("char", 8, false),
+];
+
+/// A type as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    Integer { bits: u32, signed: bool },
+    Bits { container: u32 },
+    Symbol,
+    String,
+    UserString,
+    SymbolString,
+}
+
+fn written(text: &str) -> Option<Written> {
+    if text.starts_with('b') {
+        let (_, container) = text.split_once('/')?;
+        return match number::unsigned(container)? {
+            bits @ (8 | 16 | 32 | 64) => Some(Written::Bits {
+                container: bits as u32,
             }),
-            (.., Some(_)) if at_return => Err(format!("`{fetch}` has gone when the function returns")),
-            (.., Some(argument @ 1..)) if argument as usize <= arch::current().arguments.len() => {
-                value(format!("arg{}", argument - 1))
-            }
-            _ => Err(format!("`{fetch}` has no counterpart")),
+            _ => None,
         };
     }
-    if let Some(immediate) = fetch.strip_prefix('\\') {
-        return match number(immediate) {
-            Some(number) => value(number.to_string()),
-            None => Err(format!(
-                "`{fetch}` has no counterpart: only numbers may stand behind the backslash"
-            )),
-        };
+    if let Some(&(_, bits, signed)) = INTEGERS.iter().find(|(known, ..)| *known == text) {
+        return Some(Written::Integer { bits, signed });
     }
-    if let Some(address) = fetch.strip_prefix('@') {
-        return match number(address).filter(|_| address.starts_with("0x")) {
-            Some(address) => Ok(Fetched::Memory {
-                base: format!("{address:#x}"),
-                offset: 0,
-                user: false,
-            }),
-            None => Err(format!(
-                "`{fetch}`: memory is named by its address or symbol, @0xADDRESS, @SYMBOL+OFFSET, or through a register"
-            )),
-        };
-    }
-    memory(fetch, at_return)
-}
-
-/// `+OFFS(FETCH)`, `-OFFS(FETCH)`, `+uOFFS(FETCH)`.
-fn memory(fetch: &str, at_return: bool) -> Result<Fetched> {
-    let unreadable =
-        || format!("`{fetch}` is not %REGISTER, $VARIABLE, @0xADDRESS, @SYMBOL or +OFFSET(FETCH)");
-    let (negative, rest) = match (fetch.strip_prefix('+'), fetch.strip_prefix('-')) {
-        (Some(rest), _) => (false, rest),
-        (_, Some(rest)) => (true, rest),
-        _ => return Err(unreadable()),
-    };
-    let (user, rest) = match rest.strip_prefix('u') {
-        Some(rest) => (true, rest),
-        None => (false, rest),
-    };
-    let inner = rest.strip_suffix(')').and_then(|rest| rest.split_once('('));
-    let (offset, inner) = inner.ok_or_else(unreadable)?;
-    let offset = number(offset)
-        .and_then(|n| i64::try_from(n).ok())
-        .ok_or_else(unreadable)?;
-    let base = match fetched(inner, at_return)? {
-        Fetched::Value(text) => text,
-        Fetched::Comm => return Err(format!("`{inner}` is a text, not an address")),
-        place => integer(&place, "uint64"),
-    };
-    Ok(Fetched::Memory {
-        base,
-        offset: if negative { -offset } else { offset },
-        user,
+    Some(match text {
+        "symbol" => Written::Symbol,
+        "string" => Written::String,
+        "ustring" => Written::UserString,
+        "symstr" => Written::SymbolString,
+        _ => return None,
     })
 }
 
-/// How a value is to be read.
-enum Type {
-    Integer { name: &'static str, bits: u32 },
-    Text { user: bool },
-    Bits { width: u32, offset: u32, container: u32 },
+/// The bits that a type like `b4@2/32` names.
+fn bit_field(text: &str, container: u32) -> Option<Store> {
+    let (width, rest) = number::leading(text.strip_prefix('b')?);
+    let after = rest.strip_prefix('@')?;
+    let (shift, rest) = number::leading(after);
+    let fits = width > 0
+        && rest.len() < after.len()
+        && rest.starts_with('/')
+        && width.checked_add(shift)? <= u64::from(container);
+    fits.then_some(Store::Bits {
+        container,
+        shift: shift as u32,
+        width: width as u32,
+    })
 }
 
-/// Types of the kernel's, and those of the language.
-const INTEGERS: &[(&str, &str, u32)] = &[
-    ("u8", "uint8", 8),
-    ("u16", "uint16", 16),
-    ("u32", "uint32", 32),
-    ("u64", "uint64", 64),
-    ("s8", "int8", 8),
-    ("s16", "int16", 16),
-    ("s32", "int32", 32),
-    ("s64", "int64", 64),
-    ("x8", "uint8", 8),
-    ("x16", "uint16", 16),
-    ("x32", "uint32", 32),
-    ("x64", "uint64", 64),
-    ("char", "uint8", 8),
-];
+impl<'l> Reader<'l> {
+    /// A reader for the arguments of a probe at a place.
+    pub(super) fn new(kernel: &'l dyn Kernel, place: &'l Place<'l>, spot: Spot, at_return: bool) -> Self {
+        Self {
+            kernel,
+            dialect: kernel.dialect(),
+            place,
+            at_entry: !at_return && spot == Spot::Entry,
+            // At an address the kernel does not take a return for one.
+            at_return: at_return && place.address.is_none(),
+            prototype: OnceCell::new(),
+            steps: 0,
+            known: None,
+        }
+    }
 
-impl Type {
-    fn parse(text: &str) -> Result<Self> {
-        if let Some(&(_, name, bits)) = INTEGERS.iter().find(|(known, ..)| *known == text) {
-            return Ok(Self::Integer { name, bits });
+    /// The arguments.
+    pub(super) fn arguments(&mut self, words: &[Word<'_>]) -> Parsed<Vec<Argument>> {
+        if let Some(beyond) = words.get(MOST_ARGUMENTS) {
+            return Err(Wrong::at(beyond.at, "a probe has 128 arguments at most"));
         }
-        match text {
-            "string" => return Ok(Self::Text { user: false }),
-            "ustring" => return Ok(Self::Text { user: true }),
-            _ => {}
-        }
-        let bits = |text: &str| {
-            let (width, rest) = text.strip_prefix('b')?.split_once('@')?;
-            let (offset, container) = rest.split_once('/')?;
-            Some((width.parse().ok()?, offset.parse().ok()?, container.parse().ok()?))
-        };
-        match bits(text) {
-            Some((width, offset, container @ (8 | 16 | 32 | 64)))
-                if width >= 1 && u32::checked_add(width, offset).is_some_and(|end| end <= container) =>
-            {
-                Ok(Self::Bits {
-                    width,
-                    offset,
-                    container,
-                })
+        let mut expanded: Vec<(String, usize)> = Vec::new();
+        let mut all_at = None;
+        for word in words {
+            match word.text.strip_prefix("$arg") {
+                Some(rest) => {
+                    if rest.starts_with('*') && all_at.replace(word.at).is_some() {
+                        return Err(Wrong::at(word.at, "`$arg*` can be there once"));
+                    }
+                    expanded.extend(self.parameters(rest, word)?);
+                }
+                None => expanded.push((self.entry_of_directory(word)?, word.at)),
             }
-            _ => Err(format!(
-                "the type `{text}` has no counterpart: there are u8 to u64, s8 to s64, x8 to x64, char, string, ustring and bit fields"
+        }
+        if expanded.len() > MOST_ARGUMENTS {
+            let at = all_at.unwrap_or_default();
+            return Err(Wrong::at(at, "a probe has 128 arguments at most"));
+        }
+        let mut names = BTreeSet::new();
+        let mut all = Vec::new();
+        for (index, (text, at)) in expanded.iter().enumerate() {
+            let argument = self.argument(index, text, *at)?;
+            if !names.insert(argument.name.clone()) {
+                let why = format!("another argument is called `{}`, too", argument.name);
+                return Err(Wrong::at(*at, why));
+            }
+            all.push(argument);
+        }
+        Ok(all)
+    }
+
+    /// What `$argN…` and `$arg*` stand for where they stand alone: parameters by their names.
+    fn parameters(&self, rest: &str, word: &Word<'_>) -> Parsed<Vec<(String, usize)>> {
+        let as_it_is = || vec![(word.text.to_owned(), word.at)];
+        if !self.at_entry && !self.at_return {
+            return Err(self.no_arguments(word.text, word.at));
+        }
+        let numbered = rest.starts_with(|c: char| c.is_ascii_digit());
+        if !numbered && !rest.starts_with('*') {
+            return Err(Wrong::at(word.at, format!("`{}` is no argument", word.text)));
+        }
+        let wanted = self.prototype().filter(|_| self.dialect.parameters || !numbered);
+        let parameters = match wanted {
+            Some((types, proto)) => match types.ty(*proto) {
+                Type::FuncProto(proto) => proto.parameters().map(|p| p.name.to_owned()).collect(),
+                _ => Vec::new(),
+            },
+            None => Vec::new(),
+        };
+        if parameters.is_empty() {
+            return match numbered {
+                true => Ok(as_it_is()),
+                false => Err(Wrong::at(
+                    word.at,
+                    format!(
+                        "{}: the kernel's types (BTF) tell no parameters of it",
+                        self.place.name()
+                    ),
+                )),
+            };
+        }
+        if !numbered {
+            return Ok(parameters.into_iter().map(|name| (name, word.at)).collect());
+        }
+        let (number, ty) = number::leading_decimal(rest);
+        if !ty.is_empty() && !ty.starts_with(':') {
+            return Err(Wrong::at(word.at, format!("`{}` is no argument", word.text)));
+        }
+        let index = usize::try_from(number).unwrap_or(usize::MAX).wrapping_sub(1);
+        match parameters.get(index) {
+            Some(name) => Ok(vec![(format!("{name}{ty}"), word.at)]),
+            None => Err(Wrong::at(
+                word.at,
+                format!(
+                    "`{}`: {} has {} parameters",
+                    word.text,
+                    self.place.name(),
+                    parameters.len()
+                ),
             )),
         }
     }
-}
 
-fn typed(fetched: &Fetched, ty: Option<&str>, fetch: &str) -> Result<String> {
-    let parsed = ty.map(Type::parse).transpose()?;
-    match (fetched, parsed) {
-        (Fetched::Comm, None | Some(Type::Text { user: false })) => Ok("comm".to_owned()),
-        (Fetched::Comm, Some(_)) => Err("`$comm` is a string".to_owned()),
-        (Fetched::Value(text), None) => Ok(text.clone()),
-        (place, None) => Ok(integer(place, "uint64")),
-        (place, Some(Type::Integer { name, .. })) => Ok(integer(place, name)),
-        (
-            place,
-            Some(Type::Bits {
-                width,
-                offset,
-                container,
-            }),
-        ) => {
-            let name = ["uint8", "uint16", "uint32", "uint64"][container.trailing_zeros() as usize - 3];
-            let mask = u64::MAX >> (64 - width);
-            Ok(format!("({} >> {offset}) & {mask:#x}", integer(place, name)))
+    /// `ARG:%pd` and `ARG:%pD` as the fetch of a directory entry's name.
+    fn entry_of_directory(&self, word: &Word<'_>) -> Parsed<String> {
+        let text = word.text;
+        let file = match (text.strip_suffix(":%pd"), text.strip_suffix(":%pD")) {
+            (Some(inner), _) => (inner, false),
+            (_, Some(inner)) => (inner, true),
+            _ => return Ok(text.to_owned()),
+        };
+        let (inner, of_file) = file;
+        let offset = |structure: &str, members: [&str; 2]| {
+            let types = self.kernel.types()?;
+            let mut id = types.find_c(&format!("struct {structure}"))?;
+            let mut offset = 0;
+            for member in members {
+                let place = types.find_member(id, member)?;
+                offset += place.offset();
+                id = place.ty;
+            }
+            Some(offset)
+        };
+        let unknown = || Wrong::at(word.at, "the kernel's types (BTF) are needed for %pd and %pD");
+        let entry = offset("dentry", ["d_name", "name"]).ok_or_else(unknown)?;
+        let (name, fetch) = match inner.split_once('=') {
+            Some((name, fetch)) => (format!("{name}="), fetch),
+            None => (String::new(), inner),
+        };
+        let fetch = match of_file {
+            true => {
+                let path = offset("file", ["f_path", "dentry"]).ok_or_else(unknown)?;
+                format!("+{path:#x}({fetch})")
+            }
+            false => fetch.to_owned(),
+        };
+        Ok(format!("{name}+0x0(+{entry:#x}({fetch})):string"))
+    }
+
+    fn argument(&mut self, index: usize, text: &str, at: usize) -> Parsed<Argument> {
+        let (name, body, within) = match text.find('=') {
+            Some(equals) => {
+                name::argument(&text[..equals], at)?;
+                (text[..equals].to_owned(), &text[equals + 1..], at + equals + 1)
+            }
+            None => {
+                let own = text.split(':').next().unwrap_or(text);
+                let name = match name::is_plain(own) {
+                    true => own.to_owned(),
+                    false => format!("arg{}", index + 1),
+                };
+                (name, text, at)
+            }
+        };
+        name::unused(&name, at)?;
+        if body.is_empty() {
+            return Err(Wrong::at(within, "there is nothing to fetch behind the `=`"));
         }
-        (
-            Fetched::Memory {
-                base,
-                offset,
-                user: far,
+        if body.len() > LONGEST {
+            let why = format!("`{body}` is longer than {LONGEST} letters");
+            return Err(Wrong::at(within, why));
+        }
+        let (fetch, store, elements) = self.body(body, within)?;
+        Ok(Argument {
+            name,
+            fetch,
+            store,
+            elements,
+        })
+    }
+
+    /// `FETCH[:TYPE[[COUNT]]]`.
+    fn body(&mut self, body: &str, at: usize) -> Parsed<(Fetch, Store, Option<u32>)> {
+        let (fetch, ty) = match body.split_once(':') {
+            Some((fetch, ty)) => (fetch, Some(ty)),
+            None => (body, None),
+        };
+        let type_at = ty.map_or(at, |_| at + fetch.len() + 1);
+        let (ty, elements) = array(ty, type_at)?;
+        let said = match (ty, fetch) {
+            (None | Some("string"), "$comm" | "$COMM") if elements.is_none() => Some(Written::String),
+            (None | Some("string"), text) if text.starts_with("\\\"") && elements.is_none() => {
+                Some(Written::String)
+            }
+            (_, "$comm" | "$COMM") => {
+                return Err(Wrong::at(type_at, "the thread's name is a string, and no array"));
+            }
+            (_, text) if text.starts_with("\\\"") => {
+                return Err(Wrong::at(type_at, "a text is a string, and no array"));
+            }
+            (None, _) => None,
+            (Some(ty), _) => Some(written(ty).ok_or_else(|| {
+                let known = "u8 to u64, s8 to s64, x8 to x64, char, symbol, string, ustring, symstr, bWIDTH@OFFSET/SIZE, %pd and %pD";
+                Wrong::at(type_at, format!("the type `{ty}` is none of {known}"))
+            })?),
+        };
+        self.steps = 0;
+        self.known = None;
+        let mut value = self.fetch(fetch, at)?;
+        let known = self.known;
+        if let (Some(known), Some(Written::String | Written::UserString)) = (known, said) {
+            value = self.text_of_type(known, value, said == Some(Written::UserString), type_at)?;
+        }
+        let store = match (said, known) {
+            (None, Some(known)) => self.store_of_type(known, at)?,
+            (None, None) => Store::Integer {
+                bits: 64,
+                signed: false,
             },
-            Some(Type::Text { user }),
-        ) => Ok(format!("str({})", pointer(base, *offset, user || *far))),
-        (Fetched::Value(_), Some(Type::Text { .. })) => {
-            Err(format!("a string is read from memory: `+0({fetch}):string`"))
+            (Some(said), _) => self.store(said, ty.unwrap_or_default(), &value, elements, type_at)?,
+        };
+        // Storing what memory does not give takes a step, and so do bits and an array.
+        let stored_apart = match said {
+            Some(Written::String | Written::UserString) => {
+                elements.is_some() || !matches!(value, Fetch::Memory { .. })
+            }
+            Some(Written::SymbolString) => true,
+            _ => !matches!(value, Fetch::Memory { .. }),
+        };
+        let more = [
+            stored_apart,
+            matches!(store, Store::Bits { .. }),
+            elements.is_some(),
+        ];
+        for _ in more.iter().filter(|more| **more) {
+            self.step(at)?;
+        }
+        if elements.is_some() {
+            let fits = match (&value, store) {
+                (Fetch::Memory { .. }, Store::Text { .. }) => said != Some(Written::SymbolString),
+                (Fetch::Memory { user, .. }, _) => !user && said != Some(Written::SymbolString),
+                _ => false,
+            };
+            if !fits {
+                let why = format!(
+                    "`{fetch}` is no array: memory at an address of the kernel's is one, +0(…), or one of strings"
+                );
+                return Err(Wrong::at(type_at, why));
+            }
+        }
+        Ok((value, store, elements))
+    }
+
+    /// How a value of a written type is kept.
+    fn store(
+        &self,
+        said: Written,
+        ty: &str,
+        value: &Fetch,
+        elements: Option<u32>,
+        at: usize,
+    ) -> Parsed<Store> {
+        Ok(match said {
+            Written::Integer { bits, signed } => Store::Integer { bits, signed },
+            Written::Bits { container } => bit_field(ty, container).ok_or_else(|| {
+                Wrong::at(
+                    at,
+                    format!("`{ty}` is no bit field: bWIDTH@OFFSET/SIZE, all of it within SIZE bits"),
+                )
+            })?,
+            Written::Symbol => Store::Symbol,
+            Written::SymbolString => match value {
+                Fetch::Register(_) | Fetch::Stack(_) | Fetch::ReturnValue => Store::Symbol,
+                Fetch::Argument(_) if !self.at_return => Store::Symbol,
+                Fetch::Memory { user: false, .. } => Store::Symbol,
+                _ => {
+                    return Err(Wrong::at(
+                        at,
+                        "symstr wants an address: a register, an argument, or memory",
+                    ));
+                }
+            },
+            Written::String | Written::UserString => {
+                let user = said == Written::UserString;
+                match value {
+                    Fetch::Memory { user: far, .. } => Store::Text {
+                        // Of several strings it is the pointers that lie there.
+                        user: user || *far && elements.is_none(),
+                    },
+                    Fetch::Immediate(_) => Store::Text { user },
+                    Fetch::Comm | Fetch::Text(_) => Store::Text { user: false },
+                    _ => return Err(Wrong::at(at, "a string is read from memory: +0(…):string")),
+                }
+            }
+        })
+    }
+
+    /// A string of a typed value: text itself, or behind a pointer to it.
+    fn text_of_type(&mut self, known: Known, value: Fetch, user: bool, at: usize) -> Parsed<Fetch> {
+        let Some((types, _)) = self.prototype().cloned() else {
+            return Ok(value);
+        };
+        let is_text = |id: TypeId| match types.resolved(id) {
+            Type::Int(int) => !int.signed && int.bits == 8,
+            _ => false,
+        };
+        match types.resolved(known.ty) {
+            Type::Array { element, .. } if is_text(element) => Ok(value),
+            Type::Ptr(to) if is_text(to) => {
+                self.step(at)?;
+                Ok(Fetch::Memory {
+                    base: Box::new(value),
+                    offset: 0,
+                    user,
+                })
+            }
+            _ => Err(Wrong::at(
+                at,
+                "what lies there is neither text nor a pointer to it",
+            )),
+        }
+    }
+
+    /// How a value is kept whose type the kernel knows.
+    fn store_of_type(&self, known: Known, at: usize) -> Parsed<Store> {
+        let plain = Store::Integer {
+            bits: 64,
+            signed: false,
+        };
+        let Some((types, _)) = self.prototype() else {
+            return Ok(plain);
+        };
+        let (shift, width) = known.bits;
+        let store = match types.resolved(known.ty) {
+            Type::Enum(e) => Store::Integer {
+                bits: if e.size == 8 { 64 } else { 32 },
+                signed: true,
+            },
+            Type::Int(int) => match int.bits {
+                bits @ (8 | 16 | 32 | 64) => Store::Integer {
+                    bits: u32::from(bits),
+                    signed: int.signed,
+                },
+                _ => plain,
+            },
+            _ => plain,
+        };
+        if width % 8 == 0 && shift == 0 {
+            return Ok(store);
+        }
+        if width + shift > 64 {
+            return Err(Wrong::at(at, "the bit field does not lie in 64 bits"));
+        }
+        let container = match store {
+            Store::Integer { bits, .. } => bits,
+            _ => 64,
+        };
+        Ok(Store::Bits {
+            container,
+            shift,
+            width,
+        })
+    }
+
+    fn prototype(&self) -> Option<&(Arc<Btf>, TypeId)> {
+        let read = || self.kernel.prototype(self.place.module, self.place.symbol);
+        self.prototype.get_or_init(read).as_ref()
+    }
+
+    fn step(&mut self, at: usize) -> Parsed<()> {
+        self.steps += 1;
+        match self.steps < MOST_STEPS {
+            true => Ok(()),
+            false => Err(Wrong::at(at, "too many steps for the kernel: nest less")),
+        }
+    }
+
+    fn no_arguments(&self, text: &str, at: usize) -> Wrong {
+        let why = format!("`{text}`: arguments are known at the entry of a function by its name only");
+        Wrong::at(at, why)
+    }
+
+    fn fetch(&mut self, text: &str, at: usize) -> Parsed<Fetch> {
+        let unreadable = || {
+            let why = format!(
+                "`{text}` is not %REGISTER, $VARIABLE, @ADDRESS, @SYMBOL, \\VALUE, +OFFSET(FETCH) or an argument's name"
+            );
+            Wrong::at(at, why)
+        };
+        match text.as_bytes().first() {
+            Some(b'$') => self.variable(text, at),
+            Some(b'%') => {
+                let wanted = &text[1..];
+                let saved = arch::current()
+                    .registers
+                    .iter()
+                    .find(|saved| saved.name == wanted);
+                saved.map(|saved| Fetch::Register(saved.name)).ok_or_else(|| {
+                    let other = arch::current()
+                        .registers
+                        .iter()
+                        .find(|saved| saved.aliases.contains(&wanted));
+                    let hint = other.map_or_else(String::new, |saved| {
+                        format!(": the kernel calls it %{}", saved.name)
+                    });
+                    Wrong::at(at, format!("`{text}` is no register of this processor{hint}"))
+                })
+            }
+            Some(b'@') => self.memory_at(text, at),
+            Some(b'+' | b'-') => self.memory(text, at),
+            Some(b'\\') => immediate(&text[1..], at + 1),
+            Some(first) if first.is_ascii_alphabetic() || *first == b'_' => self.parameter(text, at),
+            _ => Err(unreadable()),
+        }
+    }
+
+    /// `$retval`, `$stackN`, `$comm`, `$argN`.
+    fn variable(&mut self, text: &str, at: usize) -> Parsed<Fetch> {
+        let name = &text[1..];
+        let unknown = || {
+            let known = "$retval, $stack, $stackN, $argN and $comm";
+            Wrong::at(at, format!("`{text}` is none of {known}"))
+        };
+        if name.starts_with("retval") {
+            if !self.at_return {
+                return Err(Wrong::at(
+                    at,
+                    "`$retval` is there in return probes of functions only",
+                ));
+            }
+            return self.return_value(text, at);
+        }
+        if let Some(number) = name.strip_prefix("stack") {
+            if number.is_empty() {
+                return Ok(Fetch::StackPointer);
+            }
+            let number = number::decimal(number).ok_or_else(unknown)?;
+            return match number <= STACK_WORDS {
+                true => Ok(Fetch::Stack(number)),
+                false => Err(Wrong::at(
+                    at,
+                    format!("`{text}`: a stack has {STACK_WORDS} words"),
+                )),
+            };
+        }
+        if matches!(name, "comm" | "COMM") {
+            return Ok(Fetch::Comm);
+        }
+        let number = name.strip_prefix("arg").ok_or_else(unknown)?;
+        let number = number::decimal(number.strip_prefix('+').unwrap_or(number)).ok_or_else(unknown)?;
+        if !(1..=STACK_WORDS).contains(&number) {
+            return Err(Wrong::at(at, format!("`{text}`: the first argument is $arg1")));
+        }
+        if !self.at_entry && !self.at_return {
+            return Err(self.no_arguments(text, at));
+        }
+        Ok(Fetch::Argument(number as u32 - 1))
+    }
+
+    fn return_value(&mut self, text: &str, at: usize) -> Parsed<Fetch> {
+        let (name, fields) = first_field(text, at)?;
+        if name != "$retval" {
+            return Err(Wrong::at(at, format!("`{name}` is no variable: $retval is")));
+        }
+        let prototype = self.prototype().cloned();
+        let ret = prototype.and_then(|(types, proto)| match types.ty(proto) {
+            Type::FuncProto(proto) => Some((types.clone(), proto.ret)),
+            _ => None,
+        });
+        match (ret, fields) {
+            (Some((_, TypeId::VOID)), fields) if self.dialect.parameters || fields.is_some() => {
+                let why = format!("{} returns nothing", self.place.name());
+                Err(Wrong::at(at, why))
+            }
+            (Some((types, ret)), fields)
+                if ret != TypeId::VOID && self.dialect.parameters || fields.is_some() =>
+            {
+                self.typed(&types, ret, Fetch::ReturnValue, fields, at)
+            }
+            (None, Some(_)) => Err(Wrong::at(
+                at,
+                "the kernel's types (BTF) do not tell what it returns",
+            )),
+            _ => Ok(Fetch::ReturnValue),
+        }
+    }
+
+    /// A parameter by its name, or what it points to.
+    fn parameter(&mut self, text: &str, at: usize) -> Parsed<Fetch> {
+        if !self.at_entry && !self.at_return {
+            return Err(self.no_arguments(text, at));
+        }
+        let (name, fields) = first_field(text, at)?;
+        let untold = || {
+            let why = format!(
+                "`{name}`: the kernel's types (BTF) tell no parameters of {}",
+                self.place.name()
+            );
+            Wrong::at(at, why)
+        };
+        let (types, proto) = self.prototype().cloned().ok_or_else(untold)?;
+        let Type::FuncProto(proto) = types.ty(proto) else {
+            return Err(untold());
+        };
+        let Some((index, parameter)) = proto.parameters().enumerate().find(|(_, p)| p.name == name) else {
+            let known: Vec<&str> = proto.parameters().map(|p| p.name).collect();
+            let why = format!(
+                "`{name}` is no parameter of {}, which has {}",
+                self.place.name(),
+                if known.is_empty() {
+                    "none".to_owned()
+                } else {
+                    known.join(", ")
+                }
+            );
+            return Err(Wrong::at(at, why));
+        };
+        let value = Fetch::Argument(index as u32);
+        self.typed(&types, parameter.ty, value, fields, at)
+    }
+
+    /// A value of a type, or the member of what it points to.
+    fn typed(
+        &mut self,
+        types: &Btf,
+        ty: TypeId,
+        value: Fetch,
+        fields: Option<(&str, usize)>,
+        _at: usize,
+    ) -> Parsed<Fetch> {
+        let mut ty = types.resolve(ty);
+        self.known = Some(Known { ty, bits: (0, 0) });
+        let mut value = value;
+        let mut rest = fields;
+        while let Some((first, first_at)) = rest {
+            let Type::Ptr(to) = types.ty(ty) else {
+                return Err(Wrong::at(first_at, "what stands before the `->` is no pointer"));
+            };
+            ty = types.resolve(to);
+            let mut bits = (0, 0);
+            let mut next = Some((first, first_at));
+            rest = None;
+            while let Some((text, text_at)) = next {
+                let (name, more) = split_field(text, text_at)?;
+                let Some(member) = types.find_member(ty, name) else {
+                    let why = format!("`{name}` is no member of {}", types.render(ty));
+                    return Err(Wrong::at(text_at, why));
+                };
+                bits = (bits.0 + member.bit_offset, member.bits.unwrap_or(0));
+                ty = types.resolve(member.ty);
+                next = None;
+                match more {
+                    Some((true, text, at)) => rest = Some((text, at)),
+                    Some((false, text, at)) => next = Some((text, at)),
+                    None => {}
+                }
+            }
+            self.step(first_at)?;
+            value = Fetch::Memory {
+                base: Box::new(value),
+                offset: i64::from(bits.0 / 8),
+                user: false,
+            };
+            self.known = Some(Known {
+                ty,
+                bits: (bits.0 % 8, bits.1),
+            });
+        }
+        Ok(value)
+    }
+
+    /// `@ADDRESS`, `@SYMBOL+OFFSET`.
+    fn memory_at(&mut self, text: &str, at: usize) -> Parsed<Fetch> {
+        let place = &text[1..];
+        let address = if place.starts_with(|c: char| c.is_ascii_digit()) {
+            number::unsigned(place)
+                .ok_or_else(|| Wrong::at(at, format!("`{text}`: `{place}` is no address")))?
+        } else if place.starts_with('+') {
+            let why = format!("`{text}`: offsets into files are of probes in programs");
+            return Err(Wrong::at(at, why));
+        } else {
+            let (symbol, offset) = place.split_at(place.find(['+', '-']).unwrap_or(place.len()));
+            let offset = match offset {
+                "" => 0,
+                offset => number::signed(offset).ok_or_else(|| {
+                    let why = format!("`{text}`: `{offset}` is not an offset in bytes");
+                    Wrong::at(at + 1 + symbol.len(), why)
+                })?,
+            };
+            let address = self.kernel.address(symbol).ok_or_else(|| {
+                let why = format!("`@{symbol}`: the kernel has no such symbol");
+                Wrong::at(at, why)
+            })?;
+            self.step(at)?;
+            address.wrapping_add_signed(offset)
+        };
+        self.step(at)?;
+        Ok(Fetch::Memory {
+            base: Box::new(Fetch::Immediate(address)),
+            offset: 0,
+            user: false,
+        })
+    }
+
+    /// `+OFFS(FETCH)`, `-OFFS(FETCH)`, `+uOFFS(FETCH)`.
+    fn memory(&mut self, text: &str, at: usize) -> Parsed<Fetch> {
+        let user = text[1..].starts_with('u');
+        let behind = if user { 2 } else { 1 };
+        let Some(open) = text.find('(') else {
+            return Err(Wrong::at(
+                at,
+                format!("`{text}`: an offset is followed by (FETCH)"),
+            ));
+        };
+        // The kernel skips one plus, and reads what follows as a number with a sign.
+        let digits = match open >= behind {
+            true => &text[behind..open],
+            false => "",
+        };
+        let offset = match text.starts_with('-') {
+            true => number::signed(&format!("-{digits}")),
+            false => number::signed(digits),
+        };
+        let offset = offset.ok_or_else(|| {
+            let why = format!("`{}` is not an offset in bytes", &text[..open]);
+            Wrong::at(at, why)
+        })?;
+        let inner = &text[open + 1..];
+        let Some(close) = inner.rfind(')') else {
+            return Err(Wrong::at(at + text.len(), "a `)` is missing"));
+        };
+        let base = self.fetch(&inner[..close], at + open + 1)?;
+        if matches!(base, Fetch::Comm | Fetch::Text(_)) {
+            let why = format!("`{}` is a text, not an address", &inner[..close]);
+            return Err(Wrong::at(at + open + 1, why));
+        }
+        self.step(at)?;
+        self.known = None;
+        Ok(Fetch::Memory {
+            base: Box::new(base),
+            offset,
+            user,
+        })
+    }
+}
+
+/// `TYPE[COUNT]`.
+fn array(ty: Option<&str>, at: usize) -> Parsed<(Option<&str>, Option<u32>)> {
+    let Some((name, count)) = ty.and_then(|ty| ty.split_once('[')) else {
+        return Ok((ty, None));
+    };
+    let count_at = at + name.len() + 1;
+    let Some((count, rest)) = count.split_once(']') else {
+        return Err(Wrong::at(count_at + count.len(), "a `]` is missing"));
+    };
+    if !rest.is_empty() {
+        return Err(Wrong::at(
+            count_at + count.len() + 1,
+            format!("`{rest}` stands behind the array"),
+        ));
+    }
+    match number::unsigned(count) {
+        Some(count @ 1..=MOST_ELEMENTS) => Ok((Some(name), Some(count as u32))),
+        _ => Err(Wrong::at(
+            count_at,
+            format!("`{count}`: an array has 1 to {MOST_ELEMENTS} elements"),
+        )),
+    }
+}
+
+fn immediate(text: &str, at: usize) -> Parsed<Fetch> {
+    if let Some(text) = text.strip_prefix('"') {
+        let text = text
+            .strip_suffix('"')
+            .ok_or_else(|| Wrong::at(at + 1 + text.len(), "the text has no end: a `\"` is missing"))?;
+        return Ok(Fetch::Text(text.to_owned()));
+    }
+    let number = match text.as_bytes().first() {
+        Some(b'0'..=b'9') => number::unsigned(text),
+        Some(b'-') => number::signed(text).map(i64::cast_unsigned),
+        Some(b'+') => number::signed(&text[1..]).map(i64::cast_unsigned),
+        _ => None,
+    };
+    let number = number.ok_or_else(|| Wrong::at(at, format!("`\\{text}` is no number of 64 bits")))?;
+    Ok(Fetch::Immediate(number))
+}
+
+/// A name and the members behind its `->`, with their place.
+fn first_field(text: &str, at: usize) -> Parsed<(&str, Option<(&str, usize)>)> {
+    match split_field(text, at)? {
+        (name, None) => Ok((name, None)),
+        (name, Some((true, rest, at))) => Ok((name, Some((rest, at)))),
+        (name, Some((false, ..))) => {
+            let why = format!("`{name}.`: a member of an argument is reached by `->`");
+            Err(Wrong::at(at + name.len(), why))
         }
     }
 }
 
-fn integer(fetched: &Fetched, name: &str) -> String {
-    match fetched {
-        Fetched::Value(text) => format!("({name})({text})"),
-        Fetched::Memory { base, offset, user } => format!("*({name} *){}", pointer(base, *offset, *user)),
-        Fetched::Comm => "comm".to_owned(),
-    }
-}
+/// A name; whether `->` or `.` follows it, and what then.
+type Split<'t> = (&'t str, Option<(bool, &'t str, usize)>);
 
-fn pointer(base: &str, offset: i64, user: bool) -> String {
-    let space = if user { "uptr" } else { "kptr" };
-    match offset {
-        0 => format!("{space}({base})"),
-        below if below < 0 => format!("{space}({base} - {})", below.unsigned_abs()),
-        above => format!("{space}({base} + {above})"),
+fn split_field(text: &str, at: usize) -> Parsed<Split<'_>> {
+    let Some(end) = text.find(['.', '-']) else {
+        return Ok((text, None));
+    };
+    let (name, rest) = text.split_at(end);
+    match (rest.strip_prefix("->"), rest.strip_prefix('.')) {
+        (Some(rest), _) => Ok((name, Some((true, rest, at + end + 2)))),
+        (_, Some(rest)) => Ok((name, Some((false, rest, at + end + 1)))),
+        _ => Err(Wrong::at(at + end, "a `>` is missing behind the `-`")),
     }
 }

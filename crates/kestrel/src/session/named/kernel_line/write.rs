@@ -1,5 +1,6 @@
 //! Named probes as lines of the kernel's `kprobe_events`, as far as they can be said so.
 
+use super::Kernel;
 use crate::catalog::moment::Moment;
 use crate::session::named::{Probe, Site};
 use kestrel_compiler::lang::ast::{Arg, BinaryOp, Expr, ExprKind, Probe as Parsed, StatementKind, UnaryOp};
@@ -10,11 +11,24 @@ type Result<T> = std::result::Result<T, String>;
 /// The group of a probe whose name has none.
 const GROUP: &str = "kestrel";
 
+/// Longest name of a group or an event.
+const LONGEST: usize = 63;
+
 /// A line for each of a probe's places.
 ///
 /// # Errors
-/// What cannot be said: in words that go behind the probe's name.
-pub fn of(probe: &Probe) -> Result<Vec<String>> {
+/// What cannot be said: in words that go behind the probe's name; also what would be a line that `kernel` refuses.
+pub fn of(probe: &Probe, kernel: &dyn Kernel) -> Result<Vec<String>> {
+    let lines = lines(probe)?;
+    for line in &lines {
+        if let Err(wrong) = super::parse(line, kernel) {
+            return Err(format!("the kernel would refuse `{line}`: {}", wrong.why));
+        }
+    }
+    Ok(lines)
+}
+
+fn lines(probe: &Probe) -> Result<Vec<String>> {
     if let Some(line) = &probe.line {
         return Ok(vec![named(line, &probe.name)]);
     }
@@ -65,7 +79,7 @@ fn event_name(name: &str) -> String {
     let (group, event) = name.split_once('/').unwrap_or((GROUP, name));
     let clean = |text: &str| -> String {
         let fits = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let clean: String = text.chars().map(fits).collect();
+        let clean: String = text.chars().map(fits).take(LONGEST).collect();
         match clean.starts_with(|c: char| c.is_ascii_digit()) {
             true => format!("_{clean}"),
             false => clean,
@@ -118,6 +132,13 @@ fn fetch(expression: &Expr) -> Result<String> {
             _ => Err(format!("the kernel cannot fetch {name}")),
         },
         ExprKind::Integer { value, .. } => Ok(format!("\\{value}")),
+        ExprKind::Unary {
+            op: UnaryOp::Negate,
+            value,
+        } => match &value.kind {
+            ExprKind::Integer { value, .. } => Ok(format!("\\-{value}")),
+            _ => unsaid(),
+        },
         ExprKind::Call { name, args } => match (name.node.as_str(), args.as_slice()) {
             ("reg", [Arg { value, .. }]) => match &value.kind {
                 ExprKind::String(register) => Ok(format!("%{register}")),
@@ -215,7 +236,9 @@ fn kernel_type(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::named::kernel_line::read;
+    use crate::session::named::kernel_line::{Dialect, Place, Spot};
+    use kestrel_bpf::btf::{Btf, TypeId};
+    use std::sync::Arc;
 
     fn probe(name: &str, event: &str, block: &str) -> Probe {
         let kind = if event.starts_with("kretprobe") { 'r' } else { 'k' };
@@ -233,28 +256,87 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_was_read_is_written() {
-        for line in [
-            "p:grp/name f+0x12 fd=%di n=+8(%si):u64 c=$comm",
-            "r8:grp/name f ret=$retval:s32",
-            "p:grp/name f t=+0(+8(%si)):string u=+u0(%si):ustring s=-8(%sp):u32 a=$arg1",
-        ] {
-            let read = read(line, &|_| None).unwrap();
-            let event = read.source.split(' ').next().unwrap();
-            let block = &read.source[event.len() + 1..];
-            assert_eq!(of(&probe(&read.name, event, block)).unwrap(), [line]);
-            let as_typed = Probe {
-                line: Some(line.to_owned()),
-                name: "else".to_owned(),
-                ..Probe::default()
-            };
-            let written = of(&as_typed).unwrap();
-            assert!(
-                written[0].contains("kestrel/else") && written[0].ends_with(&line[12..]),
-                "{written:?}"
-            );
+    /// Any kernel: its functions have the names that are asked for, and no types.
+    struct Any;
+
+    impl Kernel for Any {
+        fn address(&self, _symbol: &str) -> Option<u64> {
+            Some(0xffff_ffff_8100_0000)
         }
+
+        fn spot(&self, place: &Place<'_>) -> Spot {
+            if place.offset == 0 {
+                Spot::Entry
+            } else {
+                Spot::Inside
+            }
+        }
+
+        fn prototype(&self, _module: Option<&str>, _function: &str) -> Option<(Arc<Btf>, TypeId)> {
+            None
+        }
+
+        fn types(&self) -> Option<Arc<Btf>> {
+            None
+        }
+
+        fn dialect(&self) -> Dialect {
+            Dialect::NEWEST
+        }
+    }
+
+    fn of(probe: &Probe) -> Result<Vec<String>> {
+        super::of(probe, &Any)
+    }
+
+    #[test]
+    fn what_was_typed_is_written_under_its_name() {
+        let line = "r8:grp/name f ret=$retval:s32  x=\\\"a\"";
+        let as_typed = Probe {
+            line: Some(line.to_owned()),
+            name: "else".to_owned(),
+            ..Probe::default()
+        };
+        assert_eq!(
+            of(&as_typed).unwrap(),
+            ["r8:kestrel/else f ret=$retval:s32 x=\\\"a\""]
+        );
+    }
+
+    #[test]
+    fn what_the_language_says_is_written() {
+        for (event, block, line) in [
+            (
+                "kprobe:f",
+                "{ record(fd = reg(\"di\"), n = *(uint64 *)kptr(reg(\"si\") + 8), c = comm, arg1) }",
+                "p:kestrel/x f fd=%di n=+8(%si):u64 c=$comm arg1=$arg2",
+            ),
+            (
+                "kprobe:f+0x12",
+                "{ record(t = str(kptr(*(uint64 *)kptr(reg(\"si\") + 8))), i = -5) }",
+                "p:kestrel/x f+0x12 t=+0(+8(%si)):string i=\\-5",
+            ),
+            (
+                "kretprobe:f:maxactive=7",
+                "{ record(ret = (int32)retval) }",
+                "r7:kestrel/x f ret=$retval:s32",
+            ),
+        ] {
+            assert_eq!(of(&probe("x", event, block)).unwrap(), [line]);
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_would_refuse_is_not_written() {
+        for (event, block, part) in [
+            ("kprobe:f+0x12", "{ record(arg1) }", "entry"),
+            ("kprobe:f", "{ record(comm, comm) }", "another"),
+        ] {
+            let why = of(&probe("x", event, block)).unwrap_err();
+            assert!(why.contains("would refuse") && why.contains(part), "{why}");
+        }
+        let long = of(&probe(&"x".repeat(80), "kprobe:f", "")).unwrap();
+        assert_eq!(long, [format!("p:kestrel/{} f", "x".repeat(63))]);
     }
 
     #[test]

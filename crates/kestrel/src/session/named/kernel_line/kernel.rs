@@ -1,0 +1,139 @@
+//! The kernel that a line is read against: its symbols, what its functions take, and which forms its own reader of lines knows.
+
+use super::place::Place;
+use crate::catalog::Catalog;
+use crate::code::{Code, Wanted};
+use kestrel_bpf::btf::{Btf, TypeId};
+use std::sync::Arc;
+
+/// What a place is to the function that it lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// Its first instruction, where arguments are in their registers.
+    Entry,
+    /// Another of its instructions.
+    Inside,
+    /// The kernel has no such symbol, or has it in a module that is not loaded.
+    Missing,
+    /// So many functions have the name.
+    Several(usize),
+}
+
+/// Forms of lines that came to the kernel one after another, as its own description (`README` of tracefs) has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dialect {
+    /// Arguments by their names, and `$argN` as the function's N-th parameter with its type (6.5, 6.6).
+    pub parameters: bool,
+    /// `$argN` at a return is that of the entry (6.9).
+    pub entry_arguments: bool,
+}
+
+impl Dialect {
+    /// The newest.
+    pub const NEWEST: Self = Self {
+        parameters: true,
+        entry_arguments: true,
+    };
+
+    fn of(description: &str) -> Self {
+        Self {
+            parameters: description.contains("<argname>"),
+            entry_arguments: description
+                .lines()
+                .any(|line| line.contains("return probes support") && line.contains("$arg<N>")),
+        }
+    }
+}
+
+/// What lines are read against.
+pub trait Kernel {
+    /// Where a symbol lies.
+    fn address(&self, symbol: &str) -> Option<u64>;
+    /// What a place is.
+    fn spot(&self, place: &Place<'_>) -> Spot;
+    /// The types that describe a function, and the number of its prototype among them.
+    fn prototype(&self, module: Option<&str>, function: &str) -> Option<(Arc<Btf>, TypeId)>;
+    /// The kernel's own types.
+    fn types(&self) -> Option<Arc<Btf>>;
+    /// The forms that it knows.
+    fn dialect(&self) -> Dialect;
+}
+
+impl Kernel for Catalog {
+    fn address(&self, symbol: &str) -> Option<u64> {
+        let symbols = self.symbols().ok()?;
+        match symbol.split_once(':') {
+            Some((module, name)) => symbols.named(name).find(|symbol| symbol.module == Some(module)),
+            None => symbols.named(symbol).next(),
+        }
+        .map(|symbol| symbol.address)
+    }
+
+    fn spot(&self, place: &Place<'_>) -> Spot {
+        if place.address.is_some() {
+            return Spot::Inside;
+        }
+        let Ok(symbols) = self.symbols() else {
+            return Spot::Missing;
+        };
+        let named = symbols.named(place.symbol).filter(|symbol| symbol.is_text());
+        let mut addresses: Vec<u64> = named
+            .filter(|symbol| place.module.is_none_or(|module| symbol.module == Some(module)))
+            .map(|symbol| symbol.address)
+            .collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        match (addresses.len(), place.offset) {
+            (0, _) => Spot::Missing,
+            (1, 0) => Spot::Entry,
+            (1, _) => {
+                let wanted = Wanted::Symbol {
+                    module: place.module.map(str::to_owned),
+                    symbol: place.symbol.to_owned(),
+                    offset: Some(place.offset),
+                };
+                let located = Code::new(self).and_then(|code| code.locate(&wanted));
+                let entry = located.is_ok_and(|(function, instruction)| {
+                    function.symbol == place.symbol
+                        && function.probed(function.address) == function.probed(instruction.address)
+                });
+                if entry { Spot::Entry } else { Spot::Inside }
+            }
+            (several, _) => Spot::Several(several),
+        }
+    }
+
+    fn prototype(&self, module: Option<&str>, function: &str) -> Option<(Arc<Btf>, TypeId)> {
+        let typed = self.typed_function(module, function).ok()?;
+        let proto = typed.types.function(function)?.proto_id;
+        Some((typed.types, proto))
+    }
+
+    fn types(&self) -> Option<Arc<Btf>> {
+        Catalog::types(self).ok()
+    }
+
+    fn dialect(&self) -> Dialect {
+        let description = self.tracefs().and_then(|tracefs| Ok(tracefs.read("README")?));
+        description.map_or(Dialect::NEWEST, |description| Dialect::of(&description))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_description_says_which_forms_it_knows() {
+        let old = " fetcharg: %<register>, $stack, $retval, $comm, $arg<N>,\n";
+        assert_eq!(
+            Dialect::of(old),
+            Dialect {
+                parameters: false,
+                entry_arguments: false
+            }
+        );
+        let new = "<argname>[->field[->field|.field...]],\n kernel return probes support: $retval, $arg<N>, $comm\n";
+        assert_eq!(Dialect::of(new), Dialect::NEWEST);
+    }
+}
