@@ -130,6 +130,9 @@ impl Checker<'_> {
             .map(name)
             .and_then(|map| self.globals.held.get(&map.number));
         let Some(Type::Pointer(pointer)) = held else {
+            if let Some(map) = self.globals.map(name).cloned() {
+                self.known_unit(&map, value.span)?;
+            }
             return self.number(value);
         };
         let pointer = *pointer;

@@ -8,6 +8,8 @@ use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, T
 use super::{Checked, Checker, fold};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
+use kestrel_trace::aggregate::{MapType, ValueKind};
+use kestrel_trace::layout::FieldType;
 
 /// Which of the tree's operators a written one is.
 enum Meaning {
@@ -93,8 +95,8 @@ impl Checker<'_> {
                 return Err(self.report(diagnostic.hint(hint)));
             }
             (BinaryOp::Add | BinaryOp::Subtract, ..) => {
-                self.counts_with(&left);
-                self.counts_with(&right);
+                self.counts_with(&left)?;
+                self.counts_with(&right)?;
             }
             _ => {}
         }
@@ -170,12 +172,38 @@ impl Checker<'_> {
     }
 
     /// Notes that what a map holds is counted with, where that is not known to be an address.
-    fn counts_with(&mut self, value: &Expr) {
-        if let ExprKind::MapValue(place) = &value.kind
-            && !matches!(value.ty, Type::Pointer(_))
-        {
-            self.globals.counted.insert(place.map.number);
+    fn counts_with(&mut self, value: &Expr) -> Checked<()> {
+        let ExprKind::MapValue(place) = &value.kind else {
+            return Ok(());
+        };
+        if matches!(value.ty, Type::Pointer(_)) {
+            return Ok(());
         }
+        self.globals.counted.insert(place.map.number);
+        match value.ty == Type::hexadecimal(8) {
+            true => self.known_unit(&place.map, value.span),
+            // Cast to a number.
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses to count with a map's addresses where it is not known what they point to: another text filled it, and the session keeps no types.
+    pub(super) fn known_unit(&mut self, map: &MapType, span: Span) -> Checked<()> {
+        let addresses = matches!(
+            map.value,
+            ValueKind::Scalar(FieldType::Pointer { symbolic: false })
+        );
+        if !addresses || self.globals.held.contains_key(&map.number) {
+            return Ok(());
+        }
+        let title = map.title();
+        let message = format!(
+            "{title} holds addresses of a table loaded before: how far a step goes is not known here"
+        );
+        let hint = format!(
+            "say what lies there, {title} = (TYPE *){title} + …, or go by bytes, (uint64){title} + …"
+        );
+        Err(self.report(Diagnostic::error(span, message).hint(hint)))
     }
 
     fn compare(&mut self, op: CompareOp, left: Expr, right: Expr, span: Span) -> Checked<Expr> {

@@ -182,12 +182,13 @@ impl NewPins {
 
     /// Pins an object, with the directories on the way.
     pub(super) fn pin(&mut self, object: BorrowedFd<'_>, path: &Path) -> Result<()> {
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(|error| Error::Io {
-                action: "create the directory",
-                subject: parent.display().to_string(),
+        // A link of another user's would lead anywhere.
+        if let Err(error) = files::Folder::above(path, true) {
+            return Err(Error::Io {
+                action: "create the directory of",
+                subject: path.display().to_string(),
                 error,
-            })?;
+            });
         }
         if let Err(error) = bpf::pin(object, path) {
             remove_empty(&self.host, path);

@@ -47,7 +47,7 @@ impl Ready {
         let several = second_chance::wanted(&way.attachment, preemption);
         let first = hook.compile(way, plan, several.then_some(Place::FIRST))?;
         let copies = if several {
-            second_chance::copies(&first.uses)
+            second_chance::copies(&way.attachment, &first.uses)
         } else {
             1
         };

@@ -33,10 +33,12 @@ use kestrel_compiler::program::Uses;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec};
 use kestrel_kernel::preemption::Preemption;
 
-/// Programs of a hook whose handlers take no longer than to read a clock, some numbers and arguments: threads are preempted elsewhere, mostly.
+/// Programs of a hook on a tracepoint whose handlers take no longer than to read a clock, some numbers and arguments: threads are preempted elsewhere, mostly.
 const LIGHT: u32 = 3;
-/// Programs of any other hook. It misses nothing while fewer threads than this are preempted inside of them on one CPU.
+/// Programs of any other hook on a tracepoint. It misses nothing while fewer threads than this are preempted inside of them on one CPU.
 const HEAVY: u32 = 4;
+/// So many more on a function: threads are preempted in what the kernel does around the programs of a trampoline, too, while it keeps their guards.
+const FUNCTION: u32 = 2;
 
 /// Helpers of light programs.
 const QUICK: &[Helper] = &[
@@ -89,7 +91,7 @@ pub fn wanted(attachment: &Attachment, preemption: Preemption) -> bool {
     match attachment {
         Attachment::RawTracepoint { .. } | Attachment::TypedTracepoint { .. } => preemption.tracepoints,
         Attachment::Trampoline { .. } => preemption.functions,
-        // The kernel turns preemption off before it calls these.
+        // The kernel turns preemption off before it calls these; or they share one guard, which other programs on the event would meet, too.
         Attachment::Tracepoint { .. }
         | Attachment::Tracepoints
         | Attachment::Instruction { .. }
@@ -99,11 +101,15 @@ pub fn wanted(attachment: &Attachment, preemption: Preemption) -> bool {
     }
 }
 
-/// How many programs a hook on such an event has, the first of which calls these helpers.
-pub(super) fn copies(uses: &Uses) -> u32 {
-    match uses.helpers.iter().all(|helper| QUICK.contains(helper)) {
+/// How many programs a hook has that is attached so, the first of which calls these helpers.
+pub(super) fn copies(attachment: &Attachment, uses: &Uses) -> u32 {
+    let copies = match uses.helpers.iter().all(|helper| QUICK.contains(helper)) {
         true => LIGHT,
         false => HEAVY,
+    };
+    match attachment {
+        Attachment::Trampoline { .. } => copies + FUNCTION,
+        _ => copies,
     }
 }
 

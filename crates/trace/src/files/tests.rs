@@ -1,3 +1,5 @@
+//! What is trusted on the way of a path, and which folders root writes to.
+
 use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};

@@ -142,7 +142,7 @@ impl Page {
         }
         self.title("maps");
         for line in report.maps.iter().flat_map(|map| map.text.lines()) {
-            self.line(&format!("  {line}"));
+            self.line(&format!("  {}", shown(line)));
         }
     }
 

@@ -9,6 +9,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const EVE: u32 = 1000;
 /// What the other user's process is to do, and where.
@@ -16,12 +17,16 @@ const ACT: &str = "KESTREL_ACT";
 
 fn rounds() -> usize {
     let rounds = std::env::var("KESTREL_ATTACKS").ok();
-    rounds.and_then(|rounds| rounds.parse().ok()).unwrap_or(100)
+    rounds.and_then(|rounds| rounds.parse().ok()).unwrap_or(50)
 }
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A place where eve has a directory of her own, and root one.
 struct Scene {
     place: tempfile::TempDir,
+    /// One attack at a time: each keeps a processor busy.
+    _alone: MutexGuard<'static, ()>,
     attacker: Option<Child>,
 }
 
@@ -31,6 +36,7 @@ impl Scene {
         fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let scene = Self {
             place,
+            _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner),
             attacker: None,
         };
         for name in ["eve", "root"] {
@@ -96,6 +102,7 @@ fn eve() {
     let relink = |target: &str, name: &str| {
         let _ = symlink(target, "next").and_then(|()| fs::rename("next", name));
     };
+    let mut away = 0;
     loop {
         match act.as_str() {
             "file" => {
@@ -110,6 +117,22 @@ fn eve() {
                 let _ = fs::create_dir("way");
                 let _ = fs::rename("way", "away");
                 let _ = fs::remove_dir_all("away");
+            }
+            "inside" => {
+                // A directory that waits for root, and links in it as soon as root has begun.
+                let _ = fs::create_dir("trace");
+                let _ = fs::set_permissions("trace", fs::Permissions::from_mode(0o777));
+                for _ in 0..1000 {
+                    if fs::exists("trace/metadata").unwrap_or(false) {
+                        let _ = symlink("../../root/mine", "trace/.kestrel");
+                        let _ = symlink("../../root/mine/letter", "trace/main_0");
+                        std::thread::sleep(std::time::Duration::from_millis(1));
+                        break;
+                    }
+                }
+                // One that root made itself can at least be taken out of the way.
+                away += 1;
+                let _ = fs::remove_dir_all("trace").or_else(|_| fs::rename("trace", format!("away{away}")));
             }
             _ => {
                 for name in ["trace", ".trace.new", ".trace.old"] {
@@ -184,6 +207,20 @@ fn a_trace_goes_nowhere_else_while_its_directory_is_exchanged() {
     }
     println!("{written} of {} were written while eve acted", rounds());
     assert_eq!(names(&scene.at("root")), ["mine"]);
+    assert_eq!(names(&mine), ["letter"]);
+    assert_eq!(fs::read_to_string(mine.join("letter")).unwrap(), "precious");
+}
+
+#[test]
+fn a_directory_that_waits_for_root_gets_nothing_through_its_links() {
+    let Some(mut scene) = Scene::new() else { return };
+    let mine = scene.at("root/mine");
+    fs::create_dir(&mine).unwrap();
+    fs::write(mine.join("letter"), "precious").unwrap();
+    scene.attack("inside");
+    for _ in 0..rounds() * 10 {
+        let _ = record(&scene.at("eve/trace"));
+    }
     assert_eq!(names(&mine), ["letter"]);
     assert_eq!(fs::read_to_string(mine.join("letter")).unwrap(), "precious");
 }

@@ -18,7 +18,7 @@ use std::path::Path;
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Load an object, attach its programs, and wait until Ctrl-C
-    Run(run::Options),
+    Run(Box<run::Options>),
     /// Show what is in an object, without loading it
     Show(show::Options),
 }

@@ -350,11 +350,10 @@ fn marked(size: u32) -> u32 {
 
 /// Whether what [`Lower::stage`] brings may be the mark of a text that could not be read.
 fn can_fault(text: &Expr) -> bool {
-    match &text.kind {
-        ExprKind::ReadString { .. } | ExprKind::MapValue(_) => true,
-        ExprKind::Ternary { .. } => true,
-        _ => false,
-    }
+    matches!(
+        text.kind,
+        ExprKind::ReadString { .. } | ExprKind::MapValue(_) | ExprKind::Ternary { .. }
+    )
 }
 
 /// The number that a load of these bytes gives; bytes past the end are 0.

@@ -384,7 +384,7 @@ mod tests {
             [("dfd", 16), ("filename", 24), ("where", 32), (UNUSED, 40)]
         );
         assert_eq!(layout.constant_size(), Some(16 + 6 * 8));
-        let mut record = vec![0xee; 64];
+        let mut record = [0xee; 64];
         record[16..24].copy_from_slice(&0xffff_ff9c_u64.to_le_bytes());
         let read = kestrel_trace::value::Value::read(&layout.fields()[0].ty, &record[16..]);
         assert_eq!(read.as_i64(), Some(-100));
