@@ -20,6 +20,9 @@ const FEW: usize = 16;
 /// More threads than this wait for each other in the kernel.
 const THREADS: usize = 8;
 
+/// The type that programs were loaded as, and each of them with maps of its own.
+pub(super) type LoadedAs = (ProgramKind, Vec<(Program, Vec<Map>)>);
+
 /// One way of a hook on its way to being attached.
 #[derive(Debug)]
 pub(super) struct Ready {
@@ -31,8 +34,8 @@ pub(super) struct Ready {
     pub(super) slots: Vec<Map>,
     /// The hits that were seen, where there are several programs.
     pub(super) seen: Option<Map>,
-    /// The programs, where they are loaded already: their type, and maps of their own.
-    pub(super) loaded: Option<(ProgramKind, Vec<(Program, Vec<Map>)>)>,
+    /// The programs, where they are loaded already.
+    pub(super) loaded: Option<LoadedAs>,
 }
 
 impl Ready {
