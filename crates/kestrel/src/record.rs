@@ -130,6 +130,7 @@ impl Recorder {
     pub fn poll(&mut self) -> Result<usize> {
         self.session.maps_mut().sweep()?;
         self.session.follow_cpus()?;
+        self.session.follow_modules();
         let mut pages = 0;
         if self.failed.is_some() {
             return Ok(0);
@@ -263,6 +264,8 @@ impl Recorder {
                 why,
             }),
         };
+        let gaps = self.session.module_gaps().iter().map(ToString::to_string);
+        summary.notes.extend(gaps);
         for missed in missed.iter().filter(|missed| !missed.is_nothing()) {
             summary.notes.push(missed.to_string());
         }

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use vm_tests::named::{add, hit, listed, number, probe};
-use vm_tests::recording::records;
+use vm_tests::recording::{Recorder, records};
 use vm_tests::{getppid_calls, kestrel, lines, shell, until};
 
 /// A function of the kernel that nobody but these tests has called.
@@ -420,6 +420,70 @@ fn a_module_comes_and_goes() {
     assert_eq!(after.0 - before_it.0, first, "attached anew");
     assert_eq!(after.1 - before_it.1, first, "its entry, too");
     kestrel(&["stop", SESSION]).success();
+    wait_until_gone(&before);
+
+    // A recorder attaches again by itself what it has there, and says so.
+    let recording = Recorder::start(
+        "module",
+        &[
+            "-a",
+            "-e",
+            &format!("kprobe:{MODULE}:{READS}"),
+            "-e",
+            &format!("kretprobe:{MODULE}:{READS}"),
+        ],
+    );
+    shell(&read).success();
+    shell(&format!("rmmod {MODULE}; insmod /modules/{MODULE}.ko")).success();
+    until("the recorder to attach again", || {
+        let list = fs::read_to_string(LIST).unwrap_or_default();
+        list.lines()
+            .filter(|line| line.contains(READS) && !line.contains("[GONE]"))
+            .count()
+            >= 2
+    });
+    shell(&read).success();
+    let (records, _, said) = recording.stop();
+    for kind in ["kprobe", "kretprobe"] {
+        let event = format!("{kind}:{MODULE}:{READS}");
+        let seen = records.iter().filter(|record| record.event == event).count() as u64;
+        assert_eq!(seen, 2 * first, "{event}: {said}");
+    }
+    assert!(
+        said.contains(&format!("the module {MODULE} was unloaded and loaded again")),
+        "{said}"
+    );
+
+    // Its functions have types, for every kind of event that is about functions.
+    let typed = [
+        format!("jprobe:{MODULE}:{READS}"),
+        format!("fentry:{MODULE}:{READS} {{ record(args.count, offset = args.pos) }}"),
+        format!("fexit:{READS} {{ record(args.count, retval) }}"),
+        format!("kprobe:{MODULE}:{READS}* {{ record(args.count, x = arg5) }}"),
+        format!("kretprobe:{MODULE}:{READS} {{ record(n = entry.args.count, retval) }}"),
+    ];
+    let mut options = vec!["-a"];
+    options.extend(typed.iter().flat_map(|event| ["-e", event.as_str()]));
+    let recording = Recorder::start("typed", &options);
+    shell(&read).success();
+    let (records, _, said) = recording.stop();
+    let of = |start: &str, field: &str| -> Vec<i64> {
+        let own = records.iter().filter(|record| record.event.starts_with(start));
+        own.map(|record| record.number(field)).collect()
+    };
+    let counts = of("jprobe:", "count");
+    assert_eq!(counts.len() as u64, first, "{said}");
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+    for (start, field) in [
+        ("fentry:", "count"),
+        ("fexit:", "count"),
+        ("kprobe:", "count"),
+        ("kprobe:", "x"),
+        ("kretprobe:", "n"),
+    ] {
+        assert_eq!(of(start, field), counts, "{start} {field}");
+    }
+    assert_eq!(of("fexit:", "retval"), of("kretprobe:", "retval"));
     wait_until_gone(&before);
 }
 

@@ -106,6 +106,23 @@ impl Links {
         Ok(())
     }
 
+    /// Attaches a program to a kprobe at a symbol; `options` are whether it is at the return, and the calls that are followed.
+    pub(super) fn kprobe_at(
+        &mut self,
+        program: &Program,
+        (symbol, offset): (&str, u64),
+        (at_return, maxactive): (bool, Option<u32>),
+        catalog: &Catalog,
+    ) -> Result<()> {
+        let kprobe = Kprobe {
+            place: perf::Place::Symbol(symbol, offset),
+            at_return,
+            maxactive,
+            cookie: 0,
+        };
+        self.kprobe(program, &kprobe, catalog)
+    }
+
     /// Events of a set that are missing, and why.
     pub(super) fn missing(&self) -> &[(String, String)] {
         &self.missing

@@ -75,6 +75,7 @@ impl Session {
                 slots: None,
                 kind: ProgramKind::RawTracepoint,
                 returns: false,
+                module: None,
                 hook: 0,
                 way: 0,
             });

@@ -219,6 +219,7 @@ impl PinnedSession {
             left_out: Vec::new(),
             info,
             looked: None,
+            modules: Default::default(),
             attaching: std::time::Duration::ZERO,
         })
     }

@@ -7,6 +7,7 @@ use crate::session::pins;
 use crate::session::state::{HookState, Instruction, ProbeState, SiteState};
 use crate::session::stay::PinnedSession;
 use kestrel_kernel::Host;
+use kestrel_kernel::bpf::Pinned;
 use kestrel_kernel::kprobes::{self, Listed};
 
 /// A named probe as it is now.
@@ -121,6 +122,26 @@ impl PinnedSession {
             Ok(now)
         };
         state.each.iter().map(probe).collect()
+    }
+
+    /// The kernel's numbers of the programs of each named probe, by its number.
+    pub fn probe_programs(&self) -> Vec<(u32, u32)> {
+        let hooks = self.state.hooks.iter();
+        let of = |hook: &HookState| {
+            let programs = (0..hook.links).filter_map(|link| {
+                match self.directory.open(&pins::link(hook.number, link)).ok()? {
+                    Pinned::Link(link) => Some(link.info().ok()?.program),
+                    _ => None,
+                }
+            });
+            let mut programs: Vec<u32> = programs.collect();
+            programs.dedup();
+            programs
+        };
+        hooks
+            .filter_map(|hook| Some((hook.probe?, of(hook))))
+            .flat_map(|(probe, programs)| programs.into_iter().map(move |program| (probe, program)))
+            .collect()
     }
 
     /// Whether a hook is a named probe's that works now.
