@@ -399,9 +399,41 @@ fn a_module_comes_and_goes() {
     getppid_calls(10);
     hit(&[("other", other + 10)]);
     let early = kestrel(&["probe", "enable", "mod"]);
-    assert_eq!(early.code, Some(2), "it is not there: {}", early.err);
+    assert_eq!(early.code, Some(0), "it waits for its module: {}", early.err);
+    // As the kernel takes a line about a module that is not there.
+    add(&[
+        &format!("p:lines/waits {MODULE}:{READS} of=%di"),
+        "many",
+        &format!("kretprobe:{MODULE}:{READS}:maxactive=7"),
+    ]);
+    let list = kestrel(&["probe", "list"]);
+    assert_eq!(list.out.matches("[WAITING]").count(), 3, "{}", list.out);
+    // Whoever empties the kernel's file is refused, and told by whom.
+    assert!(fs::File::create(DEFINITIONS).is_err());
+    assert!(
+        list.err.contains("lines/waits") && list.err.contains("EBUSY"),
+        "{}",
+        list.err
+    );
+    let doctor = kestrel(&["doctor"]).out;
+    assert!(
+        doctor.contains("the session probes keeps events in kprobe_events"),
+        "{doctor}"
+    );
     shell(&format!("insmod /modules/{MODULE}.ko")).success();
     shell(&read).success();
+    assert_eq!(
+        number(&probe("lines/waits")["hits"]),
+        first,
+        "attached by the kernel"
+    );
+    assert_eq!(number(&probe("many")["hits"]), first, "attached by the kernel");
+    let lines = kestrel(&["probe", "list", "--format", "tracefs"]).out;
+    assert!(
+        lines.contains(&format!("r7:kestrel/many {MODULE}:{READS}")),
+        "{lines}"
+    );
+    kestrel(&["probe", "remove", "lines/waits", "many"]).success();
     // The kernel attaches neither of them again; one after the other, since both are at one place.
     for name in ["mod", "back"] {
         assert_ne!(probe(name)["sites"][0]["maybe_gone"], false, "{name}");
@@ -771,8 +803,10 @@ fn same(theirs: &str, ours: &Value) -> bool {
     if theirs == "(fault)" {
         return matches!(text.as_str(), "" | "(fault)" | "0");
     }
-    if let Some(quoted) = theirs.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        return quoted == text || quoted.split('/').next() == Some(text.as_str());
+    // A line of the trace ends where its text does.
+    if let Some(quoted) = theirs.strip_prefix('"') {
+        let quoted = quoted.strip_suffix('"').unwrap_or(quoted);
+        return quoted == text.trim_end_matches('\n') || quoted.split('/').next() == Some(text.as_str());
     }
     if theirs.split('/').next() == Some(text.as_str()) {
         return true;

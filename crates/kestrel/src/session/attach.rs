@@ -40,6 +40,8 @@ struct Kprobe<'a> {
     at_return: bool,
     maxactive: Option<u32>,
     cookie: u64,
+    /// Whether it is in a module that is not loaded: an event of tracefs, which the kernel attaches when the module comes.
+    awaited: bool,
 }
 
 /// Loads the compiled handler as a program of a kind.
@@ -87,9 +89,10 @@ impl Links {
             at_return,
             maxactive,
             cookie,
+            awaited,
         } = kprobe;
         // Only tracefs takes a number of calls; and only it says how many returns were missed where links do not.
-        if maxactive.is_none() && (!at_return || self.events.is_empty()) {
+        if !awaited && maxactive.is_none() && (!at_return || self.events.is_empty()) {
             let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)?;
             let link = Link::perf_event(program, &event, cookie)?;
             if !at_return || matches!(link.info()?.detail, LinkDetail::Kprobe { .. }) {
@@ -98,7 +101,7 @@ impl Links {
             }
         }
         let tracefs = catalog.tracefs()?;
-        let own = OwnEvent::kretprobe(tracefs.clone(), place, maxactive)?;
+        let own = OwnEvent::define(tracefs.clone(), place, at_return, maxactive)?;
         let id = tracefs.event_id(own_event::GROUP, own.name())?;
         let event = PerfEvent::tracepoint(id, &place.to_string(), Target::All)?;
         self.links.push(Link::perf_event(program, &event, cookie)?);
@@ -119,6 +122,7 @@ impl Links {
             at_return,
             maxactive,
             cookie: 0,
+            awaited: false,
         };
         self.kprobe(program, &kprobe, catalog)
     }
@@ -314,6 +318,7 @@ fn instructions(
             at_return,
             maxactive,
             cookie: 0,
+            awaited: spot.address == 0,
         };
         links.kprobe(&program, &kprobe, catalog)?;
     }
@@ -343,6 +348,7 @@ fn functions(
             at_return,
             maxactive,
             cookie,
+            awaited: false,
         };
         if let Err(error) = links.kprobe(&program, &kprobe, catalog) {
             // None stays if one fails; whoever reads why does not wait for those before it.

@@ -74,6 +74,8 @@ impl InModule {
     /// Where a hook sits, if that is in a module.
     pub(super) fn of(attachment: &Attachment, instances: &[Instance], catalog: &Catalog) -> Option<Self> {
         let (places, at_return, maxactive) = match attachment {
+            // The kernel attaches what waited for its module, each time that comes.
+            Attachment::Instruction { address: 0, .. } => return None,
             Attachment::Instruction {
                 place,
                 at_return,

@@ -52,7 +52,7 @@ Examples:
   kestrel probe list --kernel            every kprobe of the kernel, and its global switch
 
 Columns: address, type (k kprobe, j jprobe, r return probe, t tracepoint, f trampoline), place, hits while enabled, hits that the kernel
-missed (`+` or `?`: this kernel does not tell all of them), records lost, flags: [DISABLED], [GONE] (its module was unloaded), [GONE?] (of
+missed (`+` or `?`: this kernel does not tell all of them), records lost, flags: [DISABLED], [WAITING] (its module is not loaded yet), [GONE] (its module was unloaded), [GONE?] (of
 several at this place some are gone: `kestrel probe enable` attaches them anew),
 [OPTIMIZED] (a jump instead of a trap), [FTRACE] (the function's ftrace site).";
 
@@ -109,11 +109,23 @@ pub(super) fn remarks(session: &PinnedSession, host: &Host) {
             session.name()
         );
     }
+    let kept = session.tracefs_events();
+    if !kept.is_empty() {
+        eprintln!("{}", in_tracefs(session.name(), &kept));
+    }
     if matches!(kprobes::enabled(host), Ok(false)) {
         eprintln!(
             "the kernel's own switch for kprobes is off: `kestrel probe enable --kernel` switches it on"
         );
     }
+}
+
+/// Why `kprobe_events` cannot be emptied, and how it can be again.
+pub(crate) fn in_tracefs(session: &str, kept: &[String]) -> String {
+    format!(
+        "the session {session} keeps events in kprobe_events ({}): while they are attached, nobody can empty that file (EBUSY), which removes single ones still (echo '-:GROUP/EVENT' >> …); `kestrel probe remove --session {session} NAME` or `kestrel stop {session}` ends that",
+        kept.join(", ")
+    )
 }
 
 fn as_json(probe: &Probe, on: bool, session: &PinnedSession) -> Value {
@@ -131,6 +143,7 @@ fn as_json(probe: &Probe, on: bool, session: &PinnedSession) -> Value {
             "maybe_gone": site.flags.maybe_gone,
             "optimized": site.flags.optimized,
             "ftrace": site.flags.ftrace,
+            "awaited": site.flags.awaited,
         });
         let place = match &site.about {
             None => hook,
@@ -187,6 +200,7 @@ fn text(probes: &[Probe], verbose: bool) -> String {
             let flags: String = [
                 (site.flags.gone, "[GONE]"),
                 (site.flags.maybe_gone && !site.flags.gone, "[GONE?]"),
+                (site.flags.awaited, "[WAITING]"),
                 (!probe.enabled, "[DISABLED]"),
                 (site.flags.optimized, "[OPTIMIZED]"),
                 (site.flags.ftrace, "[FTRACE]"),
