@@ -60,7 +60,7 @@ pub(super) struct Followed {
 
 /// Which loading of a module this is.
 fn loading(host: &Host, module: &str) -> Option<u64> {
-    let directory = host.path(&format!("/sys/module/{module}"));
+    let directory = host.path(format!("/sys/module/{module}"));
     // One that goes has the state until its last reference is gone.
     let state = std::fs::read_to_string(directory.join("initstate")).ok()?;
     let live = state.trim() == "live";
@@ -216,8 +216,10 @@ mod tests {
 
     #[test]
     fn a_gap_is_that_of_all_hooks_of_a_module() {
-        let mut all = Followed::default();
-        all.look = 1;
+        let mut all = Followed {
+            look: 1,
+            ..Followed::default()
+        };
         all.gap("m", true, 5).events.push("a".to_owned());
         all.gap("m", true, 5).events.push("b".to_owned());
         all.look = 2;

@@ -153,7 +153,11 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<Request> {
         None => place.text(),
     };
     Ok(Request {
-        name: group.map_or_else(|| event.clone(), |group| format!("{group}/{event}")),
+        // A name of ours does not begin like an option.
+        name: group.map_or_else(|| event.clone(), |group| match group.strip_prefix('-') {
+            Some(rest) => format!("_{rest}/{event}"),
+            None => format!("{group}/{event}"),
+        }),
         source: format!("{kind}:{text}{calls} {block}"),
         ..Request::default()
     })

@@ -214,7 +214,7 @@ fn awaited(mut site: Site, host: &Host) -> Site {
     ) && site.listed == 0
         && site.address == 0
     {
-        site.flags.awaited = !host.path(&format!("/sys/module/{module}")).exists();
+        site.flags.awaited = !host.path(format!("/sys/module/{module}")).exists();
     }
     site
 }
