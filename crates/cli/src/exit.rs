@@ -4,6 +4,7 @@ use kestrel::kernel::privilege::{Need, Privilege};
 use kestrel::kernel::procfs;
 use kestrel::kernel::{Error as Kernel, Host};
 use kestrel_trace::Error as Trace;
+use kestrel_trace::print::shown;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -105,15 +106,30 @@ impl From<kestrel::Error> for Failure {
                     ..Self::new(Exit::Usage, text)
                 }
             }
-            kestrel::Error::NoSuchTable { .. }
-            | kestrel::Error::NoSuchBuffer { .. }
+            kestrel::Error::NoSuchBuffer { .. }
             | kestrel::Error::AgentsBuffer { .. }
             | kestrel::Error::Resize { .. }
             | kestrel::Error::NoSuchParameter { .. }
-            | kestrel::Error::WhichHandler { .. }
-            | kestrel::Error::Untrusted { .. } => Self::new(Exit::Usage, message),
-            kestrel::Error::NoSuchHandler { .. } => {
-                Self::new(Exit::Usage, message).hint("`kestrel handler list` shows the handlers of a session")
+            | kestrel::Error::NoSuchTable { .. } => Self::new(Exit::Usage, message),
+            kestrel::Error::WhichHandler { wanted, names } => {
+                let first = names.first().map_or("TABLE/EVENT", String::as_str);
+                Self::new(Exit::Usage, message).hint(format!(
+                    "`{wanted}` begins the names of all of these; one of them is meant by `{first}`; a session is named with --session"
+                ))
+            }
+            kestrel::Error::Untrusted { file, .. } => Self::new(Exit::Usage, message).hint(format!(
+                "only what root alone (or you) can write may ask for that: `sudo install -D -m 644 {file} -t /etc/kestrel`, or take the permission away (chmod go-w)"
+            )),
+            kestrel::Error::NoSuchFile { wanted, here, .. } => Self::new(Exit::Usage, message).hint(match here {
+                true => format!("a file is named with its path: `./{wanted}`"),
+                false => "`kestrel table list --shipped` shows those there are; a file is named with a `/` or an ending (`./mine`, `my.kst`)".to_owned(),
+            }),
+            kestrel::Error::NoSuchHandler { wanted, session, .. } => {
+                let list = format!("`kestrel handler list --session {session}` shows its handlers");
+                Self::new(Exit::Usage, message).hint(match wanted == session {
+                    true => format!("`{wanted}` is the session: it is named with --session, the handler comes first; {list}"),
+                    false => list,
+                })
             }
             kestrel::Error::Io {
                 action: "read table file",
@@ -255,7 +271,8 @@ fn is_of_files(action: &str) -> bool {
 }
 
 fn of_trace(error: &Trace, message: String) -> Failure {
-    let failure = Failure::new(Exit::Failed, message);
+    // One line, whatever names and metadata of others are in it.
+    let failure = Failure::new(Exit::Failed, shown(&message));
     match error {
         _ if error.kind() == Some(ErrorKind::BrokenPipe) => Failure::reader_gone(),
         _ if error.kind() == Some(ErrorKind::StorageFull) => {
@@ -269,7 +286,7 @@ fn of_trace(error: &Trace, message: String) -> Failure {
             let who = match procfs::holder(&host, path) {
                 Some(pid) => format!(
                     "process {pid} ({}) does",
-                    procfs::comm(&host, pid).unwrap_or_default()
+                    shown(&procfs::comm(&host, pid).unwrap_or_default())
                 ),
                 None => "it must end first".to_owned(),
             };

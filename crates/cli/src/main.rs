@@ -5,7 +5,7 @@
 macro_rules! eprintln {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($words)*);
+        let _ = writeln!(crate::screen::err(), $($words)*);
     }};
 }
 
@@ -13,19 +13,22 @@ macro_rules! eprintln {
 macro_rules! eprint {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        let _ = write!(std::io::stderr(), $($words)*);
+        let _ = write!(crate::screen::err(), $($words)*);
     }};
 }
 
 mod command;
 mod exit;
 mod progress;
+mod screen;
 mod selection;
+mod sessions;
 mod style;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use exit::{Exit, Failure};
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::process::ExitCode;
 
 /// A kernel state tracer: probes, tracepoints, event mask tables.
@@ -34,6 +37,9 @@ use std::process::ExitCode;
 struct Arguments {
     #[command(subcommand)]
     command: Option<command::Command>,
+    /// How long to wait for another command that is changing the same session [default: 60s]
+    #[arg(long, value_name = "TIME", global = true, value_parser = selection::duration, hide_short_help = true)]
+    wait: Option<std::time::Duration>,
 }
 
 const EXAMPLES: &str = "\
@@ -53,14 +59,12 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() {
-                Exit::Usage.into()
-            } else {
-                Exit::Done.into()
-            };
+            return usage(&error);
         }
     };
+    if let Some(time) = arguments.wait {
+        sessions::wait(time);
+    }
     let Some(command) = arguments.command else {
         // Nothing asked: say what there is.
         let _ = Arguments::command().print_help();
@@ -75,11 +79,44 @@ fn main() -> ExitCode {
     }
 }
 
+/// What is wrong with the command line, or the help that was asked for; file names may be among the words.
+fn usage(error: &clap::Error) -> ExitCode {
+    let text = error.render();
+    let wrong = error.use_stderr();
+    let colours = style::colour(match wrong {
+        true => std::io::stderr().is_terminal(),
+        false => std::io::stdout().is_terminal(),
+    });
+    let text = match colours {
+        true => text.ansi().to_string(),
+        false => text.to_string(),
+    };
+    match wrong {
+        true => {
+            let _ = screen::err().write_all(text.as_bytes());
+            if matches!(
+                error.kind(),
+                ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument
+            ) && text.contains("kestrel handler control")
+            {
+                eprintln!(
+                    "hint: the handler comes first, then `reset` or `set NAME=VALUE`; a session is named with --session NAME"
+                );
+            }
+            Exit::Usage.into()
+        }
+        false => {
+            let _ = screen::out().write_all(text.as_bytes());
+            Exit::Done.into()
+        }
+    }
+}
+
 fn complain(failure: &Failure) {
     if failure.message.is_empty() {
         return;
     }
-    let mut err = std::io::stderr().lock();
+    let mut err = screen::err();
     let lead = if failure.dressed { "" } else { "kestrel: " };
     let _ = writeln!(err, "{lead}{}", failure.message);
     if let Some(hint) = &failure.hint {

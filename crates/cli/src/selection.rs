@@ -76,7 +76,7 @@ enum ViaOption {
 
 /// The size of a ring.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let bytes = bytes(text)?;
+    let bytes = some_bytes(text)?;
     let fits = (1..=kestrel::buffer::layout::MAX_BYTES).contains(&bytes);
     fits.then_some(bytes).ok_or_else(|| {
         format!(
@@ -84,6 +84,14 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
             kestrel::buffer::layout::MAX_BYTES >> 20
         )
     })
+}
+
+/// A size in bytes that is not nothing.
+pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        0 => Err("nothing fits into 0 bytes; give it a size, as 64K or 4M".to_owned()),
+        bytes => Ok(bytes),
+    }
 }
 
 /// A size in bytes.
@@ -202,7 +210,7 @@ pub(crate) fn show(selection: &Selection, plan: &Plan) -> Result<bool, Failure> 
     }
     let text = kestrel::plan::show(plan, selection.verbose)?;
     if selection.dry_run {
-        std::io::stdout().lock().write_all(text.as_bytes())?;
+        crate::screen::out().write_all(text.as_bytes())?;
     } else {
         eprint!("{text}");
     }
@@ -340,7 +348,7 @@ mod tests {
         assert_eq!(size("4M"), Ok(4 << 20));
         assert_eq!(size("64k"), Ok(65536));
         assert!(size("1T").is_err());
-        assert!(size("0").is_err());
+        assert!(size("0").is_err_and(|why| why.contains("nothing fits")));
         assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert!(duration("-1").is_err());

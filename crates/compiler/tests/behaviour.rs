@@ -164,7 +164,7 @@ fn bit_fields_are_cut_out() {
 }
 
 #[test]
-fn unreadable_memory_counts_as_zero_and_strings_as_empty() {
+fn unreadable_memory_counts_as_zero_and_strings_are_marked() {
     let body = vec![record(vec![
         ("x", int(4, true), load(arg(0), 0, 4, true, Access::Kernel)),
         ("t", text(8), bytes(arg(0), 0, 8, Access::User)),
@@ -176,7 +176,18 @@ fn unreadable_memory_counts_as_zero_and_strings_as_empty() {
     ])];
     let mut bench = Bench::new(&probe(None, body), &context());
     let row = bench.run(&[0xdead_0000]).row();
-    assert_eq!((row.number("x"), row.text("t"), row.text("s")), (0, "", ""));
+    assert_eq!((row.number("x"), row.text("t")), (0, ""));
+    assert_eq!(row.get("s"), &Seen::Fault);
+    for max in 1..=12 {
+        let field = ("s", FieldType::String { max }, string(arg(0), Space::User, max));
+        let mut bench = Bench::new(&probe(None, vec![record(vec![field])]), &context());
+        bench.machine.add_memory(Memory::User, USER, b"\0");
+        bench.machine.add_memory(Memory::User, USER + 8, b"(fault)\0");
+        let seen = [0xdead_0000, USER, USER + 8].map(|at| bench.run(&[at]).row().get("s").clone());
+        let cut = &"(fault)"[..(max as usize).min(7)];
+        let text = |text: &str| Seen::Text(text.to_owned());
+        assert_eq!(seen, [Seen::Fault, text(""), text(cut)], "{max}");
+    }
 }
 
 #[test]
@@ -255,7 +266,7 @@ fn stacks_and_strings_share_a_record() {
         bench.machine.environment.kernel_stack.clear();
         let row = bench.run(&[0]).row();
         assert_eq!(*row.get("kstack"), Seen::Stack(vec![]));
-        assert_eq!(row.text("s"), "");
+        assert_eq!(*row.get("s"), Seen::Fault);
     }
 }
 

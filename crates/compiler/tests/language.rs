@@ -136,6 +136,87 @@ fn texts_compare_as_c_strings() {
     }
 }
 
+#[test]
+fn a_text_that_could_not_be_read_equals_none() {
+    for (expression, expected) in [
+        ("kstr(0) == \"\"", 0),
+        ("kstr(0) != \"\"", 1),
+        ("kstr(0) == \"(fault)\"", 0),
+        ("kstr(0, 3) == \"\"", 0),
+        ("kstr(0) == kstr(0)", 0),
+        ("kstr(0) != kstr(0)", 1),
+        ("kstr(0) == args.prev->comm", 0),
+        ("args.prev->comm == kstr(0, 4)", 0),
+        ("kstr(args.prev->comm) == \"bash\"", 1),
+        ("kstr(&args.prev->comm[4]) == \"\"", 1),
+        ("($two ? kstr(0, 7) : \"x\") == \"\"", 0),
+        ("($two ? kstr(&args.prev->comm[4], 7) : \"x\") == \"\"", 1),
+        ("($two == 2 ? ($two ? kstr(0, 7) : \"x\") : \"y\") != \"\"", 1),
+    ] {
+        assert_eq!(switched(expression), Seen::Number(expected), "{expression}");
+    }
+    assert_eq!(switched("kstr(0)"), Seen::Fault);
+    // The kernel's memory is not the process's.
+    assert_eq!(called("kstr(arg1)"), Seen::Fault);
+    assert_eq!(switched("$two ? kstr(0, 7) : \"x\""), Seen::Fault);
+    assert_eq!(switched("$two ? \"x\" : kstr(0, 7)"), Seen::Text("x".to_owned()));
+}
+
+#[test]
+fn addresses_move_by_what_they_point_to() {
+    let pointer = |ty: &str| format!("(({ty} *)0x1000)");
+    for (ty, size) in [
+        ("int8", 1),
+        ("char", 1),
+        ("uint16", 2),
+        ("int32", 4),
+        ("uint64", 8),
+        ("struct task_struct", 136),
+        ("void", 1),
+        ("int16 *", 8),
+        ("struct rlimit", 16),
+        ("enum pid_type", 4),
+        ("pid_t", 4),
+    ] {
+        let p = pointer(ty);
+        for (expression, expected) in [
+            (format!("(uint64)({p} + 3)"), 0x1000 + 3 * size),
+            (format!("(uint64)(3 + {p})"), 0x1000 + 3 * size),
+            (format!("(uint64)({p} - 3)"), 0x1000 - 3 * size),
+            (format!("(uint64)({p} + (int32)-$two)"), 0x1000 - 2 * size),
+            (format!("({p} + 7) - {p}"), 7),
+            (format!("{p} - ({p} + $two)"), -2),
+            (format!("{p} < {p} + 1"), 1),
+        ] {
+            assert_eq!(switched(&expression), Seen::Number(expected), "{expression}");
+        }
+        for (statement, expected) in [
+            ("$p += 3", 3),
+            ("$p -= 3", -3),
+            ("$p++", 1),
+            ("++$p", 1),
+            ("$p--", -1),
+            ("--$p", -1),
+            ("$p = $p + 1", 1),
+            ("$p += (int8)-1", -1),
+        ] {
+            let text = format!("{{ $p = {p}; {statement}; record(x = (uint64)$p) }}");
+            let seen = bench(&text, &kernel::switch())
+                .run(&[0, PREV, NEXT, 5])
+                .row()
+                .number("x");
+            assert_eq!(seen, 0x1000 + expected * size, "{text}");
+        }
+    }
+    assert_eq!(switched("(args.prev + 1)->pid - 0"), Seen::Number(0));
+    assert_eq!(switched("*(&args.prev->numbers[1] + 2)"), Seen::Number(13));
+    assert_eq!(switched("(&args.prev->numbers[1])[-1]"), Seen::Number(10));
+    assert_eq!(
+        switched("&args.prev->numbers[3] - &args.prev->numbers[1]"),
+        Seen::Number(2)
+    );
+}
+
 /// What `record(x = EXPRESSION)` records when `vfs_read(FILE, BUFFER, 10, 0x12345)` is called.
 #[track_caller]
 fn called(expression: &str) -> Seen {
@@ -219,7 +300,6 @@ fn arithmetic_is_that_of_c_in_64_bits() {
     for (expression, expected) in [
         ("str(arg1)", "hello"),
         ("str(args.buf, 2)", "he"),
-        ("kstr(arg1)", ""),
         ("str((char *)arg1)", "hello"),
         ("str(uptr(arg1))", "hello"),
         ("str(args.file->f_path.dentry->d_name.name)", "passwd"),

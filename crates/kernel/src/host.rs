@@ -171,14 +171,20 @@ impl Host {
         let argument = |bytes: &[u8]| CString::new(bytes).map_err(|_| missing.clone());
         let (target, kind) = (argument(path.as_os_str().as_bytes())?, argument(kind.as_bytes())?);
         let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-        // SAFETY: the three strings are NUL-terminated and outlive the call; no data argument is given.
+        // Unasked, everybody may make directories and links in a bpffs.
+        let options = if kind.as_bytes() == b"bpf" {
+            c"mode=700"
+        } else {
+            c""
+        };
+        // SAFETY: the four strings are NUL-terminated and outlive the call, and these file systems take their options as a string.
         let answer = unsafe {
             libc::mount(
                 c"nodev".as_ptr(),
                 target.as_ptr(),
                 kind.as_ptr(),
                 flags,
-                std::ptr::null(),
+                options.as_ptr().cast(),
             )
         };
         if answer == 0 {

@@ -3,7 +3,7 @@
 //! what comes and goes without a module (BPF programs, trampolines).
 //!
 //! ```text
-//! file     = "kestrel index 1\n", boot id, "\n", one line for each module, "\n", content
+//! file     = "kestrel index 2\n", boot id, "\n", one line for each module, "\n", size and checksum of the content (8 bytes each), content
 //! symbols  = content: see Kallsyms::to_bytes
 //! functions = content: see Traceable
 //! types    = content: the kernel's BTF; no lines for modules
@@ -17,16 +17,16 @@ use crate::procfs;
 use crate::tracefs::{TraceableFunction, Tracefs};
 use bytes::Bytes;
 use kestrel_bpf::btf::Btf;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Where the files are.
 const PLACE: &str = "/run/kestrel-index";
 
 /// Changes with the shape of what is kept.
-const HEAD: &str = "kestrel index 1";
+const HEAD: &str = "kestrel index 2";
 
 /// The symbols of the kernel and its modules; those of BPF programs and of the kernel's own trampolines may be missing.
 ///
@@ -232,16 +232,26 @@ impl<'h> Place<'h> {
         })
     }
 
+    /// What was kept, whole: a file that was cut or damaged, or that another user made, says nothing.
     fn read(&self) -> Option<Vec<u8>> {
-        let mut file = File::open(self.host.path(PLACE).join(self.name)).ok()?;
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let mut file = options.open(self.host.path(PLACE).join(self.name)).ok()?;
+        if !is_own(&file.metadata().ok()?) {
+            return None;
+        }
         let mut head = vec![0; self.head.len()];
         file.read_exact(&mut head).ok()?;
         if head != self.head.as_bytes() {
             return None;
         }
+        let mut seal = [0; SEAL];
+        file.read_exact(&mut seal).ok()?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).ok()?;
-        Some(bytes)
+        (seal == sealed(&bytes)).then_some(bytes)
     }
 
     /// Only a help: what cannot be written is asked for again.
@@ -255,6 +265,9 @@ impl<'h> Place<'h> {
     fn replace(&self, content: &[u8]) -> std::io::Result<()> {
         let folder = self.host.path(PLACE);
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        if !is_own(&fs::symlink_metadata(&folder)?) {
+            return Err(std::io::ErrorKind::PermissionDenied.into());
+        }
         let new = folder.join(format!(".{}-{}", self.name, std::process::id()));
         let write = |new: &Path| {
             // Addresses of the kernel are nobody else's business.
@@ -263,8 +276,10 @@ impl<'h> Place<'h> {
                 .create(true)
                 .truncate(true)
                 .mode(0o600)
+                .custom_flags(libc::O_NOFOLLOW)
                 .open(new)?;
             file.write_all(self.head.as_bytes())?;
+            file.write_all(&sealed(content))?;
             file.write_all(content)?;
             drop(file);
             fs::rename(new, folder.join(self.name))
@@ -273,6 +288,39 @@ impl<'h> Place<'h> {
             let _ = fs::remove_file(&new);
         })
     }
+}
+
+/// Whether root or this process's user made something, and others may not write it.
+fn is_own(found: &fs::Metadata) -> bool {
+    let own = crate::process::user();
+    !found.is_symlink() && (found.uid() == 0 || found.uid() == own) && found.mode() & 0o022 == 0
+}
+
+/// Size and checksum.
+const SEAL: usize = 16;
+
+/// The size and the checksum of a content. It tells damage, not intent; eight bytes at a time, since this is megabytes for every command.
+fn sealed(content: &[u8]) -> [u8; SEAL] {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut lanes = [1, 2, 3, 4_u64];
+    let mut chunks = content.chunks_exact(32);
+    for chunk in &mut chunks {
+        for (lane, word) in lanes.iter_mut().zip(chunk.chunks_exact(8)) {
+            let word = word.try_into().map_or(0, u64::from_le_bytes);
+            *lane = (*lane ^ word).wrapping_mul(FACTOR).rotate_left(29);
+        }
+    }
+    let mut sum = content.len() as u64;
+    for byte in chunks.remainder() {
+        sum = (sum ^ u64::from(*byte)).wrapping_mul(FACTOR).rotate_left(29);
+    }
+    for lane in lanes {
+        sum = (sum ^ lane).wrapping_mul(FACTOR).rotate_left(29);
+    }
+    let mut seal = [0; SEAL];
+    seal[..8].copy_from_slice(&(content.len() as u64).to_le_bytes());
+    seal[8..].copy_from_slice(&sum.to_le_bytes());
+    seal
 }
 
 fn beginning(host: &Host) -> Option<String> {
@@ -432,6 +480,35 @@ mod tests {
     }
 
     #[test]
+    fn what_was_cut_or_made_by_others_is_not_believed() {
+        let (tree, host) = tree("");
+        let root = tree.path().join("sys/kernel/tracing");
+        fs::create_dir_all(root.join("events")).unwrap();
+        let all: String = (0..200).map(|i| format!("function_{i}\n")).collect();
+        fs::write(root.join("available_filter_functions"), &all).unwrap();
+        assert_eq!(traceable(&host).unwrap().names().count(), 200);
+        let file = host.path(PLACE).join("functions");
+        let whole = fs::read(&file).unwrap();
+        for length in (0..whole.len()).step_by(7) {
+            fs::write(&file, &whole[..length]).unwrap();
+            assert_eq!(traceable(&host).unwrap().names().count(), 200, "cut at {length}");
+        }
+        let one = fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(fs::read(&file).unwrap(), whole, "made anew: {one}");
+        // What others may write, or made.
+        let forged = Traceable::new(&[function("forged", None, 0)]).text;
+        let head = whole.len() - traceable(&host).unwrap().text.len() - SEAL;
+        fs::write(
+            &file,
+            [&whole[..head], &sealed(forged.as_bytes())[..], forged.as_bytes()].concat(),
+        )
+        .unwrap();
+        assert!(traceable(&host).unwrap().has("forged"));
+        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        assert!(!traceable(&host).unwrap().has("forged"));
+    }
+
+    #[test]
     fn nothing_is_kept_while_a_module_comes_and_damage_is_no_answer() {
         let (tree, host) = tree("ext4 100 0 - Loading 0xffffffffc0000000\n");
         assert_eq!(symbols(&host).unwrap().len(), 4);
@@ -452,10 +529,7 @@ mod tests {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x81;
             fs::write(&file, &damaged).unwrap();
-            // Whatever it says, it says it without a panic.
-            let symbols = symbols(&host).unwrap();
-            assert!(symbols.iter().all(|symbol| symbol.name.len() < 100));
-            let _ = (symbols.named("vfs_read").count(), symbols.at(!0));
+            assert_eq!(symbols(&host).unwrap().len(), 4, "damaged at {at}");
         }
     }
 }

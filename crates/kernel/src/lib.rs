@@ -16,6 +16,7 @@ pub mod kcore;
 pub mod kprobes;
 pub mod mmap;
 pub mod perf;
+pub mod preemption;
 pub mod privilege;
 pub mod process;
 pub mod procfs;

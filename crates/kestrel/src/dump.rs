@@ -151,6 +151,7 @@ fn write(
         started_ns,
         duration_ns,
         events: counts(&classes, &tally, &seen.recorded),
+        missed: None,
         notes,
         cut_short: None,
     };

@@ -1,6 +1,8 @@
 //! What can go wrong in live tracing: what was attempted, on what, why not, what to do.
 
+use crate::session::store::Waiting;
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_trace::files::Objection;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -207,12 +209,12 @@ pub enum Error {
         why: String,
     },
     /// Another command is changing the session.
-    #[error("another command has been changing the session {session} for {seconds} s")]
+    #[error("{waiting}; given up after {seconds:.1} s")]
     Busy {
-        /// Its name.
-        session: String,
+        /// The session, and who changes it.
+        waiting: Waiting,
         /// How long it was waited for.
-        seconds: u64,
+        seconds: f64,
     },
     /// Where sessions are kept belongs to somebody else.
     #[error(
@@ -303,13 +305,25 @@ pub enum Error {
         /// Why not.
         why: String,
     },
-    /// A table file asks for commands to be run, and who wrote it cannot be known.
-    #[error("{file} may not ask for commands to be run (exec): {why}")]
+    /// A file asks for what only root's own files and the caller's may, and others could have written it.
+    #[error("{file} {refused}: {objection}")]
     Untrusted {
-        /// The file, or the directory that it is in.
+        /// The file, as it was named.
         file: String,
-        /// Why not.
-        why: String,
+        /// What it may not.
+        refused: &'static str,
+        /// What others could change.
+        objection: Objection,
+    },
+    /// A bare word names a table file that comes with Kestrel, and there is none of that name.
+    #[error("no table file `{wanted}` comes with Kestrel{}", near_text(.near))]
+    NoSuchFile {
+        /// As typed.
+        wanted: String,
+        /// Names that come close.
+        near: Vec<String>,
+        /// Whether a file of this name lies where the command runs.
+        here: bool,
     },
     /// Input or output outside the kernel failed.
     #[error("cannot {action} {subject}: {error}")]

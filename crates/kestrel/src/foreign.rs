@@ -1,8 +1,7 @@
 //! Files of others that are read whole: ordinary files and pipes, up to a bound; nothing is known of what is in them.
 
-use std::fs::File;
+use kestrel_trace::files::{self, Objection};
 use std::io::{Error, Read as _, Result};
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 /// Objects, programs and libraries of more bytes than this are something else.
@@ -10,37 +9,45 @@ pub const LARGEST_OBJECT: u64 = 256 << 20;
 /// Programs whose functions are probed are read whole, with what was compiled in for debuggers.
 pub(crate) const LARGEST_PROGRAM: u64 = 1 << 30;
 
+/// A file that was read.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// All of it.
+    pub bytes: Vec<u8>,
+    /// What another user could change about it: it is that of the file that was read, whatever lies at its path by now.
+    pub objection: Option<Objection>,
+    /// Where it lay, links followed.
+    pub path: std::path::PathBuf,
+}
+
 /// All of a file, if it has at most so many bytes. Devices are never opened: reading one may have no end, or an effect.
 ///
 /// # Errors
 /// What the system says, or in words why it is not read.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
-    let about = std::fs::metadata(path)?;
-    let kind = about.file_type();
-    let other = if kind.is_dir() {
-        Some("a directory")
-    } else if kind.is_char_device() || kind.is_block_device() {
-        Some("a device")
-    } else if kind.is_socket() {
-        Some("a socket")
-    } else {
-        None
-    };
-    if let Some(other) = other {
-        return Err(Error::other(format!("it is no file but {other}")));
-    }
+    give(path, most).map(|given| given.bytes)
+}
+
+/// The same, with what others could change about it.
+///
+/// # Errors
+/// As [`read`].
+pub fn give(path: &Path, most: u64) -> Result<Given> {
+    let opened = files::open(path)?;
     let too_long = || Error::other(format!("it is longer than {} MiB", most >> 20));
-    if about.len() > most {
+    if opened.file.metadata()?.len() > most {
         return Err(too_long());
     }
     let mut bytes = Vec::new();
     // A pipe does not say how long it is, and a file can grow.
-    File::open(path)?
-        .take(most.saturating_add(1))
-        .read_to_end(&mut bytes)?;
+    opened.file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > most {
         true => Err(too_long()),
-        false => Ok(bytes),
+        false => Ok(Given {
+            bytes,
+            objection: opened.objection,
+            path: opened.path,
+        }),
     }
 }
 

@@ -11,6 +11,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::procfs::{self, ClockPair};
+use kestrel_trace::aggregate::KeptMaps;
 use kestrel_trace::ctf::directory::{self, Directory};
 use kestrel_trace::ctf::read::Reader;
 use kestrel_trace::ctf::write::{Writer, Written};
@@ -18,7 +19,7 @@ use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::EventClass;
 use kestrel_trace::packet::PAGE;
 use kestrel_trace::print::counted;
-use kestrel_trace::summary::{CutShort, Summary};
+use kestrel_trace::summary::{CutShort, Missed, Summary};
 use kestrel_trace::symbol::{REACH, Symbols};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -258,6 +259,13 @@ impl Recorder {
             started_ns: self.clocks.realtime,
             duration_ns: self.ended.unwrap_or_default().as_nanos() as u64,
             events: counts(classes, &tally, &seen.recorded),
+            missed: Some(Missed {
+                hits: missed
+                    .iter()
+                    .filter_map(|missed| missed.count.as_ref().ok())
+                    .sum(),
+                at_least: uncounted.is_some() || missed.iter().any(|missed| missed.count.is_err()),
+            }),
             notes: Vec::new(),
             cut_short: self.failed.take().map(|why| CutShort {
                 unwritten: self.unwritten.values().sum(),
@@ -280,6 +288,15 @@ impl Recorder {
                 counted(self.unfinished, "page"),
                 counted(self.torn, "record")
             ));
+        }
+        let maps = self.session.map_snapshots()?;
+        if !maps.is_empty() {
+            let names = crate::session::maps::symbols(&maps, catalog.host());
+            let kept = self.writer.keep_maps(&KeptMaps::new(maps, &names));
+            // On a full disk a trace without them is better than none.
+            if summary.cut_short.is_none() {
+                kept?;
+            }
         }
         let written = if summary.cut_short.is_some() {
             self.writer.finish_short(&summary, &seen.symbols, &seen.processes)

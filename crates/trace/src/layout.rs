@@ -146,6 +146,8 @@ pub struct Layout {
     fields: Vec<Field>,
     /// Bytes of header, context and fixed part: where the tail begins (8-aligned if there are stacks).
     fixed_end: u32,
+    /// Whether each field has a word of 8 bytes of its own.
+    words: bool,
 }
 
 impl FieldType {
@@ -218,7 +220,31 @@ impl Layout {
         Self {
             fields,
             fixed_end: end,
+            words: false,
         }
+    }
+
+    /// Places fields given in reading order each in words of 8 bytes of their own: those of a program that stores whole registers, of which a
+    /// shorter integer takes the low bytes. None of them may be variable.
+    pub fn words(fields: impl IntoIterator<Item = (String, FieldType)>) -> Self {
+        let mut end = PAYLOAD;
+        let fields = fields.into_iter().map(|(name, ty)| {
+            let place = Place::Fixed { offset: end };
+            end += ty.fixed_size().next_multiple_of(8);
+            Field { name, ty, place }
+        });
+        let fields: Vec<Field> = fields.collect();
+        Self {
+            // Where all are whole words, they lie as any others do.
+            words: fields.iter().any(|field| field.ty.fixed_size() < 8),
+            fields,
+            fixed_end: end,
+        }
+    }
+
+    /// Whether each field has words of its own ([`Layout::words`]).
+    pub fn is_words(&self) -> bool {
+        self.words
     }
 
     /// The fields in reading order.

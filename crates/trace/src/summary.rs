@@ -23,11 +23,31 @@ pub struct Summary {
     pub duration_ns: u64,
     /// Counts per event and CPU; rows of zeros may be left out.
     pub events: Vec<EventCount>,
+    /// Hits of all events that the kernel brought to no program; none where a trace comes from a recorder that did not ask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Missed>,
     /// What a reader should know besides.
     pub notes: Vec<String>,
     /// Why it could write no more before it was to end, and how much that cost: the disk was full. What was not written counts as lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<CutShort>,
+}
+
+/// Hits that the kernel brought to no program: it was running already on that CPU, or more calls were on their way than the kernel follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Missed {
+    /// So many.
+    pub hits: u64,
+    /// Whether there may have been more: this kernel does not count all of them.
+    pub at_least: bool,
+}
+
+impl std::fmt::Display for Missed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let least = if self.at_least { "at least " } else { "" };
+        write!(f, "missed {least}{}", thousands(self.hits))
+    }
 }
 
 /// Why a recorder could write no more.

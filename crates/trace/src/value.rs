@@ -2,6 +2,33 @@
 
 use crate::layout::{Base, FieldType, Names, Space};
 
+/// What lies in a fixed number of bytes (of a map's key or value, say) in place of a text that could not be read: no text that was read has
+/// anything behind a NUL there.
+pub const FAULT_IN_TEXT: [u8; 8] = *b"\0(fault)";
+
+/// The elements of a string of at most `max` bytes that could not be read: `(fault)`, as far as there is room, and a NUL, which no string that was
+/// read has. Other readers of the trace show the text.
+pub fn fault_in_string(max: u32) -> Vec<u8> {
+    let room = (max as usize).min(FAULT_IN_TEXT.len());
+    let mut mark: Vec<u8> = FAULT_IN_TEXT
+        .iter()
+        .skip(1)
+        .copied()
+        .take(room.saturating_sub(1))
+        .collect();
+    mark.resize(room, 0);
+    mark
+}
+
+/// Whether the elements of a string are what [`fault_in_string`] gives.
+fn is_fault(elements: &[u8], max: u32) -> bool {
+    let room = (max as usize).min(FAULT_IN_TEXT.len());
+    match elements.split_last() {
+        Some((0, text)) if elements.len() == room => text == &FAULT_IN_TEXT[1..room],
+        _ => false,
+    }
+}
+
 /// A decoded value.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields speak for themselves")]
@@ -32,6 +59,8 @@ pub enum Value<'a> {
     },
     /// Text up to its first NUL; usually, not surely, UTF-8.
     Text(&'a [u8]),
+    /// A text that the program could not read: nothing is mapped at its address, or the page was not in memory.
+    Fault,
     Array(Elements<'a>),
     Stack(Frames<'a>),
     /// The record was too short to hold the field.
@@ -95,7 +124,10 @@ impl<'a> Value<'a> {
                 bits: unsigned(bytes, *size)?,
                 names,
             },
-            &FieldType::Text { size } => Self::Text(until_nul(bytes.get(..size as usize)?)),
+            &FieldType::Text { size } => match bytes.get(..size as usize)? {
+                marked if marked.starts_with(&FAULT_IN_TEXT) => Self::Fault,
+                text => Self::Text(until_nul(text)),
+            },
             FieldType::Array { element, count } => {
                 let size = (element.fixed_size() as usize).checked_mul(*count as usize)?;
                 Self::Array(Elements {
@@ -103,6 +135,7 @@ impl<'a> Value<'a> {
                     bytes: bytes.get(..size)?,
                 })
             }
+            &FieldType::String { max } if is_fault(bytes, max) => Self::Fault,
             FieldType::String { .. } => Self::Text(until_nul(bytes)),
             &FieldType::Stack { space, .. } => Self::Stack(Frames { space, bytes }),
         })
@@ -242,6 +275,26 @@ mod tests {
         seen.clear();
         assert_eq!(flags(0, &names, |name| seen.push(name)), 0);
         assert_eq!(seen, ["NONE"]);
+    }
+
+    #[test]
+    fn a_text_that_could_not_be_read_is_no_text() {
+        for max in 1..20 {
+            let ty = FieldType::String { max };
+            assert!(
+                matches!(Value::read(&ty, &fault_in_string(max)), Value::Fault),
+                "{max}"
+            );
+            assert!(matches!(Value::read(&ty, b""), Value::Text(b"")));
+            let text = &b"(fault)"[..(max as usize).min(7)];
+            assert!(matches!(Value::read(&ty, text), Value::Text(read) if read == text));
+        }
+        assert_eq!(fault_in_string(255), b"(fault)\0");
+        let ty = FieldType::Text { size: 16 };
+        let mut bytes = [0; 16];
+        assert!(matches!(Value::read(&ty, &bytes), Value::Text(b"")));
+        bytes[..8].copy_from_slice(&FAULT_IN_TEXT);
+        assert!(matches!(Value::read(&ty, &bytes), Value::Fault));
     }
 
     #[test]

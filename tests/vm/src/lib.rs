@@ -166,6 +166,17 @@ pub fn getppid_calls(count: u64) {
     }
 }
 
+/// Makes exactly `count` getpriority system calls.
+///
+/// # Errors
+/// When the kernel refuses one.
+pub fn getpriority_calls(count: u64) -> std::io::Result<()> {
+    for _ in 0..count {
+        std::hint::black_box(rustix::process::getpriority_process(None)?);
+    }
+    Ok(())
+}
+
 /// Makes exactly `count` read system calls of one byte each, from /dev/zero.
 ///
 /// # Errors

@@ -147,6 +147,83 @@ fn a_command_that_does_not_end_is_ended() {
 }
 
 #[test]
+fn what_others_could_have_written_has_no_commands_run() {
+    use std::os::unix::fs::{chown, lchown, symlink};
+    users();
+    shell("chmod 1777 /tmp; mkdir /tmp/eve /tmp/own").success();
+    for file in ["/tmp/eve/flight", "/tmp/eve/t.kst", "/tmp/own/t.kst"] {
+        std::fs::write(file, TABLE).unwrap();
+        shell(&format!("chmod 644 {file}")).success();
+    }
+    symlink("/tmp/own/t.kst", "/tmp/own/own.kst").unwrap();
+    symlink("/tmp/own/t.kst", "/tmp/link.kst").unwrap();
+    lchown("/tmp/link.kst", Some(1000), Some(1000)).unwrap();
+    for theirs in ["/tmp/eve", "/tmp/eve/flight", "/tmp/eve/t.kst"] {
+        chown(theirs, Some(1000), Some(1000)).unwrap();
+    }
+    // A file of the name of a shipped table, where the command runs.
+    let shown = shell("cd /tmp/eve && kestrel table show flight --source").success();
+    assert!(shown.contains("The flight recorder"), "{shown}");
+    for (file, why) in [
+        ("/tmp/eve/t.kst", "/tmp/eve: it belongs to another user (1000)"),
+        ("/tmp/eve/flight", "another user (1000)"),
+        (
+            "/tmp/link.kst",
+            "/tmp/link.kst: it is a symbolic link of another user (1000)",
+        ),
+    ] {
+        let refused = kestrel(&["start", file]);
+        assert_eq!(refused.code, Some(2), "{file}: {}", refused.err);
+        for word in [
+            "may not ask for commands to be run (exec)",
+            why,
+            "hint: only what root alone",
+        ] {
+            assert!(refused.err.contains(word), "{file}: {word}: {}", refused.err);
+        }
+        let refused = kestrel(&["probe", "add", "--file", &probes(file)]);
+        assert!(
+            refused.err.contains("may not ask for commands"),
+            "{}",
+            refused.err
+        );
+        kestrel(&["table", "check", file]).success();
+    }
+    assert!(
+        kestrel(&["status"]).err.contains("no session"),
+        "none of them was started"
+    );
+    kestrel(&["start", "/tmp/own/own.kst"]).success();
+    let refused = kestrel(&["table", "load", "/tmp/eve/t.kst"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    // The file is root's; what it has run is another user's, and root would run it.
+    kestrel(&["stop"]).success();
+    let exec = TABLE.replace("/bin/sh -c", "/tmp/eve/flight");
+    std::fs::write("/tmp/own/t.kst", exec).unwrap();
+    shell("chmod 755 /tmp/eve/flight").success();
+    kestrel(&["start", "/tmp/own/t.kst"]).success();
+    shell("calls getppid 1").success();
+    let acted = kestrel(&["agent", "--once", "--user", "root"]);
+    let why = "others than root could exchange the program: /tmp/eve: it belongs to another user (1000)";
+    assert!(acted.err.contains(why), "{}", acted.err);
+    let check = kestrel(&["agent", "--check", "--user", "root"]);
+    assert!(check.out.contains(why), "{}", check.out);
+    kestrel(&["stop"]).success();
+    shell("rm -r /tmp/eve /tmp/own /tmp/link.kst /tmp/*.probes; chmod 755 /tmp").success();
+}
+
+/// The same as a file of named probes, of the same user.
+fn probes(file: &str) -> String {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+    let path = format!("/tmp/{}.probes", file.replace('/', "_"));
+    let text = "runs syscalls:sys_enter_getppid { exec(\"/bin/true\") }\n";
+    std::fs::write(&path, text).unwrap();
+    let owner = std::fs::symlink_metadata(file).unwrap().uid();
+    chown(&path, Some(owner), None).unwrap();
+    path
+}
+
+#[test]
 fn an_agent_that_is_killed_loses_nothing() {
     let _session = Session::start(TABLE);
     let mut told = 0;

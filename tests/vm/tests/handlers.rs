@@ -101,6 +101,56 @@ fn explained(handler: &Value, kept: u64, events: u64) -> bool {
 }
 
 #[test]
+fn messages_sent_are_counted() {
+    let _session = Session::of(
+        "table main { syscalls:sys_enter_getppid /comm == \"calls\"/ { @n++; exec(\"/bin/true\") } \
+         syscalls:sys_exit_getppid /comm == \"calls\"/ { @m++; notify(\"left\"); record() } }",
+    );
+    calls(20);
+    let (asks, both) = (handler(ENTER), handler(EXIT));
+    assert_eq!(
+        (&asks["messages"], &both["messages"]),
+        (&true.into(), &false.into())
+    );
+    assert_eq!(asks["kept"], map(&asks, "@n"), "{asks}");
+    assert!(explained(&asks, number(&asks["kept"]), 20), "{asks}");
+    assert_eq!(
+        both["kept"],
+        map(&both, "@m"),
+        "its messages are not counted among its records: {both}"
+    );
+    let text = kestrel(&["handler", "list"]).success();
+    let said = format!("{} messages sent to the agent, 0 refused", number(&asks["kept"]));
+    assert!(text.contains(&said), "{text}");
+    kestrel(&["handler", "control", ENTER, "reset"]).success();
+    assert_eq!(number(&handler(ENTER)["kept"]), 0);
+    // In the foreground they are records of their own.
+    let words = [
+        "--table",
+        "/tmp/handlers.kst",
+        "-o",
+        "/tmp/handlers.trace",
+        "--",
+        "calls",
+        "getppid",
+        "20",
+    ];
+    let run = kestrel(&[&["record"], &words[..]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(
+        run.err.contains("exec() runs nothing without a session"),
+        "{}",
+        run.err
+    );
+    let lines = kestrel(&["print", "/tmp/handlers.trace"]).success();
+    assert!(lines.contains("sys_enter_getppid: exec=/bin/true"), "{lines}");
+    assert!(
+        lines.contains("sys_exit_getppid: notify=left __syscall_nr=110 ret="),
+        "{lines}"
+    );
+}
+
+#[test]
 fn they_count_exactly_and_begin_anew() {
     let _session = Session::start();
     calls(700);
@@ -285,4 +335,49 @@ fn a_handler_that_is_loaded_again_keeps_its_own_counts() {
     kestrel(&["table", "load", "/tmp/handlers.kst", "--table", "normal"]).success();
     using("normal", 3);
     kept(3, 52);
+}
+
+#[test]
+fn other_sessions_and_other_commands_are_named() {
+    let _session = Session::start();
+    kestrel(&["probe", "add", "p", "kprobe:__x64_sys_getppid { count() }"]).success();
+    // Beside a session of probes alone, the other one is meant; the probes' is by its name.
+    for words in [
+        &["table", "use", "other"][..],
+        &["table", "list"],
+        &["buffer", "list"],
+        &["handler", "list"],
+        &["table", "list", "--session", "probes"],
+    ] {
+        kestrel(words).success();
+    }
+    let status = kestrel(&["status", "--format", "json"]).success();
+    assert_eq!(status.lines().count(), 2, "{status}");
+    let which = kestrel(&["handler", "control", "main", "reset"]);
+    assert_eq!(which.code, Some(2), "{}", which.err);
+    assert!(
+        which.err.contains("a session is named with --session"),
+        "{}",
+        which.err
+    );
+    // Somebody who is changing the session, and does not come to an end: this test.
+    let lock = std::fs::File::open("/run/kestrel/main.lock").unwrap();
+    lock.lock().unwrap();
+    let waited = kestrel(&["table", "use", "main", "--wait", "1500ms"]);
+    assert_eq!(waited.code, Some(1), "{}", waited.err);
+    let own = format!("the session main: process {} (", std::process::id());
+    for words in [
+        format!("waiting: another command is changing {own}"),
+        own,
+        "given up after 1.5 s".to_owned(),
+    ] {
+        assert!(waited.err.contains(&words), "{words}: {}", waited.err);
+    }
+    lock.unlock().unwrap();
+    kestrel(&["table", "use", "main", "--wait", "1500ms"]).success();
+    kestrel(&["start", "second", "/tmp/handlers.kst"]).success();
+    let which = kestrel(&["table", "list"]);
+    assert_eq!(which.code, Some(2), "{}", which.err);
+    kestrel(&["stop", "second"]).success();
+    kestrel(&["stop", "probes"]).success();
 }

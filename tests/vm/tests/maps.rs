@@ -82,6 +82,16 @@ fn every_event_counts() {
             );
         }
         assert!(!run.err.contains("none of the events came"), "{}", run.err);
+        // The trace keeps them.
+        let report = kestrel(&["report", "/tmp/maps.trace"]).success();
+        for line in run.out.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+            assert!(report.contains(line), "{line} is not in\n{report}");
+        }
+        let report = kestrel(&["report", "/tmp/maps.trace", "--format", "json"]).success();
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        let held = report["maps"].as_array().unwrap().iter();
+        let counted = held.filter_map(|map| map["data"]["@"]["calls"].as_u64());
+        assert_eq!(counted.collect::<Vec<_>>(), [number(&run, "@[calls]") as u64]);
     }
 }
 
@@ -156,6 +166,8 @@ fn every_handler_loads() {
         "/@t[tid] == 0 || has_key(@t, tid)/ { @t[tid] = nsecs; @u = comm; @v = @u; record(@t[tid], @v) }",
         "{ @x[tid] = 1; delete(@x[tid]); delete(@x, tid); clear(@x); zero(@x); @y = 3; clear(@y); @y -= 2; @z *= 2 }",
         "{ count(); hist(tid); sum(tid); if (tid > 3) { lhist(tid, 0, 10, 1) } else { hist(cpu) } }",
+        "{ @o[kstr(curtask->comm, 7), tid, kstr(curtask->comm, 13)] = kstr(curtask->comm, 5); @n[kstr(curtask->comm, 1)]++; $t = kstr(0, 3) == \"\"; record($t, str(1, 9)) }",
+        "{ @a = (int16 *)0x32; @a += 2; @b = @a - (int16 *)0x32; @f[kstr(0)] = count(); @g[tid ? kstr(curtask->comm, 6) : \"x\"]++ }",
         "{ @p[kptr(curtask)] = count(); @q[1, 2, 3, 4, 5, 6, comm, comm] = max(nsecs) }",
     ];
     for (options, event) in [
@@ -181,9 +193,22 @@ fn every_handler_loads() {
 fn texts_of_the_process_are_keys() {
     let handler =
         "syscalls:sys_enter_openat { @[str(args.filename)] = count(); @short[str(args.filename, 8)]++ }";
+    // Whether they load is what is asked: `rwbs` has 8 bytes or 10, and `str(1)` cannot be read.
+    let others = [
+        "block:block_rq_complete { @rwbs[args.rwbs] = count(); @last = args.rwbs }",
+        "syscalls:sys_enter_read /comm == \"calls\"/ { @bad[str(1)]++; record(bad = str(1), empty = str(1) == \"\") }",
+    ];
     // Many times, since 7.x may skip some of them.
     let line = "for i in 1 2 3 4 5 6 7 8; do calls read 1; done";
-    let run = record(&[], &[handler], &["sh", "-c", line]);
+    let run = record(&[], &[handler, others[0], others[1]], &["sh", "-c", line]);
+    assert!(number(&run, "@bad[(fault)]") > 0, "{}", run.out);
+    let text = kestrel(&["print", "/tmp/maps.trace"]).success();
+    assert!(
+        text.lines().all(|line| line.ends_with("bad=(fault) empty=false")),
+        "{text}"
+    );
+    let json = kestrel(&["print", "/tmp/maps.trace", "--format", "json"]).success();
+    assert!(json.contains("{\"bad\":null,\"empty\":false}"), "{json}");
     let told = counts(&run.err);
     for key in ["@[/dev/zero]", "@short[/dev/zer]"] {
         let opened = number(&run, key);

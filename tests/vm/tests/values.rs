@@ -21,6 +21,39 @@ fn format(event: &str) -> Vec<(String, bool)> {
 }
 
 #[test]
+fn a_call_reads_the_same_alone_and_among_many() {
+    for events in [
+        "syscalls:sys_enter_openat,syscalls:sys_exit_openat",
+        "syscalls:*open*",
+    ] {
+        let line = "for i in 1 2 3 4 5 6 7 8; do /bin/cat /none; done 2>/dev/null; true";
+        let words = [
+            "record",
+            "-o",
+            "/tmp/values",
+            "-e",
+            events,
+            "--",
+            "/bin/sh",
+            "-c",
+            line,
+        ];
+        kestrel(&words).success();
+        let text = kestrel(&["print", "/tmp/values"]).success();
+        let json = kestrel(&["print", "/tmp/values", "--format", "json"]).success();
+        for (line, object) in [(" dfd=-100 ", "\"dfd\":-100,"), (" ret=-2\n", "\"ret\":-2}")] {
+            assert!(text.contains(line), "{events}: {line} is not in\n{text}");
+            assert_eq!(
+                text.matches(line).count(),
+                json.matches(object).count(),
+                "{events}: {object}"
+            );
+        }
+        assert!(!text.contains("ret=0xfffff"), "{text}");
+    }
+}
+
+#[test]
 fn what_programs_are_not_given_is_left_out_and_refused() {
     for (event, text) in [
         ("syscalls:sys_enter_openat", "filename"),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+mod exactness;
 pub(crate) mod instructions;
 mod lkst;
 mod overhead;
@@ -19,6 +20,7 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    Exactness(exactness::Options),
     Instructions(instructions::Options),
     Lkst(lkst::Options),
     Overhead(overhead::Options),
@@ -28,6 +30,7 @@ enum What {
 /// Runs the measurement asked for.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     match &options.what {
+        What::Exactness(options) => exactness::run(options),
         What::Instructions(options) => instructions::run(options),
         What::Lkst(options) => lkst::run(options),
         What::Overhead(options) => overhead::run(options),

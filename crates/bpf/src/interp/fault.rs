@@ -39,6 +39,8 @@ pub enum Reason {
         region: &'static str,
         address: u64,
     },
+    #[error("accesses {size} bytes at stack offset {offset}, which is not aligned")]
+    MisalignedStack { offset: i64, size: u64 },
     #[error("an atomic access of {size} bytes at {address:#x} is not aligned")]
     Misaligned { address: u64, size: u64 },
     #[error("this is not an instruction")]

@@ -164,6 +164,23 @@ impl Memory {
         self.locate(address, 1).ok().map(|(_, _, region)| region.space)
     }
 
+    /// What one instruction may touch: as [`Self::check`], and the stack only in aligned words, as the verifier wants it on every processor.
+    pub(super) fn check_instruction(
+        &self,
+        address: u64,
+        size: u64,
+        access: Access,
+        kernel: bool,
+    ) -> Result<(), Reason> {
+        self.check(address, size, access, kernel)?;
+        let (start, _, region) = self.locate(address, size)?;
+        let offset = address.wrapping_sub(start) as i64 - region.bytes.len() as i64;
+        if region.space == Space::Stack && offset % size.max(1).cast_signed() != 0 {
+            return Err(Reason::MisalignedStack { offset, size });
+        }
+        Ok(())
+    }
+
     /// What a program may touch directly; `kernel` also lets it read the kernel's memory.
     pub(super) fn check(&self, address: u64, size: u64, access: Access, kernel: bool) -> Result<(), Reason> {
         let (start, range, region) = self.locate(address, size)?;

@@ -50,6 +50,17 @@ impl Machine {
         hook: &mut dyn FnMut(&mut Self, usize),
     ) -> Result<u64, Fault> {
         let address = self.memory.allocate(Space::Context, context.len() as u64);
+        self.run_at(address, code, context, hook)
+    }
+
+    /// The same with the copy of `context` at an address, where nothing else may be: programs can tell contexts apart by that.
+    pub fn run_at(
+        &mut self,
+        address: u64,
+        code: &Code,
+        context: &[u8],
+        hook: &mut dyn FnMut(&mut Self, usize),
+    ) -> Result<u64, Fault> {
         self.memory.insert(Space::Context, address, context.to_vec());
         let mut run = Run {
             code: Rc::new(code.clone()),
@@ -159,7 +170,7 @@ impl Run {
                 let value = second(self, from)?;
                 machine
                     .memory
-                    .check(address, size.bytes().into(), Access::Write, false)?;
+                    .check_instruction(address, size.bytes().into(), Access::Write, false)?;
                 store(machine, size, address, value)?;
             }
             Meaning::Atomic { op, size } => {
@@ -198,7 +209,7 @@ impl Run {
         let bytes = size.bytes().into();
         match machine
             .memory
-            .check(address, bytes, Access::Read, machine.direct_kernel_reads)
+            .check_instruction(address, bytes, Access::Read, machine.direct_kernel_reads)
         {
             // The kernel answers a fault of a direct load with zero.
             Err(Reason::NullPointer { .. } | Reason::BadAddress { .. }) if machine.direct_kernel_reads => {

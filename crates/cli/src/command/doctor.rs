@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     show(&rows, options.format)?;
     if exit != Exit::Done && options.format == Format::Text {
         writeln!(
-            std::io::stdout(),
+            crate::screen::out(),
             "\nThis machine cannot be traced by Kestrel as it is: see the lines marked no above."
         )?;
     }
@@ -86,7 +86,7 @@ fn in_tracefs() -> Vec<Row> {
 
 /// Shows findings.
 pub(super) fn show(rows: &[Row], format: Format) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     match format {
         Format::Json => {
             for row in rows {

@@ -135,7 +135,7 @@ fn classes(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
             events.iter().try_for_each(|event| writeln!(out, "    {event}"))?;
         }
     }
-    std::io::stdout().lock().write_all(&out)?;
+    crate::screen::out().write_all(&out)?;
     if any {
         return Ok(Exit::Done);
     }
@@ -241,7 +241,7 @@ impl Lister<'_> {
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
-        std::io::stdout().lock().write_all(&self.out)?;
+        crate::screen::out().write_all(&self.out)?;
         self.out.clear();
         Ok(())
     }

@@ -104,6 +104,15 @@ fn default_trace() -> PathBuf {
     DEFAULT_TRACE.into()
 }
 
+/// A directory to write traces into, as an option's value.
+fn directory() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
+    use clap::builder::{PathBufValueParser, TypedValueParser};
+    PathBufValueParser::new().try_map(|path| match path.as_os_str() == "-" {
+        true => Err("a trace is a directory and cannot go to standard output; `kestrel trace` writes lines there, and ./- is a directory of that name"),
+        false => Ok(path),
+    })
+}
+
 /// Says of a trace what its recorder could not write, and what it wrote (so many records) and nobody can read any more; gives how to end.
 fn tell_absent(cut_short: Option<&CutShort>, absent: &[Absent], recorded: u64) -> Exit {
     let cut_short = cut_short.map(ToString::to_string);

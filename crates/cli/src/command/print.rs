@@ -6,7 +6,7 @@ use crate::progress;
 use clap::Args;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::Losses;
-use kestrel_trace::print::{self, Json, Printer, Style, Text};
+use kestrel_trace::print::{self, Json, Printer, Style, Text, shown};
 use kestrel_trace::print::{are, counted};
 use kestrel_trace::summary::UNFINISHED;
 use std::io::IsTerminal;
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             trace.processes,
         )),
     };
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = crate::screen::out();
     let records = print::all(
         &mut trace.reader,
         printer.as_mut(),
@@ -135,6 +135,6 @@ fn tell(losses: &Losses, lost: u64) {
         );
     }
     for note in &losses.notes {
-        eprintln!("{note}");
+        eprintln!("{}", shown(note));
     }
 }

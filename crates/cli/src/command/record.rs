@@ -30,7 +30,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
     /// The trace directory; an old trace there is replaced
-    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE)]
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE, value_parser = super::directory())]
     output: PathBuf,
     /// Keep the newest events: overwrite the oldest when a ring is full, and write the rings out at the end
     #[arg(long)]
@@ -224,12 +224,13 @@ pub(super) fn end(child: Option<Child>) -> Result<(), Failure> {
 fn tell(recorded: &Recorded, target: Target) {
     let summary = &recorded.summary;
     eprintln!(
-        "{} in {:.2} s, {} in {}; lost {}{}",
+        "{} in {:.2} s, {} in {}; lost {}, {}{}",
         counted(recorded.records(), "event"),
         summary.duration_ns as f64 / 1e9,
         bytes(recorded.written.bytes),
         show_path(&recorded.path),
         thousands(summary.lost()),
+        summary.missed.unwrap_or_default(),
         match summary.overwritten() {
             0 => String::new(),
             n => format!(", overwritten {}", thousands(n)),
@@ -290,7 +291,7 @@ pub(super) fn detach(session: &mut Session) {
 pub(super) fn show_maps(session: &Session, host: &Host, as_json: bool) -> Result<(), Failure> {
     let snapshots = session.map_snapshots()?;
     let symbols = kestrel::session::maps::symbols(&snapshots, host);
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = crate::screen::out();
     for snapshot in snapshots.iter().filter(|s| !s.is_empty()) {
         let shown = if as_json {
             json(snapshot, &symbols).to_string()

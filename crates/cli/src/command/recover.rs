@@ -10,7 +10,7 @@ use kestrel_trace::ctf::directory;
 use kestrel_trace::image::bytes::ReadAt;
 use kestrel_trace::image::{self, Format, Image};
 use kestrel_trace::print::wall_time;
-use kestrel_trace::print::{are, counted, thousands};
+use kestrel_trace::print::{are, counted, shown, thousands};
 use kestrel_trace::recover::{self, Findings, Recovered, Session};
 use serde_json::json;
 use std::io::Write;
@@ -27,7 +27,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "image")]
     live: bool,
     /// The trace directory; of several sessions each gets one below it. An old trace there is replaced
-    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT)]
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT, value_parser = super::directory())]
     output: PathBuf,
     /// How it is told
     #[arg(long, value_enum, default_value = "text")]
@@ -95,7 +95,7 @@ fn all<R: ReadAt>(image: &Image<R>, name: &str, output: &Path, format: Shown) ->
                 "sessions": recovered,
                 "unexplained": findings.unexplained,
             });
-            writeln!(std::io::stdout().lock(), "{all}")?;
+            writeln!(crate::screen::out(), "{all}")?;
         }
         Shown::Text => tell(&recovered)?,
     }
@@ -133,17 +133,22 @@ fn save<R: ReadAt>(image: &Image<R>, findings: &Findings, output: &Path) -> Resu
 }
 
 fn tell(all: &[Recovered]) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     for (index, one) in all.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
         match one.session.as_str() {
             "" => writeln!(out, "session {}", one.uuid)?,
-            name => writeln!(out, "session {name} ({})", one.uuid)?,
+            name => writeln!(out, "session {} ({})", shown(name), one.uuid)?,
         }
-        writeln!(out, "  made by  {}", one.command)?;
-        writeln!(out, "  on       {}, Linux {}", one.hostname, one.kernel_release)?;
+        writeln!(out, "  made by  {}", shown(&one.command))?;
+        writeln!(
+            out,
+            "  on       {}, Linux {}",
+            shown(&one.hostname),
+            shown(&one.kernel_release)
+        )?;
         if one.events > 0 {
             writeln!(
                 out,
@@ -203,7 +208,7 @@ fn complain(name: &str, findings: &Findings) {
             counted(one.packets, "packet"),
             one.uuid,
             are(one.packets),
-            one.why
+            shown(&one.why.to_string())
         );
     }
 }

@@ -53,11 +53,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             symbols: trace.symbols,
             summary: trace.summary,
             field: options.field.clone(),
+            maps: trace.maps,
+            remarks: trace.remarks,
         },
     )?;
     // The bar goes before the tables come.
     drop(trace.reader);
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = crate::screen::out();
     match options.format {
         Format::Json => {
             let text = serde_json::to_string(&report)
@@ -72,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let recorded: u64 = report.counted.iter().flatten().map(|count| count.recorded).sum();
     let whole = super::tell_absent(report.cut_short.as_ref(), &report.absent, recorded);
-    if report.records == 0 {
+    if report.records == 0 && report.maps.is_empty() {
         eprintln!("kestrel: {} holds no events", options.trace.display());
         return Ok(Exit::Failed);
     }

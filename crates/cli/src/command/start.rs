@@ -5,7 +5,7 @@ use clap::Args;
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
 use kestrel::session::start::Origin;
-use kestrel::session::store::{DEFAULT, Store};
+use kestrel::session::store::DEFAULT;
 use kestrel::table::{Options as Use, resolve, shipped};
 use kestrel_trace::print::counted;
 use std::time::Instant;
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         _ => return Err(Failure::new(Exit::Usage, "a table file is needed")),
     };
     let host = Host::default();
-    let store = Store::open(&host)?;
+    let store = crate::sessions::store(&host)?;
     store.free(name)?;
     let catalog = Catalog::new(host);
     let tables = shipped::open(file)?;
@@ -54,12 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         ..Use::default()
     };
     let plan = resolve(&tables, &catalog, &how)?;
-    for (text, warning) in &plan.warnings {
-        eprintln!(
-            "{}",
-            crate::style::diagnostics(std::slice::from_ref(warning), text)
-        );
-    }
+    crate::command::table::warn_of_plan(&tables, &plan.warnings);
     let origin = Origin {
         command: &super::record::command_line(),
         file: Some(file),

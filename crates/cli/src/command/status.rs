@@ -9,9 +9,9 @@ use kestrel::Error;
 use kestrel::buffer::layout::Mode;
 use kestrel::buffer::status::Status as Buffer;
 use kestrel::kernel::Host;
+use kestrel::kernel::process::allow_open_files;
 use kestrel::kernel::procfs::ClockPair;
 use kestrel::session::status::{MapStatus, ProgramStatus, Status, age};
-use kestrel::session::store::Store;
 use kestrel_trace::print::{counted, thousands};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -50,7 +50,7 @@ const BUSIEST: usize = 12;
 
 /// Shows.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let store = Store::open(&Host::default())?;
+    let store = crate::sessions::store(&Host::default())?;
     store.sweep()?;
     let names = match options.name.as_deref().or(options.session.as_deref()) {
         Some(name) => vec![name.to_owned()],
@@ -61,14 +61,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Ok(Exit::Failed);
     }
     let interval = Some(options.interval).filter(|interval| !interval.is_zero());
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     let all = names.len() > 1;
     let mut exit = Exit::Done;
-    for name in names {
-        let status = match store
-            .session(Some(&name))
-            .and_then(|session| session.status(interval))
-        {
+    let looked = look(&store, &names, interval);
+    for (name, status) in names.iter().zip(looked) {
+        let status = match status {
             Ok(status) => status,
             // Stopped since the names were read.
             Err(Error::NoSession { .. }) if all => continue,
@@ -94,6 +92,41 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     Ok(exit)
 }
+
+/// What sessions do, all of them over the same time.
+fn look(
+    store: &kestrel::session::store::Store,
+    names: &[String],
+    interval: Option<Duration>,
+) -> Vec<Result<Status, Error>> {
+    let one = |name: &String| store.session(Some(name))?.status(interval);
+    if let [name] = names {
+        return vec![one(name)];
+    }
+    let mut all = Vec::new();
+    // Each has its maps and programs open meanwhile.
+    allow_open_files(MOST_FILES);
+    for some in names.chunks(AT_ONCE) {
+        all.extend(std::thread::scope(|scope| {
+            let looking: Vec<_> = some.iter().map(|name| scope.spawn(move || one(name))).collect();
+            let done = looking.into_iter().zip(some).map(|(thread, name)| {
+                thread.join().unwrap_or_else(|_| {
+                    Err(Error::Unsupported {
+                        what: format!("looking at the session {name}"),
+                        why: "the thread that did it failed".to_owned(),
+                    })
+                })
+            });
+            done.collect::<Vec<_>>()
+        }));
+    }
+    all
+}
+
+/// Sessions that are looked at at the same time.
+const AT_ONCE: usize = 32;
+/// Files that they may have open together.
+const MOST_FILES: u64 = 1 << 16;
 
 fn as_json(status: &Status) -> Value {
     let rate = |rate: f64| (!status.interval.is_zero()).then_some(rate);

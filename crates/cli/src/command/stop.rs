@@ -3,7 +3,7 @@
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::kernel::Host;
-use kestrel::session::store::{Stopped, Store};
+use kestrel::session::store::Stopped;
 use kestrel_trace::print::{are, counted};
 
 /// Options of `stop`.
@@ -22,7 +22,7 @@ pub(crate) struct Options {
 
 /// Stops.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let store = Store::open(&Host::default())?;
+    let store = crate::sessions::store(&Host::default())?;
     store.sweep()?;
     if options.all {
         for name in store.names()? {

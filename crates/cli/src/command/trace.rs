@@ -13,7 +13,6 @@ use kestrel::live::Live;
 use kestrel::record::symbols_for;
 use kestrel::session::Session;
 use kestrel::session::stay::ThreadNames;
-use kestrel::session::store::Store;
 use kestrel::watch::{Unseen, Watch};
 use kestrel_trace::print::{Json, Printer, Style, Text};
 use kestrel_trace::print::{counted, were};
@@ -134,7 +133,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     let host = Host::default();
     let interrupt = Interrupt::install()?;
-    let mut watch = Watch::open(Store::open(&host)?, session, &options.buffer, options.since)?;
+    let mut watch = Watch::open(
+        crate::sessions::store(&host)?,
+        session,
+        &options.buffer,
+        options.since,
+    )?;
     eprintln!(
         "watching session {}; Ctrl-C ends this, not the session",
         watch.name()
@@ -289,7 +293,7 @@ fn follow(
 }
 
 fn flush(out: &mut Vec<u8>) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = crate::screen::out();
     stdout.write_all(out)?;
     stdout.flush()?;
     out.clear();

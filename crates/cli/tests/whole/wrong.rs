@@ -40,6 +40,102 @@ fn a_trace_that_is_none() {
     place.run(&["print", "."]).fails(1, &["metadata"]);
 }
 
+#[test]
+fn a_bare_word_is_a_table_that_comes_along() {
+    let place = Place::new();
+    let theirs = "table mine { sched:sched_switch { exec(\"/bin/evil\") } }";
+    for name in ["flight", "mine", "mine.kst"] {
+        fs::write(place.path().join(name), theirs).unwrap();
+    }
+    let shown = place.run(&["table", "show", "flight", "--source"]).succeeds();
+    assert!(shown.out.contains("The flight recorder"), "{}", shown.out);
+    let shown = place.run(&["table", "show", "./flight", "--source"]).succeeds();
+    assert_eq!(shown.out, theirs);
+    place.run(&["table", "show", "mine.kst", "--source"]).succeeds();
+    let bare = place.run(&["table", "show", "mine", "--source"]);
+    bare.fails(2, &["no table file `mine` comes with Kestrel", "`./mine`"]);
+    let misspelled = place.run(&["table", "check", "fligt"]);
+    misspelled.fails(2, &["did you mean flight?", "table list --shipped"]);
+}
+
+#[test]
+fn the_handler_comes_before_what_is_done_with_it() {
+    let place = Place::new();
+    let answer = place.run(&["handler", "control", "main", "sched:sched_switch", "reset"]);
+    answer.fails(2, &["hint: the handler comes first", "--session NAME"]);
+}
+
+#[test]
+fn a_set_of_tracepoints_is_named_as_people_know_it() {
+    needs_tracing!();
+    let place = Place::new();
+    let arguments = [
+        "record",
+        "--via",
+        "classic",
+        "-e",
+        "sched:sched_wak* { record(nosuchfield) }",
+    ];
+    let answer = place.run(&arguments);
+    answer.fails(2, &["nosuchfield"]);
+    let number = |word: &str| word.len() == 10 && word.starts_with('(') && word.ends_with(')');
+    assert!(!answer.err.split_whitespace().any(number), "{}", answer.err);
+}
+
+/// What a file name or an argument brings along does not reach the terminal.
+#[test]
+fn nothing_of_others_is_obeyed_by_a_terminal() {
+    let place = Place::new();
+    let name = "x\u{1b}]0;owned\u{7}\u{202e}";
+    fs::create_dir(place.path().join(name)).unwrap();
+    for arguments in [
+        &["print", name][..],
+        &["table", "check", &format!("./{name}")],
+        &["bpf", "show", name],
+        &["recover", name],
+        &["report", "a", name],
+        &[name],
+    ] {
+        let answer = place.run(arguments);
+        let text = answer.out + &answer.err;
+        // Of words that it does not know the reader of the command line leaves out more.
+        let whole = text.contains(r"x\x1b]0;owned\x07\u202e") || text.contains(r"x\u202e");
+        assert!(whole, "{arguments:?}: {text:?}");
+        let bad = |c: char| c != '\n' && c != '\t' && c.is_control() || c == '\u{202e}';
+        assert!(!text.contains(bad), "{arguments:?}: {text:?}");
+    }
+}
+
+#[test]
+fn a_directory_with_a_file_called_metadata_is_left_alone() {
+    needs_tracing!();
+    let place = Place::new();
+    let file = place.path().join("mine/metadata");
+    fs::create_dir(place.path().join("mine")).unwrap();
+    fs::write(&file, "title: my thesis\n").unwrap();
+    let arguments = ["record", "-e", SWITCH, "--duration", "1ms", "-o", "mine"];
+    place
+        .run(&arguments)
+        .fails(1, &["mine", "not an empty directory"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "title: my thesis\n");
+}
+
+#[test]
+fn root_records_nowhere_that_others_may_write() {
+    needs_tracing!();
+    let place = Place::new();
+    let theirs = place.path().join("kestrel.trace");
+    fs::create_dir(&theirs).unwrap();
+    fs::set_permissions(&theirs, fs::Permissions::from_mode(0o777)).unwrap();
+    if std::os::unix::fs::chown(&theirs, Some(1000), Some(1000)).is_err() {
+        eprintln!("skipped: only root can be attacked by others");
+        return;
+    }
+    let refused = place.run(&["record", "-e", SWITCH, "--duration", "1ms"]);
+    refused.fails(1, &["kestrel.trace", "another user (1000)", "chown"]);
+    assert_eq!(fs::read_dir(&theirs).unwrap().count(), 0);
+}
+
 /// Within a bound of memory that reading without end meets soon.
 #[test]
 fn an_object_that_has_no_end() {
@@ -177,6 +273,37 @@ fn times_that_no_clock_holds() {
     place
         .run(&["buffer", "dump", "--since=10000000000000000000s"])
         .fails(2, &said);
+}
+
+#[test]
+fn numbers_and_places_that_mean_nothing() {
+    let place = Place::new();
+    for (arguments, said) in [
+        (&["agent", "--rate", "nan"][..], "no number of starts per second"),
+        (&["agent", "--rate", "inf"], "no number of starts per second"),
+        (&["agent", "--rate=-1"], "no number of starts per second"),
+        (&["agent", "--jobs", "0"], "0 is not in 1.."),
+        (&["agent", "--burst", "0"], "0 is not in 1.."),
+        (&["agent", "--log", "-"], "cannot go to standard output"),
+        (
+            &["agent", "--log", "l", "--rotate-size", "0"],
+            "nothing fits into 0 bytes",
+        ),
+        (
+            &["record", "-e", SWITCH, "--buffer-size", "0"],
+            "nothing fits into 0 bytes",
+        ),
+        (&["buffer", "resize", "main", "0"], "nothing fits into 0 bytes"),
+        (
+            &["record", "-e", SWITCH, "-o", "-"],
+            "cannot go to standard output",
+        ),
+        (&["buffer", "dump", "-o", "-"], "cannot go to standard output"),
+        (&["recover", "image", "-o", "-"], "cannot go to standard output"),
+    ] {
+        place.run(arguments).fails(2, &[said]);
+    }
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "nothing was made");
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(crate) struct Telling {
     pub(crate) what: &'static str,
     /// What to do where somebody hopes that values are put into the text.
     pub(crate) values: &'static str,
+    /// What it does not do where no agent can be asked: its record shows it then. None where the record is all there is to it.
+    pub(crate) unheard: Option<&'static str>,
     pub(crate) make: fn(String) -> Message,
 }
 
@@ -84,19 +86,20 @@ impl Checker<'_> {
 
     /// `notify("text", …)`, `exec("command", …)`.
     pub(crate) fn message(&mut self, usage: &Use<'_>, telling: &Telling) -> Checked<StatementKind> {
-        if !self.globals.messages {
-            let message = format!(
-                "{}() needs a session that stays: nobody would listen here",
-                usage.name
-            );
-            let hint = "put it into a table file, for kestrel start and kestrel agent";
-            return Err(self.report(Diagnostic::error(usage.span, message).hint(hint)));
-        }
         let Some((first, values)) = usage.args.unwrap_or_default().split_first() else {
             return Err(self.wants(usage, usage.span, telling.what));
         };
         let (text, span) = self.quoted(first, usage, telling.what)?;
         self.sendable(text, span, usage, telling)?;
+        if !self.globals.messages {
+            if let Some(instead) = telling.unheard {
+                let message = format!("{}() {instead}: what it asks for is recorded", usage.name);
+                let hint = "put it into a table file, for kestrel start and kestrel agent";
+                self.report(Diagnostic::warning(usage.span, message).hint(hint));
+            }
+            let record = self.titled_record(usage.name, text, values, usage.span)?;
+            return Ok(StatementKind::Record(record));
+        }
         let record = self.message_record(values, usage.span)?;
         Ok(StatementKind::Record(super::tree::Record {
             to: Destination::Messages,

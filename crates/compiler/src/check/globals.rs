@@ -5,7 +5,7 @@ pub use super::parameter::parameters;
 use super::tree::Type;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::MapType;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the probes of one table file or script share. Checking a probe may add to it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,10 +24,14 @@ pub struct Globals {
     pub max_map_keys: Option<u32>,
     /// Maps that are read but not written so far: by their numbers, with what to say if it stays so.
     pub unwritten: Vec<(u32, Diagnostic)>,
+    /// Maps, by their numbers, that keys were taken out of or asked for before anything says what they hold: any value will do.
+    pub open: BTreeSet<u32>,
     /// Whose text is checked, where the same event may stand in more than one: what they keep for themselves is kept apart.
     pub text: String,
     /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.
     pub held: BTreeMap<u32, Type>,
+    /// Maps, by their numbers, that were counted with as integers: what adds to them cannot come to mean elements later.
+    pub counted: BTreeSet<u32>,
 }
 
 /// A value that is changed while the programs run.

@@ -1,9 +1,11 @@
 //! Maps: their keys and values, and that every use of one agrees with its first.
 
 use super::expression::constant;
-use super::operator::widened;
+use super::operator::{scaled, widened};
 use super::text::room;
-use super::tree::{Expr, ExprKind, MapChange, MapPlace, Pointer, Show, StatementKind, Type, UnaryOp};
+use super::tree::{
+    Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Show, StatementKind, Type, UnaryOp,
+};
 use super::{Checked, Checker, Reported};
 use crate::builtin;
 use crate::lang::ast::{self, Span};
@@ -29,6 +31,8 @@ pub(crate) struct Gathered {
 pub(super) enum Usage {
     Reads,
     Writes,
+    /// It takes out keys, or asks for one.
+    Keys,
 }
 
 impl Checker<'_> {
@@ -111,12 +115,80 @@ impl Checker<'_> {
             }
         }
         let change = match op {
-            Some(ast::BinaryOp::Add) => MapChange::Add(self.number(value)?),
-            Some(ast::BinaryOp::Subtract) => MapChange::Add(negated(self.number(value)?)),
+            Some(ast::BinaryOp::Add) => MapChange::Add(self.added(name, value)?),
+            Some(ast::BinaryOp::Subtract) => MapChange::Add(negated(self.added(name, value)?)),
             Some(op) => MapChange::Set(self.binary(op, target, value, span)?),
             None => MapChange::Set(self.kept(value)?),
         };
         self.stores(name, &keys, change, span)
+    }
+
+    /// What `@name += value` adds: a number, or so many of the things that the map's addresses point to.
+    fn added(&mut self, name: &str, value: &ast::Expr) -> Checked<Expr> {
+        let held = self
+            .globals
+            .map(name)
+            .and_then(|map| self.globals.held.get(&map.number));
+        let Some(Type::Pointer(pointer)) = held else {
+            return self.number(value);
+        };
+        let pointer = *pointer;
+        let count = self.scalar(value)?;
+        if matches!(count.ty, Type::Pointer(_)) {
+            let message = format!("@{name} holds an address: another cannot be added to it or taken from it");
+            return Err(self.error(value.span, message));
+        }
+        let size = self.step(pointer, value.span)?;
+        Ok(scaled(widened(count), size))
+    }
+
+    /// Notes what a map of scalars holds: addresses, once one was stored, whose type all that is stored must agree about.
+    fn notes_held(&mut self, map: &MapType, change: &MapChange) -> Checked<()> {
+        let (MapChange::Set(stored) | MapChange::Add(stored)) = change else {
+            return Ok(());
+        };
+        let number = map.number;
+        let known = self.globals.held.get(&number).cloned();
+        let Type::Pointer(stored_pointer) = &stored.ty else {
+            if matches!(change, MapChange::Add(_)) && !matches!(known, Some(Type::Pointer(_))) {
+                self.globals.counted.insert(number);
+            }
+            self.globals
+                .held
+                .entry(number)
+                .or_insert_with(|| stored.ty.clone());
+            return Ok(());
+        };
+        let pointer = Pointer {
+            trusted: false,
+            ..*stored_pointer
+        };
+        if let Some(Type::Pointer(known)) = known {
+            if (known.to, known.levels) == (pointer.to, pointer.levels) {
+                return Ok(());
+            }
+            let message = format!(
+                "this is {}, but {} holds {}",
+                self.describe(&stored.ty),
+                map.title(),
+                self.describe(&Type::Pointer(known))
+            );
+            let diagnostic = Diagnostic::error(stored.span, message);
+            return Err(self.report(diagnostic.hint("cast it, or use another map")));
+        }
+        let plain = pointer.to == Pointee::Unknown && pointer.levels == 0;
+        if self.globals.counted.contains(&number) && !plain {
+            let message = format!(
+                "{} holds {} here, but was counted with as a number before",
+                map.title(),
+                self.describe(&stored.ty)
+            );
+            let diagnostic = Diagnostic::error(stored.span, message);
+            let hint = "put what stores the address first, or cast it: (uint64)…";
+            return Err(self.report(diagnostic.hint(hint)));
+        }
+        self.globals.held.insert(number, Type::Pointer(pointer));
+        Ok(())
     }
 
     /// `@x[keys] = value` or `@x[keys] += value` with a value that is checked already.
@@ -131,15 +203,8 @@ impl Checker<'_> {
             return Err(Reported);
         };
         let kind = self.held(stored)?;
-        let ty = match &stored.ty {
-            Type::Pointer(pointer) => Type::Pointer(Pointer {
-                trusted: false,
-                ..*pointer
-            }),
-            ty => ty.clone(),
-        };
         let place = self.map_place(name, keys, Some(&kind), &kind, Usage::Writes, span)?;
-        self.globals.held.entry(place.map.number).or_insert(ty);
+        self.notes_held(&place.map, &change)?;
         Ok(StatementKind::Map(place, change))
     }
 
@@ -189,7 +254,7 @@ impl Checker<'_> {
         keys: &[&ast::Expr],
         span: Span,
     ) -> Checked<StatementKind> {
-        let place = self.known_place(name, keys, span)?;
+        let place = self.any_place(name, keys, span)?;
         if keys.is_empty() {
             self.only_with_keys(&place.map, "delete()", span)?;
         }
@@ -206,7 +271,7 @@ impl Checker<'_> {
 
     /// `has_key(@x, key)`.
     pub(crate) fn has_key(&mut self, name: &str, keys: &[&ast::Expr], span: Span) -> Checked<Expr> {
-        let place = self.known_place(name, keys, span)?;
+        let place = self.any_place(name, keys, span)?;
         if place.keys.is_empty() {
             let message = format!("{} has no keys", place.map.title());
             return Err(self.error(span, message));
@@ -231,13 +296,17 @@ impl Checker<'_> {
         let names: Vec<String> = self.globals.maps.iter().map(MapType::title).collect();
         let hint = did_you_mean(&format!("@{name}"), names.iter().map(String::as_str));
         let message = format!("there is no map @{name} so far: nothing before this writes it");
+        let hint = hint.or_else(|| Some("put the handler that writes it first".to_owned()));
         Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)))
     }
 
-    /// A place in a map for which any use will do, if it is known.
-    fn known_place(&mut self, name: &str, keys: &[&ast::Expr], span: Span) -> Checked<MapPlace> {
-        let kind = self.known_map(name, span)?.value;
-        self.map_place(name, keys, None, &kind, Usage::Reads, span)
+    /// A place in a map of which only the keys matter: with some, it need not be known what the map holds.
+    fn any_place(&mut self, name: &str, keys: &[&ast::Expr], span: Span) -> Checked<MapPlace> {
+        let kind = match self.globals.map(name) {
+            None if !keys.is_empty() => ValueKind::Scalar(scalar_type(&Type::I64)),
+            _ => self.known_map(name, span)?.value,
+        };
+        self.map_place(name, keys, None, &kind, Usage::Keys, span)
     }
 
     /// What a map holds that this value is stored in.
@@ -281,14 +350,24 @@ impl Checker<'_> {
             }
             None => {
                 let map = self.new_map(name.to_owned(), types, assumed.clone(), false, span)?;
-                if usage == Usage::Reads {
-                    let message = format!("{} is read, but no handler writes it", map.title());
+                if usage != Usage::Writes {
+                    let used = match usage {
+                        Usage::Keys => "used",
+                        _ => "read",
+                    };
+                    let message = format!("{} is {used}, but no handler writes it", map.title());
+                    if usage == Usage::Keys {
+                        self.globals.open.insert(map.number);
+                    }
                     let entry = (map.number, Diagnostic::error(span, message));
                     self.globals.unwritten.push(entry);
                 }
                 map
             }
         };
+        if usage != Usage::Keys {
+            self.globals.open.remove(&map.number);
+        }
         if usage == Usage::Writes {
             self.globals.unwritten.retain(|(number, _)| *number != map.number);
         }
@@ -329,15 +408,10 @@ impl Checker<'_> {
         let Some(number) = (0..state::MOST_MAPS).find(|number| !taken(number)) else {
             return Err(self.error(span, format!("there can be at most {} maps", state::MOST_MAPS)));
         };
-        let hidden = MapType::is_hidden_name(&name);
-        let entries = match self.globals.max_map_keys {
-            Some(most) if !hidden => most.max(1),
-            _ => MapType::fitting_entries(value.size()),
-        };
         let map = MapType {
-            name,
             number,
-            entries: if keys.is_empty() { 1 } else { entries },
+            entries: self.entries(&keys, &value, MapType::is_hidden_name(&name)),
+            name,
             keys,
             value,
             by_event,
@@ -353,6 +427,15 @@ impl Checker<'_> {
         }
         self.globals.maps.push(map.clone());
         Ok(map)
+    }
+
+    /// How many keys a new map has room for.
+    fn entries(&self, keys: &[FieldType], value: &ValueKind, hidden: bool) -> u32 {
+        match self.globals.max_map_keys {
+            _ if keys.is_empty() => 1,
+            Some(most) if !hidden => most.max(1),
+            _ => MapType::fitting_entries(value.size()),
+        }
     }
 
     fn agree_on_keys(&mut self, map: &MapType, keys: &[Expr], span: Span) -> Checked<()> {
@@ -402,7 +485,7 @@ impl Checker<'_> {
             (ValueKind::Histogram(a), ValueKind::Histogram(b)) => a == b,
             (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
         };
-        if !agreed {
+        if !agreed && !self.globals.open.contains(&map.number) {
             let first = if known { "since" } else { "as it was read in" };
             let message = format!(
                 "{} holds {} here, but {} {first} its first use in {}",
@@ -419,6 +502,7 @@ impl Checker<'_> {
         }
         // Who read it first did not know how its values are shown.
         let map = MapType {
+            entries: self.entries(&map.keys, kind, false),
             value: kind.clone(),
             ..map
         };

@@ -4,7 +4,7 @@
 //! or an address, else signed (every smaller integer fits).
 
 use super::expression::{comparison, constant, narrowed};
-use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointer, Show, Type, UnaryOp};
+use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Type, UnaryOp};
 use super::{Checked, Checker, fold};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
@@ -83,6 +83,19 @@ impl Checker<'_> {
                 let pointer = *p;
                 return self.offset_pointer(op, pointer, left, right, span);
             }
+            (BinaryOp::Subtract, Type::Pointer(a), Type::Pointer(b)) => {
+                let (a, b) = (*a, *b);
+                return self.distance((a, left), (b, right), span);
+            }
+            (BinaryOp::Add, Type::Pointer(_), Type::Pointer(_)) => {
+                let hint = "cast one of them to uint64";
+                let diagnostic = Diagnostic::error(span, "two addresses cannot be added");
+                return Err(self.report(diagnostic.hint(hint)));
+            }
+            (BinaryOp::Add | BinaryOp::Subtract, ..) => {
+                self.counts_with(&left);
+                self.counts_with(&right);
+            }
             _ => {}
         }
         if matches!(op, BinaryOp::Divide | BinaryOp::Modulo) && right.constant() == Some(0) {
@@ -109,16 +122,60 @@ impl Checker<'_> {
         count: Expr,
         span: Span,
     ) -> Checked<Expr> {
-        let size = match self.pointee(pointer) {
-            Some(ty) => self.size_of(&ty).unwrap_or(1),
-            None => 1,
-        };
+        let size = self.step(pointer, span)?;
         let bytes = scaled(count, size);
         let ty = Type::Pointer(Pointer {
             trusted: false,
             ..pointer
         });
         Ok(operation(op, ty, address, bytes, span))
+    }
+
+    /// `a - b` of two addresses, in units of what they point to.
+    fn distance(
+        &mut self,
+        (a, left): (Pointer, Expr),
+        (b, right): (Pointer, Expr),
+        span: Span,
+    ) -> Checked<Expr> {
+        let (size, other) = (self.step(a, span)?, self.step(b, span)?);
+        if (a.to, a.levels) != (b.to, b.levels) && (size, other) != (1, 1) {
+            let message = format!(
+                "the distance between {} and {} has no unit",
+                self.describe(&left.ty),
+                self.describe(&right.ty)
+            );
+            let hint = "cast one of them to the other's type, or both to uint64";
+            return Err(self.report(Diagnostic::error(span, message).hint(hint)));
+        }
+        let bytes = operation(BinaryOp::Subtract, Type::I64, left, right, span);
+        if size == 1 {
+            return Ok(bytes);
+        }
+        let size = constant(u64::from(size), Type::I64, span);
+        Ok(operation(BinaryOp::Divide, Type::I64, bytes, size, span))
+    }
+
+    /// Bytes from one of the things that an address points to to the next; 1 where nothing is said of them (`void *`), as in C.
+    pub(super) fn step(&mut self, pointer: Pointer, span: Span) -> Checked<u32> {
+        if pointer.to == Pointee::Unknown && pointer.levels == 0 {
+            return Ok(1);
+        }
+        let size = self.pointee(pointer).and_then(|ty| self.size_of(&ty));
+        size.filter(|size| *size > 0).ok_or_else(|| {
+            let described = self.describe(&Type::Pointer(pointer));
+            let message = format!("how far a step of {described} goes is not known");
+            self.report(Diagnostic::error(span, message).hint("cast the address: (uint8 *)… goes by bytes"))
+        })
+    }
+
+    /// Notes that what a map holds is counted with, where that is not known to be an address.
+    fn counts_with(&mut self, value: &Expr) {
+        if let ExprKind::MapValue(place) = &value.kind
+            && !matches!(value.ty, Type::Pointer(_))
+        {
+            self.globals.counted.insert(place.map.number);
+        }
     }
 
     fn compare(&mut self, op: CompareOp, left: Expr, right: Expr, span: Span) -> Checked<Expr> {

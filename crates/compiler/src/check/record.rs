@@ -1,6 +1,6 @@
 //! `record()`: what is written, under which names, and where each value lies in the record.
 
-use super::expression::constant;
+use super::expression::{constant, text_constant};
 use super::operator::operation;
 use super::tree::{BinaryOp, Destination, Expr, ExprKind, Record, Statement, Type};
 use super::types::STRING;
@@ -59,6 +59,23 @@ impl Checker<'_> {
             shape = fitted(fields.clone());
         }
         self.counted(shape, span)
+    }
+
+    /// What a message carries, behind its text under this name: what there is of it without an agent.
+    pub(super) fn titled_record(
+        &mut self,
+        name: &str,
+        text: &str,
+        args: &[Arg],
+        span: Span,
+    ) -> Checked<Record> {
+        let mut fields = match args {
+            [] => self.everything(span),
+            args => self.chosen(args)?,
+        };
+        let title = self.recorded(unique(name, args, &fields), text_constant(text, span))?;
+        fields.insert(0, title);
+        self.counted(fitted(fields), span)
     }
 
     /// A record of this shape, if there is room for it.

@@ -130,6 +130,7 @@ impl<'a> Lexer<'a> {
                 let place = self.span_from(start);
                 found.push(if preprocessor {
                     Diagnostic::error(place, "not yet supported: preprocessor lines")
+                        .hint("the kernel's types and enumerators are known by their names")
                 } else {
                     Diagnostic::error(place, "the character '#' means nothing here")
                         .hint("comments begin with \"//\"")

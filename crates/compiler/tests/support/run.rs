@@ -33,6 +33,7 @@ pub const SELECTED: u16 = 77;
 pub enum Seen {
     Number(i128),
     Text(String),
+    Fault,
     Stack(Vec<u64>),
     Bytes(Vec<u8>),
 }
@@ -245,6 +246,7 @@ fn seen(value: Value<'_>) -> Seen {
         Value::Bool(b) => Seen::Number(b.into()),
         Value::Pointer { address, .. } => Seen::Number(address.into()),
         Value::Text(text) => Seen::Text(String::from_utf8_lossy(text).into_owned()),
+        Value::Fault => Seen::Fault,
         Value::Stack(frames) => Seen::Stack(frames.iter().collect()),
         other => panic!("{other:?}"),
     }

@@ -92,6 +92,18 @@ pub fn start_time(host: &Host, pid: u32) -> Result<u64> {
         })
 }
 
+/// Whether a process is stopped (Ctrl-Z, a debugger), and does nothing until somebody lets it go on.
+///
+/// # Errors
+/// As [`comm`].
+pub fn is_stopped(host: &Host, pid: u32) -> Result<bool> {
+    let text = host.read(format!("/proc/{pid}/stat"))?;
+    let state = text
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.split_ascii_whitespace().next());
+    Ok(matches!(state, Some("T" | "t")))
+}
+
 /// What a process may do with a part of its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
@@ -163,6 +175,24 @@ fn mapped(line: &str) -> Option<Mapped> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stopped_process_is_known() {
+        let host = Host::default();
+        // It stops itself.
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "kill -STOP $$"])
+            .spawn()
+            .unwrap();
+        let stopped = || is_stopped(&host, child.id()).unwrap();
+        while !stopped() {
+            std::thread::yield_now();
+        }
+        assert!(!is_stopped(&host, std::process::id()).unwrap());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(is_stopped(&host, child.id()).is_err());
+    }
 
     #[test]
     fn this_process_is_as_it_knows_itself() {

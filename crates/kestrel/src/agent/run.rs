@@ -8,12 +8,13 @@ use super::limit::Bucket;
 use super::user::User;
 use kestrel_kernel::process::{Signal, send_to_group};
 use kestrel_kernel::procfs;
+use kestrel_trace::files;
 use kestrel_trace::print::{self, Json, Printer};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -225,8 +226,39 @@ pub fn program(command: &str, user: &User) -> Result<PathBuf, String> {
     if found.is_dir() || found.mode() & allowed == 0 {
         return Err(format!("{} may not run {}", user.name, path.display()));
     }
-    Ok(path)
+    let objection = files::objection(&path, user.uid);
+    let objection = objection.map_err(|error| format!("cannot look at {}: {error}", path.display()))?;
+    objection.map_or(Ok(path), |objection| {
+        let whom = match user.uid {
+            0 => "root".to_owned(),
+            _ => format!("root and {}", user.name),
+        };
+        Err(format!(
+            "others than {whom} could exchange the program: {objection}"
+        ))
+    })
 }
+
+/// Why a command would do nothing although it can be run: one of Kestrel's that needs root's rights, run as another user.
+pub fn barred(command: &str, program: &Path, user: &User) -> Option<String> {
+    let words = shell_words::split(command).ok()?;
+    let of_root = match words.get(1).map(String::as_str)? {
+        "table" => ["list", "load", "unload", "use"].contains(&words.get(2)?.as_str()),
+        verb => OF_ROOT.contains(&verb),
+    };
+    let own = program.file_name()? == "kestrel";
+    (own && of_root && user.uid != 0).then(|| {
+        format!(
+            "sessions are root's, {} may not change or read them: let the agent run it with --user root",
+            user.name
+        )
+    })
+}
+
+/// Commands of Kestrel's that need root's rights.
+const OF_ROOT: [&str; 10] = [
+    "agent", "bpf", "buffer", "handler", "probe", "record", "start", "status", "stop", "trace",
+];
 
 fn spawn(
     session: &str,
@@ -246,8 +278,12 @@ fn spawn(
         true => Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?),
         false => Stdio::inherit(),
     };
-    let mut child = Command::new(program);
+    // Nobody else can put another program there from now on.
+    let path =
+        self::program(command, user).map_err(|why| std::io::Error::new(ErrorKind::PermissionDenied, why))?;
+    let mut child = Command::new(path);
     child
+        .arg0(program)
         .args(args)
         .env_clear()
         .env("PATH", PATH)
@@ -296,4 +332,42 @@ fn environment(session: &str, record: &Record<'_>) -> Vec<(String, String)> {
         ));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_need_root_are_told_of_before_they_fail() {
+        let user = |name: &str, uid| User {
+            name: name.to_owned(),
+            uid,
+            gid: uid,
+            home: "/".to_owned(),
+        };
+        let path = Path::new("/usr/local/bin/kestrel");
+        let (ops, root) = (user("ops", 1234), user("root", 0));
+        for command in [
+            "kestrel buffer dump -o /tmp/d",
+            "kestrel table use detail",
+            "kestrel status",
+        ] {
+            let why = barred(command, path, &ops).unwrap();
+            assert!(
+                why.contains("ops may not") && why.contains("--user root"),
+                "{why}"
+            );
+            assert_eq!(barred(command, path, &root), None);
+        }
+        for command in [
+            "kestrel print /tmp/d",
+            "kestrel table check x.kst",
+            "kestrel",
+            "'",
+        ] {
+            assert_eq!(barred(command, path, &ops), None, "{command}");
+        }
+        assert_eq!(barred("logger buffer", Path::new("/usr/bin/logger"), &ops), None);
+    }
 }

@@ -36,6 +36,7 @@ use crate::foreign;
 use fnv::FnvHasher;
 use kestrel_bpf::object::{self, Hook};
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
+use kestrel_trace::files::Objection;
 use std::hash::Hasher as _;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -46,6 +47,8 @@ pub struct HandlerFile {
     /// The file's path, from the root.
     path: String,
     bytes: Vec<u8>,
+    /// What another user could change about it.
+    objection: Option<Objection>,
     parsed: object::Object,
 }
 
@@ -80,16 +83,19 @@ impl HandlerFile {
     /// [`Error::Io`], or [`Error::Object`] with what is wrong with it.
     pub(crate) fn read(written: &str, beside: &Path) -> Result<Self> {
         let path = beside.join(written);
-        let read = std::fs::canonicalize(&path)
-            .and_then(|path| Ok((foreign::read(&path, foreign::LARGEST_OBJECT)?, path)));
-        let (bytes, path) = read.map_err(|error| Error::Io {
+        let given = foreign::give(&path, foreign::LARGEST_OBJECT).map_err(|error| Error::Io {
             action: "read the object",
             subject: path.display().to_string(),
             error,
         })?;
-        let path = path.display().to_string();
+        let (bytes, path) = (given.bytes, given.path.display().to_string());
         let parsed = object::Object::parse(&bytes).map_err(|error| wrong(&path, &error))?;
-        Ok(Self { path, bytes, parsed })
+        Ok(Self {
+            path,
+            bytes,
+            objection: given.objection,
+            parsed,
+        })
     }
 
     /// Its path, from the root.
@@ -194,6 +200,7 @@ impl HandlerFile {
 
     /// Makes its maps, or takes those that a session has.
     pub(crate) fn load(&self, given: &dyn Fn(&str) -> Result<Option<Map>>) -> Result<HandlerObject> {
+        trusted(&self.path, self.objection.as_ref())?;
         let object = Object::open_as(&self.name(), &self.bytes)?;
         let mut loaded = Loaded::empty(object);
         loaded.load_types();
@@ -209,6 +216,20 @@ impl HandlerFile {
             programs: Vec::new(),
         })
     }
+}
+
+/// Refuses an object that another user could have written: its programs may do more to the kernel than handlers' texts can say.
+///
+/// # Errors
+/// [`Error::Untrusted`].
+pub fn trusted(path: &str, objection: Option<&Objection>) -> Result<()> {
+    objection.map_or(Ok(()), |objection| {
+        Err(Error::Untrusted {
+            file: path.to_owned(),
+            refused: "is not loaded into the kernel",
+            objection: objection.clone(),
+        })
+    })
 }
 
 /// An object whose programs are handlers, in the kernel.

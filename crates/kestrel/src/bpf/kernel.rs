@@ -111,6 +111,12 @@ impl Kernel {
         }
     }
 
+    /// Whether it is known that the kernel has no code of this name: the compiler made none, or made it a part of its callers.
+    pub(super) fn has_no_address(&self, name: &str) -> bool {
+        self.symbols()
+            .is_ok_and(|symbols| !symbols.named(name).any(|symbol| symbol.is_text()))
+    }
+
     /// Whether the kernel has a symbol in code of this name.
     pub(super) fn has_function(&self, name: &str) -> bool {
         self.symbols()

@@ -95,13 +95,21 @@ pub(super) fn load(object: Object) -> Result<Loaded> {
     let others = bound.iter().all(|(bound, _)| bound.is_foreign());
     for (bound, program) in bound {
         let (name, foreign) = (program.name.clone(), bound.is_foreign());
+        let absent = bound.traced_function().map(str::to_owned);
         match loaded.load_program(bound, program) {
             Ok(one) => loaded.programs.push(one),
             // Programs that nothing here attaches are no reason to do without those that are.
             Err(error @ Error::Refused(_)) if foreign && !others && !loaded.object.settings.strict => {
                 loaded.left.push((name, error));
             }
-            Err(error @ Error::Refused(_)) => return Err(error),
+            Err(error @ Error::Refused(_)) => match absent {
+                Some(absent) if loaded.kernel.has_no_address(&absent) => {
+                    let why = "the function has types, but this kernel has no code of it".to_owned();
+                    let what = format!("the program {name} on the function {absent}");
+                    loaded.leave(&name, Error::Unsupported { what, why })?;
+                }
+                _ => return Err(error),
+            },
             Err(error) => loaded.leave(&name, error)?,
         }
     }
@@ -109,6 +117,7 @@ pub(super) fn load(object: Object) -> Result<Loaded> {
         return Err(loaded.left.swap_remove(0).1);
     }
     loaded.fill_slots()?;
+    loaded.tell_twins();
     loaded
         .notes
         .extend(loaded.left.iter().map(|(name, error)| left_out(name, error)));
@@ -127,10 +136,17 @@ pub(super) fn left_out(program: &str, error: &Error) -> String {
 /// The programs to load: all but those that only come when asked for.
 fn wanted(object: &Object) -> Result<Vec<Declared>> {
     let asked = |program: &Declared| object.settings.asks_for(&program.name);
-    let all: Vec<_> = object
+    let meant: Vec<_> = object
         .parsed
         .programs()
         .iter()
+        .filter(|p| object.settings.takes(&p.name, is_held(object, p)))
+        .collect();
+    if meant.is_empty() && !object.parsed.programs().is_empty() {
+        return Err(object.wrong("all its programs are left out"));
+    }
+    let all: Vec<_> = meant
+        .into_iter()
         .filter(|p| !p.section.optional || object.settings.optional || asked(p))
         .cloned()
         .collect();
@@ -145,6 +161,14 @@ fn wanted(object: &Object) -> Result<Vec<Declared>> {
             .wrong("it has no program: functions are programs in a section like SEC(\"kprobe/vfs_read\")"));
     }
     Ok(all)
+}
+
+/// Whether a program array of the object holds a program.
+fn is_held(object: &Object, program: &Declared) -> bool {
+    let fillings = object.parsed.maps().iter().flat_map(|map| &map.filling);
+    fillings
+        .into_iter()
+        .any(|(_, filling)| matches!(filling, Filling::Program(name) if *name == program.name))
 }
 
 impl Loaded {
@@ -209,10 +233,7 @@ impl Loaded {
 
     /// Whether a program array of the object holds it.
     pub(super) fn is_held(&self, program: &Declared) -> bool {
-        let fillings = self.object.parsed.maps().iter().flat_map(|map| &map.filling);
-        fillings
-            .into_iter()
-            .any(|(_, filling)| matches!(filling, Filling::Program(name) if *name == program.name))
+        is_held(&self.object, program)
     }
 
     fn target(&self, program: &Declared) -> String {
@@ -225,6 +246,58 @@ impl Loaded {
         given.map_or_else(|| program.section.target.clone(), |(_, target)| target.clone())
     }
 
+    /// Says which programs see the same calls or hits in different ways: objects have such twins for kernels that know only one of the ways.
+    fn tell_twins(&mut self) {
+        let mut notes = Vec::new();
+        for (index, one) in self.programs.iter().enumerate() {
+            let twin = self.programs[..index]
+                .iter()
+                .find(|other| one.bound.is_twin_of(&other.bound));
+            if let (Some(other), Some((what, name))) = (twin, one.bound.event()) {
+                notes.push(format!(
+                    "the programs {} ({}) and {} ({}) both see each {what} {name}: what both count is counted twice; --without NAME leaves one out",
+                    other.name(),
+                    other.section(),
+                    one.name(),
+                    one.section()
+                ));
+            }
+        }
+        self.notes.extend(notes);
+    }
+
+    /// Makes sure that the sizes of all maps are known.
+    fn check_sizes(&self, given: &dyn Fn(&str) -> Result<Option<Map>>) -> Result<()> {
+        let mut open = Vec::new();
+        for map in self.object.parsed.maps() {
+            let Some(option) = map::open_size(map) else {
+                continue;
+            };
+            let elsewhere = self
+                .object
+                .settings
+                .pinned
+                .iter()
+                .any(|(name, _)| *name == map.name);
+            let path = map::pin_path(&self.object.host, &self.object.name, map)?;
+            let pinned = path.is_some_and(|path| std::fs::symlink_metadata(path).is_ok());
+            if !elsewhere && !pinned && given(&map.name)?.is_none() {
+                open.push(option);
+            }
+        }
+        match open.as_slice() {
+            [] => Ok(()),
+            [one] => Err(self.object.wrong(format!(
+                "it leaves the size of a map to its own loader: say it, {one} (of a ring, a power of two from 4096 on)"
+            ))),
+            many => Err(self.object.wrong(format!(
+                "it leaves the sizes of {} maps to its own loader: say them, {} (of rings, powers of two from 4096 on)",
+                many.len(),
+                many.join(" ")
+            ))),
+        }
+    }
+
     fn make_maps(&mut self) -> Result<()> {
         self.make_maps_with(&|_| Ok(None)).map(drop)
     }
@@ -232,6 +305,7 @@ impl Loaded {
     /// The same where somebody may have them already, by their names; says whether any was given.
     pub(super) fn make_maps_with(&mut self, given: &dyn Fn(&str) -> Result<Option<Map>>) -> Result<bool> {
         let mut any = false;
+        self.check_sizes(given)?;
         let declared = self.object.parsed.maps().to_vec();
         let types = self
             .object
@@ -263,6 +337,7 @@ impl Loaded {
                     }
                     None => self.make_map(map, inner)?,
                 };
+                self.notes.extend(map::enlarged(map, &found, reused)?);
                 if let Some(place) = made.get_mut(index) {
                     *place = Some(BpfMap {
                         name: map.name.clone(),
@@ -286,6 +361,18 @@ impl Loaded {
         declared: &Declaration,
         inner: Option<&Map>,
     ) -> Result<(Map, bool, Option<std::path::PathBuf>)> {
+        let mut pinned = self.object.settings.pinned.iter();
+        if let Some((_, path)) = pinned.find(|(name, _)| *name == declared.name) {
+            let found = map::reuse(path, declared)?.ok_or_else(|| {
+                let why = format!(
+                    "nothing is pinned at {}, where its map {} should be",
+                    path.display(),
+                    declared.name
+                );
+                self.object.wrong(why)
+            })?;
+            return Ok((found, true, None));
+        }
         let path = map::pin_path(&self.object.host, &self.object.name, declared)?;
         if let Some(path) = &path
             && let Some(found) = map::reuse(path, declared)?
@@ -527,7 +614,8 @@ impl Loaded {
                             .programs
                             .iter()
                             .find(|program| program.declared.name == *name);
-                        if self.left.iter().any(|(left, _)| left == name) {
+                        let left = self.left.iter().any(|(left, _)| left == name);
+                        if left || !self.object.settings.takes(name, true) {
                             continue;
                         }
                         let program = program.ok_or_else(|| {

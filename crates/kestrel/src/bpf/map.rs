@@ -6,6 +6,7 @@ use kestrel_bpf::object::Map as Declaration;
 use kestrel_bpf::object::map::Pinning;
 use kestrel_kernel::bpf::{self, Map, MapBtf, MapInfo, MapKind, MapSpec, Pinned};
 use kestrel_kernel::{Host, procfs};
+use kestrel_trace::files;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -214,11 +215,10 @@ impl Drop for NewPins {
 /// The shape that a declaration asks for.
 pub(super) fn shape(map: &Declaration) -> Result<Shape> {
     let kind = MapKind(map.kind);
-    let per_cpu = kind == MapKind::PERF_EVENT_ARRAY && map.entries == 0;
-    let entries = if per_cpu {
-        procfs::possible_cpus()?.len() as u32
-    } else {
-        map.entries
+    // What a program writes on a processor that has no entry goes nowhere, and nothing counts it.
+    let entries = match kind {
+        MapKind::PERF_EVENT_ARRAY => map.entries.max(procfs::possible_cpus()?.len() as u32),
+        _ => map.entries,
     };
     // Rings and perf arrays may name the type of their records as that of their value, for `Outputs`; the kernel wants other sizes.
     let (key_size, value_size) = match kind {
@@ -246,6 +246,18 @@ pub(super) fn reuse(path: &Path, declaration: &Declaration) -> Result<Option<Map
     if std::fs::symlink_metadata(path).is_err() {
         return Ok(None);
     }
+    let objection = files::objection(path, files::user()).map_err(|error| Error::Io {
+        action: "look at",
+        subject: path.display().to_string(),
+        error,
+    })?;
+    if let Some(objection) = objection {
+        return Err(Error::Untrusted {
+            file: path.display().to_string(),
+            refused: "is not taken for the object's map",
+            objection,
+        });
+    }
     let other = |what: &str| Error::Object {
         object: format!("map {}", declaration.name),
         why: format!("{} is a pin of {what}", path.display()),
@@ -255,7 +267,11 @@ pub(super) fn reuse(path: &Path, declaration: &Declaration) -> Result<Option<Map
         Pinned::Program(_) => return Err(other("a program")),
         Pinned::Link(_) => return Err(other("a link")),
     };
-    let (wanted, there) = (shape(declaration)?, Shape::from(found.info()));
+    let (mut wanted, there) = (shape(declaration)?, Shape::from(found.info()));
+    // A size that the object leaves open is that of the map; one entry for each processor is what whoever made it took for enough.
+    if declaration.entries == 0 || there.kind == MapKind::PERF_EVENT_ARRAY {
+        wanted.entries = there.entries;
+    }
     if wanted != there {
         return Err(Error::Object {
             object: format!("map {}", declaration.name),
@@ -266,6 +282,41 @@ pub(super) fn reuse(path: &Path, declaration: &Declaration) -> Result<Option<Map
         });
     }
     Ok(Some(found))
+}
+
+/// What should be known about the size of a map that has an entry for each processor, where the object says another.
+pub(super) fn enlarged(declaration: &Declaration, map: &Map, reused: bool) -> Result<Option<String>> {
+    let entries = map.info().entries;
+    if map.info().kind != MapKind::PERF_EVENT_ARRAY {
+        return Ok(None);
+    }
+    let (name, cpus) = (&declaration.name, procfs::possible_cpus()?.len() as u32);
+    Ok(if reused && entries < cpus {
+        Some(format!(
+            "the map {name} was made with room for {entries} of {cpus} processors: what programs write on the others is lost, and nothing counts it"
+        ))
+    } else if !reused && (1..entries).contains(&declaration.entries) {
+        Some(format!(
+            "the map {name} has room for {} of {cpus} processors in the object: it is made for all of them",
+            declaration.entries
+        ))
+    } else {
+        None
+    })
+}
+
+/// Kinds of maps that have no size of their own: a processor's, a task's, an inode's, a socket's, a control group's; and `struct_ops`.
+const SIZELESS: &[u32] = &[4, 19, 21, 24, 26, 28, 29, 32];
+
+/// How the user says the size of a map that the object leaves open: `None` where it does not, or it needs none.
+pub(super) fn open_size(declaration: &Declaration) -> Option<String> {
+    let ring = matches!(
+        MapKind(declaration.kind),
+        MapKind::RINGBUF | MapKind::USER_RINGBUF
+    );
+    let unit = if ring { "BYTES" } else { "ENTRIES" };
+    (declaration.entries == 0 && !SIZELESS.contains(&declaration.kind))
+        .then(|| format!("--map-size {}={unit}", declaration.name))
 }
 
 /// Kinds of maps for which the kernel takes no types of key and value.

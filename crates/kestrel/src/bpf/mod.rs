@@ -24,7 +24,7 @@ mod running;
 mod typed;
 pub mod value;
 
-pub use handler::HandlerFile;
+pub use handler::{HandlerFile, trusted};
 pub use kestrel_bpf::btf::{Btf, TypeId};
 pub use kestrel_bpf::object::map::Pinning;
 pub use kestrel_bpf::object::{Hook, KINDS, Linked, Map as MapDeclaration, Program as ProgramDeclaration};
@@ -38,7 +38,7 @@ pub use typed::TypedMap;
 use crate::error::{Error, Result};
 use kestrel_bpf::object;
 use kestrel_kernel::Host;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How a kprobe is attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,12 +64,23 @@ struct Settings {
     verifier_log: bool,
     strict: bool,
     optional: bool,
+    /// The only programs to take, if any are named; and those to leave out.
+    only: Vec<String>,
+    without: Vec<String>,
+    /// Maps that somebody else made, by their names, and where they are pinned.
+    pinned: Vec<(String, PathBuf)>,
 }
 
 impl Settings {
+    /// Whether a program is taken as far as the user says; `held` are those that others call.
+    fn takes(&self, program: &str, held: bool) -> bool {
+        let is = |name: &String| name == program;
+        (self.only.is_empty() || held || self.only.iter().any(is)) && !self.without.iter().any(is)
+    }
+
     /// Whether a program was asked for by its name.
     fn asks_for(&self, program: &str) -> bool {
-        self.targets.iter().any(|(name, _)| name == program)
+        self.targets.iter().any(|(name, _)| name == program) || self.only.iter().any(|name| name == program)
     }
 
     /// Whether the others may go on without a program that this happens to. What a section says is a wish: objects carry programs for other
@@ -149,17 +160,56 @@ impl Object {
     /// # Errors
     /// [`Error::Object`] if there is no such program, or it cannot be attached to anything else.
     pub fn attach_to(mut self, program: &str, target: &str) -> Result<Self> {
-        let names: Vec<&str> = self.parsed.programs().iter().map(|p| p.name.as_str()).collect();
-        if !names.contains(&program) {
-            return Err(self.wrong(format!(
-                "it has no program `{program}`; it has {}",
-                names.join(", ")
-            )));
-        }
+        self.has_program(program)?;
         self.settings.targets.retain(|(known, _)| known != program);
         self.settings
             .targets
             .push((program.to_owned(), target.to_owned()));
+        Ok(self)
+    }
+
+    fn has_program(&self, program: &str) -> Result<()> {
+        let names: Vec<&str> = self.parsed.programs().iter().map(|p| p.name.as_str()).collect();
+        match names.contains(&program) {
+            true => Ok(()),
+            false => Err(self.wrong(format!(
+                "it has no program `{program}`; it has {}",
+                names.join(", ")
+            ))),
+        }
+    }
+
+    /// Takes only the programs that are named so, one call each, with those that they call; the others are not loaded.
+    ///
+    /// # Errors
+    /// [`Error::Object`] if there is no such program.
+    pub fn only(mut self, program: &str) -> Result<Self> {
+        self.has_program(program)?;
+        self.settings.only.push(program.to_owned());
+        Ok(self)
+    }
+
+    /// Leaves a program out: it is not loaded.
+    ///
+    /// # Errors
+    /// [`Error::Object`] if there is no such program.
+    pub fn without(mut self, program: &str) -> Result<Self> {
+        self.has_program(program)?;
+        self.settings.without.push(program.to_owned());
+        Ok(self)
+    }
+
+    /// Takes the map that is pinned at a path, which another loader made, for one of the object's.
+    ///
+    /// # Errors
+    /// [`Error::Object`] if the object has no such map.
+    pub fn map_from(mut self, map: &str, path: &Path) -> Result<Self> {
+        let names: Vec<&str> = self.parsed.maps().iter().map(|map| map.name.as_str()).collect();
+        if !names.contains(&map) {
+            return Err(self.wrong(format!("it has no map `{map}`; it has {}", names.join(", "))));
+        }
+        self.settings.pinned.retain(|(known, _)| known != map);
+        self.settings.pinned.push((map.to_owned(), path.to_owned()));
         Ok(self)
     }
 

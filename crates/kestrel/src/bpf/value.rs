@@ -92,7 +92,11 @@ impl Reader<'_> {
                     unsigned(bytes) as i64
                 };
                 let named = values.values().find(|value| value.value == number);
-                named.map_or_else(|| number.into(), |value| value.name.into())
+                match named {
+                    Some(value) => value.name.into(),
+                    None if values.signed => number.into(),
+                    None => (number as u64).into(),
+                }
             }
             Type::Ptr(_) => sized(8).map_or(Value::Null, |bytes| format!("{:#x}", unsigned(bytes)).into()),
             Type::Float { size: 4, .. } => bytes
@@ -199,6 +203,23 @@ mod tests {
         );
         assert_eq!(to_json(&btf, event, &bytes[..2])["pid"], Value::Null, "cut short");
         assert_eq!(plain(&[1, 2, 3]), "01 02 03");
+    }
+
+    #[test]
+    fn integers_are_exact_numbers() {
+        let mut builder = Builder::new();
+        let unsigned = builder.unsigned("long unsigned int", 8);
+        let signed = builder.int("long int", 8);
+        let enumeration = builder.enumeration("wide", 8, &[("ONE", 1)]);
+        let btf = Btf::parse(builder.finish()).unwrap();
+        for value in [0, (1 << 53) + 1, i64::MAX as u64, 1 << 63, u64::MAX] {
+            let bytes = value.to_le_bytes();
+            let digits = |ty| to_json(&btf, ty, &bytes).to_string();
+            assert_eq!(digits(unsigned), value.to_string());
+            assert_eq!(digits(signed), (value as i64).to_string());
+            assert_eq!(digits(enumeration), value.to_string());
+            assert_eq!(plain(&bytes).to_string(), value.to_string());
+        }
     }
 
     /// Members in the order in which this build of the JSON library keeps them.

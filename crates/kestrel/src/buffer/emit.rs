@@ -45,6 +45,7 @@
 //! *A record's number* is 0, which no event has, until the record is committed: an unfinished one is never taken for an event.
 
 use super::layout::{COUNTER, Geometry, Mode, offset};
+use crate::agent;
 use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::Destination;
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vreg, Width};
@@ -75,6 +76,8 @@ pub struct RingSink {
     pub map: String,
     /// The buffer's shape.
     pub geometry: Geometry,
+    /// Whether the program has copies, which may run beside it on one CPU.
+    pub reentrant: bool,
 }
 
 /// Registers that the parts of a reservation share.
@@ -126,9 +129,14 @@ impl RingSink {
     }
 
     /// Counts a record. One program writes all records of a number, and the kernel never runs a program on a CPU where it is running
-    /// already (`prog->active` or `bpf_prog_active`), so nobody else changes this counter meanwhile and no lock is needed.
+    /// already (`prog->active` or `bpf_prog_active`), so nobody else changes this counter meanwhile and no lock is needed; but for programs that
+    /// have copies ([`Self::reentrant`]).
     fn count_recorded(&self, b: &mut Builder, region: Vreg, number: Number) {
         let counters = self.counters(b, region, number);
+        if self.reentrant {
+            b.atomic_add(Width::B8, counters, 0, 1);
+            return;
+        }
         let before = b.load(Width::B8, counters, 0);
         let after = b.add(before, 1);
         b.store(Width::B8, counters, 0, after);
@@ -384,7 +392,8 @@ impl Sink for RingSink {
         let page = self.page(b, region, begin);
         let header = b.shift_left(time, 16);
         b.store(Width::B8, record, 0, header);
-        if self.geometry.mode == Mode::Overwrite {
+        // Of other streams each reader has all to count.
+        if self.geometry.mode == Mode::Overwrite || self.map == map_name(agent::BUFFER) {
             self.count_recorded(b, region, number);
         }
         let number = b.materialize(number);

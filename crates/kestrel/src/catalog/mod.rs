@@ -12,7 +12,7 @@ pub mod kind;
 pub(crate) mod moment;
 mod raw_tracepoint;
 mod traced;
-mod tracepoint;
+pub(crate) mod tracepoint;
 mod trampoline;
 mod typed;
 
@@ -28,6 +28,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::index::{self, Traceable};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use kestrel_kernel::kcore::Kcore;
+use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -47,6 +48,7 @@ pub struct Catalog {
     traced: OnceCell<Traced>,
     blacklist: OnceCell<Vec<(Range<u64>, String)>>,
     reserved: OnceCell<Reserved>,
+    preemption: OnceCell<Preemption>,
     /// Functions whose code was looked at, by address.
     code: RefCell<HashMap<u64, Arc<Function>>>,
 }
@@ -66,6 +68,7 @@ impl Catalog {
             traced: OnceCell::new(),
             blacklist: OnceCell::new(),
             reserved: OnceCell::new(),
+            preemption: OnceCell::new(),
             code: RefCell::default(),
         }
     }
@@ -187,6 +190,12 @@ impl Catalog {
         self.host
             .path("/sys/bus/event_source/devices/kprobe/type")
             .exists()
+    }
+
+    /// Where this kernel preempts threads inside programs.
+    pub fn preemption(&self) -> Preemption {
+        let look = || Preemption::of(&self.host, self.types().ok().as_deref());
+        *self.preemption.get_or_init(look)
     }
 
     /// What generated code of a program kind may use on this kernel.

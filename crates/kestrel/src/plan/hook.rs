@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::session::SLOTS;
 use crate::session::gate::{Choice, Gate};
 use crate::session::named::{self, Own};
+use crate::session::second_chance::Place;
 use crate::session::target::Target;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
@@ -242,17 +243,36 @@ impl Hook {
         classes
     }
 
-    /// Compiles the handlers for a way.
+    /// How its code finds the handler that an event meets.
+    fn choice(&self, plan: &Plan) -> Choice {
+        match (self.own, &self.slot, self.rows.as_slice()) {
+            (Some(own), Some(_), _) => Choice::Renewed(own),
+            (Some(own), None, _) => Choice::Named {
+                own,
+                slots: self.slots(plan) > 0,
+            },
+            (None, Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
+            (None, Some(slot), _) => Choice::Instances(slot.sets.clone()),
+            (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
+            (None, None, rows) => Choice::Tables {
+                tables: rows.iter().map(|row| row.tables.clone()).collect(),
+                slots: plan.slots,
+            },
+        }
+    }
+
+    /// Compiles the handlers for a way. Where the hook is several programs: the one at a `place` among them.
     ///
     /// # Errors
     /// When a record is too large for a page, or needs more stack than BPF has.
-    pub fn compile(&self, way: &PlannedWay, plan: &Plan) -> Result<Program> {
+    pub fn compile(&self, way: &PlannedWay, plan: &Plan, place: Option<Place>) -> Result<Program> {
         let mut context = way.context.clone();
         context.number = context.number.numbered(self.first, self.records.max(1));
         context.members = super::rows::members(&context, &self.instances);
         let ring_of = |buffer: &BufferPlan| RingSink {
             map: map_name(&buffer.name),
             geometry: buffer.geometry,
+            reentrant: place.is_some(),
         };
         let sink = Gate {
             buffers: plan
@@ -265,20 +285,8 @@ impl Hook {
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, Target::Command(_)),
             calls: self.calls(way),
-            choice: match (self.own, &self.slot, self.rows.as_slice()) {
-                (Some(own), Some(_), _) => Choice::Renewed(own),
-                (Some(own), None, _) => Choice::Named {
-                    own,
-                    slots: self.slots(plan) > 0,
-                },
-                (None, Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
-                (None, Some(slot), _) => Choice::Instances(slot.sets.clone()),
-                (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
-                (None, None, rows) => Choice::Tables {
-                    tables: rows.iter().map(|row| row.tables.clone()).collect(),
-                    slots: plan.slots,
-                },
-            },
+            choice: self.choice(plan),
+            place,
         };
         let handlers: Vec<&CheckedProbe> = way.handlers.iter().collect();
         compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {

@@ -54,7 +54,7 @@ fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<(
     for other in hook.ways.iter().skip(1) {
         let _ = writeln!(out, "  else:   {other}");
     }
-    let program = hook.compile(way, plan)?;
+    let program = hook.compile(way, plan, None)?;
     let _ = writeln!(
         out,
         "  program: {}",

@@ -46,6 +46,8 @@ pub enum Value {
     List(Vec<Value>),
     /// Addresses of a call stack, innermost first.
     Stack(Vec<u64>),
+    /// A text that could not be read.
+    Fault,
     /// The record did not hold the field.
     Missing,
 }
@@ -99,6 +101,7 @@ impl From<lent::Value<'_>> for Value {
             lent::Value::Text(bytes) => Self::Text(String::from_utf8_lossy(bytes).into_owned()),
             lent::Value::Array(elements) => Self::List(elements.iter().map(Self::from).collect()),
             lent::Value::Stack(frames) => Self::Stack(frames.iter().collect()),
+            lent::Value::Fault => Self::Fault,
             lent::Value::Missing => Self::Missing,
         }
     }
@@ -129,6 +132,7 @@ impl fmt::Display for Value {
                 }
                 Ok(())
             }
+            Self::Fault => f.write_str("(fault)"),
             Self::Missing => f.write_str("?"),
         }
     }

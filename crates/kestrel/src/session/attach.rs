@@ -34,6 +34,15 @@ pub(super) struct Links {
     missing: Vec<(String, String)>,
 }
 
+/// In which order the kernel runs the programs of one event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Tracepoints (kernel/tracepoint.c, `func_add`).
+    OldestFirst,
+    /// Trampolines (kernel/bpf/trampoline.c, `bpf_trampoline_add_prog`).
+    NewestFirst,
+}
+
 /// One kprobe, or kretprobe.
 struct Kprobe<'a> {
     place: perf::Place<'a>,
@@ -47,6 +56,9 @@ struct Kprobe<'a> {
 /// Loads the compiled handler as a program of a kind.
 pub(super) type Load<'a> = dyn Fn(ProgramKind) -> Result<(Program, Vec<Map>)> + 'a;
 
+/// Loads the programs of a kind that are to be run behind the first one, where there are some, in this order.
+pub(super) type LoadOthers<'a> = dyn Fn(ProgramKind) -> Result<Vec<Program>> + 'a;
+
 impl From<Vec<Link>> for Links {
     fn from(links: Vec<Link>) -> Self {
         Self {
@@ -59,6 +71,24 @@ impl From<Vec<Link>> for Links {
 impl Links {
     pub(super) fn raw_tracepoint(program: &Program, tracepoint: &str) -> Result<Self> {
         Ok(vec![Link::raw_tracepoint(program, tracepoint, 0)?].into())
+    }
+
+    /// Attaches a hook's programs, so that the kernel runs them in this order, in which their links are, too.
+    fn one_after_another(
+        first: &Program,
+        others: &[Program],
+        order: Order,
+        attach: &dyn Fn(&Program) -> Result<Link>,
+    ) -> Result<Self> {
+        let mut programs: Vec<&Program> = std::iter::once(first).chain(others).collect();
+        if order == Order::NewestFirst {
+            programs.reverse();
+        }
+        let mut links = programs.into_iter().map(attach).collect::<Result<Vec<_>>>()?;
+        if order == Order::NewestFirst {
+            links.reverse();
+        }
+        Ok(links.into())
     }
 
     /// What is counted on CPUs one by one.
@@ -190,6 +220,7 @@ pub(super) fn attach(
     way: &PlannedWay,
     catalog: &Catalog,
     load: &Load<'_>,
+    others: &LoadOthers<'_>,
 ) -> Result<(Program, Vec<Map>, Links)> {
     match &way.attachment {
         Attachment::Tracepoint { group, name } => {
@@ -200,18 +231,22 @@ pub(super) fn attach(
         Attachment::Tracepoints => tracepoints(hook, catalog, load),
         Attachment::RawTracepoint { name } => {
             let (program, maps) = load(ProgramKind::RawTracepoint)?;
-            let links = Links::raw_tracepoint(&program, name)?;
+            let others = others(ProgramKind::RawTracepoint)?;
+            let attach = |program: &Program| Ok(Link::raw_tracepoint(program, name, 0)?);
+            let links = Links::one_after_another(&program, &others, Order::OldestFirst, &attach)?;
             Ok((program, maps, links))
         }
         Attachment::TypedTracepoint { id, .. } => {
-            tracing(load, ProgramKind::TypedTracepoint(*id), AttachType::TRACE_RAW_TP)
+            let kind = (ProgramKind::TypedTracepoint(*id), AttachType::TRACE_RAW_TP);
+            tracing(kind, Order::OldestFirst, load, others)
         }
         Attachment::Trampoline { at_return, .. } => {
             let attach = match at_return {
                 false => AttachType::TRACE_FENTRY,
                 true => AttachType::TRACE_FEXIT,
             };
-            tracing(load, function_kind(&way.attachment)?, attach)
+            let kind = (function_kind(&way.attachment)?, attach);
+            tracing(kind, Order::NewestFirst, load, others)
         }
         Attachment::Instruction {
             place,
@@ -289,10 +324,17 @@ fn counter(attachment: &Attachment, load: &Load<'_>) -> Result<(Program, Vec<Map
     Ok((program, maps, links))
 }
 
-fn tracing(load: &Load<'_>, kind: ProgramKind, attach: AttachType) -> Result<(Program, Vec<Map>, Links)> {
+fn tracing(
+    (kind, attach): (ProgramKind, AttachType),
+    order: Order,
+    load: &Load<'_>,
+    others: &LoadOthers<'_>,
+) -> Result<(Program, Vec<Map>, Links)> {
     let (program, maps) = load(kind)?;
-    let link = Link::tracing(&program, attach, 0)?;
-    Ok((program, maps, vec![link].into()))
+    let others = others(kind)?;
+    let attach = |program: &Program| Ok(Link::tracing(program, attach, 0)?);
+    let links = Links::one_after_another(&program, &others, order, &attach)?;
+    Ok((program, maps, links))
 }
 
 fn instructions(

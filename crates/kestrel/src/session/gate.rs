@@ -9,6 +9,7 @@
 //!                               └─────► frozen? ─► reserve in ring 0 ─┘
 //! ```
 
+use super::second_chance::{self, Place};
 use super::{control, named, target};
 use crate::buffer::emit::RingSink;
 use crate::plan::Call;
@@ -113,6 +114,15 @@ pub struct Gate {
     pub calls: Vec<Call>,
     /// Which handler.
     pub choice: Choice,
+    /// Where the hook is several programs: which of them this is.
+    pub place: Option<Place>,
+}
+
+impl Choice {
+    /// Whether the program is called by the one that is attached.
+    fn is_called(&self) -> bool {
+        matches!(self, Self::Instances(_) | Self::Row(_) | Self::Renewed(_))
+    }
 }
 
 impl Gate {
@@ -222,6 +232,13 @@ fn call_slot(b: &mut Builder, word: Vreg, refused: BlockId) {
 }
 
 impl Sink for Gate {
+    fn admit(&self, b: &mut Builder, refused: BlockId) {
+        // One that is called has been let in by its caller.
+        if let Some(place) = self.place.filter(|_| !self.choice.is_called()) {
+            second_chance::emit_enter(b, place, refused);
+        }
+    }
+
     fn by_instance(&self) -> bool {
         matches!(&self.choice, Choice::Instances(sets) if sets.iter().any(|set| !set.is_empty()))
     }
@@ -314,6 +331,11 @@ impl Sink for Gate {
                 let call = |call: &&Call| call.object == *object && call.program == *program;
                 let call = self.calls.iter().find(call);
                 let call = call.ok_or_else(|| Refused(format!("nobody has the object {object}")))?;
+                if self.place.is_some_and(|place| place.number > 0) {
+                    // Its author relies on the kernel: no program runs twice at once on one CPU.
+                    second_chance::emit_in_vain(b);
+                    return Ok(());
+                }
                 let slots = b.external(SLOTS);
                 let slots = b.map_pointer(slots);
                 let context = b.context();

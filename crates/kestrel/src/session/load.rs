@@ -7,15 +7,15 @@
 use super::gate;
 use super::number::Owners;
 use super::objects;
-use super::pins;
+use super::pins::{self, Directory};
 use super::ready::{self, Ready};
+use super::second_chance::{self, Place};
 use super::start::hook_state;
 use super::state::{
     BufferState, HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter,
     uses,
 };
 use super::stay::{Change, PinnedSession};
-use super::trust;
 use super::{LeftOut, Session, attach, event_of, metadata, rejection};
 use crate::catalog::{Attachment, Catalog, Via, jprobe};
 use crate::error::{Error, Result};
@@ -76,8 +76,7 @@ impl Change {
         let mut info = session.info.clone();
         info.events = session.classes.clone();
         let new = session.hooks.iter().map(|hook| &hook.program).chain(&programs);
-        let described = trust::check(&next, Some(&file.name))
-            .and_then(|()| metadata::create(&info, next.generation + 1))
+        let described = metadata::create(&info, next.generation + 1)
             .and_then(|meta| metadata::bind(&meta, new).map(|()| meta))
             .and_then(|meta| self.session.directory.replace(meta.as_fd(), pins::META));
         if let Err(error) = described {
@@ -319,8 +318,8 @@ impl<'a> Loading<'a> {
             // Objects are loaded in the order in which they are called.
             let hook = plan.hooks.get(index).filter(|hook| hook.most_calls() == 0)?;
             let there = hooks.get(hook.slot.as_ref()?.hook)?;
-            let slots = directory.map(&pins::slots(there.number)).ok()?;
-            Some(compile(session, plan, hook, there, &slots, types.as_ref()))
+            let maps = HookMaps::open(directory, there).ok()?;
+            Some(compile(session, plan, hook, there, &maps, types.as_ref()))
         })
     }
 
@@ -345,23 +344,23 @@ impl<'a> Loading<'a> {
     ) -> Result<()> {
         let hook = &plan.hooks[index];
         let there = &self.next.hooks[into.hook];
-        let slots = self.pinned.directory.map(&pins::slots(there.number))?;
+        let maps = HookMaps::open(&self.pinned.directory, there)?;
         let make = || {
             compile(
                 &self.session,
                 plan,
                 hook,
                 there,
-                &slots,
+                &maps,
                 catalog.types().ok().as_ref(),
             )
         };
-        let (program, way) = made.unwrap_or_else(make)?;
-        slots.set_slot(slot, program.as_fd())?;
+        let (programs, way) = made.unwrap_or_else(make)?;
+        maps.fill(slot, &programs)?;
         let mut state = program_state(hook, into, slot);
         self.session.objects.tell(hook, hook.ways.get(way), &mut state);
         self.next.hooks[into.hook].programs.push(state);
-        self.programs.push(program);
+        self.programs.extend(programs);
         Ok(())
     }
 
@@ -418,41 +417,88 @@ pub(super) fn buffers(state: &State) -> Vec<BufferPlan> {
     state.buffers.iter().map(of).collect()
 }
 
-/// A program, and which of its hook's ways it is.
-type Made = Result<(Program, usize)>;
+/// A program for each that is attached, and which of the hook's ways they are.
+type Made = Result<(Vec<Program>, usize)>;
 
-/// The program for a slot of a hook that is there, bound to the session's maps.
+/// The maps of a hook that is there, as programs that it calls need them.
+pub(super) struct HookMaps {
+    /// For each of the programs that are attached.
+    slots: Vec<Map>,
+}
+
+impl HookMaps {
+    pub(super) fn open(directory: &Directory, hook: &HookState) -> Result<Self> {
+        let programs = 0..hook.copies.max(1);
+        let slots = programs.map(|program| directory.map(&pins::slots(hook.number, program)));
+        Ok(Self {
+            slots: slots.collect::<Result<_>>()?,
+        })
+    }
+
+    /// So many handlers have room in each.
+    pub(super) fn room(&self) -> u32 {
+        self.slots
+            .iter()
+            .map(|slots| slots.info().entries)
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// Puts programs, one for each that is attached, into a slot.
+    pub(super) fn fill(&self, slot: u32, programs: &[Program]) -> Result<()> {
+        for (slots, program) in self.slots.iter().zip(programs) {
+            slots.set_slot(slot, program.as_fd())?;
+        }
+        Ok(())
+    }
+
+    /// Empties a slot.
+    pub(super) fn clear(&self, slot: u32) -> Result<()> {
+        for slots in &self.slots {
+            slots.delete(&slot.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// The programs for a slot of a hook that is there, bound to the session's maps.
 pub(super) fn compile(
     session: &Session,
     plan: &Plan,
     hook: &Hook,
     there: &HookState,
-    slots: &Map,
+    maps: &HookMaps,
     types: Option<&Arc<Btf>>,
 ) -> Made {
     let event = event_of(hook);
     let mut last = None;
     for (index, way) in hook.ways.iter().enumerate() {
-        let compiled = hook.compile(way, plan)?;
         let numbers = way.context.selector.as_ref();
         let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
-        let given = numbers.iter().map(|(name, map)| (name.as_str(), map));
-        let given: Vec<_> = given.chain([(gate::SLOTS, slots)]).collect();
         let kind = kind(&way.attachment, there.multi);
-        let loaded = session.load(&event, kind, &compiled.code, &compiled.maps, types, &given);
-        match loaded {
-            Ok((program, _)) => {
-                let calls = hook.calls(way);
-                // When it is made anew, what it calls is there.
-                if hook.known_calls.is_empty() {
-                    session.objects.fill(slots, &calls, kind)?;
+        let mut programs = Vec::new();
+        let first = (there.copies > 0).then_some(Place::FIRST);
+        let places = std::iter::once(first).chain(second_chance::later(there.copies).map(Some));
+        for (place, slots) in places.zip(&maps.slots) {
+            let compiled = hook.compile(way, plan, place)?;
+            let given = numbers.iter().map(|(name, map)| (name.as_str(), map));
+            let given: Vec<_> = given.chain([(gate::SLOTS, slots)]).collect();
+            match session.load(&event, kind, &compiled.code, &compiled.maps, types, &given) {
+                Ok((program, _)) => programs.push(program),
+                Err(error) => {
+                    let source = hook.rows.first().map_or("", |row| &row.source);
+                    last = Some(rejection::explain(error, &event, source, &compiled.code));
+                    break;
                 }
-                return Ok((program, index));
             }
-            Err(error) => {
-                let source = hook.rows.first().map_or("", |row| &row.source);
-                last = Some(rejection::explain(error, &event, source, &compiled.code));
+        }
+        if programs.len() == maps.slots.len() {
+            let calls = hook.calls(way);
+            // When it is made anew, what it calls is there.
+            if let Some(slots) = maps.slots.first().filter(|_| hook.known_calls.is_empty()) {
+                session.objects.fill(slots, &calls, kind)?;
             }
+            return Ok((programs, index));
         }
     }
     Err(last.unwrap_or(Error::Compile {

@@ -1,13 +1,89 @@
 //! One command at a time changes a session: a lock on a file of its own, which goes with the session; readers need none.
 
 use crate::error::{Error, Result};
+use kestrel_kernel::{Host, process, procfs};
+use kestrel_trace::print::shown;
+use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a command waits for another one that changes the same session.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How a command waits for another one that changes the same session.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// How long.
+    pub time: Duration,
+    /// Called once where it takes longer than a moment.
+    pub told: fn(&Waiting),
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(60),
+            told: |_| {},
+        }
+    }
+}
+
+/// What a command waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The session that another command is changing.
+    pub session: String,
+    /// That command, where the kernel shows it.
+    pub holder: Option<Holder>,
+}
+
+/// A process that is changing a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub pid: u32,
+    /// Its command line.
+    pub command: String,
+    /// Whether it is stopped, and does nothing until somebody lets it go on.
+    pub stopped: bool,
+}
+
+impl Holder {
+    fn of(path: &Path) -> Option<Self> {
+        let host = Host::default();
+        let pid = procfs::holder(&host, path)?;
+        let words = procfs::command_line(&host, pid).unwrap_or_default();
+        Some(Self {
+            pid,
+            command: match words.is_empty() {
+                true => procfs::comm(&host, pid).unwrap_or_default(),
+                false => words.join(" "),
+            },
+            stopped: procfs::is_stopped(&host, pid).unwrap_or(false),
+        })
+    }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "another command is changing the session {}", self.session)?;
+        let Some(Holder {
+            pid,
+            command,
+            stopped,
+        }) = &self.holder
+        else {
+            return Ok(());
+        };
+        write!(f, ": process {pid} ({})", shown(command))?;
+        match stopped {
+            true => write!(f, ", which is stopped: `kill -CONT {pid}` lets it go on"),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Sooner than this nothing is said.
+const MOMENT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A session's lock, held; the kernel gives it back when the process ends, however it does.
@@ -36,17 +112,25 @@ impl Lock {
     }
 
     /// Takes the lock of a session, waiting for who holds it.
-    pub(super) fn take(directory: &Path, session: &str) -> Result<Self> {
-        let deadline = Instant::now() + PATIENCE;
+    pub(super) fn take(directory: &Path, session: &str, patience: Patience) -> Result<Self> {
+        let begun = Instant::now();
+        let mut told = false;
+        let waiting = || Waiting {
+            session: session.to_owned(),
+            holder: Holder::of(&directory.join(format!("{session}.lock"))),
+        };
         loop {
             if let Some(lock) = Self::try_take(directory, session)? {
                 return Ok(lock);
             }
-            if Instant::now() > deadline {
+            if begun.elapsed() >= patience.time {
                 return Err(Error::Busy {
-                    session: session.to_owned(),
-                    seconds: PATIENCE.as_secs(),
+                    waiting: waiting(),
+                    seconds: patience.time.as_secs_f64(),
                 });
+            }
+            if begun.elapsed() >= MOMENT && !std::mem::replace(&mut told, true) {
+                (patience.told)(&waiting());
             }
             std::thread::sleep(PAUSE);
         }
@@ -77,6 +161,7 @@ fn open(directory: &Path, path: &Path) -> Result<File> {
     loop {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
         made.map_err(|error| failed("create", directory, error))?;
+        check(directory)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -90,6 +175,23 @@ fn open(directory: &Path, path: &Path) -> Result<File> {
             other => return other.map_err(|error| failed("open", path, error)),
         }
     }
+}
+
+/// Refuses a directory of another user's, or that others may write: they could take the locks away.
+fn check(directory: &Path) -> Result<()> {
+    let found = match std::fs::symlink_metadata(directory) {
+        // Who ended the last session removed it.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(|error| failed("look at", directory, error))?,
+    };
+    if found.is_dir() && found.uid() == process::user() && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(Error::Foreign {
+        path: directory.display().to_string(),
+        owner: found.uid(),
+        mode: found.mode() & 0o7777,
+    })
 }
 
 fn is_there(file: &File, path: &Path) -> bool {
@@ -136,11 +238,36 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_is_told_for_whom_and_not_for_ever() {
+        let root = tempfile::tempdir().unwrap();
+        let held = Lock::try_take(root.path(), "s").unwrap().unwrap();
+        static TOLD: std::sync::Mutex<Vec<Waiting>> = std::sync::Mutex::new(Vec::new());
+        let patience = Patience {
+            time: MOMENT + Duration::from_millis(50),
+            told: |waiting| TOLD.lock().unwrap().push(waiting.clone()),
+        };
+        let error = Lock::take(root.path(), "s", patience).unwrap_err().to_string();
+        let told = TOLD.lock().unwrap();
+        assert_eq!((told.len(), told[0].session.as_str()), (1, "s"));
+        assert!(
+            error.contains("the session s") && error.contains("after 1.1 s"),
+            "{error}"
+        );
+        // Some file systems give their files other numbers than the kernel's list of locks does.
+        if let Some(holder) = &told[0].holder {
+            assert_eq!((holder.pid, holder.stopped), (std::process::id(), false));
+            assert!(error.contains(&format!("process {}", holder.pid)), "{error}");
+        }
+        drop(held);
+        assert!(Lock::take(root.path(), "s", patience).is_ok());
+    }
+
+    #[test]
     fn a_lock_on_a_removed_file_is_not_taken() {
         let root = tempfile::tempdir().unwrap();
         let held = Lock::try_take(root.path(), "s").unwrap().unwrap();
         let waiting = std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| Lock::take(root.path(), "s"));
+            let waiter = scope.spawn(|| Lock::take(root.path(), "s", Patience::default()));
             held.remove();
             waiter.join().unwrap()
         });

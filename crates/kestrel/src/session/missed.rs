@@ -45,7 +45,7 @@ fn is_silent(link: &LinkInfo) -> bool {
 
 impl Misses {
     /// What a hook's program did not see: because it (or one sharing its guard) was running already on that CPU, because the handler of
-    /// another kprobe was, or because more calls were on their way than the kernel follows.
+    /// another kprobe was, or because more calls were on their way than the kernel follows; less what a second chance has `taken`.
     ///
     /// # Errors
     /// Why there is no way to know.
@@ -54,10 +54,12 @@ impl Misses {
         program: &ProgramInfo,
         links: impl Iterator<Item = LinkInfo>,
         own_events: impl ExactSizeIterator<Item = &'n str>,
+        taken: Option<u64>,
     ) -> Result<u64, String> {
+        let skipped = program.recursion_misses.saturating_sub(taken.unwrap_or(0));
         if own_events.len() > 0 {
             let missed = own_event::missed(own_events).map_err(|error| error.to_string())?;
-            return Ok(program.recursion_misses + missed);
+            return Ok(skipped + missed);
         }
         let (mut told, mut silent) = (0, false);
         for link in links {
@@ -69,7 +71,7 @@ impl Misses {
         if silent && program.kind == ProgramType::KPROBE {
             told += self.in_memory(program.id)?;
         }
-        Ok(program.recursion_misses + told)
+        Ok(skipped + told)
     }
 
     fn in_memory(&self, program: u32) -> Result<u64, String> {

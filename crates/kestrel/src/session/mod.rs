@@ -24,6 +24,7 @@ mod ready;
 pub mod rejection;
 mod remake;
 pub mod resize;
+pub mod second_chance;
 pub mod start;
 pub mod state;
 pub mod status;
@@ -31,7 +32,6 @@ pub mod stay;
 pub mod store;
 pub mod target;
 mod told;
-mod trust;
 mod uses;
 
 pub use missed::UNCOUNTED;
@@ -61,7 +61,7 @@ use maps::Maps;
 use missed::Misses;
 use objects::Objects;
 use ready::Ready;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -115,8 +115,10 @@ struct Attached {
     /// Maps of its own live as long as it does.
     _maps: Vec<Map>,
     links: Links,
-    /// Handlers that come later.
-    slots: Option<Map>,
+    /// Handlers that come later: an array for each of its programs.
+    slots: Vec<Map>,
+    /// Where threads can be preempted inside the program: the hits that were seen by it or by the programs behind it.
+    seen: Option<Map>,
     /// Type of the program.
     kind: ProgramKind,
     /// Whether it is at returns, which the kernel follows so many of.
@@ -247,7 +249,10 @@ impl Session {
     ) -> Result<(Attached, Vec<EventClass>, Option<Detour>)> {
         let mut last: Option<Error> = None;
         for (index, way) in hook.ways.iter().enumerate() {
-            let ready = ready.take().map_or_else(|| Ready::compile(plan, hook, way), Ok);
+            let ready = ready.take().map_or_else(
+                || Ready::compile(plan, hook, way, ready::preemption(plan, catalog)),
+                Ok,
+            );
             match ready.and_then(|ready| self.attach_way(hook, way, ready, catalog)) {
                 Ok(mut attached) => {
                     attached.way = index;
@@ -278,35 +283,50 @@ impl Session {
     ) -> Result<Attached> {
         let event = event_of(hook);
         let types = catalog.types().ok();
-        let kept = Cell::new(ready.loaded.take());
+        let kept = RefCell::new(ready.loaded.take());
         let loaded = Cell::new(ProgramKind::RawTracepoint);
-        let compiled = &ready.compiled;
         let calls = hook.calls(way);
-        let load = |kind: ProgramKind| {
+        let load = |number: usize, kind: ProgramKind| -> Result<(Program, Vec<Map>)> {
+            let kept = kept.borrow_mut().as_mut().and_then(|(known, programs)| {
+                let there = *known == kind && !programs.is_empty();
+                there.then(|| programs.remove(0))
+            });
+            let made = match kept {
+                Some(made) => made,
+                None => {
+                    let compiled = &ready.compiled[number];
+                    let given = ready.maps(number);
+                    self.load(
+                        &event,
+                        kind,
+                        &compiled.code,
+                        &compiled.maps,
+                        types.as_ref(),
+                        &given,
+                    )?
+                }
+            };
+            Ok(made)
+        };
+        let load_first = |kind: ProgramKind| {
             loaded.set(kind);
-            let made = match kept.take() {
-                Some((known, program, maps)) if known == kind => Ok((program, maps)),
-                _ => self.load(
-                    &event,
-                    kind,
-                    &compiled.code,
-                    &compiled.maps,
-                    types.as_ref(),
-                    &ready.maps(),
-                ),
-            }?;
+            let made = load(0, kind)?;
             // The first program that uses a program array decides which programs it takes.
-            if let Some(slots) = &ready.slots {
+            if let Some(slots) = ready.slots.first() {
                 self.objects.fill(slots, &calls, kind)?;
             }
             Ok(made)
+        };
+        let load_others = |kind: ProgramKind| {
+            let others = 1..ready.compiled.len();
+            others.map(|number| Ok(load(number, kind)?.0)).collect()
         };
         let source = hook
             .rows
             .first()
             .map_or_else(String::new, |row| row.source.to_string());
-        let (program, mut maps, links) = attach::attach(hook, way, catalog, &load)
-            .map_err(|error| rejection::explain(error, &event, &source, &compiled.code))?;
+        let (program, mut maps, links) = attach::attach(hook, way, catalog, &load_first, &load_others)
+            .map_err(|error| rejection::explain(error, &event, &source, &ready.compiled[0].code))?;
         maps.extend(ready.numbers.map(|(_, map)| map));
         Ok(Attached {
             event,
@@ -315,6 +335,7 @@ impl Session {
             _maps: maps,
             links,
             slots: ready.slots,
+            seen: ready.seen,
             kind: loaded.get(),
             returns: matches!(
                 way.attachment,
@@ -506,7 +527,8 @@ impl Session {
             let program = hook.program.info()?;
             let links = hook.links.infos()?;
             let own = hook.links.events().iter().map(own_event::OwnEvent::name);
-            let count = misses.of(&program, links.into_iter(), own);
+            let taken = hook.seen.as_ref().map(second_chance::taken);
+            let count = misses.of(&program, links.into_iter(), own, taken.transpose()?);
             if hook.returns || !matches!(count, Ok(0)) {
                 all.push(Missed {
                     event: hook.event.clone(),

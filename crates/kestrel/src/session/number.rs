@@ -214,11 +214,15 @@ impl Loading<'_> {
         else {
             return;
         };
+        let mut next = 0;
         let begin = |(row, numbers): (&RowState, Vec<u16>)| {
+            let from = next;
+            next += row.records;
             if let Some(before) = owners.before(row, &numbers) {
                 return before.reset.clone();
             }
-            let of = |first: &u16| counts_of(&self.session.buffers, u64::from(*first), row.records);
+            let asks = program.only_asks(from, row.records);
+            let of = |first: &u16| counts_of(&self.session.buffers, u64::from(*first), row.records, asks);
             let counts: Vec<(u64, u64)> = numbers.iter().map(of).collect();
             counts.iter().any(|counts| *counts != (0, 0)).then_some(Baseline {
                 at: self.now,

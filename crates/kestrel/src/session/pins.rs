@@ -9,6 +9,7 @@
 //!     hits                        how often named probes were hit
 //!     hook0_link0 …               what is attached; a link keeps its program, a program its maps
 //!     object0_MAP                 maps of the compiled objects that handlers are in
+//!     hook0_seen hook0_slots1 …   where it is several programs: hits that were seen, and the slots of the others
 //!     hook0_slots                 handlers that were loaded later, programs of objects (a program array is emptied when nobody pins or opens it)
 //!     follow0 …                   links of programs that keep the names of threads
 //!     +NAME                       on its way to becoming NAME
@@ -18,7 +19,7 @@
 //! bpffs reserves names with dots (`bpf_lookup` in kernel/bpf/inode.c), so what is not there yet begins with `+`, which names of sessions cannot
 //! contain.
 
-use super::state::{BufferState, ObjectState, State};
+use super::state::{BufferState, HookState, ObjectState, State};
 use crate::error::{Error, Result};
 use kestrel_kernel::bpf::{Map, Pinned, pin, pinned};
 use std::collections::BTreeSet;
@@ -56,8 +57,31 @@ pub(super) fn link(hook: u32, link: u32) -> String {
     format!("hook{hook}_link{link}")
 }
 
-pub(super) fn slots(hook: u32) -> String {
-    format!("hook{hook}_slots")
+/// The slots of one of a hook's programs.
+pub(super) fn slots(hook: u32, program: u32) -> String {
+    match program {
+        0 => format!("hook{hook}_slots"),
+        _ => format!("hook{hook}_slots{program}"),
+    }
+}
+
+/// The hits that a hook's programs have seen.
+pub(super) fn seen(hook: u32) -> String {
+    format!("hook{hook}_seen")
+}
+
+/// All pins of a hook.
+pub(super) fn of_hook(state: &HookState) -> Vec<String> {
+    let mut names: Vec<String> = (0..state.links)
+        .map(|number| link(state.number, number))
+        .collect();
+    if state.has_slots() {
+        names.extend((0..state.copies.max(1)).map(|program| slots(state.number, program)));
+    }
+    if state.copies > 0 {
+        names.push(seen(state.number));
+    }
+    names
 }
 
 /// A map of a compiled object.
@@ -87,12 +111,7 @@ pub(super) fn of(state: &State) -> BTreeSet<String> {
     if !state.maps.is_empty() {
         names.insert(MAPS.to_owned());
     }
-    for hook in &state.hooks {
-        names.extend((0..hook.links).map(|number| link(hook.number, number)));
-        if hook.has_slots() {
-            names.insert(slots(hook.number));
-        }
-    }
+    names.extend(state.hooks.iter().flat_map(of_hook));
     names.extend(state.objects.iter().flat_map(of_object));
     names.extend((0..state.followers).map(follower));
     names

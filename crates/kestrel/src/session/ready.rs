@@ -1,6 +1,7 @@
 //! Programs made before they are attached: compiled and loaded by several threads, because the verifier looks at each program for itself and
 //! takes longer than all the rest. What cannot be made here is made, with its error or by its next way, when its turn comes.
 
+use super::second_chance::{self, Place};
 use super::{Session, gate, load, numbers_map, slots_map};
 use crate::catalog::{Attachment, Catalog};
 use crate::error::Result;
@@ -8,6 +9,7 @@ use crate::plan::{Hook, Plan, PlannedWay};
 use kestrel_bpf::btf::Btf;
 use kestrel_compiler::Program as Compiled;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
+use kestrel_kernel::preemption::Preemption;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,43 +23,67 @@ const THREADS: usize = 8;
 /// One way of a hook on its way to being attached.
 #[derive(Debug)]
 pub(super) struct Ready {
-    pub(super) compiled: Compiled,
+    /// The hook's programs: several where threads can be preempted inside of them.
+    pub(super) compiled: Vec<Compiled>,
     /// The map by which a set's events are told apart, under its name.
     pub(super) numbers: Option<(String, Map)>,
-    /// Room for handlers that come later.
-    pub(super) slots: Option<Map>,
-    /// The program, where it is loaded already: its type, and maps of its own.
-    pub(super) loaded: Option<(ProgramKind, Program, Vec<Map>)>,
+    /// For each of the programs, room for handlers that come later.
+    pub(super) slots: Vec<Map>,
+    /// The hits that were seen, where there are several programs.
+    pub(super) seen: Option<Map>,
+    /// The programs, where they are loaded already: their type, and maps of their own.
+    pub(super) loaded: Option<(ProgramKind, Vec<(Program, Vec<Map>)>)>,
 }
 
 impl Ready {
     /// Compiles a way and makes its maps.
-    pub(super) fn compile(plan: &Plan, hook: &Hook, way: &PlannedWay) -> Result<Self> {
+    pub(super) fn compile(
+        plan: &Plan,
+        hook: &Hook,
+        way: &PlannedWay,
+        preemption: Preemption,
+    ) -> Result<Self> {
         let selector = way.context.selector.as_ref();
+        let several = second_chance::wanted(&way.attachment, preemption);
+        let first = hook.compile(way, plan, several.then_some(Place::FIRST))?;
+        let copies = if several {
+            second_chance::copies(&first.uses)
+        } else {
+            1
+        };
+        let mut compiled = vec![first];
+        for place in second_chance::later(copies) {
+            compiled.push(hook.compile(way, plan, Some(place))?);
+        }
+        let mut slots = Vec::new();
+        for _ in &compiled {
+            slots.extend(slots_map(hook.slots(plan), !hook.calls(way).is_empty())?);
+        }
         Ok(Self {
-            compiled: hook.compile(way, plan)?,
+            compiled,
+            slots,
+            seen: several.then(second_chance::create_map).transpose()?,
             numbers: selector.map(|s| numbers_map(hook, &s.map)).transpose()?,
-            slots: slots_map(hook.slots(plan), !hook.calls(way).is_empty())?,
             loaded: None,
         })
     }
 
-    /// Its own maps by the names that its code has for them.
-    pub(super) fn maps(&self) -> Vec<(&str, &Map)> {
+    /// The maps of one of the programs by the names that its code has for them.
+    pub(super) fn maps(&self, program: usize) -> Vec<(&str, &Map)> {
         let numbers = self.numbers.iter().map(|(name, map)| (name.as_str(), map));
-        numbers
-            .chain(self.slots.iter().map(|map| (gate::SLOTS, map)))
-            .collect()
+        let slots = self.slots.get(program).map(|map| (gate::SLOTS, map));
+        let seen = self.seen.as_ref().map(|map| (second_chance::MAP, map));
+        numbers.chain(slots).chain(seen).collect()
     }
 }
 
 /// The first way of each hook as far as it can be made without attaching anything; none where there are few.
 pub(super) fn prepare(session: &Session, plan: &Plan, catalog: &Catalog) -> Vec<Option<Ready>> {
-    let types = catalog.types().ok();
+    let (types, preemption) = (catalog.types().ok(), preemption(plan, catalog));
     each(plan.hooks.len(), &|index| {
         // What goes into a slot is made where the slot is known.
         let hook = plan.hooks.get(index).filter(|hook| hook.slot.is_none())?;
-        one(session, plan, hook, types.as_ref())
+        one(session, plan, hook, types.as_ref(), preemption)
     })
 }
 
@@ -92,16 +118,41 @@ pub(super) fn each<T: Send>(count: usize, make: &(dyn Fn(usize) -> Option<T> + S
     all
 }
 
-fn one(session: &Session, plan: &Plan, hook: &Hook, types: Option<&Arc<Btf>>) -> Option<Ready> {
+/// Where threads are preempted inside a plan's programs; looked for only if it makes a difference to one of them.
+pub(super) fn preemption(plan: &Plan, catalog: &Catalog) -> Preemption {
+    const EVERYWHERE: Preemption = Preemption {
+        tracepoints: true,
+        functions: true,
+    };
+    let mut ways = plan.hooks.iter().flat_map(|hook| &hook.ways);
+    if ways.any(|way| second_chance::wanted(&way.attachment, EVERYWHERE)) {
+        catalog.preemption()
+    } else {
+        Preemption::default()
+    }
+}
+
+fn one(
+    session: &Session,
+    plan: &Plan,
+    hook: &Hook,
+    types: Option<&Arc<Btf>>,
+    preemption: Preemption,
+) -> Option<Ready> {
     let way = hook.ways.first()?;
-    let mut ready = Ready::compile(plan, hook, way).ok()?;
+    let mut ready = Ready::compile(plan, hook, way, preemption).ok()?;
     // What becomes of functions is known only when they are attached.
     if !matches!(way.attachment, Attachment::Functions { .. }) {
         let kind = load::kind(&way.attachment, false);
-        let (code, maps) = (&ready.compiled.code, &ready.compiled.maps);
         let event = super::event_of(hook);
-        let loaded = session.load(&event, kind, code, maps, types, &ready.maps());
-        ready.loaded = loaded.ok().map(|(program, maps)| (kind, program, maps));
+        let load = |(number, compiled): (usize, &Compiled)| {
+            let given = ready.maps(number);
+            session
+                .load(&event, kind, &compiled.code, &compiled.maps, types, &given)
+                .ok()
+        };
+        let loaded: Option<Vec<_>> = ready.compiled.iter().enumerate().map(load).collect();
+        ready.loaded = loaded.map(|programs| (kind, programs));
     }
     Some(ready)
 }

@@ -1,8 +1,8 @@
 //! A program of a session that runs once more, out of what the state says of it: the same texts, the same numbers of records, bound to what the
 //! session has now. It goes into a slot of the hook that had it.
 
-use super::load::{buffers, compile, globals, program_state};
-use super::pins::{self, Directory};
+use super::load::{HookMaps, buffers, compile, globals, program_state};
+use super::pins::Directory;
 use super::state::{
     AttachmentState, CallState, EventState, HookState, ObjectState, ProgramState, RowState, State,
 };
@@ -19,7 +19,6 @@ use kestrel_compiler::lang::parse_events;
 use kestrel_kernel::bpf::Program;
 use kestrel_trace::event::EventClass;
 use std::collections::HashMap;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// What all programs of a session are made anew with.
@@ -80,13 +79,13 @@ impl<'a> Remake<'a> {
 
     /// Loads a program and puts it into slots of its hook.
     pub(super) fn put(&mut self, hook: &Hook, there: &HookState, into: &[u32]) -> Result<()> {
-        let slots = self.directory.map(&pins::slots(there.number))?;
+        let maps = HookMaps::open(self.directory, there)?;
         let types = self.catalog.types().ok();
-        let (program, _) = compile(self.session, &self.plan, hook, there, &slots, types.as_ref())?;
+        let (programs, _) = compile(self.session, &self.plan, hook, there, &maps, types.as_ref())?;
         for slot in into {
-            slots.set_slot(*slot, program.as_fd())?;
+            maps.fill(*slot, &programs)?;
         }
-        self.programs.push(program);
+        self.programs.extend(programs);
         Ok(())
     }
 

@@ -6,7 +6,6 @@ use super::pins::{self, Directory};
 use super::state::{AttachmentState, EventState, HookState, MessageState, ProgramState, RowState, State};
 use super::stay::PinnedSession;
 use super::store::Store;
-use super::trust;
 use super::{Attached, Detour, LeftOut, Session};
 use crate::buffer::layout::Geometry;
 use crate::catalog::Catalog;
@@ -66,7 +65,6 @@ impl Store {
             .map_err(|error| super::lacking::name_what_is_missing(error, catalog.host()))
             .and_then(|session| {
                 let mut state = describe(&session, name, &plan, origin);
-                trust::check(&state, origin.file)?;
                 state.objects = session.objects.pin(&directory)?;
                 session.pin(&state, &directory)?;
                 session.control.switch(Table::known(active));
@@ -172,6 +170,10 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         programs: vec![program],
         probe: hook.own.map(|own| own.number),
         companion: hook.companion,
+        copies: attached
+            .seen
+            .as_ref()
+            .map_or(0, |_| attached.links.each().len() as u32),
     }
 }
 
@@ -210,8 +212,11 @@ impl Session {
 impl Attached {
     /// Pins its links, which keep everything else, and its slots, which the kernel empties when no user of them is left.
     pub(super) fn pin(&self, number: u32, to: &Directory) -> Result<()> {
-        if let Some(slots) = &self.slots {
-            to.pin(slots.as_fd(), &pins::slots(number))?;
+        if let Some(seen) = &self.seen {
+            to.pin(seen.as_fd(), &pins::seen(number))?;
+        }
+        for (program, slots) in (0..).zip(&self.slots) {
+            to.pin(slots.as_fd(), &pins::slots(number, program))?;
         }
         for (index, link) in (0..).zip(self.links.each()) {
             to.pin(link.as_fd(), &pins::link(number, index))?;

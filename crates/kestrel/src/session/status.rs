@@ -2,6 +2,7 @@
 
 use super::missed::{self, Misses};
 use super::pins;
+use super::second_chance;
 use super::state::{HookState, TableState};
 use super::stay::PinnedSession;
 use crate::buffer::Buffer;
@@ -277,7 +278,14 @@ impl PinnedSession {
         let program = hooked.program.info().map_err(|error| error.to_string())?;
         let hook = hooked.hook;
         let own = hook.own_events.iter().map(String::as_str);
-        misses.of(&program, self.links(hook), own)
+        let taken = || second_chance::taken(&self.directory.map(&pins::seen(hook.number))?);
+        let taken = (hook.copies > 0).then(taken).transpose();
+        misses.of(
+            &program,
+            self.links(hook),
+            own,
+            taken.map_err(|error| error.to_string())?,
+        )
     }
 
     /// Whether the kernel says all that it skipped of a hook's events.

@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::control::{Control, Table};
+use super::load::HookMaps;
 use super::lock::Lock;
 use super::maps::Maps;
 use super::metadata;
@@ -311,11 +312,11 @@ impl Change {
     fn clear_slots(&self, but: &[u32]) -> Result<()> {
         self.clear_probe_slots(&self.state.hooks, &self.state.probes)?;
         for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_none()) {
-            let slots = self.directory.map(&pins::slots(hook.number))?;
+            let maps = HookMaps::open(&self.directory, hook)?;
             let called: Vec<u32> = objects::entries(&hook.programs).collect();
-            let all = 0..slots.info().entries.min(super::SLOTS + super::CALLS);
+            let all = 0..maps.room().min(super::SLOTS + super::CALLS);
             for slot in all.filter(|slot| !but.contains(slot) && !called.contains(slot)) {
-                slots.delete(&slot.to_ne_bytes())?;
+                maps.clear(slot)?;
             }
         }
         Ok(())
@@ -376,8 +377,7 @@ impl Change {
         let (kept, gone): (Vec<_>, Vec<_>) = next.hooks.iter().cloned().partition(needed);
         for hook in kept.iter().filter(|hook| hook.probe.is_none()) {
             for slot in next.retiring.iter().filter_map(|old| old.slot) {
-                let slots = self.directory.map(&pins::slots(hook.number))?;
-                slots.delete(&slot.to_ne_bytes())?;
+                HookMaps::open(&self.directory, hook)?.clear(slot)?;
             }
         }
         for hook in kept.iter().filter(|hook| hook.probe.is_none()) {
@@ -386,8 +386,7 @@ impl Change {
             let was = was.find(|known| known.number == hook.number);
             let was = was.map_or(&[][..], |known| &known.programs);
             for entry in objects::entries(was).filter(|entry| !left.contains(entry)) {
-                let slots = self.directory.map(&pins::slots(hook.number))?;
-                slots.delete(&entry.to_ne_bytes())?;
+                HookMaps::open(&self.directory, hook)?.clear(entry)?;
             }
         }
         next.hooks = kept;
@@ -402,11 +401,8 @@ impl Change {
             self.directory.remove(&name)?;
         }
         for hook in &gone {
-            for number in 0..hook.links {
-                self.directory.remove(&pins::link(hook.number, number))?;
-            }
-            if hook.has_slots() {
-                self.directory.remove(&pins::slots(hook.number))?;
+            for name in pins::of_hook(hook) {
+                self.directory.remove(&name)?;
             }
         }
         super::own_event::remove_of(&gone);

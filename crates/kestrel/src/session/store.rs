@@ -3,6 +3,7 @@
 use super::attach;
 use super::load;
 use super::lock::Lock;
+pub use super::lock::{Holder, Patience, Waiting};
 use super::own_event;
 use super::pins::{self, Directory, PASSING};
 use super::state::{HookState, State};
@@ -55,6 +56,7 @@ impl LogLock {
 pub struct Store {
     pins: PathBuf,
     locks: PathBuf,
+    patience: Patience,
 }
 
 impl Store {
@@ -66,9 +68,17 @@ impl Store {
         let store = Self {
             pins: host.mount_bpffs()?.join(PINS),
             locks: host.path(LOCKS),
+            patience: Patience::default(),
         };
         store.check_owner()?;
         Ok(store)
+    }
+
+    /// The same, waiting otherwise for commands that change the same sessions.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Patience) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// bpffs may be a directory where everybody can make one: then somebody may have been here first.
@@ -109,7 +119,8 @@ impl Store {
         names
     }
 
-    /// The session meant: the one named, or the only one there is.
+    /// The session meant: the one named, or the only one there is. Beside others, one that holds named probes and no table of its own (as `kestrel
+    /// probe add` makes it) is meant by its name only: adding a probe changes nothing for who has one session.
     ///
     /// # Errors
     /// [`Error::NoSession`] when it is not there, or none is; [`Error::WhichSession`] when there are several.
@@ -118,12 +129,24 @@ impl Store {
         match (name, names.as_slice()) {
             (Some(name), _) if names.iter().any(|known| known == name) => Ok(name.to_owned()),
             (None, [only]) => Ok(only.clone()),
-            (None, [_, _, ..]) => Err(Error::WhichSession { names }),
+            (None, [_, _, ..]) => {
+                let mut of_tables = names.iter().filter(|name| !self.holds_only_probes(name));
+                match (of_tables.next(), of_tables.next()) {
+                    (Some(only), None) => Ok(only.clone()),
+                    _ => Err(Error::WhichSession { names }),
+                }
+            }
             (wanted, _) => Err(Error::NoSession {
                 wanted: wanted.map(str::to_owned),
                 names,
             }),
         }
+    }
+
+    /// Whether a session has no table but that of its named probes; one that cannot be read may have.
+    fn holds_only_probes(&self, name: &str) -> bool {
+        let session = PinnedSession::open(self.directory(name), name);
+        session.is_ok_and(|session| session.state().holds_only_probes())
     }
 
     /// A session to be looked at; nobody is kept from changing it.
@@ -155,7 +178,7 @@ impl Store {
     /// Which session is meant, and its lock: nobody else changes it meanwhile.
     fn lock(&self, name: Option<&str>) -> Result<(String, Lock)> {
         let name = self.meant(name)?;
-        let lock = Lock::take(&self.locks, &name)?;
+        let lock = Lock::take(&self.locks, &name, self.patience)?;
         if self.exists(&name) {
             return Ok((name, lock));
         }
@@ -267,7 +290,7 @@ impl Store {
         // Where everybody may make directories, one of another user's would stand in root's way.
         is_root()?;
         self.sweep()?;
-        let lock = Lock::take(&self.locks, name)?;
+        let lock = Lock::take(&self.locks, name, self.patience)?;
         if self.exists(name) {
             return Err(Error::SessionExists {
                 name: name.to_owned(),

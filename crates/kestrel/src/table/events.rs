@@ -1,7 +1,8 @@
 //! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it and by whatever name it is asked for.
 
 use crate::catalog::moment::Moment;
-use crate::catalog::{Catalog, Glob, Instance, Resolved, Via, Way, class, jprobe, kind, text_of};
+use crate::catalog::tracepoint::alike::family;
+use crate::catalog::{Attachment, Catalog, Glob, Instance, Resolved, Via, Way, class, jprobe, kind, text_of};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::parse_events;
@@ -199,9 +200,10 @@ impl<'a> Events<'a> {
     }
 
     fn set(&mut self, kind: &'static str, ways: Vec<Way>) -> usize {
-        let family = ways
-            .first()
-            .map_or_else(String::new, |way| way.context.name.clone());
+        let family = ways.first().map_or_else(String::new, |way| match way.attachment {
+            Attachment::Tracepoints => family(&way.context),
+            _ => way.context.name.clone(),
+        });
         let known = self
             .sets
             .iter()

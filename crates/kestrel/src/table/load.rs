@@ -1,8 +1,8 @@
 //! A table for a session that runs already: programs for its hooks' slots, and new hooks only for events that it does not see yet.
 
-use super::TableFile;
 use super::events::Events;
 use super::resolve::{Cell, Cells, Done, Work};
+use super::{TableFile, trust};
 use crate::catalog::{Attachment, Catalog, Resolved, Via};
 use crate::error::{Error, Result};
 use crate::plan::{self, Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, without_set};
@@ -89,7 +89,7 @@ pub fn plan_load(
         warnings,
     } = work.finish()?;
     plan::number(&mut hooks, existing.next_number)?;
-    Ok(Plan {
+    let plan = Plan {
         objects,
         tables: globals.tables.clone(),
         hooks,
@@ -98,7 +98,8 @@ pub fn plan_load(
         globals,
         slots: true,
         warnings,
-    })
+    };
+    trust::check(file, plan)
 }
 
 /// Plans a named probe for a session that runs: hooks of its own whose rows stand in the table of this `number`, whatever hooks are there. What
@@ -127,7 +128,7 @@ pub fn plan_named(
         warnings,
     } = work.finish()?;
     plan::number(&mut hooks, existing.next_number)?;
-    Ok(Plan {
+    let plan = Plan {
         objects,
         tables: globals.tables.clone(),
         hooks,
@@ -136,7 +137,8 @@ pub fn plan_named(
         globals,
         slots: true,
         warnings,
-    })
+    };
+    trust::check(file, plan)
 }
 
 fn begin<'a>(

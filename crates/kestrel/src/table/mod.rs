@@ -11,6 +11,7 @@ mod load;
 mod read;
 mod resolve;
 pub mod shipped;
+mod trust;
 
 pub use describe::{Shown, describe, handler};
 pub use load::{Existing, ExistingHook, plan_load, plan_named};
@@ -22,6 +23,7 @@ use crate::error::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
+use kestrel_trace::files::Objection;
 use std::sync::Arc;
 
 /// The table of probes that stand in no table.
@@ -44,6 +46,8 @@ pub struct TableFile {
     pub max_map_keys: Option<u32>,
     /// Remarks that do not stand in the way.
     pub warnings: Vec<Diagnostic>,
+    /// What another user could change about the file that it was read from; none where only root and the caller can, and of a text that the caller gives.
+    pub objection: Option<Objection>,
 }
 
 /// `buffer NAME { size = 4M  mode = overwrite }`.

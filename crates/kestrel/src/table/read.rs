@@ -46,6 +46,7 @@ pub fn read(text: &str, file_name: &str) -> (TableFile, Vec<Diagnostic>) {
         tables: reader.tables,
         max_map_keys: reader.max_map_keys,
         warnings: Vec::new(),
+        objection: None,
     };
     (file, found)
 }

@@ -1,7 +1,7 @@
 //! A table file on this kernel: which handler each event has in each table, and so one hook per event with a row per handler.
 
 use super::events::{Events, about, is_name};
-use super::{BufferSpec, TableFile};
+use super::{BufferSpec, TableFile, trust};
 use crate::bpf::HandlerFile;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::{Catalog, Via, jprobe};
@@ -75,7 +75,7 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
     if options.stays {
         plan.give_messages_a_buffer();
     }
-    Ok(plan)
+    trust::check(file, plan)
 }
 
 /// What an event meets in one table.

@@ -2,6 +2,8 @@
 
 use super::TableFile;
 use crate::error::{Error, Result};
+use crate::foreign;
+use kestrel_compiler::lang::diag::nearest;
 use std::path::Path;
 
 /// One of them.
@@ -45,30 +47,38 @@ pub fn find(name: &str) -> Option<&'static Shipped> {
 /// The longest table file that is read.
 const LONGEST: u64 = 16 << 20;
 
-/// Opens what a user names: a file where the name looks like one or there is one, else a shipped table file.
+/// Whether what a user names is a file: a bare word is a table file that comes with Kestrel, whatever lies where the command runs.
+fn is_path(name: &str) -> bool {
+    name.contains('/') || Path::new(name).extension().is_some()
+}
+
+/// Opens what a user names: a file where there is a `/` or an ending in the name, else a shipped table file.
 ///
 /// # Errors
-/// When there is neither; when it cannot be read; [`Error::Table`] when it is wrong.
+/// [`Error::NoSuchFile`] where nothing of that name is shipped; when the file cannot be read; [`Error::Table`] when it is wrong.
 pub fn open(name: &str) -> Result<TableFile> {
-    let path = Path::new(name);
-    if let Some(shipped) = find(name).filter(|_| !path.is_file()) {
+    if let Some(shipped) = find(name) {
         return TableFile::parse(shipped.text, shipped.name);
+    }
+    if !is_path(name) {
+        let near = nearest(name, SHIPPED.iter().map(|shipped| shipped.name));
+        return Err(Error::NoSuchFile {
+            wanted: name.to_owned(),
+            near: near.into_iter().map(str::to_owned).collect(),
+            here: Path::new(name).is_file(),
+        });
     }
     let failed = |error| Error::Io {
         action: "read table file",
         subject: name.to_owned(),
         error,
     };
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let mut bytes = Vec::new();
-    let read = std::io::Read::read_to_end(&mut std::io::Read::take(file, LONGEST + 1), &mut bytes);
-    read.map_err(failed)?;
-    if bytes.len() as u64 > LONGEST {
-        let why = format!("it is longer than {} MiB", LONGEST >> 20);
-        return Err(failed(std::io::Error::other(why)));
-    }
-    let text = String::from_utf8(bytes).map_err(|_| failed(std::io::Error::other("it is not UTF-8 text")))?;
-    TableFile::parse(&text, name)
+    let given = foreign::give(Path::new(name), LONGEST).map_err(failed)?;
+    let text = String::from_utf8(given.bytes);
+    let text = text.map_err(|_| failed(std::io::Error::other("it is not UTF-8 text")))?;
+    let mut file = TableFile::parse(&text, name)?;
+    file.objection = given.objection;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -87,6 +97,23 @@ mod tests {
             assert_eq!(said, shipped.about.to_lowercase(), "{}", shipped.name);
             TableFile::parse(shipped.text, shipped.name).unwrap();
         }
+    }
+
+    #[test]
+    fn a_bare_word_is_a_shipped_one_and_what_is_near_is_said() {
+        let said = |name: &str| open(name).unwrap_err().to_string();
+        assert!(
+            said("fligt").ends_with("did you mean flight?"),
+            "{}",
+            said("fligt")
+        );
+        assert!(matches!(
+            open("Cargo"),
+            Err(Error::NoSuchFile { here: false, .. })
+        ));
+        // The test runs in the crate's folder.
+        assert!(matches!(open("src"), Err(Error::NoSuchFile { here: false, .. })));
+        assert!(matches!(open("Cargo.toml"), Err(Error::Table { .. })), "a file");
     }
 
     #[test]

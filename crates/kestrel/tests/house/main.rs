@@ -50,7 +50,7 @@ fn run(event: &str, via: Via, wanted: fn(&PlannedWay) -> bool, contexts: &[Vec<u
     assert_eq!(plan.hooks.len(), 1);
     let hook = &plan.hooks[0];
     let way = hook.ways.iter().find(|way| wanted(way)).unwrap();
-    let program = hook.compile(way, &plan).unwrap();
+    let program = hook.compile(way, &plan, None).unwrap();
 
     let mut machine = Machine::new();
     machine.environment.clock = support::BEGIN;
@@ -233,7 +233,7 @@ fn code_that_options_add_comes_from_no_part_of_the_text() {
         };
         let plan = plan(&request, &catalog).unwrap();
         for way in &plan.hooks[0].ways {
-            let code = plan.hooks[0].compile(way, &plan).unwrap().code;
+            let code = plan.hooks[0].compile(way, &plan, None).unwrap().code;
             let sources = code.lines.iter().map(|line| line.source);
             let inside: Vec<&str> = sources
                 .filter(|s| s.start < s.end)

@@ -114,6 +114,7 @@ impl Session {
         let ring = |name: &str| RingSink {
             map: map_name(name),
             geometry: self.geometry,
+            reentrant: false,
         };
         let gate = Gate {
             buffers: BUFFERS.map(|name| (name.to_owned(), ring(name))).into(),
@@ -123,6 +124,7 @@ impl Session {
             followed: false,
             calls: Vec::new(),
             choice,
+            place: None,
         };
         let context = Context {
             number,

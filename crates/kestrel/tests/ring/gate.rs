@@ -40,7 +40,14 @@ impl Bench {
             let map = machine.add_map(array(2), 4, geometry.region());
             readers.push(Reader::over(&mut machine, map, geometry, 2));
             let map = map_name(name);
-            buffers.push((name.to_owned(), RingSink { map, geometry }));
+            buffers.push((
+                name.to_owned(),
+                RingSink {
+                    map,
+                    geometry,
+                    reentrant: false,
+                },
+            ));
         }
         Self {
             machine,
@@ -53,6 +60,7 @@ impl Bench {
                 followed: false,
                 calls: Vec::new(),
                 choice: Choice::Only,
+                place: None,
             },
             control,
         }

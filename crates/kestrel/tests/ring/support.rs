@@ -202,6 +202,7 @@ impl Recorder {
         let sink = RingSink {
             map: map_name("test"),
             geometry,
+            reentrant: false,
         };
         let mut b = Builder::new();
         let refused = b.block();

@@ -83,7 +83,7 @@ fn events_that_are_seen_already_get_slots_and_others_hooks() {
     );
     for hook in &plan.hooks {
         assert!(hook.first >= 100);
-        hook.compile(&hook.ways[0], &plan).unwrap();
+        hook.compile(&hook.ways[0], &plan, None).unwrap();
     }
 }
 
@@ -115,7 +115,7 @@ fn a_set_keeps_its_order_and_several_handlers_their_places() {
         found,
         [("{ record(comm) }", &vec![1, 3]), ("{ record(tid) }", &vec![2])]
     );
-    hook.compile(&hook.ways[0], &plan).unwrap();
+    hook.compile(&hook.ways[0], &plan, None).unwrap();
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn every_hook_compiles_with_every_row() {
         assert_eq!(plan.slots, stays);
         for hook in &plan.hooks {
             for way in &hook.ways {
-                let program = hook.compile(way, &plan).unwrap();
+                let program = hook.compile(way, &plan, None).unwrap();
                 assert!(!program.code.insns.is_empty());
             }
         }
@@ -265,7 +265,7 @@ fn two_hundred_tables_of_fifteen_hundred_events() {
     let masked = (0..200).filter(|n| n % 30 == 3).count();
     assert_eq!(of("group3:event_3").len(), 201 - masked);
     let hook = hook_of(&plan, "group3:event_3").unwrap();
-    assert!(hook.compile(&hook.ways[0], &plan).is_ok());
+    assert!(hook.compile(&hook.ways[0], &plan, None).is_ok());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::read::{Held, Row, Snapshot, is_signed, mean};
 use super::text::shown;
 use super::{Buckets, ValueKind};
 use crate::symbol::Symbols;
-use crate::value::Value;
+use crate::value::{Value, name_of};
 use serde_json::{Map, Value as Json, json};
 
 /// A map as one object: `{"type": "map", "data": {"@x": {"key,key": value}}}`. The type is `hist` for histograms and `stats` for statistics; a map
@@ -48,11 +48,17 @@ fn held(snapshot: &Snapshot, row: &Row, symbols: &Symbols) -> Json {
             Value::Signed { value, .. } => value.into(),
             Value::Unsigned { value, .. } => value.into(),
             Value::Bool(value) => value.into(),
+            // An enumerator without a name is a number, as in records.
+            Value::Enumeration { value, signed, names } if name_of(value, names).is_none() => match signed {
+                true => value.into(),
+                false => (value as u64).into(),
+            },
             other => shown(other, symbols).into(),
         },
         (Held::Number(n), kind) if is_signed(kind) => (*n as i64).into(),
         (Held::Number(n), _) => (*n).into(),
         (Held::Text(text), _) => shown(Value::Text(text), symbols).into(),
+        (Held::Fault, _) => Json::Null,
         (Held::Mean { count, sum }, kind) => {
             let signed = is_signed(kind);
             let average = number(mean(*count, *sum, signed));

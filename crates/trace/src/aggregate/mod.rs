@@ -13,12 +13,14 @@
 
 mod histogram;
 mod json;
+mod kept;
 pub mod read;
 pub mod state;
 mod text;
 
 pub use histogram::{Buckets, Label};
 pub use json::json;
+pub use kept::KeptMaps;
 pub use text::text;
 
 use crate::layout::FieldType;

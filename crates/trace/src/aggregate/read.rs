@@ -3,9 +3,10 @@
 use super::{MapType, ValueKind, rank, state};
 use crate::layout::FieldType;
 use crate::value::Value;
+use serde::{Deserialize, Serialize};
 
 /// What a map held at one time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// What it is.
     pub ty: MapType,
@@ -16,7 +17,7 @@ pub struct Snapshot {
 }
 
 /// One key with its value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     key: Vec<u8>,
     /// Its value.
@@ -24,12 +25,14 @@ pub struct Row {
 }
 
 /// A value, all CPUs together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub enum Held {
     /// A scalar, a count, a sum, a minimum or a maximum: 64 bits, whose sign the map's type knows.
     Number(u64),
     Text(Vec<u8>),
+    /// A text that could not be read.
+    Fault,
     Mean {
         count: u64,
         sum: u64,
@@ -45,6 +48,26 @@ impl Row {
             let bytes = self.key.get(at as usize..).unwrap_or_default();
             Value::read(ty, bytes)
         })
+    }
+
+    /// Whether key and value are of the sizes that the type says.
+    pub(super) fn is_sound(&self, ty: &MapType) -> bool {
+        let value = match (&self.value, &ty.value) {
+            (Held::Histogram(counts), ValueKind::Histogram(buckets)) => {
+                counts.len() == buckets.count() as usize
+            }
+            (Held::Mean { .. }, kind) => matches!(kind, ValueKind::Average { .. } | ValueKind::Stats { .. }),
+            (Held::Text(_) | Held::Fault, kind) => matches!(kind, ValueKind::Text { .. }),
+            (Held::Number(_), kind) => !matches!(
+                kind,
+                ValueKind::Histogram(_)
+                    | ValueKind::Text { .. }
+                    | ValueKind::Average { .. }
+                    | ValueKind::Stats { .. }
+            ),
+            (Held::Histogram(_), _) => false,
+        };
+        value && self.key.len() == ty.key_size() as usize
     }
 }
 
@@ -91,9 +114,12 @@ impl Held {
         let mut values = values.into_iter().filter(|bytes| bytes.len() == size).peekable();
         values.peek()?;
         if let ValueKind::Text { size } = kind {
-            let bytes = values.next()?;
-            let text = bytes.iter().take(*size as usize).take_while(|byte| **byte != 0);
-            return Some(Self::Text(text.copied().collect()));
+            return Some(
+                match Value::read(&FieldType::Text { size: *size }, values.next()?) {
+                    Value::Text(text) => Self::Text(text.to_vec()),
+                    _ => Self::Fault,
+                },
+            );
         }
         let mut words = vec![0u64; size / 8];
         for bytes in values {
@@ -133,7 +159,7 @@ impl Held {
         match self {
             Self::Number(value) if is_signed(kind) => i128::from(*value as i64),
             Self::Number(value) => i128::from(*value),
-            Self::Text(_) => 0,
+            Self::Text(_) | Self::Fault => 0,
             Self::Mean { count, sum } => mean(*count, *sum, is_signed(kind)),
             Self::Histogram(counts) => counts.iter().map(|c| i128::from(*c)).sum(),
         }

@@ -60,6 +60,7 @@ fn held(out: &mut String, ty: &MapType, value: &Held, symbols: &Symbols) {
         (Held::Number(n), kind) if is_signed(kind) => writeln!(out, " {}", *n as i64),
         (Held::Number(n), _) => writeln!(out, " {n}"),
         (Held::Text(text), _) => writeln!(out, " {}", shown(Value::Text(text), symbols)),
+        (Held::Fault, _) => writeln!(out, " {}", shown(Value::Fault, symbols)),
         (Held::Mean { count, sum }, kind) => {
             let average = mean(*count, *sum, is_signed(kind));
             let total = mean(1, *sum, is_signed(kind));

@@ -4,9 +4,11 @@ mod lock;
 
 use super::packet::Packet;
 use super::read::Reader;
-use super::write::{Folder, StreamFile, Writer, side_files};
+use super::write::{Folder as Place, StreamFile, Writer, side_files};
 use super::{METADATA, SIDE, metadata};
+use crate::aggregate::KeptMaps;
 use crate::error::{Error, Result};
+use crate::files::Folder;
 use crate::info::TraceInfo;
 use crate::packet::{MAGIC, PAGE};
 use crate::process::Processes;
@@ -14,14 +16,18 @@ use crate::report::{Options, Report};
 use crate::summary::Summary;
 use crate::symbol::Symbols;
 use lock::Lock;
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// What may lie beside the streams.
+const SIDE_FILES: [&str; 4] = [Summary::FILE, Symbols::FILE, Processes::FILE, KeptMaps::FILE];
 
 /// Where a trace is written.
 #[derive(Debug)]
 pub struct Directory {
+    folder: Folder,
     path: PathBuf,
     /// Nobody else writes here meanwhile; none where a trace that is there gets something more.
     _lock: Option<Lock>,
@@ -40,6 +46,10 @@ pub struct Trace {
     pub symbols: Symbols,
     /// Names of threads; empty if none were written.
     pub processes: Processes,
+    /// What the handlers' maps held at the end; none if none were written, or they cannot be read.
+    pub maps: KeptMaps,
+    /// Why something beside the streams is left out.
+    pub remarks: Vec<String>,
 }
 
 impl Trace {
@@ -50,6 +60,8 @@ impl Trace {
             symbols: self.symbols,
             summary: self.summary,
             field,
+            maps: self.maps,
+            remarks: self.remarks,
         };
         Report::gather(&mut self.reader, options)
     }
@@ -61,23 +73,57 @@ impl Trace {
 /// # Errors
 /// [`Error::Busy`] where somebody writes a trace there; [`Error::InTheWay`] and [`Error::Occupied`] where something else lies there.
 pub fn create(path: &Path, info: TraceInfo, replace: bool) -> Result<Writer<Directory>> {
-    make_directory(path)?;
-    let lock = Lock::take(path)?;
-    if replace && path.join(METADATA).is_file() {
-        if let Some(foreign) = foreign(path).map_err(Error::io("read directory", path))? {
-            return Err(Error::InTheWay { path: foreign });
+    let (folder, lock) = made(path)?;
+    if replace && is_trace(&folder) {
+        if let Some(foreign) = foreign(&folder).map_err(Error::io("read directory", path))? {
+            return Err(Error::InTheWay {
+                path: path.join(foreign),
+            });
         }
-        clear(path).map_err(Error::io("remove the old trace in", path))?;
+        clear(&folder).map_err(Error::io("remove the old trace in", path))?;
     }
-    let mut entries = fs::read_dir(path).map_err(Error::io("read directory", path))?;
-    if entries.next().is_some() {
+    let entries = folder.entries().map_err(Error::io("read directory", path))?;
+    if !entries.is_empty() {
         return Err(Error::Occupied { path: path.into() });
     }
     let directory = Directory {
+        folder,
         path: path.into(),
         _lock: Some(lock),
     };
     Writer::create(directory, info)
+}
+
+/// A directory that is its owner's alone where there was none (what a kernel does is nobody else's business), held and locked.
+fn made(path: &Path) -> Result<(Folder, Lock)> {
+    let failed = || Error::io("create directory", path);
+    for _ in 0..ATTEMPTS {
+        let (above, leaf) = Folder::above(path, true).map_err(failed())?;
+        let folder = above.own_folder(&leaf).map_err(failed())?;
+        let lock = Lock::take(&folder, path)?;
+        // What held it before may have put another directory there.
+        if is_there(&folder, &above, &leaf) {
+            return Ok((folder, lock));
+        }
+    }
+    Err(Error::Busy { path: path.into() })
+}
+
+/// How often somebody may put another directory in the place of the one that was opened.
+const ATTEMPTS: u32 = 5;
+
+/// Whether a folder still has its name.
+fn is_there(folder: &Folder, above: &Folder, leaf: &OsStr) -> bool {
+    above.folder(leaf).is_ok_and(|named| named.is(folder))
+}
+
+/// Whether a trace of Kestrel's lies in a folder: its metadata says so, whatever else has such a file.
+fn is_trace(folder: &Folder) -> bool {
+    let mut head = Vec::new();
+    let read = folder
+        .read(METADATA)
+        .and_then(|file| file.take(LONGEST).read_to_end(&mut head));
+    read.is_ok() && metadata::is_own(&head)
 }
 
 /// Where a trace that shall be at `path` is written until it is whole.
@@ -91,150 +137,170 @@ pub fn beside_of(path: &Path) -> PathBuf {
 /// # Errors
 /// [`Error::Busy`] where somebody writes a trace there.
 pub fn is_free(path: &Path) -> Result<bool> {
-    match fs::read_dir(path) {
-        Ok(mut entries) => {
-            Lock::take(path)?;
-            Ok(entries.next().is_none() || path.join(METADATA).is_file())
-        }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(e) => Err(Error::io("read directory", path)(e)),
-    }
+    let found = Folder::find(path).map_err(Error::io("read directory", path))?;
+    let Some(folder) = found else { return Ok(true) };
+    folder.check().map_err(Error::io("write to", path))?;
+    Lock::take(&folder, path)?;
+    is_free_folder(&folder).map_err(Error::io("read directory", path))
 }
 
-/// A folder in which several traces shall lie; it must not be a trace itself.
+fn is_free_folder(folder: &Folder) -> io::Result<bool> {
+    Ok(folder.entries()?.is_empty() || is_trace(folder))
+}
+
+/// Makes a folder in which several traces shall lie, where there is none; it must not be a trace itself, nor another user's.
 pub fn create_folder(path: &Path) -> Result<()> {
-    if path.join(METADATA).is_file() {
-        return Err(Error::Occupied { path: path.into() });
-    }
-    make_directory(path)
-}
-
-/// Makes a directory that is its owner's alone, where there is none: what a kernel does is nobody else's business.
-fn make_directory(path: &Path) -> Result<()> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        fs::create_dir_all(parent).map_err(Error::io("create directory", parent))?;
-    }
-    match fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        made => made.map_err(Error::io("create directory", path)),
+    let (above, leaf) = Folder::above(path, true).map_err(Error::io("create directory", path))?;
+    let folder = above
+        .own_folder(leaf)
+        .map_err(Error::io("create directory", path))?;
+    match folder.has(METADATA) {
+        true => Err(Error::Occupied { path: path.into() }),
+        false => Ok(()),
     }
 }
 
 /// Moves a finished trace to its place; an old trace there is removed. Who is killed in here leaves the one or the other there, whole.
 pub fn publish(from: &Path, to: &Path) -> Result<()> {
-    if !is_free(to)? {
+    let failed = || Error::io("write", to);
+    let (beside, new) = Folder::above(from, false).map_err(failed())?;
+    let whole = beside.folder(&new).map_err(failed())?;
+    whole.check().map_err(failed())?;
+    let (above, leaf) = Folder::above(to, false).map_err(failed())?;
+    let old = match above.folder(&leaf) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return beside.move_to(&new, &above, &leaf).map_err(failed());
+        }
+        old => old.map_err(failed())?,
+    };
+    old.check().map_err(failed())?;
+    // Held until what lies there is gone: whoever begins to write a trace there meanwhile would lose it.
+    let _held = Lock::take(&old, to)?;
+    if !is_free_folder(&old).map_err(Error::io("read directory", to))? {
         return Err(Error::Occupied { path: to.into() });
     }
-    if !to.exists() {
-        return fs::rename(from, to).map_err(Error::io("write", to));
-    }
-    // Held until what lies there is gone: whoever begins to write a trace there meanwhile would lose it.
-    let _held = Lock::take(to)?;
-    if !to.join(METADATA).is_file() {
+    if !is_trace(&old) {
         // An empty directory gives way to another.
-        return fs::rename(from, to).map_err(Error::io("write", to));
+        return beside.move_to(&new, &above, &leaf).map_err(failed());
     }
-    // A link to a directory stays one.
-    let to = &fs::canonicalize(to).map_err(Error::io("open", to))?;
-    if let Some(foreign) = foreign(to).map_err(Error::io("read directory", to))? {
-        return Err(Error::InTheWay { path: foreign });
+    if let Some(foreign) = foreign(&old).map_err(Error::io("read directory", to))? {
+        return Err(Error::InTheWay {
+            path: to.join(foreign),
+        });
     }
-    exchange(from, to).map_err(Error::io("write", to))?;
+    exchange(&beside, &new, &above, &leaf).map_err(failed())?;
     // Now the old trace lies where the new one was.
-    discard(from).map_err(Error::io("remove the old trace in", from))
+    let gone = clear(&old).and_then(|()| beside.remove_folder(&new));
+    gone.map_err(Error::io("remove the old trace in", from))
 }
 
 /// Two directories take each other's place, at once where the file system can do that.
-fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
+fn exchange(beside: &Folder, new: &OsStr, above: &Folder, leaf: &OsStr) -> io::Result<()> {
+    match beside.exchange(new, above, leaf) {
         // Some file systems cannot: there is a moment in which nothing lies at the place, and the old trace beside it.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-            let aside = other.with_file_name(aside(&other.file_name().unwrap_or_default().to_string_lossy()));
-            fs::rename(other, &aside)?;
-            fs::rename(one, other)?;
-            fs::rename(&aside, one)
+        Err(error) if is_no_exchange(&error) => {
+            let aside = OsString::from(aside(&leaf.to_string_lossy()));
+            above.move_to(leaf, above, &aside)?;
+            beside.move_to(new, above, leaf)?;
+            above.move_to(&aside, beside, new)
         }
-        done => Ok(done?),
+        done => done,
     }
 }
 
+fn is_no_exchange(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    [Errno::INVAL, Errno::NOSYS]
+        .map(Errno::raw_os_error)
+        .map(Some)
+        .contains(&error.raw_os_error())
+}
+
 /// What lies in a trace's directory and is not the trace's.
-fn foreign(path: &Path) -> io::Result<Option<PathBuf>> {
-    let side = [Summary::FILE, Symbols::FILE, Processes::FILE];
-    let mut folder = false;
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        let (name, kind) = (entry.file_name(), entry.file_type()?);
-        let ours = match name.to_str() {
-            Some(SIDE) => {
-                folder = kind.is_dir();
-                folder
+fn foreign(folder: &Folder) -> io::Result<Option<PathBuf>> {
+    let mut inner = None;
+    for entry in folder.entries()? {
+        let ours = match entry.name.to_str() {
+            Some(SIDE) if entry.is_folder => {
+                inner = Some(folder.folder(SIDE)?);
+                true
             }
-            Some(name) if name == METADATA || name == beside(METADATA) => kind.is_file(),
-            Some(name) if is_stream_name(name) => kind.is_file() && holds_packets(&entry.path())?,
+            Some(name) if name == METADATA || name == beside(METADATA) => entry.is_file,
+            Some(name) if is_stream_name(name) => entry.is_file && holds_packets(folder, name)?,
             _ => false,
         };
         if !ours {
-            return Ok(Some(entry.path()));
+            return Ok(Some(entry.name.into()));
         }
     }
-    if !folder {
-        return Ok(None);
-    }
-    for entry in fs::read_dir(path.join(SIDE))? {
-        let entry = entry?;
-        let (name, kind) = (entry.file_name(), entry.file_type()?);
-        let known = |known: &&str| name == **known || name == *beside(known);
-        if !kind.is_file() || !side.iter().any(known) {
-            return Ok(Some(entry.path()));
+    let Some(inner) = inner else { return Ok(None) };
+    for entry in inner.entries()? {
+        let known = |known: &&str| entry.name == **known || entry.name == *beside(known);
+        if !entry.is_file || !SIDE_FILES.iter().any(known) {
+            return Ok(Some(Path::new(SIDE).join(entry.name)));
         }
     }
     Ok(None)
 }
 
 /// Whether a file begins as a stream does, or is empty, as a stream is at first.
-fn holds_packets(path: &Path) -> io::Result<bool> {
+fn holds_packets(folder: &Folder, name: &str) -> io::Result<bool> {
     let mut head = Vec::new();
-    File::open(path)?.take(4).read_to_end(&mut head)?;
+    folder.read(name)?.take(4).read_to_end(&mut head)?;
     Ok(MAGIC.to_le_bytes().starts_with(&head))
 }
 
-/// Removes a trace and its directory.
+/// Removes a trace and its directory; nothing in a directory of another user's.
 pub fn discard(path: &Path) -> io::Result<()> {
-    clear(path)?;
-    fs::remove_dir(path)
+    let (above, leaf) = Folder::above(path, false)?;
+    let folder = above.folder(&leaf)?;
+    folder.check()?;
+    clear(&folder)?;
+    above.remove_folder(leaf)
 }
 
 /// Opens a trace directory.
 pub fn open(path: &Path) -> Result<Trace> {
-    let text = match read(&path.join(METADATA)) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(e) if e.kind() == io::ErrorKind::NotFound && path.is_dir() => {
-            return Err(Error::NoMetadata { path: path.into() });
-        }
-        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
-            return Err(Error::NoMetadata { path: path.into() });
-        }
-        Err(e) => return Err(Error::io("open trace", path)(e)),
+    let none = || Error::NoMetadata { path: path.into() };
+    let folder = match Folder::followed(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Err(none()),
+        folder => folder.map_err(Error::io("open trace", path))?,
+    };
+    let text = match read(&folder, METADATA) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(none()),
+        read => read.map_err(Error::io("open trace", path))?,
     };
     let info = metadata::parse(&text)?;
     let mut streams = Vec::new();
     let mut packets = 0;
-    for name in stream_names(path).map_err(Error::io("read directory", path))? {
-        let file = File::open(path.join(&name)).map_err(Error::io("open", path.join(&name)))?;
+    for name in stream_names(&folder).map_err(Error::io("read directory", path))? {
+        let file = folder.read(&name).map_err(Error::io("open", path.join(&name)))?;
         let bytes = file
             .metadata()
             .map_err(Error::io("read the size of", path.join(&name)))?;
         packets += bytes.len().div_ceil(u64::from(PAGE));
         streams.push((name, file));
     }
-    let side = |name: &str| match read(&path.join(SIDE).join(name)) {
-        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io("read", path.join(SIDE).join(name))(e)),
+    let inner = match folder.folder(SIDE) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        inner => Some(inner.map_err(Error::io("read", path.join(SIDE)))?),
     };
+    let side = |name: &str| match inner.as_ref().map(|inner| read(inner, name)) {
+        None => Ok(None),
+        Some(Err(e)) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Some(read) => read
+            .map(Some)
+            .map_err(Error::io("read", path.join(SIDE).join(name))),
+    };
+    let mut remarks = Vec::new();
+    let maps = side(KeptMaps::FILE).and_then(|text| text.map(|text| KeptMaps::parse(&text)).transpose());
+    let maps = maps.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
     Ok(Trace {
+        maps: maps.unwrap_or_default(),
+        remarks,
         reader: Reader::new(info, streams),
         packets,
         summary: side(Summary::FILE)?
@@ -255,29 +321,27 @@ pub fn open(path: &Path) -> Result<Trace> {
 const LONGEST: u64 = 1 << 30;
 
 /// All of an ordinary file that lies in a trace. What else has its name, as a device or a pipe, may have no end.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let about = fs::metadata(path)?;
-    if !about.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
-    if about.len() > LONGEST {
+fn read(folder: &Folder, name: &str) -> io::Result<String> {
+    let file = folder.read(name)?;
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
         return Err(io::Error::other(format!(
             "it is longer than {} MiB",
             LONGEST >> 20
         )));
     }
-    fs::read(path)
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The visible files beside the metadata, in order of name and number.
-fn stream_names(path: &Path) -> io::Result<Vec<String>> {
+fn stream_names(folder: &Folder) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if let Ok(name) = entry.file_name().into_string()
+    for entry in folder.entries()? {
+        if let Ok(name) = entry.name.into_string()
             && !name.starts_with('.')
             && name != METADATA
-            && entry.file_type()?.is_file()
+            && entry.is_file
         {
             names.push(name);
         }
@@ -290,20 +354,25 @@ fn stream_names(path: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Removes a trace's files; what else lies there stays and makes the directory occupied.
-fn clear(path: &Path) -> io::Result<()> {
-    for name in stream_names(path)? {
+fn clear(folder: &Folder) -> io::Result<()> {
+    for name in stream_names(folder)? {
         if is_stream_name(&name) {
-            fs::remove_file(path.join(name))?;
+            folder.remove_file(name)?;
         }
     }
-    for name in [Summary::FILE, Symbols::FILE, Processes::FILE] {
-        ignore_missing(fs::remove_file(path.join(SIDE).join(name)))?;
-        ignore_missing(fs::remove_file(path.join(SIDE).join(beside(name))))?;
+    match folder.folder(SIDE) {
+        Ok(inner) => {
+            for name in SIDE_FILES {
+                ignore_missing(inner.remove_file(name))?;
+                ignore_missing(inner.remove_file(beside(name)))?;
+            }
+            folder.remove_folder(SIDE)?;
+        }
+        Err(error) => ignore_missing(Err(error))?,
     }
-    ignore_missing(fs::remove_dir(path.join(SIDE)))?;
     // What is beside was left by a recorder that was killed while it wrote.
-    ignore_missing(fs::remove_file(path.join(beside(METADATA))))?;
-    fs::remove_file(path.join(METADATA))
+    ignore_missing(folder.remove_file(beside(METADATA)))?;
+    folder.remove_file(METADATA)
 }
 
 /// The name of the file that becomes `leaf`.
@@ -328,20 +397,23 @@ fn is_stream_name(name: &str) -> bool {
     number.is_some_and(|cpu| !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A file that nobody but its owner reads, where there is none.
-fn private(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    options.open(path)
-}
-
 /// Writes what CTF cannot hold beside the streams of a trace that is there.
 pub fn complete(path: &Path, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Result<()> {
     let mut directory = Directory {
+        folder: ours(path)?,
         path: path.into(),
         _lock: None,
     };
     side_files(&mut directory, summary, symbols, processes)
+}
+
+/// The directory of a trace that is there, which others could not have exchanged.
+fn ours(path: &Path) -> Result<Folder> {
+    let failed = || Error::io("write to", path);
+    let folder = Folder::find(path).map_err(failed())?;
+    let folder = folder.ok_or(io::ErrorKind::NotFound.into()).map_err(failed())?;
+    folder.check().map_err(failed())?;
+    Ok(folder)
 }
 
 /// Where a stream ends.
@@ -359,17 +431,17 @@ pub struct Tail {
 
 /// Cuts the streams of a trace whose writer was stopped back to whole packets, and tells where each ends; streams without packets are left out.
 pub fn mend(path: &Path) -> Result<Vec<Tail>> {
+    let folder = ours(path)?;
     let mut tails = Vec::new();
-    for name in stream_names(path).map_err(Error::io("read directory", path))? {
-        let file = path.join(name);
-        tails.extend(mend_stream(&file).map_err(Error::io("mend", &file))?);
+    for name in stream_names(&folder).map_err(Error::io("read directory", path))? {
+        tails.extend(mend_stream(&folder, &name).map_err(Error::io("mend", path.join(&name)))?);
     }
     Ok(tails)
 }
 
-fn mend_stream(path: &Path) -> io::Result<Option<Tail>> {
+fn mend_stream(folder: &Folder, name: &str) -> io::Result<Option<Tail>> {
     use std::os::unix::fs::FileExt;
-    let file = File::options().read(true).write(true).open(path)?;
+    let file = folder.write(name)?;
     let bytes = file.metadata()?.len();
     let page = u64::from(PAGE);
     let packets = bytes / page;
@@ -392,12 +464,12 @@ fn mend_stream(path: &Path) -> io::Result<Option<Tail>> {
 
 /// Lets the disk have all of a trace.
 pub fn sync(path: &Path) -> Result<()> {
-    let mut names = stream_names(path).map_err(Error::io("read directory", path))?;
+    let folder = ours(path)?;
+    let mut names = stream_names(&folder).map_err(Error::io("read directory", path))?;
     names.push(METADATA.to_owned());
     for name in names {
-        let file = path.join(name);
-        let synced = File::open(&file).and_then(|file| file.sync_all());
-        synced.map_err(Error::io("write to the disk", &file))?;
+        let synced = folder.read(&name).and_then(|file| file.sync_all());
+        synced.map_err(Error::io("write to the disk", path.join(name)))?;
     }
     Ok(())
 }
@@ -407,11 +479,8 @@ impl Directory {
     /// to do without.
     pub fn reserve(&self, bytes: u64) {
         use rustix::fs::{FallocateFlags, fallocate};
-        let folder = self.path.join(SIDE);
-        let file = make_directory(&folder)
-            .ok()
-            .and_then(|()| private(&folder.join(beside(Summary::FILE))).ok());
-        if let Some(file) = file {
+        let inner = self.folder.own_folder(SIDE);
+        if let Ok(file) = inner.and_then(|inner| inner.write(beside(Summary::FILE))) {
             _ = fallocate(file, FallocateFlags::empty(), 0, bytes);
         }
     }
@@ -422,37 +491,49 @@ impl Directory {
     }
 }
 
-impl Folder for Directory {
+impl Place for Directory {
     type File = File;
 
     fn create(&mut self, name: &str) -> Result<File> {
-        let path = self.path.join(name);
-        private(&path)
-            .and_then(|file| file.set_len(0).map(|()| file))
-            .map_err(Error::io("create", path))
+        let made = self.folder.write(name);
+        made.and_then(|file| file.set_len(0).map(|()| file))
+            .map_err(Error::io("create", self.path.join(name)))
     }
 
     /// Writes beside, then renames: readers see the old or the new bytes, never a part.
     fn replace(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.path.join(name);
-        if let Some(parent) = path.parent() {
-            make_directory(parent)?;
-        }
-        let leaf = name.rsplit('/').next().unwrap_or(name);
-        let beside = path.with_file_name(beside(leaf));
-        // What was reserved there is written over, so that a full disk has room for it.
-        let written = private(&beside)
-            .and_then(|mut file| {
-                file.write_all(bytes)?;
-                file.set_len(bytes.len() as u64)
-            })
-            .and_then(|()| fs::rename(&beside, &path));
-        written.map_err(|e| {
-            // The disk may be full: leave nothing half written behind. That this can fail too changes nothing.
-            _ = fs::remove_file(&beside);
-            Error::io("write", path)(e)
-        })
+        let inner;
+        let (folder, leaf) = match name.rsplit_once('/') {
+            None => (&self.folder, name),
+            Some((above, leaf)) => {
+                inner = self
+                    .folder
+                    .own_folder(above)
+                    .map_err(Error::io("create directory", self.path.join(above)))?;
+                (&inner, leaf)
+            }
+        };
+        replace_file(folder, leaf, bytes).map_err(Error::io("write", path))
     }
+}
+
+/// Gives a file of a folder other contents at one blow. What was reserved beside it is written over, so that a full disk has room for it.
+///
+/// # Errors
+/// What the system says; then the file is as it was, and nothing half written is left.
+pub fn replace_file(folder: &Folder, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let beside = beside(name);
+    let written = folder.write(&beside).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.set_len(bytes.len() as u64)
+    });
+    let written = written.and_then(|()| folder.rename(&beside, name));
+    if written.is_err() {
+        // The disk may be full. That this can fail too changes nothing.
+        _ = folder.remove_file(&beside);
+    }
+    written
 }
 
 impl StreamFile for File {

@@ -1,6 +1,7 @@
 //! Writes a trace: runs of whole pages appended to one stream per buffer and CPU, metadata, side data; the files themselves are a `Folder`'s.
 
 use super::{METADATA, SIDE, metadata};
+use crate::aggregate::KeptMaps;
 use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::info::TraceInfo;
@@ -160,6 +161,15 @@ impl<F: Folder> Writer<F> {
             packets: bytes / u64::from(PAGE),
             bytes,
         }
+    }
+
+    /// Writes what the handlers' maps hold, beside the streams.
+    ///
+    /// # Errors
+    /// When the file cannot be written: the trace is one without it.
+    pub fn keep_maps(&mut self, maps: &KeptMaps) -> Result<()> {
+        let name = format!("{SIDE}/{}", KeptMaps::FILE);
+        self.folder.replace(&name, maps.to_text().as_bytes())
     }
 
     /// Writes what CTF cannot hold, beside the streams.

@@ -1,5 +1,6 @@
 //! One record as one JSON object on one line, written without a tree of values in between.
 
+use super::escape::is_unsafe;
 use super::{Printer, decimal, flag_names, hexadecimal, symbol};
 use crate::event::EventClass;
 use crate::layout::Space;
@@ -11,7 +12,8 @@ use crate::value::{Value, name_of};
 /// Prints records as JSON: `{"time":…,"cpu":…,"pid":…,"tid":…,"comm":"…","event":"…","fields":{…}}`.
 ///
 /// `time` is ns of `CLOCK_MONOTONIC`; `comm` is left out where the thread's name is not known. Integers are numbers whatever their base; pointers, stack frames and flags are strings as people read
-/// them; a named value of an enumeration is its name, another a number; truth values are `true` and `false`.
+/// them; a named value of an enumeration is its name, another a number; truth values are `true` and `false`;
+/// a text that could not be read is `null`.
 #[derive(Clone, Debug)]
 pub struct Json {
     symbols: Symbols,
@@ -126,7 +128,7 @@ fn json(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
                 Space::User => hexadecimal(frame, out),
             });
         }),
-        Value::Missing => out.extend_from_slice(b"null"),
+        Value::Fault | Value::Missing => out.extend_from_slice(b"null"),
     }
 }
 
@@ -176,9 +178,8 @@ fn escaped(c: char, out: &mut Vec<u8>) {
         '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
         '\n' => out.extend_from_slice(b"\\n"),
         '\t' => out.extend_from_slice(b"\\t"),
-        c if (c as u32) < 0x20 || c == '\x7f' => {
-            out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes())
-        }
+        // JSON may hold some of these as they are; but what is meant for programs is looked at on terminals, too.
+        c if is_unsafe(c) => out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes()),
         c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
     }
 }

@@ -1,10 +1,12 @@
 //! Records as lines: text for people, JSON for programs. Values look alike wherever text is shown; tables are `report`'s matter.
 
+pub mod escape;
 mod json;
 mod number;
 mod registers;
 mod text;
 
+pub use escape::shown;
 pub use json::Json;
 pub use number::{are, counted, thousands, were};
 pub use text::Text;
@@ -16,6 +18,7 @@ use crate::process::Processes;
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::{Value, flags, name_of};
+use escape::escape;
 use std::io::{Read, Write};
 
 /// The kind of event whose records read like the call in C.
@@ -90,7 +93,7 @@ pub fn value(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
         Value::Pointer { address, .. } => hexadecimal(address, out),
         Value::Enumeration { value, signed, names } => enumeration(value, signed, names, out),
         Value::Flags { bits, names } => flag_names(bits, names, out),
-        Value::Text(bytes) => text_bytes(bytes, out),
+        Value::Text(bytes) => escape(bytes, out),
         Value::Array(elements) => {
             out.push(b'[');
             for (i, element) in elements.iter().enumerate() {
@@ -105,6 +108,7 @@ pub fn value(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
                 symbol(frame, symbols, out);
             }
         }
+        Value::Fault => out.extend_from_slice(b"(fault)"),
         Value::Missing => out.extend_from_slice(b"<missing>"),
     }
 }
@@ -116,22 +120,6 @@ fn pad_left(blanks: usize, out: &mut Vec<u8>) {
 fn separate(index: usize, separator: &[u8], out: &mut Vec<u8>) {
     if index > 0 {
         out.extend_from_slice(separator);
-    }
-}
-
-/// Text with control characters as `\xNN`, so that a line stays a line and a terminal stays calm.
-fn text_bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if c.is_control() {
-                out.extend_from_slice(format!("\\x{:02x}", c as u32).as_bytes());
-            } else {
-                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-        }
-        for byte in chunk.invalid() {
-            out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
-        }
     }
 }
 
@@ -166,19 +154,19 @@ fn symbol(address: u64, symbols: &Symbols, out: &mut Vec<u8>) {
     let Some(it) = symbols.resolve(address) else {
         return hexadecimal(address, out);
     };
-    out.extend_from_slice(it.name.as_bytes());
+    escape(it.name.as_bytes(), out);
     out.push(b'+');
     hexadecimal(it.offset, out);
     if let Some(module) = it.module {
         out.extend_from_slice(b" [");
-        out.extend_from_slice(module.as_bytes());
+        escape(module.as_bytes(), out);
         out.push(b']');
     }
 }
 
 fn enumeration(value: i64, signed: bool, names: &Names, out: &mut Vec<u8>) {
     match name_of(value, names) {
-        Some(name) => out.extend_from_slice(name.as_bytes()),
+        Some(name) => escape(name.as_bytes(), out),
         None if signed => decimal(value, out),
         None => decimal(value as u64, out),
     }
@@ -190,7 +178,7 @@ fn flag_names(bits: u64, names: &Names, out: &mut Vec<u8>) {
         if out.len() > start {
             out.push(b'|');
         }
-        out.extend_from_slice(name.as_bytes());
+        escape(name.as_bytes(), out);
     });
     if rest != 0 || out.len() == start {
         if out.len() > start {

@@ -37,7 +37,7 @@ pub(super) fn block(record: &Record<'_>, places: Range<usize>, symbols: &Symbols
             5_usize.saturating_sub(name.len()).max(1) - usize::from(column == 0),
             out,
         );
-        out.extend_from_slice(name);
+        super::escape::escape(name, out);
         out.push(b' ');
         let from = out.len();
         match it {

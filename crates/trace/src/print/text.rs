@@ -1,6 +1,7 @@
 //! One record as one line, like trace_pipe and `perf script`, stacks beneath it.
 
-use super::{CALLS, Printer, Style, decimal, pad_left, registers, symbol, value};
+use super::escape::escape;
+use super::{CALLS, Printer, Style, decimal, pad_left, registers, shown, symbol, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -33,7 +34,7 @@ impl Printer for Text {
         if call {
             let function = record.event.name.rsplit(':').next().unwrap_or_default();
             out.push(b' ');
-            out.extend_from_slice(function.as_bytes());
+            escape(function.as_bytes(), out);
             out.push(b'(');
         }
         let opened = out.len();
@@ -51,12 +52,12 @@ impl Printer for Text {
                 true => {}
                 false => out.push(b' '),
             }
-            out.extend_from_slice(field.name.as_bytes());
+            escape(field.name.as_bytes(), out);
             out.push(b'=');
             match it {
                 Value::Text(text) if call => {
                     out.push(b'"');
-                    super::text_bytes(text, out);
+                    escape(text, out);
                     out.push(b'"');
                 }
                 it => value(it, &self.symbols, out),
@@ -87,9 +88,9 @@ impl Text {
     /// `comm-tid [cpu] time: event:`, in columns.
     fn head(&self, record: &Record<'_>, out: &mut Vec<u8>) {
         let start = out.len();
-        let name = self.processes.name(record.tid, record.pid).unwrap_or("<...>");
+        let name = shown(self.processes.name(record.tid, record.pid).unwrap_or("<...>"));
         pad_left(16usize.saturating_sub(name.chars().count()), out);
-        super::text_bytes(name.as_bytes(), out);
+        out.extend_from_slice(name.as_bytes());
         out.push(b'-');
         decimal(record.tid, out);
         pad_left(
@@ -108,7 +109,7 @@ impl Text {
             padded(ns / 1000, 6, b'0', out);
         }
         out.extend_from_slice(b": ");
-        out.extend_from_slice(record.event.name.as_bytes());
+        escape(record.event.name.as_bytes(), out);
         out.push(b':');
     }
 
@@ -117,7 +118,7 @@ impl Text {
             let Value::Stack(frames) = it else { continue };
             if frames.is_empty() {
                 pad_left(16, out);
-                out.extend_from_slice(field.name.as_bytes());
+                escape(field.name.as_bytes(), out);
                 out.extend_from_slice(b" is empty\n");
             }
             for frame in frames.iter() {

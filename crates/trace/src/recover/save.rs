@@ -285,6 +285,7 @@ impl<R: ReadAt> Saving<'_, R> {
             started_ns: self.recovered.first_ns,
             duration_ns: last - first,
             events: counts.collect(),
+            missed: None,
             notes: self.recovered.notes(),
             cut_short: None,
         };

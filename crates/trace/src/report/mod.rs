@@ -4,11 +4,12 @@ mod text;
 
 pub use text::text;
 
+use crate::aggregate::{self, KeptMaps};
 use crate::analyze::{Count, Cpus, Events, Histogram, ProcessCounts, Timeline, Values};
 use crate::ctf::read::{Losses, Reader};
 use crate::error::Result;
 use crate::process::Processes;
-use crate::summary::{Absent, CutShort, EventCount, Summary, UNFINISHED};
+use crate::summary::{Absent, CutShort, EventCount, Missed, Summary, UNFINISHED};
 use crate::symbol::Symbols;
 use serde::Serialize;
 use std::io::Read;
@@ -40,10 +41,14 @@ pub struct Report {
     pub timeline: Histogram,
     /// By the value of a field, where one was asked for.
     pub values: Option<FieldValues>,
+    /// What the handlers' maps held at the end.
+    pub maps: Vec<MapReport>,
     /// What is missing, as the packets tell.
     pub losses: Losses,
     /// What is missing, as the recorder counted by event and CPU; `None` if it left no summary.
     pub counted: Option<Vec<EventCount>>,
+    /// Hits that the kernel brought to no program, if the recorder asked.
+    pub missed: Option<Missed>,
     /// What the recorder wrote and is not in the trace any more, by CPU: files were cut, damaged or removed.
     pub absent: Vec<Absent>,
     /// Why the recorder could write no more before it was to end.
@@ -61,6 +66,17 @@ pub struct FieldValues {
     pub counts: Vec<Count>,
 }
 
+/// One map of the handlers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MapReport {
+    /// As [`aggregate::json`] has it.
+    #[serde(flatten)]
+    pub json: serde_json::Value,
+    /// As [`aggregate::text`] has it.
+    #[serde(skip)]
+    pub text: String,
+}
+
 /// What to look at besides the records; `Trace::report` fills it from a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -72,6 +88,19 @@ pub struct Options {
     pub summary: Option<Summary>,
     /// Count the values of this field too.
     pub field: Option<String>,
+    /// What the handlers' maps held.
+    pub maps: KeptMaps,
+    /// What else a reader should know.
+    pub remarks: Vec<String>,
+}
+
+fn shown(kept: &KeptMaps) -> Vec<MapReport> {
+    let held = kept.maps.iter().filter(|map| !map.is_empty());
+    held.map(|map| MapReport {
+        json: aggregate::json(map, &kept.symbols),
+        text: aggregate::text(map, &kept.symbols),
+    })
+    .collect()
 }
 
 impl Report {
@@ -117,6 +146,7 @@ impl Report {
                 field,
                 counts: values.finish(),
             }),
+            maps: shown(&options.maps),
             losses: reader.losses(),
             absent: options
                 .summary
@@ -130,7 +160,11 @@ impl Report {
             notes: options
                 .summary
                 .as_ref()
-                .map_or_else(|| vec![UNFINISHED.to_owned()], |summary| summary.notes.clone()),
+                .map_or_else(|| vec![UNFINISHED.to_owned()], |summary| summary.notes.clone())
+                .into_iter()
+                .chain(options.remarks)
+                .collect(),
+            missed: options.summary.as_ref().and_then(|summary| summary.missed),
             counted: options.summary.map(|summary| summary.events),
         })
     }

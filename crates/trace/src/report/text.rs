@@ -2,7 +2,7 @@
 
 use super::Report;
 use crate::analyze::{Count, Histogram};
-use crate::print::{counted, thousands};
+use crate::print::{counted, shown, thousands};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Rows of each table; what is beyond is summed up in one row.
@@ -23,8 +23,13 @@ pub fn text(report: &Report, width: usize, colour: bool) -> String {
     page.table("CPUs", &report.cpus, report.records);
     if let Some(values) = &report.values {
         let total = values.counts.iter().map(|row| row.count).sum();
-        page.table(&format!("values of {}", values.field), &values.counts, total);
+        page.table(
+            &format!("values of {}", shown(&values.field)),
+            &values.counts,
+            total,
+        );
     }
+    page.maps(report);
     page.timeline(&report.timeline);
     page.losses(report);
     page.out
@@ -78,7 +83,8 @@ impl Page {
         );
         self.line(&format!(
             "{title} on {}, Linux {}",
-            report.hostname, report.kernel_release
+            shown(&report.hostname),
+            shown(&report.kernel_release)
         ));
         if report.records > 0 {
             let begin = UNIX_EPOCH + Duration::from_nanos(report.begins_ns);
@@ -87,7 +93,7 @@ impl Page {
             self.line(&begin);
         }
         if !report.command.is_empty() {
-            let command = self.paint(Ink::Quiet, &clip(&report.command, self.width));
+            let command = self.paint(Ink::Quiet, &clip(&shown(&report.command), self.width));
             self.line(&command);
         }
     }
@@ -104,7 +110,9 @@ impl Page {
             return;
         }
         self.title(title);
-        let rows = cut(rows);
+        let mut rows = cut(rows);
+        rows.iter_mut()
+            .for_each(|row| row.name = shown(&row.name).into_owned());
         let names = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
         let names = names.clamp(12, self.width / 2);
         let numbers = rows
@@ -125,6 +133,16 @@ impl Page {
             self.line(&format!(
                 "  {name:<names$}  {filled}{blanks}  {number:>numbers$}  {share:>7}"
             ));
+        }
+    }
+
+    fn maps(&mut self, report: &Report) {
+        if report.maps.is_empty() {
+            return;
+        }
+        self.title("maps");
+        for line in report.maps.iter().flat_map(|map| map.text.lines()) {
+            self.line(&format!("  {line}"));
         }
     }
 
@@ -163,7 +181,10 @@ impl Page {
         let overwritten = self.number("overwritten", report.overwritten());
         let damaged = self.number("packets damaged", report.losses.packets_damaged);
         let missing = self.number("packets missing", report.losses.packets_missing);
-        self.line(&lost);
+        self.line(&match report.missed {
+            Some(missed) => format!("{lost}, {missed}"),
+            None => lost,
+        });
         let absent = self.number("written, but not there any more", report.absent());
         for (text, count) in [
             (absent, report.absent()),
@@ -183,17 +204,17 @@ impl Page {
         {
             self.line(&format!(
                 "  {} on CPU {}: lost {}, overwritten {}",
-                count.event,
+                shown(&count.event),
                 count.cpu,
                 thousands(count.lost),
                 thousands(count.overwritten)
             ));
         }
         for absent in &report.absent {
-            self.line(&format!("  {absent}"));
+            self.line(&format!("  {}", shown(&absent.to_string())));
         }
         for note in report.losses.notes.iter().chain(&report.notes) {
-            self.line(&format!("  {note}"));
+            self.line(&format!("  {}", shown(note)));
         }
     }
 

@@ -5,8 +5,11 @@ use crate::sample;
 use crate::writing::{sealed, write};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::event::{EventClass, EventId};
-use kestrel_trace::layout::{Field, FieldType};
+use kestrel_trace::layout::{Field, FieldType, Layout};
 use kestrel_trace::packet::offset::COMMITTED;
+use kestrel_trace::print::{Json, Printer};
+use kestrel_trace::process::Processes;
+use kestrel_trace::symbol::Symbols;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -98,6 +101,60 @@ fn it_sees_the_same_values() {
             assert!(line.contains(part), "{part:?} not in {line}");
         }
     }
+}
+
+#[test]
+fn it_sees_short_integers_in_words_and_strings_that_could_not_be_read() {
+    let string = EventClass {
+        id: EventId(8),
+        name: "kprobe:x".into(),
+        kind: "kprobe".into(),
+        layout: Layout::new([("name".to_owned(), FieldType::String { max: 255 })]),
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let mut info = sample::info();
+    info.events = vec![sample::words(), string.clone()];
+    let mut writer = directory::create(dir.path(), info, false).unwrap();
+    let mut ring = Ring::new(sample::UUID, 0, 0);
+    let cells = [
+        Cell::U(257),
+        Cell::U(-100i64 as u64),
+        Cell::U(0x1000),
+        Cell::U(0xfff6),
+    ];
+    for time in [5, 6] {
+        ring.push(time, &record(&sample::words(), time, 1, 1, &cells));
+        let fault = Cell::T(kestrel_trace::value::fault_in_string(255));
+        ring.push(time, &record(&string, time, 1, 1, &[fault]));
+    }
+    ring.leave();
+    writer.append(0, 0, &ring.bytes()).unwrap();
+    let mut ours = Vec::new();
+    let mut reader = directory::open(dir.path()).unwrap().reader;
+    let mut json = Json::new(Symbols::default(), Processes::default());
+    while let Some(record) = reader.next().unwrap() {
+        json.line(&record, &mut ours);
+    }
+    let ours = String::from_utf8(ours).unwrap();
+    assert_eq!(
+        ours.matches("\"dfd\":-100,\"path\":\"0x1000\",\"flags\":65526}")
+            .count(),
+        2,
+        "{ours}"
+    );
+    assert_eq!(ours.matches("\"name\":null}").count(), 2, "{ours}");
+    let Some(output) = babeltrace(&[], dir.path()) else {
+        return;
+    };
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(out.lines().count(), 4, "{out}");
+    assert_eq!(
+        out.matches("dfd = -100, path = 0x1000, flags = 65526").count(),
+        2,
+        "{out}"
+    );
+    assert_eq!(out.matches("name = \"(fault)\"").count(), 2, "{out}");
 }
 
 #[test]

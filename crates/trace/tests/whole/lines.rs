@@ -1,12 +1,20 @@
 //! Lines and reports as people and programs see them.
 
+use crate::pages::{Cell, record};
 use crate::sample;
 use crate::writing::{sealed, write};
+use kestrel_trace::aggregate::read::Snapshot;
+use kestrel_trace::aggregate::{self, MapType, ValueKind};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::Reader;
-use kestrel_trace::print::{Json, Style, Text, all};
+use kestrel_trace::decode::EventTable;
+use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::layout::{Base, FieldType, Layout, Names};
+use kestrel_trace::print::{Json, Printer, Style, Text, all};
+use kestrel_trace::process::Processes;
 use kestrel_trace::report::{Options, Report, text};
 use kestrel_trace::summary::{Summary, UNFINISHED};
+use kestrel_trace::symbol::Symbols;
 
 fn sample_reader(bytes: &[u8]) -> Reader<&[u8]> {
     Reader::new(sample::info(), vec![("main_0".into(), bytes)])
@@ -78,5 +86,124 @@ fn an_empty_trace_has_a_report() {
         assert_eq!(report.records, 0);
         let text = text(&report, 80, false);
         assert!(text.starts_with("0 events") && text.ends_with(&end), "{text}");
+    }
+}
+
+/// Ends a line, names the window, turns the direction of reading.
+const EVIL: &str = "x\x1b]0;owned\x07\n\u{202e}\u{9b}2J";
+
+#[test]
+fn nothing_that_others_have_named_reaches_a_terminal_as_it_is() {
+    let mut info = sample::info();
+    for text in [
+        &mut info.hostname,
+        &mut info.kernel_release,
+        &mut info.command,
+        &mut info.session,
+    ] {
+        *text = EVIL.to_owned();
+    }
+    for event in &mut info.events {
+        event.name += EVIL;
+    }
+    let mut processes = sample::processes();
+    let mut symbols = String::new();
+    for line in sample::symbols().to_text().lines() {
+        symbols += &format!("{line}\u{202e}\n");
+    }
+    let symbols = kestrel_trace::symbol::Symbols::parse(&symbols).unwrap();
+    for tid in 0..5000 {
+        processes.insert(tid, EVIL.to_owned());
+    }
+    let bytes = sealed(&mut sample::streams(8).remove(1).ring);
+    let reader = || Reader::new(info.clone(), vec![("main_0".into(), &bytes[..])]);
+    let calm = |text: &str, what: &str| {
+        let bad = |c: char| c != '\n' && (c.is_control() || ('\u{2028}'..='\u{202e}').contains(&c));
+        assert!(!text.contains(bad), "{what}: {text:?}");
+    };
+    let mut lines = [Vec::new(), Vec::new()];
+    let mut printer = Text::new(Style::default(), symbols.clone(), processes.clone());
+    all(&mut reader(), &mut printer, &mut lines[0], "memory").unwrap();
+    let mut printer = Json::new(symbols.clone(), processes.clone());
+    all(&mut reader(), &mut printer, &mut lines[1], "memory").unwrap();
+    let [lines, json] = lines.map(|lines| String::from_utf8(lines).unwrap());
+    calm(&lines, "print");
+    assert!(lines.contains(r"x\x1b]0;owned\x07\x0a\u202e\x9b2J"), "{lines}");
+    assert!(lines.contains(r"\u202e+0x"), "symbols: {lines}");
+    calm(&json, "print --format json");
+    for line in json.lines() {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(
+            object["event"].as_str().unwrap().ends_with(EVIL),
+            "it is all there: {line}"
+        );
+    }
+    let options = Options {
+        processes,
+        symbols,
+        ..Options::default()
+    };
+    let report = Report::gather(&mut reader(), options).unwrap();
+    let shown = text(&report, 90, false);
+    calm(&shown, "report");
+    assert!(!shown.lines().any(|line| line.starts_with("owned")), "{shown}");
+}
+
+/// In every JSON an integer is a number, digit by digit, however large.
+#[test]
+fn integers_are_exact_numbers_in_every_json() {
+    let number = |signed, base| FieldType::Integer {
+        size: 8,
+        signed,
+        base,
+    };
+    let names: Names = [(1, "ONE".to_owned())].into();
+    let enumeration = |signed| FieldType::Enumeration {
+        size: 8,
+        signed,
+        names: names.clone(),
+    };
+    let types = [
+        ("u", number(false, Base::Decimal)),
+        ("x", number(false, Base::Hexadecimal)),
+        ("i", number(true, Base::Decimal)),
+        ("o", number(true, Base::Octal)),
+        ("e", enumeration(false)),
+        ("s", enumeration(true)),
+    ];
+    let values = [0, 1 << 53, (1 << 53) + 1, i64::MAX as u64, 1 << 63, u64::MAX];
+    let shown = |name: &str, value: u64| match name {
+        "i" | "o" | "s" => (value as i64).to_string(),
+        _ => value.to_string(),
+    };
+    let event = EventClass {
+        id: EventId(1),
+        name: "a:b".into(),
+        kind: "tracepoint".into(),
+        layout: Layout::new(types.clone().map(|(name, ty)| (name.to_owned(), ty))),
+    };
+    let table = EventTable::new([event.clone()]);
+    for value in values {
+        let bytes = record(&event, 0, 1, 1, &[0; 6].map(|_| Cell::U(value)));
+        let mut line = Vec::new();
+        Json::new(Symbols::default(), Processes::default())
+            .line(&table.record(&bytes, 0, 0).unwrap(), &mut line);
+        let line = String::from_utf8(line).unwrap();
+        for (name, ty) in &types {
+            let digits = shown(name, value);
+            assert!(line.contains(&format!("\"{name}\":{digits}")), "{name}: {line}");
+            let map = MapType {
+                name: "m".to_owned(),
+                number: 0,
+                keys: vec![],
+                value: ValueKind::Scalar(ty.clone()),
+                entries: 1,
+                by_event: false,
+                first: String::new(),
+            };
+            let held = Snapshot::new(&map, &[], [(vec![0; 4], [&value.to_le_bytes()[..]])]);
+            let json = aggregate::json(&held, &Symbols::default()).to_string();
+            assert!(json.contains(&format!("\"@m\":{digits}}}")), "{name}: {json}");
+        }
     }
 }

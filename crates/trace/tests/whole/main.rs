@@ -2,6 +2,7 @@
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, reason = "tests")]
 
 mod arbitrary;
+mod attacks;
 mod babeltrace;
 mod images;
 mod lines;

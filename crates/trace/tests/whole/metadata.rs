@@ -15,6 +15,28 @@ fn it_looks_as_it_should_and_comes_back() {
 }
 
 #[test]
+fn short_integers_in_words_of_their_own_come_back() {
+    let mut info = sample::info();
+    info.events = vec![sample::words()];
+    let text = text(&info).unwrap();
+    assert!(text.contains("size = 32; align = 64; signed = true"), "{text}");
+    let back = parse(&text).unwrap();
+    assert_eq!(back, info);
+    let offsets: Vec<u32> = back.events[0]
+        .layout
+        .fields()
+        .iter()
+        .map(|f| f.offset())
+        .collect();
+    assert_eq!(offsets, [16, 24, 32, 40]);
+    assert_eq!(back.events[0].layout.constant_size(), Some(48));
+    let damaged = text
+        .replace("int32_word_t _dfd", "int32_t _dfd")
+        .replace("int32_word_t _flags", "int32_t _flags");
+    assert!(parse(&damaged).is_err() || parse(&damaged).unwrap() != info);
+}
+
+#[test]
 fn what_ctf_cannot_say_is_refused_by_name() {
     let three = FieldType::Integer {
         size: 3,

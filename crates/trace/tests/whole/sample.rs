@@ -249,6 +249,7 @@ pub fn summary() -> Summary {
         started_ns: 1_763_650_001_000_000_000,
         duration_ns: 2_500_000_000,
         events: vec![count(0, 400, 0, 0), count(1, 300, 12, 1234)],
+        missed: None,
         notes: vec!["the traced command was killed by signal 9".into()],
         cut_short: None,
     }
@@ -302,5 +303,25 @@ fn one(n: u64, time: u64) -> Vec<u8> {
                 Cell::U(n),
             ],
         ),
+    }
+}
+
+/// An event whose fields have words of their own, as a system call among many.
+pub fn words() -> EventClass {
+    let int = |size, signed| FieldType::Integer {
+        size,
+        signed,
+        base: Base::Decimal,
+    };
+    EventClass {
+        id: EventId(7),
+        name: "syscalls:sys_enter_x".into(),
+        kind: "tracepoint".into(),
+        layout: Layout::words([
+            ("__syscall_nr".to_owned(), int(8, true)),
+            ("dfd".to_owned(), int(4, true)),
+            ("path".to_owned(), FieldType::Pointer { symbolic: false }),
+            ("flags".to_owned(), int(2, false)),
+        ]),
     }
 }

@@ -185,6 +185,76 @@ fn what_is_not_a_traces_saves_the_trace_beside_it() {
 }
 
 #[test]
+fn a_file_that_is_called_metadata_makes_no_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mine");
+    std::fs::create_dir(&path).unwrap();
+    for text in [
+        "title: my thesis\n",
+        "",
+        "/* CTF 1.8 */\nenv { tracer_name = \"other\"; };\n",
+    ] {
+        std::fs::write(path.join("metadata"), text).unwrap();
+        let refused = directory::create(&path, sample::info(), true).map(|_| ());
+        assert!(matches!(refused, Err(Error::Occupied { .. })), "{refused:?}");
+        assert!(!directory::is_free(&path).unwrap());
+        let other = dir.path().join("other");
+        if !other.exists() {
+            write(&other, 300);
+        }
+        let refused = directory::publish(&other, &path);
+        assert!(matches!(refused, Err(Error::Occupied { .. })), "{refused:?}");
+        assert_eq!(std::fs::read_to_string(path.join("metadata")).unwrap(), text);
+        assert_eq!(names(&path), ["metadata"]);
+    }
+}
+
+#[test]
+fn root_writes_no_trace_where_others_could_exchange_it() {
+    use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let (theirs, ours) = (dir.path().join("theirs"), dir.path().join("ours"));
+    std::fs::create_dir(&theirs).unwrap();
+    if chown(&theirs, Some(1000), Some(1000)).is_err() {
+        println!("skipped: only root can make directories of others");
+        return;
+    }
+    let refused = |path: &std::path::Path| {
+        let error = directory::create(path, sample::info(), true)
+            .map(|_| ())
+            .unwrap_err();
+        assert_eq!(
+            error.kind(),
+            Some(std::io::ErrorKind::PermissionDenied),
+            "{error}"
+        );
+        error.to_string()
+    };
+    assert!(refused(&theirs).contains("another user (1000)"));
+    assert!(directory::is_free(&theirs).is_err());
+    std::fs::create_dir(&ours).unwrap();
+    std::fs::set_permissions(&ours, std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(refused(&ours).contains("chmod go-w"));
+    std::fs::set_permissions(&ours, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let link = theirs.join("link");
+    symlink(&ours, &link).unwrap();
+    lchown(&link, Some(1000), Some(1000)).unwrap();
+    assert!(refused(&link).contains("symbolic link of another user"));
+    // Below a directory of theirs a trace is ours: they can take it away, and put nothing into it.
+    write(&theirs.join("mine"), 300);
+    // The folder beside the streams, exchanged while the trace is written.
+    let mut writer = directory::create(&ours, sample::info(), true).unwrap();
+    writer
+        .append(0, 0, &sealed(&mut sample::streams(3).remove(0).ring))
+        .unwrap();
+    symlink(&theirs, ours.join(".kestrel")).unwrap();
+    let nothing = (&Default::default(), &Default::default(), &Default::default());
+    let error = writer.finish(nothing.0, nothing.1, nothing.2).unwrap_err();
+    assert!(error.to_string().contains(".kestrel"), "{error}");
+    assert_eq!(names(&theirs), ["link", "mine"]);
+}
+
+#[test]
 fn who_writes_a_trace_has_its_place_alone() {
     let dir = tempfile::tempdir().unwrap();
     let (path, other) = (dir.path().join("trace"), dir.path().join("other"));

@@ -1,23 +1,39 @@
-//! `calls WHAT N`: makes exactly N system calls of one kind, for tests that count; it does nothing else on purpose.
+//! `calls WHAT N [THREADS]`: makes exactly N system calls of one kind in each of its threads, for tests that count; it does nothing else on purpose.
 #![forbid(unsafe_code)]
 
-use std::{env, process::ExitCode};
+use std::{env, io, process::ExitCode, thread};
+
+fn usage() -> ExitCode {
+    eprintln!("usage: calls getppid|getpriority|read|seek N [THREADS]");
+    ExitCode::from(2)
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let count = arguments.get(1).and_then(|text| text.parse().ok());
-    let done = match (arguments.first().map(String::as_str), count) {
-        (Some("getppid"), Some(count)) => {
+    let count: Option<u64> = arguments.get(1).and_then(|text| text.parse().ok());
+    let threads = arguments.get(2).map_or(Some(1), |text| text.parse().ok());
+    let calls: fn(u64) -> io::Result<()> = match arguments.first().map(String::as_str) {
+        Some("getppid") => |count| {
             vm_tests::getppid_calls(count);
             Ok(())
-        }
-        (Some("read"), Some(count)) => vm_tests::read_calls(count),
-        (Some("seek"), Some(count)) => vm_tests::seek_calls(count),
-        _ => {
-            eprintln!("usage: calls getppid|read|seek N");
-            return ExitCode::from(2);
-        }
+        },
+        Some("getpriority") => vm_tests::getpriority_calls,
+        Some("read") => vm_tests::read_calls,
+        Some("seek") => vm_tests::seek_calls,
+        _ => return usage(),
     };
+    let (Some(count), Some(threads)) = (count, threads) else {
+        return usage();
+    };
+    let done = thread::scope(|scope| {
+        let threads: Vec<_> = (1..threads).map(|_| scope.spawn(|| calls(count))).collect();
+        let own = calls(count);
+        let others = threads.into_iter().map(|thread| match thread.join() {
+            Ok(done) => done,
+            Err(_) => Err(io::Error::other("a thread panicked")),
+        });
+        others.fold(own, io::Result::and)
+    });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use crate::held::{Run, gone, held, new};
-use std::{fs, path::Path};
+use kestrel_kernel::bpf;
+use std::{fs, os::fd::AsFd, path::Path};
 use vm_tests::{kestrel, shell};
 
 /// `bpf run` with these arguments ends with this code and says all of this.
@@ -17,6 +18,147 @@ fn says(arguments: &[&str], code: i32, words: &[&str]) {
             run.err
         );
     }
+}
+
+#[test]
+fn sizes_that_are_left_open_are_all_named_at_once() {
+    let before = held();
+    says(
+        &["/object_open.o"],
+        2,
+        &[
+            "sizes of 2 maps",
+            "--map-size first=ENTRIES --map-size second=BYTES",
+        ],
+    );
+    says(
+        &["/object_open.o", "--map-size", "first=9"],
+        2,
+        &["a map", "--map-size second=BYTES"],
+    );
+    let sizes = [
+        "--map-size",
+        "first=9",
+        "--map-size",
+        "second=4096",
+        "--duration",
+        "0",
+    ];
+    kestrel(&[&["bpf", "run", "/object_open.o"], &sizes[..]].concat()).success();
+    gone(&before);
+}
+
+/// A function that the kernel's types have, and that it has no code of.
+fn without_code() -> Option<String> {
+    let types = fs::read("/sys/kernel/btf/vmlinux").unwrap();
+    let word = |at: usize| u32::from_le_bytes(types[at..at + 4].try_into().unwrap()) as usize;
+    let (head, begin, length, names) = (word(4), word(8), word(12), word(16));
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
+    let symbols: std::collections::HashSet<&str> = symbols
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .collect();
+    let mut at = head + begin;
+    while at < head + begin + length {
+        let (name, info) = (word(at), word(at + 4));
+        let (kind, count) = (info >> 24 & 31, info & 0xffff);
+        let name = types[head + names + name..]
+            .split(|byte| *byte == 0)
+            .next()
+            .unwrap();
+        let name = String::from_utf8_lossy(name);
+        // BTF_KIND_FUNC
+        if kind == 12 && !symbols.contains(&*name) {
+            return Some(name.into_owned());
+        }
+        at += 12
+            + match kind {
+                1 | 14 | 17 => 4,
+                3 => 12,
+                4 | 5 | 15 | 19 => 12 * count,
+                6 | 13 => 8 * count,
+                _ => 0,
+            };
+    }
+    None
+}
+
+#[test]
+fn twins_are_told_chosen_and_given_maps_that_others_made() {
+    let before = held();
+    let twins = "/object_twins.o";
+    let run = Run::start(&[twins, "--output", "--format", "json"]);
+    vm_tests::read_calls(50).unwrap();
+    let (out, err) = run.end();
+    assert!(
+        err.contains("by_kprobe (kprobe/vfs_read) and by_fentry (fentry/vfs_read)"),
+        "{err}"
+    );
+    assert!(err.contains("events has room for 1 of"), "{err}");
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    assert!(
+        err.contains(&format!("of {cpus} processors in the object: it is made for all")),
+        "{err}"
+    );
+    assert!(
+        out.lines()
+            .filter(|line| line.contains("\"output\":\"events\""))
+            .count()
+            >= 50,
+        "{out}"
+    );
+    // A map that somebody else made and pinned.
+    let path = Path::new("/sys/fs/bpf/elsewhere");
+    let spec = bpf::MapSpec::new(bpf::MapKind::ARRAY, "elsewhere", 4, 8, 2);
+    let map = bpf::Map::create(&spec).unwrap();
+    bpf::pin(map.as_fd(), path).unwrap();
+    let value = |key: u32| map.lookup(&key.to_ne_bytes()).unwrap().unwrap();
+    let pinned = "seen=/sys/fs/bpf/elsewhere";
+    for (options, seen) in [
+        (["--only", "by_fentry"], [false, true]),
+        (["--without", "by_fentry"], [true, true]),
+    ] {
+        let run = Run::start(&[&[twins, "--map", pinned], &options[..]].concat());
+        vm_tests::read_calls(50).unwrap();
+        let (_, err) = run.end();
+        assert!(!err.contains("both see"), "{err}");
+        assert_eq!([0, 1].map(|key| value(key) != [0; 8]), seen, "{options:?}");
+    }
+    drop(map);
+    fs::remove_file(path).unwrap();
+    says(
+        &[twins, "--map", pinned],
+        2,
+        &["nothing is pinned at /sys/fs/bpf/elsewhere"],
+    );
+    says(&[twins, "--map", "none=/x"], 2, &["no map `none`", "seen"]);
+    says(&[twins, "--map", "seen"], 2, &["NAME=PATH"]);
+    says(&[twins, "--only", "by_nobody"], 2, &["no program `by_nobody`"]);
+    says(
+        &[twins, "--without", "by_kprobe,by_fentry,somewhere"],
+        2,
+        &["left out"],
+    );
+    // A function of which only the types are left.
+    if let Some(name) = without_code() {
+        let mut object = fs::read(twins).unwrap();
+        let held = b"fentry/a_name_with_room";
+        let mut places = (0..object.len()).filter(|at| object[*at..].starts_with(held));
+        let (at, None) = (places.next().unwrap(), places.next()) else {
+            panic!("the name stands there once")
+        };
+        let end = at + object[at..].iter().position(|byte| *byte == 0).unwrap();
+        object[at + 7..end].fill(0);
+        object[at + 7..at + 7 + name.len()].copy_from_slice(name.as_bytes());
+        fs::write("/tmp/absent.o", object).unwrap();
+        let run = kestrel(&["bpf", "run", "/tmp/absent.o", "--optional", "--duration", "0"]);
+        assert_eq!(run.code, Some(0), "{name}: {}", run.err);
+        assert!(run.err.contains("somewhere is left out"), "{name}: {}", run.err);
+        fs::remove_file("/tmp/absent.o").unwrap();
+    } else {
+        vm_tests::skip("each function with types has code");
+    }
+    gone(&before);
 }
 
 #[test]

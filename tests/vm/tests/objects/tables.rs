@@ -29,6 +29,69 @@ table later {
 }
 "#;
 
+#[test]
+fn an_object_of_others_is_not_loaded() {
+    use std::os::unix::fs::chown;
+    shell("chmod 1777 /tmp; mkdir /tmp/eve; cp /object_handler.o /tmp/eve/evil.o").success();
+    let table = "table main { kprobe:__x64_sys_getppid handler \"/tmp/eve/evil.o:at_entry\" }";
+    std::fs::write("/tmp/own.kst", table).unwrap();
+    std::fs::write(
+        "/tmp/eve/o.kst",
+        table.replace("/tmp/eve/evil.o", "/object_handler.o"),
+    )
+    .unwrap();
+    chown("/tmp/eve/o.kst", Some(1000), None).unwrap();
+    chown("/tmp/eve/evil.o", Some(1000), None).unwrap();
+    shell("chmod 644 /tmp/own.kst /tmp/eve/o.kst /tmp/eve/evil.o").success();
+    let whose = "it belongs to another user (1000)";
+    for (arguments, what) in [
+        (
+            &["start", "/tmp/own.kst"][..],
+            "/tmp/eve/evil.o is not loaded into the kernel",
+        ),
+        (
+            &["start", "/tmp/eve/o.kst"],
+            "/tmp/eve/o.kst may not have objects loaded",
+        ),
+        (
+            &["bpf", "run", "/tmp/eve/evil.o", "--duration", "0.1"],
+            "/tmp/eve/evil.o is not loaded",
+        ),
+        (
+            &["record", "--table", "/tmp/own.kst", "--duration", "0.1"],
+            "/tmp/eve/evil.o is not loaded",
+        ),
+        (
+            &[
+                "probe",
+                "add",
+                "p",
+                "kprobe:vfs_read handler \"/tmp/eve/evil.o:at_entry\"",
+            ],
+            "/tmp/eve/evil.o is not loaded",
+        ),
+    ] {
+        let refused = kestrel(arguments);
+        assert_eq!(refused.code, Some(2), "{arguments:?}: {}", refused.err);
+        assert!(
+            refused.err.contains(what) && refused.err.contains(whose),
+            "{arguments:?}: {}",
+            refused.err
+        );
+    }
+    kestrel(&[
+        "bpf",
+        "run",
+        "--untrusted",
+        "/tmp/eve/evil.o",
+        "--duration",
+        "0.1",
+    ])
+    .success();
+    kestrel(&["bpf", "show", "/tmp/eve/evil.o"]).success();
+    shell("rm -r /tmp/eve /tmp/own.kst; chmod 755 /tmp").success();
+}
+
 /// Keys of the object's map: what each program counts under.
 const ENTRY: u64 = 0;
 const RETURN: u64 = 1;

@@ -8,7 +8,6 @@ use kestrel::agent::user::{self, User};
 use kestrel::agent::{log as logs, run};
 use kestrel::kernel::Host;
 use kestrel::session::stay::PinnedSession;
-use kestrel::session::store::Store;
 use kestrel_trace::print::counted;
 use std::collections::BTreeSet;
 
@@ -57,7 +56,7 @@ fn row(name: impl Into<String>, found: Result<String, String>, purpose: &'static
 
 /// The sessions that are meant, as far as they can be opened.
 fn sessions(host: &Host, meant: &Meant, rows: &mut Vec<Row>) -> Vec<PinnedSession> {
-    let listed = Store::open(host).and_then(|store| Ok((store.names()?, store)));
+    let listed = crate::sessions::store(host).and_then(|store| Ok((store.names()?, store)));
     let (names, store) = match listed {
         Ok(listed) => listed,
         Err(error) => {
@@ -120,6 +119,10 @@ fn reactions(session: &PinnedSession, user: Option<&User>) -> Vec<Row> {
                 "`{command}` is not run: say with --user whose rights it has"
             )),
             Some(user) => run::program(command, user)
+                .and_then(|path| match run::barred(command, &path, user) {
+                    Some(why) => Err(why),
+                    None => Ok(path),
+                })
                 .map(|path| format!("{} runs `{command}`: {}", user.name, path.display()))
                 .map_err(|why| format!("`{command}`: {why}")),
         };
@@ -146,7 +149,7 @@ fn log_rows(
     for session in sessions {
         let found =
             logs::choose(session, &settings.buffers).map(|names| format!("keeps {}", names.join(", ")));
-        let free = Store::open(host).and_then(|store| store.log_lock(session.name()));
+        let free = crate::sessions::store(host).and_then(|store| store.log_lock(session.name()));
         let found = match free {
             Ok(Some(lock)) => {
                 lock.release();

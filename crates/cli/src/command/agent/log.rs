@@ -19,13 +19,13 @@ use std::time::{Duration, Instant};
 #[derive(Args, Debug)]
 pub(super) struct LogOptions {
     /// Keep what stream buffers take in trace files under this directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = crate::command::directory())]
     log: Option<PathBuf>,
     /// Only this buffer (may be repeated); without it all with `mode = stream`
     #[arg(long = "log-buffer", value_name = "NAME", requires = "log")]
     buffers: Vec<String>,
     /// Begin a new file when one has this many bytes
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = crate::selection::bytes, requires = "log")]
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = crate::selection::some_bytes, requires = "log")]
     rotate_size: u64,
     /// Begin a new file after this time, with all that has come until then
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = crate::selection::duration, requires = "log")]

@@ -33,16 +33,16 @@ pub(crate) struct Options {
     #[arg(long, value_name = "USER")]
     user: Option<String>,
     /// How many commands run at once
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    jobs: usize,
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    jobs: u32,
     /// How long a command may run before it is killed
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::selection::duration)]
     timeout: Duration,
     /// Starts of one command per second, in the long run
-    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = rate)]
     rate: f64,
     /// Starts of one command at once
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     burst: u32,
     #[command(flatten)]
     log: log::LogOptions,
@@ -85,6 +85,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How often it looks for sessions that came, went or changed, in pauses.
 const SESSIONS: u32 = 25;
 
+/// How often something may happen in a second.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok();
+    let sound = rate.filter(|rate| rate.is_finite() && *rate >= 0.0);
+    sound.ok_or_else(|| format!("`{text}` is no number of starts per second: 0.1, 1, 20"))
+}
+
 /// Listens.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
@@ -95,13 +102,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let user = user.transpose()?;
     let policy = Policy {
         user: user.clone(),
-        jobs: options.jobs,
+        jobs: options.jobs as usize,
         timeout: options.timeout,
         rate: options.rate,
         burst: options.burst,
         output_aside: options.format == Format::Json,
     };
-    let store = Store::open(&host)?;
+    let store = crate::sessions::store(&host)?;
     for name in &options.sessions {
         store.session(Some(name))?;
     }
@@ -204,7 +211,7 @@ impl Agent {
             activity,
             format,
         } = self;
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::screen::out();
         let mut acted = 0;
         for (session, (.., inbox)) in inboxes {
             let count = activity.messages.entry(session.clone()).or_default();

@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 use clap::Subcommand;
 use kestrel::bpf::Object;
 use kestrel::foreign::{self, LARGEST_OBJECT};
+use kestrel_trace::files::Objection;
 use std::path::Path;
 
 /// The verbs about objects.
@@ -30,15 +31,15 @@ pub(crate) fn run(command: &Command) -> Result<Exit, Failure> {
     }
 }
 
-/// Reads an object file.
-fn open(path: &Path) -> Result<Object, Failure> {
+/// Reads an object file, and what others could change about it.
+fn open(path: &Path) -> Result<(Object, Option<Objection>), Failure> {
     let failed = |why: String| {
         Failure::new(
             Exit::Failed,
             format!("cannot read the object {}: {why}", path.display()),
         )
     };
-    let bytes = foreign::read(path, LARGEST_OBJECT).map_err(|error| failed(error.to_string()))?;
+    let given = foreign::give(path, LARGEST_OBJECT).map_err(|error| failed(error.to_string()))?;
     let stem = path
         .file_stem()
         .unwrap_or_default()
@@ -46,5 +47,5 @@ fn open(path: &Path) -> Result<Object, Failure> {
         .into_owned();
     // `count.bpf.o` is `count`.
     let name = stem.strip_suffix(".bpf").unwrap_or(&stem);
-    Ok(Object::open_as(name, &bytes)?)
+    Ok((Object::open_as(name, &given.bytes)?, given.objection))
 }

@@ -6,14 +6,14 @@ use crate::exit::{Exit, Failure};
 use crate::selection::LONGEST;
 use clap::{Args, ValueEnum};
 use kestrel::bpf::output::{Outputs, Printk, Record};
-use kestrel::bpf::{Loaded, Object, Running, Via, value};
+use kestrel::bpf::{Loaded, Object, Running, Via, trusted, value};
 use kestrel::kernel::Host;
 use kestrel::kernel::bpf;
 use kestrel::kernel::process::Interrupt;
 use kestrel_trace::print::{are, counted, thousands};
 use serde_json::json;
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
@@ -26,6 +26,8 @@ Examples:
   kestrel bpf run marks.o on_gc=/usr/bin/python3:python:gc__start   a mark of a program (USDT)
   kestrel bpf run walk.o dump=map:hits              an iterator over a map of the object (or a pin), over cgroup:PATH or task:PID
   kestrel bpf run ring.o --map-size events=65536    a size that the object leaves open
+  kestrel bpf run view.o --map counts=/sys/fs/bpf/counts   a map of the object that another loader made
+  kestrel bpf run tools.o --only on_open,on_close   two of its programs; --without NAME,… leaves some out
   kestrel bpf run events.o --output --format json   records of ring buffers and perf event arrays
   kestrel bpf run count.o vfs_read --maps --stats   values of maps and costs, once a second
   kestrel bpf run count.o --unpin                   remove the pins that its maps left
@@ -67,6 +69,15 @@ pub(crate) struct Options {
     /// Give a map room for so many entries, or a ring so many bytes, whatever the object says
     #[arg(long, value_name = "MAP=ENTRIES")]
     map_size: Vec<String>,
+    /// Take the map that is pinned at PATH, which another loader made, for the object's map NAME; may be repeated
+    #[arg(long = "map", value_name = "NAME=PATH")]
+    pinned: Vec<String>,
+    /// Take only these programs of the object, and those that they call
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Leave these programs of the object out
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    without: Vec<String>,
     /// Attach kprobe programs to the return of the function
     #[arg(long = "return")]
     at_return: bool,
@@ -76,6 +87,9 @@ pub(crate) struct Options {
     /// Refuse the object if any of its programs finds nothing to be attached to, instead of going on without it
     #[arg(long)]
     strict: bool,
+    /// Load the object although another user could have written it
+    #[arg(long)]
+    untrusted: bool,
     /// How kprobes are attached
     #[arg(long, value_enum, default_value_t)]
     via: Way,
@@ -116,7 +130,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let interval = seconds(options.interval, "--interval")?.max(Duration::from_millis(20));
     let duration = options.duration.map(|s| seconds(s, "--duration")).transpose()?;
-    let mut object = super::open(&options.object)?;
+    let (mut object, objection) = super::open(&options.object)?;
+    if !options.untrusted {
+        trusted(&options.object.display().to_string(), objection.as_ref())?;
+    }
     if options.unpin && options.targets.is_empty() && nothing_to_attach_to(&object) {
         return unpin(&object);
     }
@@ -130,6 +147,19 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         .via(via)
         .strict(options.strict)
         .with_optional(options.optional);
+    for name in &options.only {
+        object = object.only(name)?;
+    }
+    for name in &options.without {
+        object = object.without(name)?;
+    }
+    for setting in &options.pinned {
+        let Some((name, path)) = setting.split_once('=') else {
+            let message = format!("--map {setting} should read NAME=PATH");
+            return Err(Failure::new(Exit::Usage, message));
+        };
+        object = object.map_from(name, Path::new(path))?;
+    }
     for target in &options.targets {
         object = match target.split_once('=') {
             Some((name, target)) => object.attach_to(name, target)?,
@@ -158,7 +188,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let read = begun.elapsed();
     let loaded = object.load().map_err(|error| {
         if let (kestrel::Error::Refused(refusal), Some(file)) = (&error, &options.log) {
-            let _ = std::fs::write(file, &refusal.log);
+            let _ = write(file, &refusal.log);
         }
         Failure::from(error)
     })?;
@@ -196,7 +226,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         told(&running, [read, loaded_after, attached_after]);
     }
     iterate(&running)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     match options.format {
         Format::Text => writeln!(out, "Running.")?,
         Format::Json => eprintln!("Running."),
@@ -275,6 +305,11 @@ fn unpin(object: &Object) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Writes a file that is named on the command line; not through links of others.
+fn write(file: &Path, text: &str) -> std::io::Result<()> {
+    kestrel_trace::files::create(file, 0o666)?.write_all(text.as_bytes())
+}
+
 fn write_log(options: &Options, loaded: &Loaded) -> Result<(), Failure> {
     let Some(file) = &options.log else { return Ok(()) };
     let mut text = String::new();
@@ -286,7 +321,7 @@ fn write_log(options: &Options, loaded: &Loaded) -> Result<(), Failure> {
             program.log().unwrap_or("")
         );
     }
-    std::fs::write(file, text)
+    write(file, &text)
         .map_err(|error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", file.display())))
 }
 
@@ -355,7 +390,7 @@ fn iterate(running: &Running) -> Result<(), Failure> {
                 format!("cannot read what the iterator {name} writes: {error}"),
             )
         })?;
-        std::io::stdout().write_all(&text)?;
+        crate::screen::out().write_all(&text)?;
     }
     Ok(())
 }

@@ -24,8 +24,8 @@ pub(crate) struct Options {
 
 /// Shows.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let object = super::open(&options.object)?;
-    let mut out = std::io::stdout().lock();
+    let (object, _) = super::open(&options.object)?;
+    let mut out = crate::screen::out();
     match options.format {
         Format::Json => writeln!(out, "{}", as_json(&object))?,
         Format::Text => out.write_all(text(&object).as_bytes())?,

@@ -9,7 +9,6 @@ use crate::style::bytes;
 use clap::Args;
 use kestrel::dump::{Dumped, Request, Source, dump};
 use kestrel::kernel::Host;
-use kestrel::session::store::Store;
 use kestrel_trace::print::{counted, thousands};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,7 +24,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     since: Option<Duration>,
     /// The trace directory; an old trace there is replaced when the new one is whole
-    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE)]
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE, value_parser = crate::command::directory())]
     output: PathBuf,
     #[command(flatten)]
     session: OfSession,
@@ -42,7 +41,7 @@ Packets that were overwritten while they were copied are counted and told.";
 /// Dumps.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
-    let pinned = Store::open(&host)?.session(options.session.session.as_deref())?;
+    let pinned = crate::sessions::store(&host)?.session(options.session.session.as_deref())?;
     let session = pinned.session()?;
     let source = Source {
         buffers: session.buffers(),

@@ -9,7 +9,6 @@ use kestrel::buffer::layout::Mode;
 use kestrel::buffer::status::{Before, Status};
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::monotonic;
-use kestrel::session::store::Store;
 use kestrel_trace::print::thousands;
 use serde_json::json;
 use std::io::Write;
@@ -32,7 +31,7 @@ struct Row {
 
 /// Lists.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
-    let session = Store::open(&Host::default())?.session(options.session.session.as_deref())?;
+    let session = crate::sessions::store(&Host::default())?.session(options.session.session.as_deref())?;
     let control = session.control();
     let row = |(number, buffer): (u32, &kestrel::buffer::Buffer)| {
         let cpus = buffer.ring().cpus();
@@ -48,7 +47,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         Format::Text => table(&rows, monotonic()),
     };
     // A reader that went away is no failure.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let _ = crate::screen::out().write_all(text.as_bytes());
     Ok(Exit::Done)
 }
 

@@ -10,7 +10,6 @@ use kestrel::dump::numbers;
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::monotonic;
 use kestrel::session::control::Control;
-use kestrel::session::store::Store;
 
 /// Options of `buffer`.
 #[derive(Args, Debug)]
@@ -69,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 fn steer(which: &Which, done: &str, act: fn(&Control, u32)) -> Result<Exit, Failure> {
-    let session = Store::open(&Host::default())?.change(which.session.session.as_deref())?;
+    let session = crate::sessions::store(&Host::default())?.change(which.session.session.as_deref())?;
     let buffers = session.buffers()?;
     for number in numbers(&buffers, &which.buffers)? {
         act(session.control(), number);

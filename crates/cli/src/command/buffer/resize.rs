@@ -10,7 +10,6 @@ use kestrel::buffer::layout::MIN_BYTES;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::session::resize::Resized;
-use kestrel::session::store::Store;
 use serde_json::json;
 use std::io::Write;
 
@@ -44,7 +43,7 @@ The memory of the size that a session started with is given back when the sessio
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let catalog = Catalog::new(host.clone());
-    let mut session = Store::open(&host)?.change(options.session.session.as_deref())?;
+    let mut session = crate::sessions::store(&host)?.change(options.session.session.as_deref())?;
     let resized = session.resize(&options.buffer, options.size, &catalog)?;
     match options.format {
         Format::Json => {
@@ -57,7 +56,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
                 "programs": resized.programs,
             });
             // A reader that went away is no failure.
-            let _ = writeln!(std::io::stdout().lock(), "{object}");
+            let _ = writeln!(crate::screen::out(), "{object}");
         }
         Format::Text => tell(&resized, options.size),
     }

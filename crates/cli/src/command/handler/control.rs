@@ -3,7 +3,6 @@
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
 use kestrel::kernel::Host;
-use kestrel::session::store::Store;
 
 /// Options of `handler control`.
 #[derive(Args, Debug)]
@@ -39,7 +38,7 @@ Examples:
 
 /// Does it.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let store = Store::open(&Host::default())?;
+    let store = crate::sessions::store(&Host::default())?;
     match &options.verb {
         Verb::Reset => {
             let done = store

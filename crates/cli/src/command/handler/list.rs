@@ -10,7 +10,6 @@ use kestrel::kernel::procfs::ClockPair;
 use kestrel::session::handlers::{EventCounts, Handler};
 use kestrel::session::maps;
 use kestrel::session::stay::PinnedSession;
-use kestrel::session::store::Store;
 use kestrel_trace::aggregate::read::{Held, Snapshot};
 use kestrel_trace::aggregate::{json as map_as_json, text as map_as_text};
 use kestrel_trace::print::{counted, thousands};
@@ -39,12 +38,12 @@ const SHORT: usize = 100;
 /// Lists.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
-    let session = Store::open(&host)?.session(options.session.as_deref())?;
+    let session = crate::sessions::store(&host)?.session(options.session.as_deref())?;
     let handlers = session.handlers()?;
     let snapshots: Vec<Snapshot> = handlers.iter().flat_map(|h| h.maps.iter().cloned()).collect();
     let symbols = maps::symbols(&snapshots, &host);
     let now = ClockPair::now().realtime;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     for handler in &handlers {
         match options.format {
             Format::Json => {
@@ -77,6 +76,7 @@ fn as_json(handler: &Handler, symbols: &Symbols) -> Value {
         "source": handler.source,
         "events": handler.events.iter().map(event).collect::<Vec<_>>(),
         "records": handler.records,
+        "messages": handler.messages,
         "kept": handler.kept(),
         "refused": handler.refused(),
         "uncounted": handler.uncounted,
@@ -173,6 +173,11 @@ fn counts(handler: &Handler, verbose: bool, now: u64, out: &mut String) {
     };
     let what = match (handler.records, handler.uncounted) {
         (0, _) => "writes no records".to_owned(),
+        _ if handler.messages => format!(
+            "{} sent to the agent, {} refused",
+            counted(handler.kept(), "message"),
+            thousands(handler.refused())
+        ),
         (_, streams) => format!(
             "{} kept{}, {} refused",
             counted(handler.kept(), "record"),
@@ -258,6 +263,7 @@ mod tests {
                 refused: 3,
             }],
             records: 1,
+            messages: false,
             uncounted: false,
             skipped: 0,
             reset: None,
@@ -268,6 +274,15 @@ mod tests {
         assert_eq!(
             text(&handler, &Symbols::default(), false, 0),
             "* a/x:y, also in b\n    x:y { record() }\n    1,200 records kept, 3 refused\n"
+        );
+        let asks = Handler {
+            messages: true,
+            ..handler
+        };
+        let shown = text(&asks, &Symbols::default(), false, 0);
+        assert!(
+            shown.contains("1,200 messages sent to the agent, 3 refused"),
+            "{shown}"
         );
     }
 }

@@ -8,9 +8,8 @@ use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::language::Diagnostic;
 use kestrel::session::named::{SESSION, check};
-use kestrel::session::store::Store;
+use kestrel_trace::files::Objection;
 use kestrel_trace::print::counted;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Options of `probe add`.
@@ -55,19 +54,11 @@ What handlers count is in `kestrel handler list --session probes`; `kestrel stop
 /// The longest file of probes that is read.
 const LONGEST: u64 = 16 << 20;
 
-/// A file's text, also what is typed (/dev/stdin), up to a bound.
-fn read(file: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(file)?
-        .take(LONGEST + 1)
-        .read_to_string(&mut text)?;
-    match text.len() as u64 > LONGEST {
-        true => Err(std::io::Error::other(format!(
-            "it is longer than {} MiB",
-            LONGEST >> 20
-        ))),
-        false => Ok(text),
-    }
+/// A file's text, also what is typed (/dev/stdin), up to a bound; and what others could change about it.
+fn read(file: &Path) -> std::io::Result<(String, Option<Objection>)> {
+    let given = kestrel::foreign::give(file, LONGEST)?;
+    let text = String::from_utf8(given.bytes).map_err(|_| std::io::Error::other("it is not UTF-8 text"))?;
+    Ok((text, given.objection))
 }
 
 /// Remarks about texts.
@@ -86,9 +77,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut requests = rows::of_words(&options.words, &catalog)?;
     if let Some(file) = &options.file {
         let name = file.display().to_string();
-        let text =
+        let (text, objection) =
             read(file).map_err(|error| Failure::new(Exit::Failed, format!("cannot read {name}: {error}")))?;
-        requests.extend(rows::of_file(&text, &name, &catalog)?);
+        let mut rows = rows::of_file(&text, &name, &catalog)?;
+        rows.iter_mut()
+            .for_each(|row| row.objection.clone_from(&objection));
+        requests.extend(rows);
     }
     if requests.is_empty() {
         return Err(Failure::new(Exit::Usage, "there is no probe to add")
@@ -105,7 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Done);
     }
-    let store = Store::open(catalog.host())?;
+    let store = crate::sessions::store(catalog.host())?;
     let added = store.add_probes(
         &options.session,
         &requests,

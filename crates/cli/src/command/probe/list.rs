@@ -59,7 +59,7 @@ several at this place some are gone: `kestrel probe enable` attaches them anew),
 /// Lists.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
-    let store = Store::open(&host)?;
+    let store = crate::sessions::store(&host)?;
     if options.kernel {
         return kernel(options, &host, &store);
     }
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         other => other?,
     };
     let probes = session.probes(&host)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     match options.format {
         Format::Text => out.write_all(text(&probes, options.verbose).as_bytes())?,
         Format::Json => {
@@ -363,7 +363,7 @@ fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure
         };
         ours.add(&session, host)?;
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     let listed = kprobes::list(host)?;
     let owners = ours.owners(&listed, registered(host).ok().as_deref());
     for (probe, names) in listed.into_iter().zip(owners) {

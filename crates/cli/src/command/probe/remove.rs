@@ -4,7 +4,6 @@ use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::kernel::Host;
 use kestrel::session::named::SESSION;
-use kestrel::session::store::Store;
 use kestrel_trace::print::counted;
 use std::collections::HashSet;
 
@@ -34,7 +33,7 @@ session's buffer.";
 
 /// Removes.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let store = Store::open(&Host::default())?;
+    let store = crate::sessions::store(&Host::default())?;
     let mut change = super::change(&store, &options.session)?;
     let known = change.state().probes.each.iter();
     let names: Vec<String> = match options.all {

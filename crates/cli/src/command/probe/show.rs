@@ -8,7 +8,6 @@ use kestrel::code::{Code, Function, Instruction, Wanted};
 use kestrel::kernel::Host;
 use kestrel::kernel::bpf::Program;
 use kestrel::kernel::kprobes::{self, Listed};
-use kestrel::session::store::Store;
 use kestrel_trace::print::counted;
 use std::collections::HashMap;
 use std::io::Write;
@@ -54,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         function.instructions.iter().collect()
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     match options.format {
         Format::Text => text(&mut out, &function, &shown, &listed)?,
         Format::Json => {
@@ -182,7 +181,7 @@ fn owned(host: &Host) -> Vec<Owned> {
 
 /// Names of the sessions that stay, by the numbers of their programs.
 fn sessions(host: &Host) -> HashMap<u32, String> {
-    let Ok(store) = Store::open(host) else {
+    let Ok(store) = crate::sessions::store(host) else {
         return HashMap::new();
     };
     let of = |name: String| {

@@ -5,7 +5,6 @@ use clap::Args;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::{Host, kprobes};
 use kestrel::session::named::SESSION;
-use kestrel::session::store::Store;
 
 /// Options of `probe enable` and `probe disable`.
 #[derive(Args, Debug)]
@@ -48,7 +47,7 @@ pub(crate) fn run(options: &Options, on: bool) -> Result<Exit, Failure> {
         eprintln!("the kernel's kprobes are switched {state}");
         return Ok(Exit::Done);
     }
-    let mut change = super::change(&Store::open(&host)?, &options.session)?;
+    let mut change = super::change(&crate::sessions::store(&host)?, &options.session)?;
     if options.all {
         change.switch_probes(on)?;
     } else {

@@ -73,9 +73,16 @@ pub(super) fn check(options: &Checked) -> Result<Exit, Failure> {
     worst.map_or(Ok(Exit::Done), Err)
 }
 
+/// A file that is looked at: nothing that it asks for is done, whoever wrote it.
+fn read_only(name: &str) -> Result<TableFile, Failure> {
+    let mut file = open(name)?;
+    file.objection = None;
+    Ok(file)
+}
+
 fn check_one(options: &Checked, name: &str, catalog: &Catalog) -> Result<(), Failure> {
-    let file = open(name)?;
-    let mut out = std::io::stdout().lock();
+    let file = read_only(name)?;
+    let mut out = crate::screen::out();
     if options.syntax {
         warn(&file, file.warnings.iter());
         if !options.quiet {
@@ -92,7 +99,7 @@ fn check_one(options: &Checked, name: &str, catalog: &Catalog) -> Result<(), Fai
     // What only code generation can refuse is part of being right.
     for hook in &plan.hooks {
         for way in hook.ways.iter().take(1) {
-            hook.compile(way, &plan)?;
+            hook.compile(way, &plan, None)?;
         }
     }
     if !options.quiet {
@@ -123,6 +130,17 @@ fn in_session() -> Use {
     }
 }
 
+/// Warnings of a plan of a file go to stderr, each with the text that it is about: mostly the file's.
+pub(crate) fn warn_of_plan(file: &TableFile, warnings: &[(String, kestrel::language::Diagnostic)]) {
+    for (text, warning) in warnings {
+        let one = std::slice::from_ref(warning);
+        match **text == *file.text {
+            true => eprintln!("{}", diagnostics_in(&file.name, one, text)),
+            false => eprintln!("{}", crate::style::diagnostics(one, text)),
+        }
+    }
+}
+
 /// Warnings about a file go to stderr.
 pub(crate) fn warn<'d>(file: &TableFile, warnings: impl Iterator<Item = &'d kestrel::language::Diagnostic>) {
     for warning in warnings {
@@ -133,9 +151,9 @@ pub(crate) fn warn<'d>(file: &TableFile, warnings: impl Iterator<Item = &'d kest
 
 /// Shows.
 pub(super) fn show(options: &ShowOptions) -> Result<Exit, Failure> {
-    let file = open(&options.file)?;
+    let file = read_only(&options.file)?;
     if options.source {
-        std::io::stdout().lock().write_all(file.text.as_bytes())?;
+        crate::screen::out().write_all(file.text.as_bytes())?;
         return Ok(Exit::Done);
     }
     let catalog = Catalog::new(Host::default());
@@ -165,7 +183,7 @@ pub(super) fn show(options: &ShowOptions) -> Result<Exit, Failure> {
         }
         .into());
     }
-    std::io::stdout().lock().write_all(&out)?;
+    crate::screen::out().write_all(&out)?;
     Ok(Exit::Done)
 }
 
@@ -275,6 +293,6 @@ pub(super) fn shipped(format: Format) -> Result<Exit, Failure> {
             }
         }
     }
-    std::io::stdout().lock().write_all(&out)?;
+    crate::screen::out().write_all(&out)?;
     Ok(Exit::Done)
 }

@@ -7,7 +7,6 @@ use clap::Args;
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::ClockPair;
 use kestrel::session::status::TableStatus;
-use kestrel::session::store::Store;
 use kestrel_trace::print::thousands;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -31,10 +30,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.shipped {
         return super::files::shipped(options.format);
     }
-    let store = Store::open(&Host::default())?;
+    let store = crate::sessions::store(&Host::default())?;
     let session = store.session(options.session.as_deref())?;
     let tables = session.tables();
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::screen::out();
     match options.format {
         Format::Json => {
             for table in &tables {

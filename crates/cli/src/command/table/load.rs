@@ -4,7 +4,6 @@ use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
-use kestrel::session::store::Store;
 use kestrel::table::shipped;
 
 /// Options of `table load`.
@@ -33,7 +32,7 @@ lost or handled twice. Buffers are made when a session starts: a table that is l
 /// Loads.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
-    let store = Store::open(&host)?;
+    let store = crate::sessions::store(&host)?;
     let file = shipped::open(&options.file)?;
     let names: Vec<String> = match &options.table {
         Some(name) => vec![name.clone()],
@@ -42,12 +41,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(host);
     let mut change = store.change(options.session.as_deref())?;
     let loaded = change.load(&file, &names, &catalog, Via::Auto)?;
-    for (text, warning) in &loaded.warnings {
-        eprintln!(
-            "{}",
-            crate::style::diagnostics(std::slice::from_ref(warning), text)
-        );
-    }
+    super::warn_of_plan(&file, &loaded.warnings);
     for event in &loaded.left_out {
         eprintln!("  left out {}: {}", event.event, event.why);
     }

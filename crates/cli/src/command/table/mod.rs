@@ -6,6 +6,8 @@ mod load;
 mod unload;
 mod r#use;
 
+pub(super) use files::warn_of_plan;
+
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
 

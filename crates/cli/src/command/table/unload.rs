@@ -3,7 +3,6 @@
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::kernel::Host;
-use kestrel::session::store::Store;
 
 /// Options of `table unload`.
 #[derive(Args, Debug)]
@@ -17,7 +16,7 @@ pub(crate) struct Options {
 
 /// Takes it out.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let store = Store::open(&Host::default())?;
+    let store = crate::sessions::store(&Host::default())?;
     store.change(options.session.as_deref())?.unload(&options.table)?;
     Ok(Exit::Done)
 }

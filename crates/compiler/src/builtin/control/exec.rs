@@ -15,5 +15,6 @@ pub(crate) static EXEC: Builtin = Builtin {
 static TELLING: Telling = Telling {
     what: "a command",
     values: "give the values after it: exec(\"command\", pid, comm); the command finds them in its environment and as JSON on its standard input",
+    unheard: Some("runs nothing without a session and its agent"),
     make: Message::Exec,
 };

@@ -15,5 +15,6 @@ pub(crate) static NOTIFY: Builtin = Builtin {
 static TELLING: Telling = Telling {
     what: "a text",
     values: "give the values after it: notify(\"text\", pid, comm)",
+    unheard: None,
     make: Message::Notify,
 };

@@ -18,6 +18,7 @@ use crate::ir::{AluOp, Bits, Condition, Operand, Slot, Vreg, Width, helper};
 use crate::sink::Size;
 use kestrel_bpf::code::SourceRange as Span;
 use kestrel_trace::layout::{EventName, Field, FieldType, Layout, Space};
+use kestrel_trace::value::fault_in_string;
 
 /// Offsets of the common context: process and thread id, `u32` each.
 const PID: i16 = 8;
@@ -272,7 +273,7 @@ impl Lower<'_> {
         let slot = self.b.slot(max + 1, 8);
         let result = self.read_string(slot, address, space, max)?;
         let length = self.b.sub(result, 1);
-        Ok(self.bounded(slot, length, max, !0))
+        Ok(self.bounded(slot, length, max, !0, &fault_in_string(max)))
     }
 
     fn stage_stack(&mut self, space: Space, max: u32) -> Staged {
@@ -286,7 +287,7 @@ impl Lower<'_> {
             helper::GET_STACK,
             &[context.into(), place.into(), (max * 8).into(), flags.into()],
         );
-        self.bounded(slot, length, max * 8, !7)
+        self.bounded(slot, length, max * 8, !7, &[])
     }
 
     /// Frames at the top of a kernel stack that are ours. Raw tracepoints take their registers inside of the program: the program and
@@ -298,15 +299,17 @@ impl Lower<'_> {
         }
     }
 
-    /// Takes a length beyond `max` (an error, seen as unsigned) as 0. The mask says so to the verifier where the comparison does
-    /// not: kernels before 6.9 forget what a comparison told them of a value that lives in memory.
-    fn bounded(&mut self, slot: Slot, length: Vreg, max: u32, keep: i64) -> Staged {
+    /// Puts `instead` in place of what has a length beyond `max` (an error, seen as unsigned). The mask says so to the verifier where the
+    /// comparison does not: kernels before 6.9 forget what a comparison told them of a value that lives in memory.
+    fn bounded(&mut self, slot: Slot, length: Vreg, max: u32, keep: i64, instead: &[u8]) -> Staged {
         let result = self.b.vreg();
         self.b.assign(result, length);
         let (error, next) = (self.b.cold_block(), self.b.block());
         self.b.branch(Condition::Greater, result, max, error, next);
         self.b.switch_to(error);
-        self.b.assign(result, 0);
+        let to = self.b.slot_address(slot, 0);
+        self.store_text(instead, instead.len() as u32, to, 0);
+        self.b.assign(result, instead.len() as i64);
         self.b.jump(next);
         self.b.switch_to(next);
         let bound = (max + 1).next_power_of_two() - 1;

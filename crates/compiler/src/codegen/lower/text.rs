@@ -6,6 +6,7 @@ use crate::check::tree::{Access, Expr, ExprKind, Type};
 use crate::error::Error;
 use crate::ir::{BlockId, Condition, Slot, Vreg, Width, helper};
 use kestrel_trace::layout::Space;
+use kestrel_trace::value::FAULT_IN_TEXT;
 
 /// Bytes of a thread's name.
 const COMM: u32 = 16;
@@ -99,11 +100,12 @@ impl Lower<'_> {
             }
             ExprKind::ReadString { address, space, max } => {
                 let max = (*max).min(limit);
-                let slot = self.b.slot(max + 1, 8);
+                let size = marked(max + 1);
+                let slot = self.b.slot(size, 8);
                 // Comparing by words looks past the string's NUL: at zeros, not at what was left on the stack.
-                let place = self.b.slot_address(slot, 0);
-                self.store_text(&[], max + 1, place, 0);
-                self.read_string(slot, address, *space, max)?;
+                self.clear(slot, 0, size);
+                let result = self.read_string(slot, address, *space, max)?;
+                self.mark_fault(result, slot);
                 Ok(Bytes::of_slot(slot))
             }
             ExprKind::MapValue(place) => self.map_text(place),
@@ -144,9 +146,9 @@ impl Lower<'_> {
                 otherwise,
             } => lower.choose_text(condition, [then, otherwise], slot, size),
             ExprKind::ReadString { address, space, max } => {
-                let place = lower.b.slot_address(slot, 0);
-                lower.store_text(&[], size, place, 0);
-                lower.read_string(slot, address, *space, (*max).min(size - 1))?;
+                lower.clear(slot, 0, size);
+                let result = lower.read_string(slot, address, *space, (*max).min(size - 1))?;
+                lower.mark_fault(result, slot);
                 Ok(())
             }
             _ => lower.text_into(arm, slot, 0, size),
@@ -172,26 +174,32 @@ impl Lower<'_> {
                 let max = (*length).min(size);
                 let address = self.value(address)?;
                 let address = self.b.add(address, *at);
-                let room = self.b.slot(max + 1, 8);
+                let taken = marked(max + 1);
+                let room = self.b.slot(taken, 8);
+                self.clear(room, 0, taken);
                 let to = self.b.slot_address(room, 0);
-                self.store_text(&[], max + 1, to, 0);
                 let helper = match (self.context.features.probe_read_kernel, access) {
                     (false, _) => helper::PROBE_READ_STR,
                     (true, Access::User) => helper::PROBE_READ_USER_STR,
                     (true, _) => helper::PROBE_READ_KERNEL_STR,
                 };
-                self.b
+                let result = self
+                    .b
                     .helper(helper, &[to.into(), (max + 1).into(), address.into()]);
-                (Bytes::of_slot(room), max)
+                // The context is always there.
+                if *access != Access::Context {
+                    self.mark_fault(result, room);
+                }
+                (Bytes::of_slot(room), marked(max))
             }
-            ExprKind::ReadString { max, .. } => (self.stage(text, size)?, (*max).min(size)),
+            ExprKind::ReadString { max, .. } => (self.stage(text, size)?, marked((*max).min(size))),
             ExprKind::MapValue(place) => (self.stage(text, size)?, place.map.value.size()),
             ExprKind::Ternary { .. } => (self.stage(text, size)?, room(text)),
             // Some kernels leave what follows its NUL as it was.
             ExprKind::Comm => {
                 let room = self.b.slot(COMM, 8);
+                self.clear(room, 0, COMM);
                 let to = self.b.slot_address(room, 0);
-                self.store_text(&[], COMM, to, 0);
                 self.b.helper(helper::GET_CURRENT_COMM, &[to.into(), COMM.into()]);
                 (Bytes::of_slot(room), COMM)
             }
@@ -205,8 +213,42 @@ impl Lower<'_> {
         let has = has.min(size);
         let to = self.b.slot_address(slot, offset);
         self.copy(bytes, has, to, 0);
-        self.store_text(&[], size - has, to, has);
+        self.clear(slot, offset + has, offset + size);
         Ok(())
+    }
+
+    /// Sets bytes `from` to `until` of a frame object to zero, in aligned words: the verifier takes no others on the stack.
+    fn clear(&mut self, slot: Slot, from: u32, until: u32) {
+        let bytes = Bytes {
+            at: At::Slot(slot),
+            offset: from.cast_signed(),
+            aligned: true,
+        };
+        let to = self.b.slot_address(slot, 0);
+        for (within, width) in bytes.cut(until - from) {
+            let (to, offset) = self.near(to, bytes.offset + within);
+            self.b.store(width, to, offset, 0);
+        }
+    }
+
+    /// Marks the text in a frame object as one that could not be read, where `result`, the reader's answer, says so.
+    fn mark_fault(&mut self, result: Vreg, slot: Slot) {
+        let (failed, join) = (self.b.cold_block(), self.b.block());
+        self.b.branch(Condition::SignedLess, result, 0, failed, join);
+        self.b.switch_to(failed);
+        let to = self.b.slot_address(slot, 0);
+        self.b.store(Width::B8, to, 0, i64::from_le_bytes(FAULT_IN_TEXT));
+        self.b.jump(join);
+        self.b.switch_to(join);
+    }
+
+    /// Goes to `different` where a text could not be read: such a text equals none.
+    fn unless_fault(&mut self, text: &Expr, bytes: Bytes, different: BlockId) {
+        if can_fault(text) {
+            let word = self.load_bytes(bytes, 0, Width::B8);
+            let mark = self.b.constant(i64::from_le_bytes(FAULT_IN_TEXT));
+            self.b.branch_if(Condition::Equal, word, mark, different);
+        }
     }
 
     /// Reads a string into a frame object of `max + 1` bytes; gives what the helper returned: its length with the NUL, or an error.
@@ -274,15 +316,21 @@ impl Lower<'_> {
         equal: BlockId,
         different: BlockId,
     ) -> Result<(), Error> {
-        let left = self.stage(left, bytes)?;
+        let (left_text, left) = (left, self.stage(left, bytes)?);
         if let ExprKind::Text(text) = &right.kind {
+            // The mark of what could not be read begins with a NUL, so only the empty text is like it.
+            if text.first().is_none_or(|byte| *byte == 0) {
+                self.unless_fault(left_text, left, different);
+            }
             for (within, width) in left.cut(bytes) {
                 let word = self.load_bytes(left, within, width);
                 self.b
                     .branch_if(Condition::NotEqual, word, word_of(text, within, width), different);
             }
         } else {
-            let right = self.stage(right, bytes)?;
+            let (right_text, right) = (right, self.stage(right, bytes)?);
+            self.unless_fault(left_text, left, different);
+            self.unless_fault(right_text, right, different);
             for within in 0..bytes.cast_signed() {
                 let l = self.load_bytes(left, within, Width::B1);
                 let r = self.load_bytes(right, within, Width::B1);
@@ -292,6 +340,20 @@ impl Lower<'_> {
         }
         self.b.jump(equal);
         Ok(())
+    }
+}
+
+/// Bytes of a frame object for a text of so many that may turn out to be the mark of one that could not be read.
+fn marked(size: u32) -> u32 {
+    size.max(FAULT_IN_TEXT.len() as u32)
+}
+
+/// Whether what [`Lower::stage`] brings may be the mark of a text that could not be read.
+fn can_fault(text: &Expr) -> bool {
+    match &text.kind {
+        ExprKind::ReadString { .. } | ExprKind::MapValue(_) => true,
+        ExprKind::Ternary { .. } => true,
+        _ => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What stands at the top of a text: probes, and the buffers, tables, parameters and settings of scripts.
 
-use super::{Parsed, Parser};
+use super::{Lost, Parsed, Parser};
 use crate::lang::ast::{
     Block, Buffer, Expr, ExprKind, Item, Probe, Script, Span, Spanned, Statement, StatementKind, Table,
 };
@@ -48,14 +48,51 @@ impl Parser<'_> {
                 self.table().map(Item::Table)
             }
             Kind::Word("param") if after.is_some_and(|c| is_name(c) || c == '=') => self.param(),
-            Kind::Word(word @ ("struct" | "union" | "enum" | "import" | "macro" | "fn" | "subprog"))
-                if after.is_some_and(is_name) || word == "import" =>
-            {
-                let message = format!("not yet supported: \"{word}\" at the top of a script");
-                Err(self.error(Diagnostic::error(self.token.span, message)))
-            }
+            _ if self.is_of_other_scripts() => Err(self.of_other_scripts()),
             _ => Ok(Item::Probe(self.probe(Place::Among))),
         }
+    }
+
+    /// Whether a declaration begins here that scripts of bpftrace may have and that is not there yet.
+    fn is_of_other_scripts(&self) -> bool {
+        const WORDS: [&str; 7] = ["struct", "union", "enum", "import", "macro", "fn", "subprog"];
+        let Kind::Word(word) = self.token.kind else {
+            return false;
+        };
+        WORDS.contains(&word) && (self.after_word().is_some_and(is_name) || word == "import")
+    }
+
+    fn of_other_scripts(&mut self) -> Lost {
+        let word = self.source(self.token.span);
+        let message = format!("not yet supported: \"{word}\" at the top of a text");
+        let hint = match word {
+            "struct" | "union" | "enum" => {
+                "the kernel's own types are known: ((struct NAME *)address)->member"
+            }
+            _ => "write what it stands for where it is used",
+        };
+        self.error(Diagnostic::error(self.token.span, message).hint(hint))
+    }
+
+    /// Says what stands at the start of a text of handlers and belongs into a file, or nowhere; whether anything did.
+    pub(super) fn refuse_top(&mut self) -> bool {
+        if self.is_of_other_scripts() {
+            self.of_other_scripts();
+            return true;
+        }
+        let after = self.after_word();
+        let hint = match self.token.kind {
+            Kind::Word("config") if after == Some('=') => "config = { … } stands at the top of a table file",
+            Kind::Word("buffer") if after.is_some_and(is_name) => "buffer NAME { … } stands in a table file",
+            Kind::Word("table") if after.is_some_and(is_name) => "table NAME { … } stands in a table file",
+            Kind::Word("param") if after.is_some_and(is_name) => "param NAME = VALUE stands in a table file",
+            _ => return false,
+        };
+        let word = self.source(self.token.span);
+        let message = format!("events and their handlers stand here, and \"{word}\" is none");
+        let hint = format!("{hint}: kestrel record --table FILE, kestrel start FILE");
+        self.error(Diagnostic::error(self.token.span, message).hint(hint));
+        true
     }
 
     /// The first character after the next token and blanks, if that token is a word with blanks or `=` after it.

@@ -35,7 +35,17 @@ const FINDINGS: usize = 50;
 /// ```
 pub fn parse_events(text: &str) -> (Probe, Vec<Diagnostic>) {
     let mut parser = Parser::new(text);
+    let refused = !parser.found.is_empty() || parser.refuse_top();
+    let first = parser.found.len();
     let probe = parser.probe(item::Place::Alone);
+    if refused {
+        // What else there is to say would take it for an event.
+        parser.found.truncate(first);
+        return (probe, parser.finish());
+    }
+    if probe.block.is_some() {
+        while parser.eat(";") {}
+    }
     parser.expect_end();
     (probe, parser.finish())
 }
@@ -290,6 +300,58 @@ impl<'a> Parser<'a> {
                 };
                 self.error(Diagnostic::error(everything, "nothing may follow here").hint(hint));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_event_at_the_top_is_said_to_be_none() {
+        for (text, message, hint) in [
+            (
+                "struct x { int a; }; kprobe:f { }",
+                "not yet supported: \"struct\"",
+                "struct NAME *",
+            ),
+            (
+                "macro m($a) { } kprobe:f { m(1) }",
+                "not yet supported: \"macro\"",
+                "where it is used",
+            ),
+            ("import \"x\"; kprobe:f { }", "not yet supported: \"import\"", ""),
+            (
+                "config = { max_map_keys = 3 } kprobe:f { }",
+                "\"config\" is none",
+                "kestrel record --table FILE",
+            ),
+            ("table t { kprobe:f { } }", "\"table\" is none", "table file"),
+            ("buffer b { size = 1M }", "\"buffer\" is none", "table file"),
+            ("param p = 3", "\"param\" is none", "table file"),
+            (
+                "#include <linux/sched.h>\nkprobe:f { }",
+                "preprocessor lines",
+                "known by their names",
+            ),
+            ("# a comment", "'#' means nothing", "comments begin"),
+        ] {
+            let (_, found) = parse_events(text);
+            assert_eq!(found.len(), 1, "{text}: {found:?}");
+            assert!(found[0].message.contains(message), "{text}: {found:?}");
+            assert!(found[0].hints.concat().contains(hint), "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn semicolons_behind_the_only_block_are_harmless() {
+        for text in ["kprobe:f { @++ };", "kprobe:f { @++ } ;; ", "kprobe:f /pid/ { };"] {
+            let (probe, found) = parse_events(text);
+            assert!(found.is_empty() && probe.block.is_some(), "{text}: {found:?}");
+        }
+        for text in ["kprobe:f;", "kprobe:f { } x", "kprobe:f { }; x"] {
+            assert!(!parse_events(text).1.is_empty(), "{text}");
         }
     }
 }

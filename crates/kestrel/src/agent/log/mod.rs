@@ -11,12 +11,11 @@ use crate::session::stay::PinnedSession;
 use crate::session::store::{LogLock, Store, check_name};
 use kestrel_kernel::Host;
 use kestrel_kernel::process::FileRights;
+use kestrel_trace::files::Folder;
 pub use segment::Finished;
 use spool::{Spool, Target};
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -144,13 +143,12 @@ impl Logs {
         let directory = &self.settings.directory;
         let failed = |error| segment::failed("read the directory", directory, error);
         let live = self.store.names()?;
-        for entry in fs::read_dir(directory).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let Ok(name) = entry.file_name().into_string() else {
+        let found = Folder::find(directory).and_then(|found| found.map_or(Ok(Vec::new()), |f| f.entries()));
+        for entry in found.map_err(failed)? {
+            let Ok(name) = entry.name.into_string() else {
                 continue;
             };
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if !is_folder || check_name(&name).is_err() || live.contains(&name) || !meant(&name) {
+            if !entry.is_folder || check_name(&name).is_err() || live.contains(&name) || !meant(&name) {
                 continue;
             }
             let Some(lock) = self.store.log_lock(&name)? else {
@@ -351,17 +349,21 @@ pub fn try_directory(settings: &Settings) -> Result<()> {
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
-    let found = fs::read_dir(parent);
+    let found = Folder::find(parent).and_then(|found| found.ok_or(ErrorKind::NotFound.into()));
     found
         .map(drop)
         .map_err(|error| segment::failed("create a directory in", parent, error))
 }
 
 fn probe(settings: &Settings) -> Result<()> {
-    let probe = settings.directory.join(format!(".try{}", std::process::id()));
+    let name = format!(".try{}", std::process::id());
     as_user(settings.user.as_ref(), || {
-        let made = fs::DirBuilder::new().mode(0o700).create(&probe);
-        let tried = made.and_then(|()| fs::remove_dir(&probe));
+        let directory = Folder::find(&settings.directory).and_then(|f| f.ok_or(ErrorKind::NotFound.into()));
+        let tried = directory.and_then(|directory| {
+            directory.check_above()?;
+            directory.own_folder(&name)?;
+            directory.remove_folder(&name)
+        });
         tried.map_err(|error| segment::failed("write to", &settings.directory, error))
     })
 }
@@ -431,13 +433,12 @@ fn as_user<T>(user: Option<&User>, act: impl FnOnce() -> Result<T>) -> Result<T>
 
 /// Makes a directory for nobody but its owner, where there is none.
 fn make(path: &Path, owner: Option<&User>) -> Result<()> {
-    match fs::DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
-        Err(error) => return Err(segment::failed("create the directory", path, error)),
-    }
-    let owner = owner.map_or(Ok(()), |user| {
-        std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid))
+    let made = Folder::above(path, false).and_then(|(above, leaf)| {
+        if above.has(&leaf) {
+            return above.folder(&leaf).map(drop);
+        }
+        let made = above.own_folder(&leaf)?;
+        owner.map_or(Ok(()), |user| made.give(user.uid, user.gid))
     });
-    owner.map_err(|error| segment::failed("give away the directory", path, error))
+    made.map_err(|error| segment::failed("create the directory", path, error))
 }

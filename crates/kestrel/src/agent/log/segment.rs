@@ -19,15 +19,15 @@ use kestrel_kernel::Host;
 use kestrel_trace::ctf::directory::{self, Directory, Tail};
 use kestrel_trace::ctf::write::Writer;
 use kestrel_trace::event::EventClass;
+use kestrel_trace::files::{Entry, Folder};
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::packet::{HEADER, PAGE};
 use kestrel_trace::process::Processes;
 use kestrel_trace::summary::Summary;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::ffi::OsStr;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -113,8 +113,8 @@ impl Place {
         self.folder.join(&self.name)
     }
 
-    fn journal(&self) -> PathBuf {
-        self.folder.join(format!(".{:08}.json", self.number))
+    fn journal(&self) -> String {
+        format!(".{:08}.json", self.number)
     }
 
     /// The place of the next segment in a folder: its number is higher than all there are, so that names sort by time whatever the clock does.
@@ -133,10 +133,9 @@ impl Place {
 
 /// Numbers and names of the segments in a folder, oldest first, and whether each is whole.
 fn names(folder: &Path) -> Result<Vec<(u64, String, bool)>> {
-    let failed = |error| failed("read the directory", folder, error);
     let mut all = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let Ok(name) = entry.map_err(failed)?.file_name().into_string() else {
+    for entry in entries(folder)? {
+        let Ok(name) = entry.name.into_string() else {
             continue;
         };
         let passing = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new"));
@@ -164,15 +163,13 @@ pub(super) fn unfinished(folder: &Path) -> Result<Vec<Place>> {
         name,
     };
     let places: Vec<Place> = all.map(place).collect();
-    let failed = |error| failed("read the directory", folder, error);
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for entry in entries(folder)? {
+        let name = entry.name.to_string_lossy();
         let number = name.strip_suffix(".new").unwrap_or(&name);
         let number = number.trim_start_matches('.').strip_suffix(".json");
         let is_journal = number.is_some_and(|n| n.len() >= 8 && n.bytes().all(|byte| byte.is_ascii_digit()));
-        if is_journal && places.iter().all(|place| place.journal() != path) {
-            remove_file(&path)?;
+        if is_journal && places.iter().all(|place| entry.name != *place.journal()) {
+            remove_file(folder, &name)?;
         }
     }
     Ok(places)
@@ -180,7 +177,7 @@ pub(super) fn unfinished(folder: &Path) -> Result<Vec<Place>> {
 
 /// What the buffers of a session had refused when its last segment ended.
 pub(super) fn counted(folder: &Path, uuid: &str) -> Refused {
-    let ledger: Option<Ledger> = read_json(&folder.join(COUNTS));
+    let ledger: Option<Ledger> = read_json(folder, COUNTS);
     let known = ledger.filter(|ledger| ledger.uuid == uuid);
     known.map_or_else(Refused::new, |ledger| unpack(&ledger.refused))
 }
@@ -196,12 +193,12 @@ impl Segment {
             before: pack(before),
             closing: None,
         };
-        write_json(&place.journal(), &journal)?;
+        write_json(folder, &place.journal(), &journal)?;
         let writer = directory::create(&place.beside(), info, true);
         if writer.is_err() {
             // The disk may be full: leave nothing behind that stands for nothing.
-            let _ = fs::remove_dir(place.beside());
-            let _ = fs::remove_file(place.journal());
+            let _ = own(folder).map(|folder| folder.remove_folder(leaf(&place.beside())));
+            let _ = remove_file(folder, &place.journal());
         }
         Ok(Self {
             writer: writer?,
@@ -220,13 +217,13 @@ impl Segment {
             closing: Some(closing),
             ..self.journal.clone()
         };
-        write_json(&self.place.journal(), &journal)?;
+        write_json(&self.place.folder, &self.place.journal(), &journal)?;
         let ledger = Ledger {
             uuid: journal.uuid.clone(),
             refused: pack(refused),
         };
         self.journal = journal;
-        write_json(&self.place.folder.join(COUNTS), &ledger)
+        write_json(&self.place.folder, COUNTS, &ledger)
     }
 
     /// What is left to do, which takes a while and needs no buffers.
@@ -274,7 +271,7 @@ impl Ending {
         host: &Host,
     ) -> Result<Option<Self>> {
         let beside = place.beside();
-        let mut journal: Journal = read_json(&place.journal()).unwrap_or_default();
+        let mut journal: Journal = read_json(&place.folder, &place.journal()).unwrap_or_default();
         let opened = directory::open(&beside).map(|trace| trace.reader.info().clone());
         let tails = directory::mend(&beside)?;
         let info = match opened {
@@ -303,7 +300,7 @@ impl Ending {
                 uuid: info.uuid.to_string(),
                 refused: closing.refused.clone(),
             };
-            write_json(&place.folder.join(COUNTS), &ledger)?;
+            write_json(&place.folder, COUNTS, &ledger)?;
         }
         Ok(Some(Self {
             info,
@@ -343,8 +340,9 @@ impl Ending {
         directory::complete(&beside, &summary, &seen.symbols, &seen.processes)?;
         directory::sync(&beside)?;
         let path = self.place.path();
-        fs::rename(&beside, &path).map_err(|error| failed("give its name to", &path, error))?;
-        remove_file(&self.place.journal())?;
+        let named = own(&self.place.folder)?.rename(leaf(&beside), leaf(&path));
+        named.map_err(|error| failed("give its name to", &path, error))?;
+        remove_file(&self.place.folder, &self.place.journal())?;
         finished.path = Some(path);
         finished.removed = keep.map_or(Ok(0), |keep| prune(&self.place.folder, keep))?;
         Ok(finished)
@@ -412,6 +410,7 @@ fn summary(info: &TraceInfo, seen: &Review, lost: &Refused) -> Summary {
         started_ns: offset.as_nanos() as u64 + first,
         duration_ns: last - first,
         events: counts(classes, &tally, &seen.recorded),
+        missed: None,
         notes: Vec::new(),
         cut_short: None,
     }
@@ -434,18 +433,39 @@ fn remove(place: &Place) -> Result<()> {
     let beside = place.beside();
     let gone = match directory::discard(&beside) {
         // It has no metadata yet.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::remove_dir(&beside),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            own(&place.folder)?.remove_folder(leaf(&beside))
+        }
         other => other,
     };
     gone.map_err(|error| failed("remove the empty trace", &beside, error))?;
-    remove_file(&place.journal())
+    remove_file(&place.folder, &place.journal())
 }
 
-fn remove_file(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path, error)),
+fn remove_file(folder: &Path, name: &str) -> Result<()> {
+    match own(folder)?.remove_file(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failed("remove", &folder.join(name), error))
+        }
         _ => Ok(()),
     }
+}
+
+/// The folder of a session, which others could not have exchanged.
+fn own(folder: &Path) -> Result<Folder> {
+    let found = Folder::find(folder).and_then(|found| found.ok_or(io::ErrorKind::NotFound.into()));
+    let checked = found.and_then(|folder| folder.check().map(|()| folder));
+    checked.map_err(|error| failed("use the directory", folder, error))
+}
+
+fn entries(folder: &Path) -> Result<Vec<Entry>> {
+    let listed = own(folder)?.entries();
+    listed.map_err(|error| failed("read the directory", folder, error))
+}
+
+/// The last name of a path of ours.
+fn leaf(path: &Path) -> &OsStr {
+    path.file_name().unwrap_or_default()
 }
 
 fn pack(refused: &Refused) -> Vec<(u32, u16, u32, u64)> {
@@ -459,30 +479,22 @@ fn unpack(rows: &[(u32, u16, u32, u64)]) -> Refused {
         .collect()
 }
 
-fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+fn read_json<T: for<'a> Deserialize<'a>>(folder: &Path, name: &str) -> Option<T> {
+    let mut bytes = Vec::new();
+    let file = own(folder).ok()?.read(name).ok()?;
+    file.take(LONGEST).read_to_end(&mut bytes).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }
 
+/// What is noted has no more bytes.
+const LONGEST: u64 = 64 << 20;
+
 /// Writes beside, then renames.
-fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
-    let beside = directory::beside_of(path);
+fn write_json<T: Serialize>(folder: &Path, name: &str, value: &T) -> Result<()> {
     let text = serde_json::to_vec(value).map_err(io::Error::other);
-    let written = text.and_then(|text| {
-        let mut options = fs::File::options();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&beside)?;
-        file.write_all(&text)?;
-        fs::rename(&beside, path)
-    });
-    written.map_err(|error| {
-        // The disk may be full: nothing half written stays.
-        let _ = fs::remove_file(&beside);
-        failed("write", path, error)
-    })
+    let open = own(folder)?;
+    let written = text.and_then(|text| directory::replace_file(&open, name, &text));
+    written.map_err(|error| failed("write", &folder.join(name), error))
 }
 
 pub(super) fn failed(action: &'static str, path: &Path, error: io::Error) -> Error {
@@ -506,7 +518,7 @@ mod tests {
             ".00000009-20260101T000000Z.new",
             "notes",
         ] {
-            fs::create_dir(folder.join(name)).unwrap();
+            std::fs::create_dir(folder.join(name)).unwrap();
         }
         for name in [
             ".00000009.json",
@@ -515,7 +527,7 @@ mod tests {
             ".counts.json",
             "00000001",
         ] {
-            fs::write(folder.join(name), "{}").unwrap();
+            std::fs::write(folder.join(name), "{}").unwrap();
         }
         let next = Place::next(folder).unwrap();
         assert_eq!(next.number, 10, "higher than all, whole or not");
@@ -525,7 +537,7 @@ mod tests {
         );
         let places = unfinished(folder).unwrap();
         assert_eq!(places.iter().map(|place| place.number).collect::<Vec<_>>(), [9]);
-        let mut left: Vec<String> = fs::read_dir(folder)
+        let mut left: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .filter(|name| name.contains("json"))
@@ -542,7 +554,7 @@ mod tests {
             uuid: "a".to_owned(),
             refused: pack(&refused),
         };
-        write_json(&root.path().join(COUNTS), &ledger).unwrap();
+        write_json(root.path(), COUNTS, &ledger).unwrap();
         assert_eq!(counted(root.path(), "a"), refused);
         assert_eq!(counted(root.path(), "b"), Refused::new());
         let later: Refused = [((0, 3, 1), 20), ((2, 1, 0), 4)].into();

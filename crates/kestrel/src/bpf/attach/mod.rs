@@ -127,10 +127,47 @@ impl Bound {
         })
     }
 
+    /// The function that its program is bound to as a trampoline.
+    pub(super) fn traced_function(&self) -> Option<&str> {
+        matches!(self.section.hook, Hook::Fentry | Hook::Fexit | Hook::FmodRet)
+            .then(|| function(&self.target))
+    }
+
+    /// What it sees each of, and the name: a call or return of a function, a hit of a tracepoint. `None` where that is not one thing.
+    pub(super) fn event(&self) -> Option<(&'static str, &str)> {
+        let named = |what, name: &'_ str| {
+            (!self.held && !name.is_empty() && !name.contains(['+', '*'])).then_some(what)
+        };
+        let target = self.target.as_str();
+        let (what, name) = match self.section.hook {
+            Hook::Kprobe | Hook::Kretprobe | Hook::KprobeMulti | Hook::KretprobeMulti | Hook::Classic => {
+                let returns =
+                    self.at_return || matches!(self.section.hook, Hook::Kretprobe | Hook::KretprobeMulti);
+                (if returns { "return of" } else { "call of" }, function(target))
+            }
+            Hook::Fentry => ("call of", function(target)),
+            Hook::Fexit => ("return of", function(target)),
+            Hook::Tracepoint => ("hit of", target.rsplit(['/', ':']).next().unwrap_or(target)),
+            Hook::RawTracepoint | Hook::RawTracepointWritable | Hook::TypedTracepoint => ("hit of", target),
+            _ => return None,
+        };
+        named(what, name).map(|what| (what, name))
+    }
+
+    /// Whether another program sees the same in another way.
+    pub(super) fn is_twin_of(&self, other: &Self) -> bool {
+        self.section.hook != other.section.hook && self.event().is_some() && self.event() == other.event()
+    }
+
     /// Whether it is of no family that is attached here.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self.section.hook, Hook::Foreign | Hook::Syscall)
     }
+}
+
+/// The name of a function behind that of its module.
+fn function(target: &str) -> &str {
+    target.split_once(':').map_or(target, |(_, name)| name)
 }
 
 /// One family of hooks.

@@ -5,7 +5,7 @@
 use super::super::kind::{Attachment, Instance, Resolved, Way};
 use super::super::{Catalog, Via};
 use crate::error::Result;
-use kestrel_compiler::context::{EventField, EventNumber};
+use kestrel_compiler::context::{Context, EventField, EventNumber};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -77,20 +77,20 @@ fn shape(fields: &[EventField]) -> u64 {
     hasher.finish()
 }
 
+/// What a set is known by: the same for any of its events, and another for any other set.
+pub(crate) fn family(context: &Context) -> String {
+    let types: Vec<_> = context.fields.iter().map(|f| (&f.ty, &f.source)).collect();
+    let mut hasher = DefaultHasher::new();
+    format!("{types:?}").hash(&mut hasher);
+    format!("{} ({:x})", context.name, hasher.finish())
+}
+
 /// Several that are alike, as one.
 fn set(apart: Vec<Resolved>) -> Option<Resolved> {
     let first = apart.first()?;
     let mut context = first.ways.first()?.context.clone();
     let names: Vec<&str> = context.fields.iter().map(|f| f.name.as_str()).collect();
-    // What the set is known by must be the same for any of its events, and another for any other set.
-    let types: Vec<_> = context.fields.iter().map(|f| (&f.ty, &f.source)).collect();
-    let mut hasher = DefaultHasher::new();
-    format!("{types:?}").hash(&mut hasher);
-    context.name = format!(
-        "tracepoints with {} ({:x})",
-        names.join(", "),
-        hasher.finish() & 0xffff_ffff
-    );
+    context.name = format!("tracepoints with {}", names.join(", "));
     context.number = EventNumber::Cookie { first: 0, stride: 1 };
     let way = Way {
         attachment: Attachment::Tracepoints,

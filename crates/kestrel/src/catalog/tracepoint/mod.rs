@@ -1,6 +1,6 @@
 //! Tracepoints of tracefs: named `group:event`, read raw where a rule says how and the classic way otherwise.
 
-mod alike;
+pub(crate) mod alike;
 mod classic;
 mod page_frame;
 mod plain;

@@ -34,7 +34,8 @@ pub(super) fn ways(catalog: &Catalog, group: &str, name: &str, format: &Format, 
         } else {
             "ret".to_owned()
         };
-        Some((field.name.clone(), value_type(format, field, true)?, value))
+        // What is returned is a number, or an error below zero; its tracepoint prints the bits in hexadecimal.
+        Some((field.name.clone(), argument_type(format, field)?, value))
     });
     let guard = Some(guard(&format!("args.{}", number_of(arch)), number));
     fields.collect::<Option<Vec<_>>>().map_or(Vec::new(), |f| {
@@ -300,47 +301,52 @@ fn set(catalog: &Catalog, side: &[(String, u32)], at_exit: bool, arch: &Arch) ->
     }))
 }
 
-/// One system call of a set, with its arguments' names over the words that the program stores.
+/// One system call of a set, with names and types for the words that the program stores.
 fn instance(catalog: &Catalog, name: &str, number: u32, at_exit: bool) -> Result<Instance> {
     let event = name.strip_prefix("syscalls:").unwrap_or(name);
-    let word = |signed, base| FieldType::Integer {
-        size: WORD,
-        signed,
-        base,
+    let fields = match at_exit {
+        true => vec![("ret".to_owned(), WHOLE)],
+        false => words(&catalog.tracefs()?.format("syscalls", event)?),
     };
-    let mut fields = vec![("__syscall_nr".to_owned(), word(true, Base::Decimal))];
-    if at_exit {
-        fields.push(("ret".to_owned(), word(true, Base::Decimal)));
-    } else {
-        let format = catalog.tracefs()?.format("syscalls", event)?;
-        fields.extend(arguments(&format).take(6).map(|field| {
-            let ty = match argument_type(&format, field) {
-                _ if field.type_text.ends_with('*') => FieldType::Pointer { symbolic: false },
-                // Of a shorter one the register's other half is anything: told apart by its digits, as tracefs shows it.
-                Some(ValueType::Integer { size, signed, base }) if size == WORD || base == Base::Octal => {
-                    word(signed, base)
-                }
-                _ => word(false, Base::Hexadecimal),
-            };
-            (field.name.clone(), ty)
-        }));
-        let unused = 7 - fields.len() as u32;
-        if unused > 0 {
-            let element = Box::new(word(false, Base::Hexadecimal));
-            fields.push((
-                UNUSED.to_owned(),
-                FieldType::Array {
-                    element,
-                    count: unused,
-                },
-            ));
-        }
-    }
+    let fields = std::iter::once(("__syscall_nr".to_owned(), WHOLE)).chain(fields);
     Ok(Instance {
         code: Some(number),
-        layout: Some(Layout::new(fields)),
+        layout: Some(Layout::words(fields)),
         ..Instance::named(name)
     })
+}
+
+/// A whole word of a set's record as a number.
+const WHOLE: FieldType = FieldType::Integer {
+    size: WORD,
+    signed: true,
+    base: Base::Decimal,
+};
+
+/// The six argument registers of a set's record as the arguments of a call: of an `int` the low half counts, as in the kernel.
+fn words(format: &Format) -> Vec<(String, FieldType)> {
+    let word = FieldType::Integer {
+        size: WORD,
+        signed: false,
+        base: Base::Hexadecimal,
+    };
+    let mut fields: Vec<_> = arguments(format)
+        .take(6)
+        .map(|field| {
+            let ty = match argument_type(format, field) {
+                _ if field.type_text.ends_with('*') => FieldType::Pointer { symbolic: false },
+                Some(ValueType::Integer { size, signed, base }) => FieldType::Integer { size, signed, base },
+                _ => word.clone(),
+            };
+            (field.name.clone(), ty)
+        })
+        .collect();
+    let count = 6 - fields.len() as u32;
+    if count > 0 {
+        let element = Box::new(word);
+        fields.push((UNUSED.to_owned(), FieldType::Array { element, count }));
+    }
+    fields
 }
 
 #[cfg(test)]
@@ -356,6 +362,47 @@ mod tests {
         \tfield:__data_loc char[] __filename_val;\toffset:48;\tsize:4;\tsigned:0;\n\
         \tfield:__data_loc u8[] __where_val;\toffset:52;\tsize:4;\tsigned:0;\n\
         \nprint fmt: \"dfd: 0x%08lx\", ((unsigned long)(REC->dfd))\n";
+
+    #[test]
+    fn arguments_have_one_type_alone_and_among_many() {
+        let format = Format::parse(OPENAT).unwrap();
+        let alone = |name: &str| argument_type(&format, format.field(name).unwrap()).unwrap();
+        let dfd = ValueType::Integer {
+            size: 4,
+            signed: true,
+            base: Base::Decimal,
+        };
+        assert_eq!(alone("dfd"), dfd);
+        let layout = Layout::words(words(&format));
+        let places: Vec<_> = layout
+            .fields()
+            .iter()
+            .map(|f| (f.name.as_str(), f.offset()))
+            .collect();
+        assert_eq!(
+            places,
+            [("dfd", 16), ("filename", 24), ("where", 32), (UNUSED, 40)]
+        );
+        assert_eq!(layout.constant_size(), Some(16 + 6 * 8));
+        let mut record = vec![0xee; 64];
+        record[16..24].copy_from_slice(&0xffff_ff9c_u64.to_le_bytes());
+        let read = kestrel_trace::value::Value::read(&layout.fields()[0].ty, &record[16..]);
+        assert_eq!(read.as_i64(), Some(-100));
+        let exit = Format::parse(
+            "name: sys_exit_openat\nID: 8\nformat:\n\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n\
+             \tfield:long ret;\toffset:16;\tsize:8;\tsigned:1;\n\nprint fmt: \"0x%lx\", REC->ret\n",
+        );
+        let exit = exit.unwrap();
+        let ret = argument_type(&exit, exit.field("ret").unwrap()).unwrap();
+        assert_eq!(
+            ret,
+            ValueType::Integer {
+                size: 8,
+                signed: true,
+                base: Base::Decimal
+            }
+        );
+    }
 
     #[test]
     fn what_only_the_written_entry_has_is_named_but_not_given() {

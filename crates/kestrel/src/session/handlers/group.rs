@@ -24,6 +24,11 @@ pub(super) struct Part<'s> {
 }
 
 impl<'s> Part<'s> {
+    /// Whether all that it writes is for an agent.
+    pub(super) fn only_asks(&self) -> bool {
+        self.program.only_asks(self.before, self.row.records)
+    }
+
     /// Its events, each with the number that it is counted under, and that of this row's first record of it.
     pub(super) fn events(&self) -> impl Iterator<Item = (&'s str, u64, u64)> {
         let (hook, program, row) = (self.hook, self.program, self.row);

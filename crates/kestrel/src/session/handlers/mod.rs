@@ -31,6 +31,8 @@ pub struct Handler {
     pub events: Vec<EventCounts>,
     /// Kinds of record that it writes; without any it only counts, or acts.
     pub records: u16,
+    /// Whether all of these are messages for an agent (`notify`, `exec`).
+    pub messages: bool,
     /// Whether some of the session's buffers do not count what they keep (streams): then more may have been kept than is counted.
     pub uncounted: bool,
     /// Events that the programs it is a part of did not see because they were running already on that CPU.
@@ -62,7 +64,7 @@ pub struct ObjectProgram {
 pub struct EventCounts {
     /// The event, as people name it.
     pub event: String,
-    /// Records kept, in all buffers that count them (those that overwrite).
+    /// Records kept, in all buffers that count them (those that overwrite); of a handler that writes messages alone, messages sent.
     pub kept: u64,
     /// Records refused: a ring was full, or frozen.
     pub refused: u64,
@@ -262,7 +264,7 @@ impl<'s> Now<'s> {
             let earlier = reset.map_or(&[][..], |reset| &reset.counts);
             let earlier = earlier.iter().copied().chain(std::iter::repeat((0, 0)));
             let counts = part.events().zip(earlier).map(|((event, _, first), earlier)| {
-                let (kept, refused) = counts_of(&self.buffers, first, part.row.records);
+                let (kept, refused) = counts_of(&self.buffers, first, part.row.records, part.only_asks());
                 EventCounts {
                     event: event.to_owned(),
                     kept: kept.saturating_sub(earlier.0),
@@ -283,6 +285,7 @@ impl<'s> Now<'s> {
                 || group.parts.iter().any(|part| self.session.works(part.hook)),
             events,
             records: rows().map(|row| row.records).max().unwrap_or(0),
+            messages: !group.parts.is_empty() && group.parts.iter().all(Part::only_asks),
             uncounted: self.uncounted,
             skipped,
             reset: rows()
@@ -298,7 +301,7 @@ impl<'s> Now<'s> {
     fn baseline(&self, part: &Part<'_>) -> Baseline {
         let counts = part
             .events()
-            .map(|(_, _, first)| counts_of(&self.buffers, first, part.row.records));
+            .map(|(_, _, first)| counts_of(&self.buffers, first, part.row.records, part.only_asks()));
         Baseline {
             at: ClockPair::now().realtime,
             counts: counts.collect(),
@@ -356,8 +359,9 @@ impl<'s> Now<'s> {
     }
 }
 
-/// Records kept and refused in some buffers under so many numbers from the first on.
-pub(super) fn counts_of(buffers: &[Buffer], first: u64, records: u16) -> (u64, u64) {
+/// Records kept and refused in some buffers under so many numbers from the first on; of those for an agent (`asks`) and of others the ones of their
+/// own buffers count.
+pub(super) fn counts_of(buffers: &[Buffer], first: u64, records: u16, asks: bool) -> (u64, u64) {
     let mut sum = (0, 0);
     for number in first..first + u64::from(records) {
         let Ok(number) = u16::try_from(number) else {
@@ -367,7 +371,9 @@ pub(super) fn counts_of(buffers: &[Buffer], first: u64, records: u16) -> (u64, u
         for buffer in buffers.iter().filter(has_room) {
             for cpu in buffer.ring().cpus() {
                 let counts = buffer.counts(cpu, number);
-                sum.0 += counts.recorded;
+                if asks == (buffer.name() == agent::BUFFER) {
+                    sum.0 += counts.recorded;
+                }
                 sum.1 += counts.refused;
             }
         }

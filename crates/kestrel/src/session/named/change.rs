@@ -14,7 +14,7 @@ use crate::session::state::{
     Arming, Baseline, HookState, ObjectState, ProbeState, State, TableState, parameter,
 };
 use crate::session::stay::{Change, PinnedSession};
-use crate::session::{LeftOut, metadata, own_event, pins, trust};
+use crate::session::{LeftOut, metadata, own_event, pins};
 use crate::table::plan_named;
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
 use kestrel_kernel::barrier::wait_for_running_programs;
@@ -22,6 +22,7 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
+use kestrel_trace::files::Objection;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -39,6 +40,8 @@ pub struct Request {
     pub disabled: bool,
     /// Where paths of compiled objects in its text count from; where the command runs if it is empty.
     pub beside: PathBuf,
+    /// What another user could change about the file that it stands in; none for a text that the caller gives.
+    pub objection: Option<Objection>,
 }
 
 /// What came of adding probes.
@@ -106,7 +109,6 @@ impl Change {
             ..
         } = loading;
         let made = made.and_then(|numbers| {
-            trust::check(&next, None)?;
             next.objects.extend(session.objects.pin(&self.session.directory)?);
             Ok(numbers)
         });
@@ -286,11 +288,8 @@ impl Change {
     /// Lets go of hooks that the state does not mention any more.
     fn unpin(&self, hooks: &[HookState]) -> Result<()> {
         for hook in hooks {
-            for number in 0..hook.links {
-                self.session.directory.remove(&pins::link(hook.number, number))?;
-            }
-            if hook.has_slots() {
-                self.session.directory.remove(&pins::slots(hook.number))?;
+            for name in pins::of_hook(hook) {
+                self.session.directory.remove(&name)?;
             }
         }
         own_event::remove_of(hooks);
@@ -406,7 +405,8 @@ impl Loading<'_> {
     /// Makes one named probe; gives its number.
     fn named(&mut self, request: &Request, catalog: &Catalog) -> Result<u32> {
         let source = rooted(file(&request.name, &request.source)?, &request.beside)?;
-        let file = file(&request.name, &source)?;
+        let mut file = file(&request.name, &source)?;
+        file.objection.clone_from(&request.objection);
         let table = self.table_of_probes()?;
         let own = self.own()?;
         let existing = self.existing(names_in(&self.next))?;

@@ -154,10 +154,13 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<Request> {
     };
     Ok(Request {
         // A name of ours does not begin like an option.
-        name: group.map_or_else(|| event.clone(), |group| match group.strip_prefix('-') {
-            Some(rest) => format!("_{rest}/{event}"),
-            None => format!("{group}/{event}"),
-        }),
+        name: group.map_or_else(
+            || event.clone(),
+            |group| match group.strip_prefix('-') {
+                Some(rest) => format!("_{rest}/{event}"),
+                None => format!("{group}/{event}"),
+            },
+        ),
         source: format!("{kind}:{text}{calls} {block}"),
         ..Request::default()
     })

@@ -10,7 +10,7 @@
 use super::change::of_probe;
 use super::{Own, SLOTS};
 use crate::error::Result;
-use crate::session::pins;
+use crate::session::load::HookMaps;
 use crate::session::remake::Remake;
 use crate::session::state::{HookState, ProbeState, Probes, ProgramState, State};
 use crate::session::stay::{Change, PinnedSession};
@@ -97,9 +97,9 @@ impl PinnedSession {
         {
             let own = probes.each.iter().find(|probe| Some(probe.number) == hook.probe);
             let kept = own.and_then(|own| own.slot);
-            let slots = self.directory.map(&pins::slots(hook.number))?;
+            let maps = HookMaps::open(&self.directory, hook)?;
             for slot in (0..SLOTS).filter(|slot| Some(*slot) != kept) {
-                slots.delete(&slot.to_ne_bytes())?;
+                maps.clear(slot)?;
             }
         }
         Ok(())

@@ -47,6 +47,7 @@ pub(super) fn file(name: &str, text: &str) -> Result<TableFile> {
             }],
             max_map_keys: None,
             warnings: found,
+            objection: None,
         });
     }
     let (file, wrong) = read(text, name);

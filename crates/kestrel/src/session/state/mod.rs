@@ -167,6 +167,13 @@ pub struct HookState {
     /// Whether it only serves another hook.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub companion: bool,
+    /// Where it has second chances ([`super::second_chance`]): so many programs are attached, with slots of their own; else 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub copies: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// One of a hook's events.
@@ -212,6 +219,12 @@ impl ProgramState {
     pub(super) fn asks(&self, events: usize) -> impl Iterator<Item = (u16, &MessageState)> {
         let firsts = (0..events as u16).filter_map(|place| self.number_of(place));
         firsts.flat_map(|first| self.messages.iter().map(move |m| (first + m.record, m)))
+    }
+
+    /// Whether so many of its records from one on are all for an agent.
+    pub(super) fn only_asks(&self, from: u16, records: u16) -> bool {
+        let asks = |record| self.messages.iter().any(|message| message.record == record);
+        records > 0 && (from..from + records).all(asks)
     }
 
     /// The number of the first record of an event at a place in the hook; none where it has no records of it.
@@ -342,6 +355,13 @@ impl State {
     /// Whether no program is on its way out.
     pub(crate) fn is_settled(&self) -> bool {
         self.retiring.is_empty() && !self.probes.renewed
+    }
+
+    /// Whether it has no table but that of its named probes.
+    pub fn holds_only_probes(&self) -> bool {
+        self.tables
+            .iter()
+            .all(|table| self.probes.table == Some(table.number))
     }
 
     /// A table by its name.

@@ -17,6 +17,17 @@ pub use write::text;
 
 use std::collections::HashSet;
 
+/// Whether a file is the metadata of one of Kestrel's traces, of whatever version; what else is called `metadata`, or is another tracer's, is not.
+pub fn is_own(bytes: &[u8]) -> bool {
+    let names = |tracer: &[u8]| bytes.windows(tracer.len()).any(|window| window == tracer);
+    bytes.starts_with(BEGINNING.as_bytes()) && names(TRACER.as_bytes())
+}
+
+/// How each metadata file in text begins.
+const BEGINNING: &str = "/* CTF 1.8 */";
+/// How `env` says who wrote it.
+const TRACER: &str = "tracer_name = \"kestrel\";";
+
 /// Value of `trace_format` in `env`: raised when the hints change their meaning.
 const FORMAT: u64 = 1;
 

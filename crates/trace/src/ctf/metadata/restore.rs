@@ -191,7 +191,13 @@ fn event(block: &Block, env: &Block) -> Result<EventClass> {
             }
         }
     }
-    let layout = Layout::new(typed);
+    let layout = match declared.iter().any(|(_, ty)| begins_word(ty)) {
+        true if typed.iter().any(|(_, ty)| ty.is_variable()) => {
+            return block.fail(format!("the words of event {name} hold what has no fixed size"));
+        }
+        true => Layout::words(typed),
+        false => Layout::new(typed),
+    };
     if !same_order(&layout, &names, declared) {
         return block.fail(format!(
             "the fields of event {name} do not lie as Kestrel lays them out"
@@ -203,6 +209,11 @@ fn event(block: &Block, env: &Block) -> Result<EventClass> {
         kind,
         layout,
     })
+}
+
+/// Whether it is a short integer that a word of 8 bytes begins with: all fields have words of their own then.
+fn begins_word(ty: &Type) -> bool {
+    matches!(ty, Type::Integer(integer) if integer.bits < 64 && integer.align == 64)
 }
 
 /// A field's name and hint.

@@ -17,6 +17,7 @@ pub(super) enum Type {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Integer {
     pub(super) bits: u64,
+    pub(super) align: u64,
     pub(super) signed: bool,
     pub(super) base: u64,
     pub(super) text: bool,
@@ -225,6 +226,7 @@ impl Parser {
     fn integer(&mut self) -> Result<Integer> {
         let mut integer = Integer {
             bits: 0,
+            align: 0,
             signed: false,
             base: 10,
             text: false,
@@ -239,7 +241,8 @@ impl Parser {
                 ("signed", Entry::Number(number)) => integer.signed = number != 0,
                 ("base", Entry::Number(base @ (2 | 8 | 10 | 16))) => integer.base = base as u64,
                 ("encoding", Entry::Path(word)) => integer.text = word != "none",
-                ("align", Entry::Number(_)) | ("map" | "byte_order", Entry::Path(_)) => {}
+                ("align", Entry::Number(align @ 1..=64)) => integer.align = align as u64,
+                ("map" | "byte_order", Entry::Path(_)) => {}
                 _ => return self.fail(format!("unexpected {key} of an integer")),
             }
             self.expect(';')?;

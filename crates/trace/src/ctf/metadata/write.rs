@@ -1,7 +1,7 @@
 //! From a `TraceInfo` to TSDL text; reading it back is `restore`'s work.
 
 use super::hint::{self, Hint, encode};
-use super::{CONTEXT, END, FORMAT, HEADER, identifiers, length_name};
+use super::{BEGINNING, CONTEXT, END, FORMAT, HEADER, TRACER, identifiers, length_name};
 use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::info::{BufferMode, TraceInfo};
@@ -27,7 +27,7 @@ pub fn text(info: &TraceInfo) -> Result<String> {
         }
         write_event(event, &mut events, &mut aliases)?;
     }
-    let mut out = String::from("/* CTF 1.8 */\n\n");
+    let mut out = format!("{BEGINNING}\n\n");
     write_integers(&aliases, &mut out);
     write_trace(info, &mut out);
     write_env(info, &mut out);
@@ -36,28 +36,30 @@ pub fn text(info: &TraceInfo) -> Result<String> {
     Ok(out)
 }
 
-/// An integer type as an alias: bytes, signedness, base.
-type Alias = (u8, bool, u8);
+/// An integer type as an alias: bytes, signedness, base, and whether it begins a word of 8 bytes.
+type Alias = (u8, bool, u8, bool);
 
-fn alias_name((size, signed, base): Alias) -> String {
+fn alias_name((size, signed, base, word): Alias) -> String {
     let sign = if signed { "" } else { "u" };
     let base = match base {
         16 => "_hex",
         8 => "_oct",
         _ => "",
     };
-    format!("{sign}int{}{base}_t", u32::from(size) * 8)
+    let word = if word { "_word" } else { "" };
+    format!("{sign}int{}{base}{word}_t", u32::from(size) * 8)
 }
 
 fn write_integers(used: &BTreeSet<Alias>, out: &mut String) {
-    let always = [1, 2, 4, 8].map(|size| (size, false, 10));
+    let always = [1, 2, 4, 8].map(|size| (size, false, 10, false));
     let all: BTreeSet<Alias> = used.iter().copied().chain(always).collect();
     for alias in all {
-        let (size, signed, base) = alias;
+        let (size, signed, base, word) = alias;
         let bits = u32::from(size) * 8;
+        let align = if word { 64 } else { bits };
         _ = writeln!(
             out,
-            "typealias integer {{ size = {bits}; align = {bits}; signed = {signed}; base = {base}; }} := {};",
+            "typealias integer {{ size = {bits}; align = {align}; signed = {signed}; base = {base}; }} := {};",
             alias_name(alias)
         );
     }
@@ -84,8 +86,9 @@ fn write_trace(info: &TraceInfo, out: &mut String) {
 }
 
 fn write_env(info: &TraceInfo, out: &mut String) {
-    out.push_str(
-        "env {\n    domain = \"kernel\";\n    sysname = \"Linux\";\n    tracer_name = \"kestrel\";\n",
+    _ = writeln!(
+        out,
+        "env {{\n    domain = \"kernel\";\n    sysname = \"Linux\";\n    {TRACER}"
     );
     for (key, value) in [
         ("tracer_version", &info.tracer_version),
@@ -212,7 +215,7 @@ fn in_memory_order<'a>(named: &[(&'a Field, &'a String)]) -> Vec<(&'a Field, &'a
 /// Whether the last field may leave the record's length unaligned. A reader would take the padding before the end of the
 /// content for one more event (babeltrace2 2.0.4 does), so the fields must be said to reach over it.
 fn needs_end(layout: &Layout) -> bool {
-    layout.constant_size() != Some(layout.fixed_end())
+    layout.is_words() || layout.constant_size() != Some(layout.fixed_end())
 }
 
 /// `type _name[count]`.
@@ -233,10 +236,12 @@ fn declaration(
         _ = write!(counts, "[{count}]");
         ty = element;
     }
+    let word = event.layout.is_words();
     let mut integer = |size: u8, signed: bool, base: u8| match size {
         1 | 2 | 4 | 8 => {
-            aliases.insert((size, signed, base));
-            Ok(alias_name((size, signed, base)))
+            let alias = (size, signed, base, word && size < 8);
+            aliases.insert(alias);
+            Ok(alias_name(alias))
         }
         _ => Err(fail("is an integer whose size is not 1, 2, 4 or 8 bytes")),
     };

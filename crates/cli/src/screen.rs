@@ -1,0 +1,157 @@
+//! The way to the standard output and the standard error: whatever of others is in the text, the terminal does not obey it.
+//!
+//! Where lines are made of parts, each part of others is escaped there (`kestrel_trace::print::shown`), so that it cannot end the line either. What is
+//! forgotten there is caught here: every control character but the end of a line and a tab, and what turns the direction of text, is spelled out. The
+//! colours of Kestrel's own pass where colours are shown. In JSON such characters stand in strings only, and their spelling here is JSON's.
+
+use crate::style::colour;
+use kestrel_trace::print::escape::is_unsafe;
+use std::fmt::Arguments;
+use std::io::{self, IsTerminal as _, StderrLock, StdoutLock, Write};
+
+/// The standard output.
+pub(crate) fn out() -> Screen<StdoutLock<'static>> {
+    let out = io::stdout();
+    let colours = colour(out.is_terminal());
+    Screen::new(out.lock(), colours)
+}
+
+/// The standard error.
+pub(crate) fn err() -> Screen<StderrLock<'static>> {
+    let err = io::stderr();
+    let colours = colour(err.is_terminal());
+    Screen::new(err.lock(), colours)
+}
+
+/// A writer that spells out what a terminal would obey.
+pub(crate) struct Screen<W: Write> {
+    to: W,
+    /// Whether colours pass.
+    colours: bool,
+    /// The beginning of a character that was cut.
+    begun: Vec<u8>,
+}
+
+impl<W: Write> Screen<W> {
+    fn new(to: W, colours: bool) -> Self {
+        Self {
+            to,
+            colours,
+            begun: Vec::new(),
+        }
+    }
+
+    fn spell(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut out = Vec::with_capacity(bytes.len() + 16);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (valid, bad) = match std::str::from_utf8(rest) {
+                Ok(text) => (text, &[][..]),
+                Err(error) => {
+                    let (valid, after) = rest.split_at(error.valid_up_to());
+                    let Some(length) = error.error_len() else {
+                        self.begun = after.to_vec();
+                        rest = valid;
+                        continue;
+                    };
+                    (std::str::from_utf8(valid).unwrap_or_default(), &after[..length])
+                }
+            };
+            self.text(valid, &mut out);
+            for byte in bad {
+                out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
+            }
+            rest = &rest[valid.len() + bad.len()..];
+        }
+        self.to.write_all(&out)
+    }
+
+    fn text(&self, text: &str, out: &mut Vec<u8>) {
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let sets_colour = match c {
+                '\x1b' if self.colours => colour_length(rest),
+                _ => None,
+            };
+            let (this, after) = rest.split_at(sets_colour.unwrap_or(c.len_utf8()));
+            rest = after;
+            match c {
+                '\n' | '\t' => out.push(c as u8),
+                c if sets_colour.is_some() || !is_unsafe(c) => out.extend_from_slice(this.as_bytes()),
+                c if (c as u32) < 0x20 => out.extend_from_slice(format!("\\x{:02x}", c as u32).as_bytes()),
+                c => out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes()),
+            }
+        }
+    }
+}
+
+/// How long a sequence is that sets a colour and nothing else.
+fn colour_length(text: &str) -> Option<usize> {
+    let numbers = text.strip_prefix("\x1b[")?;
+    let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    numbers[end..].starts_with('m').then_some(end + 3)
+}
+
+impl<W: Write> Write for Screen<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let plain = |byte: &u8| (0x20..0x7f).contains(byte) || *byte == b'\n' || *byte == b'\t';
+        if self.begun.is_empty() && bytes.iter().all(plain) {
+            return self.to.write(bytes);
+        }
+        let mut whole = std::mem::take(&mut self.begun);
+        whole.extend_from_slice(bytes);
+        self.spell(&whole)?;
+        Ok(bytes.len())
+    }
+
+    /// As one text: a sequence that sets a colour may be made of parts.
+    fn write_fmt(&mut self, text: Arguments<'_>) -> io::Result<()> {
+        match text.as_str() {
+            Some(text) => self.write_all(text.as_bytes()),
+            None => self.write_all(text.to_string().as_bytes()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(parts: &[&[u8]], colours: bool) -> String {
+        let mut screen = Screen::new(Vec::new(), colours);
+        for part in parts {
+            screen.write_all(part).unwrap();
+        }
+        String::from_utf8(screen.to).unwrap()
+    }
+
+    #[test]
+    fn nothing_but_lines_tabs_and_our_colours_is_obeyed() {
+        assert_eq!(seen(&[b"a\tb\n"], false), "a\tb\n");
+        assert_eq!(
+            seen(&["ä\u{202e}\u{9b}\r\x07".as_bytes()], true),
+            "ä\\u202e\\u009b\\x0d\\x07"
+        );
+        assert_eq!(seen(&[b"\x1b[1;31mred\x1b[0m"], false), "\\x1b[1;31mred\\x1b[0m");
+        assert_eq!(seen(&[b"\x1b[1;31mred\x1b[0m"], true), "\x1b[1;31mred\x1b[0m");
+        assert_eq!(
+            seen(&[b"\x1b]0;x\x07\x1b[2J\x1b"], true),
+            "\\x1b]0;x\\x07\\x1b[2J\\x1b"
+        );
+        assert_eq!(seen(&[b"a\xff\xe2b"], false), "a\\xff\\xe2b");
+        assert_eq!(
+            seen(&["\"\u{7f}\"".as_bytes()], false),
+            "\"\\u007f\"",
+            "JSON stays JSON"
+        );
+        // A character in two writes.
+        assert_eq!(
+            seen(&[b"a\xe2\x82", b"\xacb", "\u{2028}".as_bytes()], false),
+            "a€b\\u2028"
+        );
+    }
+}

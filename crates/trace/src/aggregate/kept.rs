@@ -1,0 +1,235 @@
+//! What maps held when a recording ended, as a file of its trace; how it is shown is `text`'s and `json`'s.
+
+use super::read::{Held, Row, Snapshot};
+use super::{Buckets, MOST_KEY, MapType, ValueKind};
+use crate::error::{Error, Result};
+use crate::layout::FieldType;
+use crate::symbol::Symbols;
+use serde::{Deserialize, Serialize};
+
+/// The maps of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct KeptMaps {
+    /// Each as it was at the end.
+    pub maps: Vec<Snapshot>,
+    /// The kernel's names of the addresses in them.
+    pub symbols: Symbols,
+}
+
+/// Most keys of a map: those of a tuple are as many as there is room for in [`MOST_KEY`] bytes.
+const MOST_KEYS: usize = MOST_KEY as usize / 8;
+
+#[derive(Deserialize, Serialize)]
+struct File<'m> {
+    maps: std::borrow::Cow<'m, [Snapshot]>,
+    symbols: String,
+}
+
+impl KeptMaps {
+    /// Its file within a trace's side folder.
+    pub const FILE: &'static str = "maps.json";
+
+    /// These maps, with the names of the addresses in them out of `symbols`.
+    pub fn new(maps: Vec<Snapshot>, symbols: &Symbols) -> Self {
+        let symbols = symbols.subset(maps.iter().flat_map(Snapshot::addresses));
+        Self { maps, symbols }
+    }
+
+    /// The text of its file.
+    pub fn to_text(&self) -> String {
+        let file = File {
+            maps: self.maps.as_slice().into(),
+            symbols: self.symbols.to_text(),
+        };
+        // A struct of strings and numbers cannot fail to serialise.
+        serde_json::to_string(&file).unwrap_or_default() + "\n"
+    }
+
+    /// Reads what `to_text` wrote.
+    ///
+    /// # Errors
+    /// Where the text is damaged.
+    pub fn parse(text: &str) -> Result<Self> {
+        let fail = |why: String| Error::Side {
+            what: "what the trace's maps held".into(),
+            why,
+        };
+        let file: File<'_> = serde_json::from_str(text).map_err(|e| fail(e.to_string()))?;
+        let maps = file.maps.into_owned();
+        if let Some(unsound) = maps.iter().find(|map| !map.is_sound()) {
+            return Err(fail(format!(
+                "@{} does not hold what its type says",
+                unsound.ty.name
+            )));
+        }
+        Ok(Self {
+            maps,
+            symbols: Symbols::parse(&file.symbols)?,
+        })
+    }
+}
+
+impl Snapshot {
+    /// Addresses in it that have names of the kernel's.
+    fn addresses(&self) -> impl Iterator<Item = u64> {
+        use crate::value::Value;
+        let of = |value: Value<'_>| match value {
+            Value::Pointer {
+                address,
+                symbolic: true,
+            } => Some(address),
+            _ => None,
+        };
+        let held = move |row: &Row| match (&row.value, &self.ty.value) {
+            (Held::Number(n), ValueKind::Scalar(ty)) => of(Value::read(ty, &n.to_le_bytes())),
+            _ => None,
+        };
+        self.rows
+            .iter()
+            .flat_map(move |row| row.keys(&self.ty).filter_map(of).chain(held(row)))
+    }
+
+    /// Whether keys and values are what the type says, and the type one that the language makes.
+    fn is_sound(&self) -> bool {
+        self.ty.is_sound() && self.rows.iter().all(|row| row.is_sound(&self.ty))
+    }
+}
+
+impl MapType {
+    fn is_sound(&self) -> bool {
+        let key = |ty: &FieldType| match ty {
+            FieldType::Text { size } => (1..=MOST_KEY).contains(size),
+            ty => is_scalar(ty),
+        };
+        let value = match &self.value {
+            ValueKind::Scalar(ty) => is_scalar(ty),
+            ValueKind::Histogram(Buckets::Linear { min, max, step }) => *step > 0 && min < max,
+            _ => true,
+        };
+        value && self.keys.len() <= MOST_KEYS && self.keys.iter().all(key) && self.key_size() <= MOST_KEY
+    }
+}
+
+fn is_scalar(ty: &FieldType) -> bool {
+    !matches!(
+        ty,
+        FieldType::Text { .. } | FieldType::Array { .. } | FieldType::String { .. } | FieldType::Stack { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{json, text};
+    use super::*;
+    use crate::layout::Base;
+    use proptest::prelude::*;
+
+    fn sample() -> KeptMaps {
+        let ty = |name: &str, keys: Vec<FieldType>, value| MapType {
+            name: name.to_owned(),
+            number: 0,
+            keys,
+            value,
+            entries: 16,
+            by_event: false,
+            first: "kprobe:x".to_owned(),
+        };
+        let number = FieldType::Integer {
+            size: 8,
+            signed: true,
+            base: Base::Decimal,
+        };
+        let text = FieldType::Text { size: 16 };
+        let key = |words: [u64; 4]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+        let fault = u64::from_le_bytes(crate::value::FAULT_IN_TEXT);
+        let cat = u64::from_le_bytes(*b"cat\0\0\0\0\0");
+        let value = |n: u64| vec![n.to_le_bytes().to_vec()];
+        let snapshot = |ty: &MapType, elements: Vec<(Vec<u8>, Vec<Vec<u8>>)>| {
+            let lent = elements
+                .iter()
+                .map(|(k, v)| (k.clone(), v.iter().map(Vec::as_slice)));
+            Snapshot::new(ty, &[], lent)
+        };
+        let counts = ty("n", vec![text, number], ValueKind::Count);
+        let symbol = FieldType::Pointer { symbolic: true };
+        let last = ty("last", vec![], ValueKind::Scalar(symbol));
+        let sizes = ty(
+            "h",
+            vec![],
+            ValueKind::Histogram(Buckets::Linear {
+                min: 0,
+                max: 10,
+                step: 5,
+            }),
+        );
+        let buckets: Vec<u8> = [0u64, 3, 0, 1].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let maps = vec![
+            snapshot(
+                &counts,
+                vec![
+                    (key([0, cat, 0, u64::MAX]), value(7)),
+                    (key([0, fault, 0, 3]), value(u64::MAX)),
+                ],
+            ),
+            snapshot(&last, vec![(vec![0; 4], value(0x1010))]),
+            snapshot(&sizes, vec![(vec![0; 4], vec![buckets])]),
+        ];
+        let symbols = [(0x1000, 0x100, "do_exit", None), (0x9000, 0x100, "other", None)];
+        KeptMaps::new(maps, &Symbols::new(symbols))
+    }
+
+    fn shown(kept: &KeptMaps) -> String {
+        kept.maps.iter().map(|map| text(map, &kept.symbols)).collect()
+    }
+
+    #[test]
+    fn what_was_kept_is_shown_as_it_was() {
+        let kept = sample();
+        let text = shown(&kept);
+        assert!(
+            text.contains("@n[cat, -1]: 7\n@n[(fault), 3]: 18446744073709551615\n"),
+            "{text}"
+        );
+        assert!(text.contains("@last: do_exit+0x10\n"), "{text}");
+        assert_eq!(kept.symbols.len(), 1);
+        let back = KeptMaps::parse(&kept.to_text()).unwrap();
+        assert_eq!(back.maps, kept.maps);
+        assert_eq!(shown(&back), text);
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let good = sample().to_text();
+        for (from, to) in [
+            ("\"size\":16", "\"size\":4294967295"),
+            ("\"step\":5", "\"step\":0"),
+            (
+                "{\"Histogram\":[0,3,0,1]}",
+                "{\"Histogram\":[0,3,0,1,9,9,9,9,9,9]}",
+            ),
+            ("{\"Number\":7}", "{\"Histogram\":[7]}"),
+        ] {
+            let bad = good.replace(from, to);
+            assert_ne!(bad, good, "{from}");
+            assert!(KeptMaps::parse(&bad).is_err(), "{to}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_damage_is_an_error_or_can_be_shown(
+            at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = sample().to_text().into_bytes();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            if byte % 4 == 0 {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            if let Ok(kept) = KeptMaps::parse(&String::from_utf8_lossy(&bytes)) {
+                shown(&kept);
+                kept.maps.iter().for_each(|map| { json(map, &kept.symbols); });
+            }
+        }
+    }
+}
