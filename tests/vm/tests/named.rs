@@ -111,6 +111,17 @@ fn they_stay_and_are_switched() {
         matches!(theirs.as_slice(), [one] if one.starts_with(address) && one.ends_with(']')),
         "{all}"
     );
+    // Nor one that is: the kernel's list has both at one address.
+    let enabled = format!("{TRACEFS}/events/theirs/off/enable");
+    fs::write(&enabled, "1").unwrap();
+    let all = kestrel(&["probe", "list", "--kernel"]).success();
+    let here: Vec<&str> = all
+        .lines()
+        .filter(|l| l.starts_with(address) && l.contains("  k  "))
+        .collect();
+    let named = here.iter().filter(|line| line.ends_with("calls")).count();
+    assert_eq!((here.len(), named), (2, 1), "{all}");
+    fs::write(&enabled, "0").unwrap();
     define("-:theirs/off");
 
     // One by itself, all together, and the former stays as it was.
