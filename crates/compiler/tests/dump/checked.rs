@@ -194,6 +194,10 @@ impl Dump<'_> {
                 let parts: Vec<String> = parts.iter().map(|p| self.expr(p)).collect();
                 format!("[{}]", parts.join(" "))
             }
+            ExprKind::Gathered(words) => {
+                let words: Vec<String> = words.iter().map(|word| self.expr(word)).collect();
+                format!("(gathered {})", words.join(" "))
+            }
             ExprKind::Comm => "Comm".into(),
             ExprKind::MapValue(place) => self.place(place),
             ExprKind::HasKey(place) => format!("(has {})", self.place(place)),
