@@ -83,7 +83,7 @@ impl EventKind for Trampoline {
         };
         let pattern = Glob::new(&part.text);
         let names = match module {
-            None => catalog.expand(self, &[pattern.clone()])?,
+            None => catalog.expand(self, std::slice::from_ref(&pattern))?,
             Some(_) if pattern.is_plain() => vec![part.text.clone()],
             Some(module) => catalog.functions_of(module, &pattern)?,
         };
