@@ -85,6 +85,7 @@ impl Live {
     /// What `show` answers, and the reader's.
     pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
         self.session.follow_cpus()?;
+        self.session.follow_modules();
         let settled = self.settled.as_ref().map(Settled::until);
         let now = procfs::monotonic();
         let until = settled.unwrap_or(now);

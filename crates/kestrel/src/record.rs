@@ -131,6 +131,7 @@ impl Recorder {
     pub fn poll(&mut self) -> Result<usize> {
         self.session.maps_mut().sweep()?;
         self.session.follow_cpus()?;
+        self.session.follow_modules();
         let mut pages = 0;
         if self.failed.is_some() {
             return Ok(0);
@@ -276,6 +277,8 @@ impl Recorder {
         summary
             .notes
             .extend(frozen.filter_map(|b| note_frozen(b.name(), b.discarded_frozen())));
+        let gaps = self.session.module_gaps().iter().map(ToString::to_string);
+        summary.notes.extend(gaps);
         for missed in missed.iter().filter(|missed| !missed.is_nothing()) {
             summary.notes.push(missed.to_string());
         }

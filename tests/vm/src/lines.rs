@@ -83,16 +83,16 @@ pub fn any(random: &mut Random, number: usize) -> Line {
         5 => random
             .one(&[
                 "nothing_here",
+                "no_module:nothing_here",
+                "no_module:f+8",
                 "vfs_read%foo",
                 "vfs_read+x",
                 "vfs_read+08",
                 "0",
-                "12",
                 "vfs_read+",
                 "vfs_read+-0",
                 "vfs_read-0",
                 "vfs_read+0+4",
-                ":vfs_read",
                 "*",
             ])
             .to_owned(),
@@ -414,7 +414,8 @@ fn value(random: &mut Random, function: &str, at_return: bool) -> (String, bool)
         ""
     };
     let array = if integer.is_empty() { "" } else { array };
-    let word = random.below(12) * 8;
+    // The first word of the stack is the return address, which a return probe of another line may have exchanged already.
+    let word = 8 + random.below(11) * 8;
     let open = function == "do_sys_openat2";
     match random.below(if at_return { 8 } else { 16 }) {
         0 => (format!("$comm{}", random.one(&["", ":string"])), false),
@@ -440,13 +441,18 @@ fn value(random: &mut Random, function: &str, at_return: bool) -> (String, bool)
             ),
             false,
         ),
-        6 => (format!("$stack{}{integer}", random.below(30)), false),
+        6 => (format!("$stack{}{integer}", 1 + random.below(29)), false),
         7 => (format!("+{word}(%sp){integer}{array}"), false),
         8 => (format!("$arg{}{integer}", 1 + random.below(8)), false),
-        9 => ("+0(%sp):symbol".to_owned(), false),
+        9 => ("%ip:symbol".to_owned(), false),
         10 => (
             random
-                .one(&["$stack0:symbol", "+0(+0(%sp)):x8", "$stack:x64", "%ip:symbol"])
+                .one(&[
+                    "@sys_call_table:symbol",
+                    "+0(@sys_call_table):x8",
+                    "$stack:x64",
+                    "%ip:symbol",
+                ])
                 .to_owned(),
             false,
         ),
@@ -486,7 +492,7 @@ fn value(random: &mut Random, function: &str, at_return: bool) -> (String, bool)
         ),
         13 if !open => (format!("+{word}(%di){integer}{array}"), false),
         13 => (format!("+{}(%dx){integer}{array}", random.below(3) * 8), false),
-        14 => ("$stack0:symstr".to_owned(), true),
+        14 => ("%ip:symstr".to_owned(), true),
         _ => (format!("%dx{integer}"), false),
     }
 }

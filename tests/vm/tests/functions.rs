@@ -1,7 +1,7 @@
 //! Function probes: counted against programs that call the function so many times, with the values that were asked for.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use vm_tests::recording::{Counts, Record, record_command};
+use vm_tests::recording::{Counts, Record, Recorder, record_command};
 
 /// Reads of one byte that the program makes; what its start-up reads is no byte long, but more.
 const READS: usize = 100;
@@ -156,4 +156,100 @@ fn kernel_stacks_lead_from_the_function_to_the_system_call() {
         "{:?}",
         frames(&records[0])
     );
+}
+
+#[test]
+fn structs_by_value_and_what_lies_in_the_stack_are_arguments() {
+    let file = "/tmp/kestrel-owned";
+    std::fs::write(file, "x").unwrap();
+    std::os::unix::fs::chown(file, Some(1234), None).unwrap();
+    // A struct of 4 bytes, and the one of 16 that leaves a register for what follows it.
+    let recording = Recorder::start(
+        "by-value",
+        &[
+            "-a",
+            "-e",
+            "jprobe:from_kuid_munged",
+            "-e",
+            "kprobe:from_kuid_munged { record(id = args.kuid.val, same = args.kuid) }",
+            "-e",
+            "jprobe:sk_setsockopt",
+            "-e",
+            "kprobe:sk_setsockopt { record(args.optname, args.optlen, user = args.optval.is_kernel, length = arg5) }",
+            "-e",
+            "kprobe:do_mmap { record(a = arg6, pages = args.pgoff, populate = args.populate, length = args.len) }",
+            "-e",
+            "jprobe:do_mmap",
+        ],
+    );
+    std::fs::metadata(file).unwrap();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0");
+    let sent = socket.and_then(|socket| socket.set_broadcast(true));
+    let shown = std::fs::read("/proc/self/maps").unwrap();
+    assert!(!shown.is_empty());
+    // A library is mapped at several offsets.
+    vm_tests::run("sh", &["-c", "true"]).success();
+    let (records, _, said) = recording.stop();
+    let own: Vec<&Record> = records
+        .iter()
+        .filter(|record| record.pid == u64::from(std::process::id()))
+        .collect();
+    let of = |event: &str| -> Vec<&Record> {
+        own.iter()
+            .filter(|record| record.event == event)
+            .copied()
+            .collect()
+    };
+    let ids = of("kprobe:from_kuid_munged");
+    assert!(
+        ids.iter().any(|record| record.number("id") == 1234),
+        "{said} {ids:?}"
+    );
+    assert!(
+        ids.iter()
+            .all(|record| record.number("id") == record.number("same"))
+    );
+    let by_name: Vec<i64> = of("jprobe:from_kuid_munged")
+        .iter()
+        .map(|record| record.number("kuid"))
+        .collect();
+    assert!(by_name.contains(&1234), "{said} {by_name:?}");
+    if sent.is_ok() {
+        let options = of("kprobe:sk_setsockopt");
+        let broadcast = options
+            .iter()
+            .find(|record| record.number("optname") == 6)
+            .unwrap();
+        assert_eq!(
+            (broadcast.number("optlen"), broadcast.number("length")),
+            (4, 4),
+            "{broadcast:?}"
+        );
+        let typed = of("jprobe:sk_setsockopt");
+        let typed = typed.iter().find(|record| record.number("optname") == 6).unwrap();
+        assert_eq!(typed.number("optlen"), 4, "what follows the struct: {typed:?}");
+    }
+    let maps: Vec<&Record> = records
+        .iter()
+        .filter(|record| record.event == "kprobe:do_mmap")
+        .collect();
+    assert!(!maps.is_empty(), "{said}");
+    // The seventh parameter is one of these, as the kernel's version has it.
+    let seventh = |field: &str| {
+        maps.iter()
+            .all(|record| record.fields[field] == record.fields["a"])
+    };
+    let as_bits = |record: &&&Record, field: &str| {
+        let text = record.fields[field].to_string();
+        let text = text.trim_matches('"');
+        text.strip_prefix("0x").map_or_else(
+            || text.parse().ok(),
+            |digits| u64::from_str_radix(digits, 16).ok(),
+        )
+    };
+    let same = |field: &str| {
+        maps.iter()
+            .all(|record| as_bits(&record, field) == as_bits(&record, "a"))
+    };
+    assert!(seventh("pages") || same("populate"), "{maps:?}");
 }

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use vm_tests::named::{add, hit, listed, number, probe};
-use vm_tests::recording::records;
+use vm_tests::recording::{Recorder, records};
 use vm_tests::{getppid_calls, kestrel, lines, shell, until};
 
 /// A function of the kernel that nobody but these tests has called.
@@ -111,6 +111,17 @@ fn they_stay_and_are_switched() {
         matches!(theirs.as_slice(), [one] if one.starts_with(address) && one.ends_with(']')),
         "{all}"
     );
+    // Nor one that is: the kernel's list has both at one address.
+    let enabled = format!("{TRACEFS}/events/theirs/off/enable");
+    fs::write(&enabled, "1").unwrap();
+    let all = kestrel(&["probe", "list", "--kernel"]).success();
+    let here: Vec<&str> = all
+        .lines()
+        .filter(|l| l.starts_with(address) && l.contains("  k  "))
+        .collect();
+    let named = here.iter().filter(|line| line.ends_with("calls")).count();
+    assert_eq!((here.len(), named), (2, 1), "{all}");
+    fs::write(&enabled, "0").unwrap();
     define("-:theirs/off");
 
     // One by itself, all together, and the former stays as it was.
@@ -399,14 +410,45 @@ fn a_module_comes_and_goes() {
     getppid_calls(10);
     hit(&[("other", other + 10)]);
     let early = kestrel(&["probe", "enable", "mod"]);
-    assert_eq!(early.code, Some(2), "it is not there: {}", early.err);
+    assert_eq!(early.code, Some(0), "it waits for its module: {}", early.err);
+    // As the kernel takes a line about a module that is not there.
+    add(&[
+        &format!("p:lines/waits {MODULE}:{READS} of=%di"),
+        "many",
+        &format!("kretprobe:{MODULE}:{READS}:maxactive=7"),
+    ]);
+    let list = kestrel(&["probe", "list"]);
+    assert_eq!(list.out.matches("[WAITING]").count(), 3, "{}", list.out);
+    // Whoever empties the kernel's file is refused, and told by whom.
+    assert!(fs::File::create(DEFINITIONS).is_err());
+    assert!(
+        list.err.contains("lines/waits") && list.err.contains("EBUSY"),
+        "{}",
+        list.err
+    );
+    let doctor = kestrel(&["doctor"]).out;
+    assert!(
+        doctor.contains("the session probes keeps events in kprobe_events"),
+        "{doctor}"
+    );
     shell(&format!("insmod /modules/{MODULE}.ko")).success();
     shell(&read).success();
-    // The kernel attaches neither of them again; one after the other, since both are at one place.
-    for name in ["mod", "back"] {
-        assert_ne!(probe(name)["sites"][0]["maybe_gone"], false, "{name}");
-        kestrel(&["probe", "enable", name]).success();
-    }
+    assert_eq!(
+        number(&probe("lines/waits")["hits"]),
+        first,
+        "attached by the kernel"
+    );
+    assert_eq!(number(&probe("many")["hits"]), first, "attached by the kernel");
+    let lines = kestrel(&["probe", "list", "--format", "tracefs"]).out;
+    assert!(
+        lines.contains(&format!("r7:kestrel/many {MODULE}:{READS}")),
+        "{lines}"
+    );
+    kestrel(&["probe", "remove", "lines/waits", "many"]).success();
+    // What waited for the module the kernel attached; what was there before it does not attach again.
+    assert_eq!(hits(), first);
+    assert_ne!(probe("back")["sites"][0]["gone"], false);
+    kestrel(&["probe", "enable", "back"]).success();
     assert_eq!(probe("mod")["sites"][0]["gone"], false);
     kestrel(&["buffer", "resize", "main", "128K", "--session", SESSION]).success();
     let both = || {
@@ -420,6 +462,70 @@ fn a_module_comes_and_goes() {
     assert_eq!(after.0 - before_it.0, first, "attached anew");
     assert_eq!(after.1 - before_it.1, first, "its entry, too");
     kestrel(&["stop", SESSION]).success();
+    wait_until_gone(&before);
+
+    // A recorder attaches again by itself what it has there, and says so.
+    let recording = Recorder::start(
+        "module",
+        &[
+            "-a",
+            "-e",
+            &format!("kprobe:{MODULE}:{READS}"),
+            "-e",
+            &format!("kretprobe:{MODULE}:{READS}"),
+        ],
+    );
+    shell(&read).success();
+    shell(&format!("rmmod {MODULE}; insmod /modules/{MODULE}.ko")).success();
+    until("the recorder to attach again", || {
+        let list = fs::read_to_string(LIST).unwrap_or_default();
+        list.lines()
+            .filter(|line| line.contains(READS) && !line.contains("[GONE]"))
+            .count()
+            >= 2
+    });
+    shell(&read).success();
+    let (records, _, said) = recording.stop();
+    for kind in ["kprobe", "kretprobe"] {
+        let event = format!("{kind}:{MODULE}:{READS}");
+        let seen = records.iter().filter(|record| record.event == event).count() as u64;
+        assert_eq!(seen, 2 * first, "{event}: {said}");
+    }
+    assert!(
+        said.contains(&format!("the module {MODULE} was unloaded and loaded again")),
+        "{said}"
+    );
+
+    // Its functions have types, for every kind of event that is about functions.
+    let typed = [
+        format!("jprobe:{MODULE}:{READS}"),
+        format!("fentry:{MODULE}:{READS} {{ record(args.count, offset = args.pos) }}"),
+        format!("fexit:{READS} {{ record(args.count, retval) }}"),
+        format!("kprobe:{MODULE}:{READS}* {{ record(args.count, x = arg5) }}"),
+        format!("kretprobe:{MODULE}:{READS} {{ record(n = entry.args.count, retval) }}"),
+    ];
+    let mut options = vec!["-a"];
+    options.extend(typed.iter().flat_map(|event| ["-e", event.as_str()]));
+    let recording = Recorder::start("typed", &options);
+    shell(&read).success();
+    let (records, _, said) = recording.stop();
+    let of = |start: &str, field: &str| -> Vec<i64> {
+        let own = records.iter().filter(|record| record.event.starts_with(start));
+        own.map(|record| record.number(field)).collect()
+    };
+    let counts = of("jprobe:", "count");
+    assert_eq!(counts.len() as u64, first, "{said}");
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+    for (start, field) in [
+        ("fentry:", "count"),
+        ("fexit:", "count"),
+        ("kprobe:", "count"),
+        ("kprobe:", "x"),
+        ("kretprobe:", "n"),
+    ] {
+        assert_eq!(of(start, field), counts, "{start} {field}");
+    }
+    assert_eq!(of("fexit:", "retval"), of("kretprobe:", "retval"));
     wait_until_gone(&before);
 }
 
@@ -707,8 +813,10 @@ fn same(theirs: &str, ours: &Value) -> bool {
     if theirs == "(fault)" {
         return matches!(text.as_str(), "" | "(fault)" | "0");
     }
-    if let Some(quoted) = theirs.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        return quoted == text || quoted.split('/').next() == Some(text.as_str());
+    // A line of the trace ends where its text does.
+    if let Some(quoted) = theirs.strip_prefix('"') {
+        let quoted = quoted.strip_suffix('"').unwrap_or(quoted);
+        return quoted == text.trim_end_matches('\n') || quoted.split('/').next() == Some(text.as_str());
     }
     if theirs.split('/').next() == Some(text.as_str()) {
         return true;

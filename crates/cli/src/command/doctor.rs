@@ -1,12 +1,13 @@
 //! `kestrel doctor`: what works on this machine, what does not, and why.
 
-use super::Format;
+use super::{Format, probe};
 use crate::exit::{Exit, Failure};
 use crate::style;
 use clap::Args;
 use kestrel::kernel::feature::{Feature, Features, Support};
 use kestrel::kernel::privilege::Privilege;
 use kestrel::kernel::{Host, btf, procfs};
+use kestrel::session::store::Store;
 use std::io::{IsTerminal, Write};
 
 /// Options of `doctor`.
@@ -54,6 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             purpose: feature.purpose(),
         });
     }
+    rows.extend(in_tracefs());
     show(&rows, options.format)?;
     if exit != Exit::Done && options.format == Format::Text {
         writeln!(
@@ -62,6 +64,24 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         )?;
     }
     Ok(exit)
+}
+
+/// Sessions that keep events in `kprobe_events`.
+fn in_tracefs() -> Vec<Row> {
+    let host = Host::default();
+    let store = Store::open(&host);
+    let names = store.as_ref().map(|store| store.names().unwrap_or_default());
+    let kept = |name: String| {
+        let session = store.as_ref().ok()?.session(Some(&name)).ok()?;
+        let kept = session.tracefs_events();
+        (!kept.is_empty()).then(|| Row {
+            name: "kprobe_events".to_owned(),
+            good: false,
+            says: probe::in_tracefs(&name, &kept),
+            purpose: "",
+        })
+    };
+    names.unwrap_or_default().into_iter().filter_map(kept).collect()
 }
 
 /// Shows findings.

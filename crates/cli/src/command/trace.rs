@@ -114,6 +114,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     followed?;
     tell_lost(&live.lost());
+    for gap in live.session().module_gaps() {
+        eprintln!("{gap}");
+    }
     for missed in live.session().missed()?.iter().filter(|it| !it.is_nothing()) {
         eprintln!("{missed}");
     }

@@ -722,3 +722,20 @@ fn without_btf() {
         .unwrap()
         .fails(2, &["publishes none", "CONFIG_DEBUG_INFO_BTF"]);
 }
+
+#[test]
+fn a_wrong_line_of_the_kernels_is_shown_with_its_place() {
+    let place = Place::new();
+    for (line, at, said) in [
+        ("p: vfs_read", 2, "no name behind the colon"),
+        ("r0:x vfs_read", 1, "number of calls"),
+        ("p:x vfs_read+8 a=$arg1", 17, "entry of a function"),
+        ("p:x vfs_read a=$stack10000", 15, "2048 words"),
+        ("p:x vfs_read a=%rdi", 15, "calls it %di"),
+    ] {
+        let shown = format!("    {line}\n    {:at$}^", "");
+        let answer = place.run(&["probe", "add", "--dry-run", line]);
+        assert!(answer.err.contains(&shown), "{line}: {}", answer.err);
+        answer.fails(2, &[said]);
+    }
+}

@@ -56,6 +56,21 @@ impl FunctionProbe {
         wanted: &Wanted,
         maxactive: Option<u32>,
     ) -> Result<Resolved> {
+        if let Wanted::Symbol {
+            module: Some(module),
+            symbol,
+            offset,
+        } = wanted
+            && module != KERNEL
+            && !catalog.has_module(module)
+        {
+            let place = Place {
+                module: Some(module.clone()),
+                symbol: symbol.clone(),
+                offset: offset.unwrap_or(0),
+            };
+            return Ok(self.awaited(catalog, wanted, &place, maxactive));
+        }
         let code = Code::new(catalog)?;
         let (function, instruction) = code.probeable(wanted)?;
         let entry = function.probed(function.address) == function.probed(instruction.address);
@@ -108,6 +123,44 @@ impl FunctionProbe {
             ways: vec![way],
             apart: Vec::new(),
         })
+    }
+
+    /// A place in a module that is not loaded: nothing is known of it, and the kernel attaches what is there when the module comes.
+    fn awaited(&self, catalog: &Catalog, wanted: &Wanted, place: &Place, maxactive: Option<u32>) -> Resolved {
+        let (module, name) = (place.module.as_deref(), format!("{}:{wanted}", self.name));
+        let mut context = self.context_in(catalog, module, Some(&place.symbol));
+        context.name.clone_from(&name);
+        context.remarks.push(format!(
+            "the module {} is not loaded: {name} waits for it",
+            module.unwrap_or_default()
+        ));
+        if place.offset != 0 {
+            context.arguments.clear();
+        }
+        let at = |at_return, maxactive| Attachment::Instruction {
+            place: place.clone(),
+            address: 0,
+            by_name: true,
+            at_return,
+            maxactive,
+        };
+        let mut first = KPROBE.context_in(catalog, module, Some(&place.symbol));
+        first.name.clone_from(&name);
+        let companions = self.entry(&mut context, first, at(false, None));
+        Resolved {
+            kind: self.name,
+            instances: vec![Instance {
+                symbol: Some(place.symbol.clone()),
+                ..Instance::named(name)
+            }],
+            ways: vec![Way {
+                attachment: at(self.at_return, maxactive),
+                context,
+                guard: None,
+                companions,
+            }],
+            apart: Vec::new(),
+        }
     }
 
     /// What a function that ftrace does not list under this name has in common with itself under another; or what stands in the way of a

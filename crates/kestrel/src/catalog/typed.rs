@@ -96,6 +96,11 @@ impl Catalog {
         }
     }
 
+    /// Whether a module is loaded.
+    pub(crate) fn has_module(&self, module: &str) -> bool {
+        self.host().path(format!("/sys/module/{module}")).exists()
+    }
+
     /// The functions of a module that ftrace lists and that match.
     ///
     /// # Errors

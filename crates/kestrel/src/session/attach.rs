@@ -49,6 +49,8 @@ struct Kprobe<'a> {
     at_return: bool,
     maxactive: Option<u32>,
     cookie: u64,
+    /// Whether it is in a module that is not loaded: an event of tracefs, which the kernel attaches when the module comes.
+    awaited: bool,
 }
 
 /// Loads the compiled handler as a program of a kind.
@@ -117,9 +119,10 @@ impl Links {
             at_return,
             maxactive,
             cookie,
+            awaited,
         } = kprobe;
         // Only tracefs takes a number of calls; and only it says how many returns were missed where links do not.
-        if maxactive.is_none() && (!at_return || self.events.is_empty()) {
+        if !awaited && maxactive.is_none() && (!at_return || self.events.is_empty()) {
             let event = PerfEvent::kprobe(catalog.host(), place, at_return, Target::All)?;
             let link = Link::perf_event(program, &event, cookie)?;
             if !at_return || matches!(link.info()?.detail, LinkDetail::Kprobe { .. }) {
@@ -128,12 +131,30 @@ impl Links {
             }
         }
         let tracefs = catalog.tracefs()?;
-        let own = OwnEvent::kretprobe(tracefs.clone(), place, maxactive)?;
+        let own = OwnEvent::define(tracefs.clone(), place, at_return, maxactive)?;
         let id = tracefs.event_id(own_event::GROUP, own.name())?;
         let event = PerfEvent::tracepoint(id, &place.to_string(), Target::All)?;
         self.links.push(Link::perf_event(program, &event, cookie)?);
         self.events.push(own);
         Ok(())
+    }
+
+    /// Attaches a program to a kprobe at a symbol; `options` are whether it is at the return, and the calls that are followed.
+    pub(super) fn kprobe_at(
+        &mut self,
+        program: &Program,
+        (symbol, offset): (&str, u64),
+        (at_return, maxactive): (bool, Option<u32>),
+        catalog: &Catalog,
+    ) -> Result<()> {
+        let kprobe = Kprobe {
+            place: perf::Place::Symbol(symbol, offset),
+            at_return,
+            maxactive,
+            cookie: 0,
+            awaited: false,
+        };
+        self.kprobe(program, &kprobe, catalog)
     }
 
     /// Events of a set that are missing, and why.
@@ -339,6 +360,7 @@ fn instructions(
             at_return,
             maxactive,
             cookie: 0,
+            awaited: spot.address == 0,
         };
         links.kprobe(&program, &kprobe, catalog)?;
     }
@@ -368,6 +390,7 @@ fn functions(
             at_return,
             maxactive,
             cookie,
+            awaited: false,
         };
         if let Err(error) = links.kprobe(&program, &kprobe, catalog) {
             // None stays if one fails; whoever reads why does not wait for those before it.

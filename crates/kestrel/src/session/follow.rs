@@ -76,6 +76,7 @@ impl Session {
                 seen: None,
                 kind: ProgramKind::RawTracepoint,
                 returns: false,
+                module: None,
                 hook: 0,
                 way: 0,
             });

@@ -13,6 +13,7 @@ mod lock;
 pub mod maps;
 mod metadata;
 mod missed;
+mod modules;
 pub mod named;
 mod names;
 mod number;
@@ -35,6 +36,7 @@ mod told;
 mod uses;
 
 pub use missed::UNCOUNTED;
+pub use modules::ModuleGap;
 pub use told::{Detour, LeftOut, Missed};
 
 use crate::bpf::BpfMap;
@@ -99,6 +101,8 @@ pub struct Session {
     info: TraceInfo,
     /// When it was last looked for CPUs that have come.
     looked: Option<Instant>,
+    /// Modules that hooks sit in.
+    modules: modules::Followed,
     /// How long loading and attaching took.
     attaching: Duration,
 }
@@ -121,6 +125,8 @@ struct Attached {
     kind: ProgramKind,
     /// Whether it is at returns, which the kernel follows so many of.
     returns: bool,
+    /// Where it sits in a module that may be unloaded.
+    module: Option<modules::InModule>,
     /// Which of the plan's hooks it is, and which of the hook's ways.
     hook: usize,
     way: usize,
@@ -185,6 +191,7 @@ impl Session {
             left_out: Vec::new(),
             info,
             looked: None,
+            modules: modules::Followed::default(),
             attaching: Duration::ZERO,
         };
         session.objects.add(&plan.objects);
@@ -337,6 +344,7 @@ impl Session {
                 Attachment::Functions { at_return: true, .. }
                     | Attachment::Instruction { at_return: true, .. }
             ),
+            module: modules::InModule::of(&way.attachment, &hook.instances, catalog),
             hook: 0,
             way: 0,
         })

@@ -1,4 +1,5 @@
-//! Events of tracefs that sessions define for themselves: kretprobes that say how many calls they follow, and how many they missed.
+//! Events of tracefs that sessions define for themselves: kretprobes that say how many calls they follow, and how many they missed; probes in modules
+//! that are not loaded yet.
 //!
 //! Such an event outlives its process. Its name says whose it is, so that the next run can remove what a killed one left; the kernel refuses to
 //! remove one that is in use, so those of sessions that stay are safe until their links go.
@@ -29,19 +30,28 @@ pub(super) struct OwnEvent {
 }
 
 impl OwnEvent {
-    /// Defines a kretprobe on a function.
+    /// Defines a kprobe at a place, or a kretprobe on a function.
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn kretprobe(tracefs: Tracefs, place: Place<'_>, maxactive: Option<u32>) -> Result<Self> {
+    pub(super) fn define(
+        tracefs: Tracefs,
+        place: Place<'_>,
+        at_return: bool,
+        maxactive: Option<u32>,
+    ) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let pid = std::process::id();
         let born = procfs::start_time(&Host::default(), pid).unwrap_or(0);
         let name = format!("p{pid}_{born}_{number}");
-        let most = maxactive.map_or_else(String::new, |most| most.to_string());
+        let kind = match (at_return, maxactive) {
+            (false, _) => "p".to_owned(),
+            (true, None) => "r".to_owned(),
+            (true, Some(most)) => format!("r{most}"),
+        };
         let place = fixed(place, &Host::default());
-        tracefs.define(DynamicEvents::Kprobe, &format!("r{most}:{GROUP}/{name} {place}"))?;
+        tracefs.define(DynamicEvents::Kprobe, &format!("{kind}:{GROUP}/{name} {place}"))?;
         Ok(Self {
             tracefs,
             name,

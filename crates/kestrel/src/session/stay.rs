@@ -252,6 +252,7 @@ impl PinnedSession {
             left_out: Vec::new(),
             info,
             looked: None,
+            modules: Default::default(),
             attaching: std::time::Duration::ZERO,
         })
     }

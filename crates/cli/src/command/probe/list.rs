@@ -3,6 +3,8 @@
 use crate::exit::{Exit, Failure};
 use clap::{Args, ValueEnum};
 use kestrel::catalog::Catalog;
+use kestrel::code::{Registered, registered};
+use kestrel::kernel::kprobes::Listed;
 use kestrel::kernel::{Host, kprobes};
 use kestrel::session::UNCOUNTED;
 use kestrel::session::named::{Probe, SESSION, Site, kernel_line};
@@ -50,7 +52,7 @@ Examples:
   kestrel probe list --kernel            every kprobe of the kernel, and its global switch
 
 Columns: address, type (k kprobe, j jprobe, r return probe, t tracepoint, f trampoline), place, hits while enabled, hits that the kernel
-missed (`+` or `?`: this kernel does not tell all of them), records lost, flags: [DISABLED], [GONE] (its module was unloaded), [GONE?] (of
+missed (`+` or `?`: this kernel does not tell all of them), records lost, flags: [DISABLED], [WAITING] (its module is not loaded yet), [GONE] (its module was unloaded), [GONE?] (of
 several at this place some are gone: `kestrel probe enable` attaches them anew),
 [OPTIMIZED] (a jump instead of a trap), [FTRACE] (the function's ftrace site).";
 
@@ -107,11 +109,23 @@ pub(super) fn remarks(session: &PinnedSession, host: &Host) {
             session.name()
         );
     }
+    let kept = session.tracefs_events();
+    if !kept.is_empty() {
+        eprintln!("{}", in_tracefs(session.name(), &kept));
+    }
     if matches!(kprobes::enabled(host), Ok(false)) {
         eprintln!(
             "the kernel's own switch for kprobes is off: `kestrel probe enable --kernel` switches it on"
         );
     }
+}
+
+/// Why `kprobe_events` cannot be emptied, and how it can be again.
+pub(crate) fn in_tracefs(session: &str, kept: &[String]) -> String {
+    format!(
+        "the session {session} keeps events in kprobe_events ({}): while they are attached, nobody can empty that file (EBUSY), which removes single ones still (echo '-:GROUP/EVENT' >> …); `kestrel probe remove --session {session} NAME` or `kestrel stop {session}` ends that",
+        kept.join(", ")
+    )
 }
 
 fn as_json(probe: &Probe, on: bool, session: &PinnedSession) -> Value {
@@ -129,6 +143,7 @@ fn as_json(probe: &Probe, on: bool, session: &PinnedSession) -> Value {
             "maybe_gone": site.flags.maybe_gone,
             "optimized": site.flags.optimized,
             "ftrace": site.flags.ftrace,
+            "awaited": site.flags.awaited,
         });
         let place = match &site.about {
             None => hook,
@@ -185,6 +200,7 @@ fn text(probes: &[Probe], verbose: bool) -> String {
             let flags: String = [
                 (site.flags.gone, "[GONE]"),
                 (site.flags.maybe_gone && !site.flags.gone, "[GONE?]"),
+                (site.flags.awaited, "[WAITING]"),
                 (!probe.enabled, "[DISABLED]"),
                 (site.flags.optimized, "[OPTIMIZED]"),
                 (site.flags.ftrace, "[FTRACE]"),
@@ -255,6 +271,80 @@ fn place(site: &Site) -> String {
     }
 }
 
+/// Named probes, to be found among the kernel's.
+#[derive(Default)]
+struct Ours {
+    /// Where the kernel lists a probe, its letter there, its name.
+    sites: Vec<(u64, char, String)>,
+    /// Programs of probes.
+    programs: Vec<(u32, String)>,
+}
+
+impl Ours {
+    fn add(&mut self, session: &PinnedSession, host: &Host) -> Result<(), Failure> {
+        let probes = session.probes(host)?;
+        let name = |number: u32| probes.iter().find(|probe| probe.number == number);
+        for (number, program) in session.probe_programs() {
+            self.programs
+                .extend(name(number).map(|probe| (program, probe.name.clone())));
+        }
+        for probe in &probes {
+            let letter = |site: &Site| if site.letter == 'j' { 'k' } else { site.letter };
+            let sites = probe.sites.iter();
+            self.sites
+                .extend(sites.map(|site| (site.listed, letter(site), probe.name.clone())));
+        }
+        Ok(())
+    }
+
+    /// The names of each of the kernel's rows. Which of several at one place is whose the kernel's memory says (`registered`, in the order of the rows):
+    /// each runs a program. Where that cannot be read, the names of a place stand at all of its rows, unless these are more.
+    fn owners(&self, listed: &[Listed], registered: Option<&[Registered]>) -> Vec<Vec<&str>> {
+        let row = |(index, probe): (usize, &Listed)| {
+            // What the kernel has switched off itself is nobody's of ours: these are attached.
+            if probe.disabled {
+                return Vec::new();
+            }
+            let here = |other: &&Listed| other.address == probe.address;
+            let rows = listed.iter().filter(here).count();
+            let before = listed[..index].iter().filter(here).count();
+            let known = registered.map(|all| all.iter().filter(|one| one.address == probe.address));
+            let known: Option<Vec<&Registered>> = known.map(Iterator::collect);
+            let mut names: Vec<&str> = match known.filter(|known| known.len() == rows && probe.address != 0) {
+                Some(known) => {
+                    let own = |(program, _): &&(u32, String)| known[before].program == Some(*program);
+                    self.programs
+                        .iter()
+                        .filter(own)
+                        .map(|(_, name)| name.as_str())
+                        .collect()
+                }
+                None => {
+                    let alike =
+                        |other: &&Listed| here(other) && other.letter == probe.letter && !other.disabled;
+                    let own = |(address, letter, _): &&(u64, char, String)| {
+                        *address == probe.address && *letter == probe.letter
+                    };
+                    let own: Vec<&str> = self
+                        .sites
+                        .iter()
+                        .filter(own)
+                        .map(|(.., name)| name.as_str())
+                        .collect();
+                    match own.len() >= listed.iter().filter(alike).count() {
+                        true => own,
+                        false => Vec::new(),
+                    }
+                }
+            };
+            names.sort_unstable();
+            names.dedup();
+            names
+        };
+        listed.iter().enumerate().map(row).collect()
+    }
+}
+
 /// All of the kernel's, each with the names of ours that sit there.
 fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure> {
     if options.format == Format::Tracefs {
@@ -265,31 +355,18 @@ fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure
         .hint("--format tracefs shows named probes only; the kernel's own events are in /sys/kernel/tracing/kprobe_events"));
     }
     let on = kprobes::enabled(host)?;
-    let mut ours: Vec<(u64, char, String)> = Vec::new();
+    let mut ours = Ours::default();
     for name in store.names()? {
         // One that is stopped meanwhile, or another version's, has no names to give.
         let Ok(session) = store.session(Some(&name)) else {
             continue;
         };
-        for probe in session.probes(host)? {
-            let sites = probe.sites.iter();
-            ours.extend(sites.map(|site| (site.listed, site.letter, probe.name.clone())));
-        }
+        ours.add(&session, host)?;
     }
     let mut out = crate::screen::out();
-    for probe in kprobes::list(host)? {
-        let mut names: Vec<&str> = ours
-            .iter()
-            .filter(|(address, letter, _)| {
-                // What the kernel has switched off itself is nobody's of ours: these are attached.
-                !probe.disabled
-                    && *address == probe.address
-                    && (*letter == probe.letter || *letter == 'j' && probe.letter == 'k')
-            })
-            .map(|(.., name)| name.as_str())
-            .collect();
-        names.sort_unstable();
-        names.dedup();
+    let listed = kprobes::list(host)?;
+    let owners = ours.owners(&listed, registered(host).ok().as_deref());
+    for (probe, names) in listed.into_iter().zip(owners) {
         if options.format == Format::Json {
             let line = json!({
                 "address": address(probe.address),
@@ -371,6 +448,36 @@ mod tests {
             shown.contains("ffffffff81000009  k  f+0x9:fault [ext4] "),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn a_row_of_the_kernels_is_called_as_whose_program_it_runs() {
+        let row = |address, letter| Listed {
+            address,
+            letter,
+            symbol: "f".to_owned(),
+            offset: 0,
+            module: None,
+            gone: false,
+            disabled: false,
+            optimized: false,
+            ftrace: false,
+        };
+        let listed = [row(8, 'k'), row(8, 'k'), row(16, 'r')];
+        let ours = Ours {
+            sites: vec![(8, 'k', "mine".to_owned()), (16, 'r', "back".to_owned())],
+            programs: vec![(5, "mine".to_owned()), (6, "back".to_owned())],
+        };
+        let known = |address, program| Registered {
+            address,
+            program,
+            missed: 0,
+        };
+        let told = [known(8, Some(77)), known(8, Some(5)), known(16, Some(6))];
+        let owners = ours.owners(&listed, Some(&told));
+        assert_eq!(owners, [vec![], vec!["mine"], vec!["back"]]);
+        // Without the kernel's memory it is not said which of two is ours.
+        assert_eq!(ours.owners(&listed, None), [vec![], vec![], vec!["back"]]);
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod rows;
 mod show;
 mod switch;
 
+pub(crate) use list::in_tracefs;
+
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
 use kestrel::session::named::SESSION;

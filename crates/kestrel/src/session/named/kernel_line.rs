@@ -147,9 +147,21 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<Request> {
     let kind = if at_return { "kretprobe" } else { "kprobe" };
     let calls = most.map_or_else(String::new, |most| Moment::Return(most).written());
     let block = source::block(&read, at_return);
+    // A place may lie in another function than that of its symbol.
+    let text = match kernel.beyond(&place).filter(|_| place.address.is_none()) {
+        Some(address) => format!("{address:#x}"),
+        None => place.text(),
+    };
     Ok(Request {
-        name: group.map_or_else(|| event.clone(), |group| format!("{group}/{event}")),
-        source: format!("{kind}:{}{calls} {block}", place.text()),
+        // A name of ours does not begin like an option.
+        name: group.map_or_else(
+            || event.clone(),
+            |group| match group.strip_prefix('-') {
+                Some(rest) => format!("_{rest}/{event}"),
+                None => format!("{group}/{event}"),
+            },
+        ),
+        source: format!("{kind}:{text}{calls} {block}"),
         ..Request::default()
     })
 }
@@ -240,6 +252,10 @@ mod tests {
             }
         }
 
+        fn beyond(&self, place: &Place<'_>) -> Option<u64> {
+            (place.offset >= 0x1000).then_some(0xffff_ffff_8100_0000 + place.offset)
+        }
+
         fn prototype(&self, _module: Option<&str>, function: &str) -> Option<(Arc<Btf>, TypeId)> {
             let proto = self.types.function(function)?.proto_id;
             Some((self.types.clone(), proto))
@@ -273,6 +289,7 @@ mod tests {
             ("p g", "p_g_0", "kprobe:g { record() }".to_owned()),
             ("r:back f $retval", "back", "kretprobe:f { record(arg1 = (int32)((uint64)retval)) }".to_owned()),
             ("r010:back g r=$retval:s8", "back", "kretprobe:g:maxactive=8 { record(r = (int8)((uint64)retval)) }".to_owned()),
+            ("p g+0x1000 %di", "p_g_4096", "kprobe:0xffffffff81001000 { record(arg1 = reg(\"di\")) }".to_owned()),
             ("p:x g%return", "x", "kretprobe:g { record() }".to_owned()),
             ("p ext4:ext4_sync_fs+4", "p_ext4_ext4_sync_fs_4", "kprobe:ext4:ext4_sync_fs+0x4 { record() }".to_owned()),
             ("p 18446744071578845200", "p_0xffffffff81000010", "kprobe:0xffffffff81000010 { record() }".to_owned()),

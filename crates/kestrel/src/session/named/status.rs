@@ -7,6 +7,7 @@ use crate::session::pins;
 use crate::session::state::{HookState, Instruction, ProbeState, SiteState};
 use crate::session::stay::PinnedSession;
 use kestrel_kernel::Host;
+use kestrel_kernel::bpf::Pinned;
 use kestrel_kernel::kprobes::{self, Listed};
 
 /// A named probe as it is now.
@@ -72,6 +73,8 @@ pub struct Flags {
     pub optimized: bool,
     /// It uses the function's ftrace site.
     pub ftrace: bool,
+    /// Its module is not loaded yet: the kernel attaches it when that comes.
+    pub awaited: bool,
 }
 
 impl PinnedSession {
@@ -105,7 +108,11 @@ impl PinnedSession {
                 enabled: self.control.probe(probe.place).number() == probe.number,
                 hits: hits.cpu_values(&element).map(word).sum(),
                 missed_known: true,
-                sites: probe.sites.iter().map(|site| of(site, &listed)).collect(),
+                sites: probe
+                    .sites
+                    .iter()
+                    .map(|site| awaited(of(site, &listed), host))
+                    .collect(),
                 ..Probe::default()
             };
             for (hook, skips) in skipped.iter().filter(|(h, _)| h.probe == Some(probe.number)) {
@@ -121,6 +128,44 @@ impl PinnedSession {
             Ok(now)
         };
         state.each.iter().map(probe).collect()
+    }
+
+    /// Events that the session keeps in `kprobe_events` of tracefs, by the names of its own: while they are there, nobody can empty that file.
+    pub fn tracefs_events(&self) -> Vec<String> {
+        let hooks = self.state.hooks.iter().filter(|hook| !hook.own_events.is_empty());
+        let name = |hook: &HookState| {
+            let own = self
+                .state
+                .probes
+                .each
+                .iter()
+                .find(|probe| Some(probe.number) == hook.probe);
+            let event = || hook.events.first().map(|event| event.name.clone());
+            own.map(|probe| probe.name.clone()).or_else(event)
+        };
+        let mut names: Vec<String> = hooks.filter_map(name).collect();
+        names.dedup();
+        names
+    }
+
+    /// The kernel's numbers of the programs of each named probe, by its number.
+    pub fn probe_programs(&self) -> Vec<(u32, u32)> {
+        let hooks = self.state.hooks.iter();
+        let of = |hook: &HookState| {
+            let programs = (0..hook.links).filter_map(|link| {
+                match self.directory.open(&pins::link(hook.number, link)).ok()? {
+                    Pinned::Link(link) => Some(link.info().ok()?.program),
+                    _ => None,
+                }
+            });
+            let mut programs: Vec<u32> = programs.collect();
+            programs.dedup();
+            programs
+        };
+        hooks
+            .filter_map(|hook| Some((hook.probe?, of(hook))))
+            .flat_map(|(probe, programs)| programs.into_iter().map(move |program| (probe, program)))
+            .collect()
     }
 
     /// Whether a hook is a named probe's that works now.
@@ -159,6 +204,21 @@ pub(super) fn counted(hook: &HookState, buffers: &[Buffer]) -> Vec<(u64, u64)> {
     (0..hook.events.len() as u32).map(of).collect()
 }
 
+/// Says of a site that the kernel does not list whether its module is not there.
+fn awaited(mut site: Site, host: &Host) -> Site {
+    if let ("kprobe" | "kretprobe", Some((module, _))) = (
+        site.event.split(':').next().unwrap_or_default(),
+        site.event
+            .split_once(':')
+            .and_then(|(_, place)| place.split_once(':')),
+    ) && site.listed == 0
+        && site.address == 0
+    {
+        site.flags.awaited = !host.path(format!("/sys/module/{module}")).exists();
+    }
+    site
+}
+
 /// A site with what the kernel's list says of it.
 fn of(site: &SiteState, listed: &[Listed]) -> Site {
     let letter = match site.letter {
@@ -182,6 +242,7 @@ fn of(site: &SiteState, listed: &[Listed]) -> Site {
         maybe_gone: !gone.is_empty(),
         optimized: probe.optimized,
         ftrace: probe.ftrace,
+        awaited: false,
     });
     Site {
         event: site.event.clone(),

@@ -458,10 +458,23 @@ impl<'l> Reader<'l> {
                     user,
                 })
             }
-            _ => Err(Wrong::at(
-                at,
-                "what lies there is neither text nor a pointer to it",
-            )),
+            // Of what is no pointer the kernel takes the size for the number of the type that it points to.
+            other => {
+                let size = match other {
+                    Type::Array { .. } => None,
+                    _ => types.size_of(known.ty),
+                };
+                if !size.is_some_and(|size| is_text(TypeId(size as u32))) {
+                    let why = "what lies there is neither text nor a pointer to it";
+                    return Err(Wrong::at(at, why));
+                }
+                self.step(at)?;
+                Ok(Fetch::Memory {
+                    base: Box::new(value),
+                    offset: 0,
+                    user,
+                })
+            }
         }
     }
 

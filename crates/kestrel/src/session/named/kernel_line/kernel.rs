@@ -51,6 +51,8 @@ pub trait Kernel {
     fn address(&self, symbol: &str) -> Option<u64>;
     /// What a place is.
     fn spot(&self, place: &Place<'_>) -> Spot;
+    /// The address of a place that lies behind the end of its symbol's function.
+    fn beyond(&self, place: &Place<'_>) -> Option<u64>;
     /// The types that describe a function, and the number of its prototype among them.
     fn prototype(&self, module: Option<&str>, function: &str) -> Option<(Arc<Btf>, TypeId)>;
     /// The kernel's own types.
@@ -101,6 +103,15 @@ impl Kernel for Catalog {
             }
             (several, _) => Spot::Several(several),
         }
+    }
+
+    fn beyond(&self, place: &Place<'_>) -> Option<u64> {
+        let symbols = self.symbols().ok()?;
+        let mut named = symbols.named(place.symbol).filter(|symbol| symbol.is_text());
+        let symbol = named.find(|symbol| place.module.is_none_or(|module| symbol.module == Some(module)))?;
+        let end = symbols.next_address(symbol.address)?;
+        let address = symbol.address.checked_add(place.offset)?;
+        (address >= end).then_some(address)
     }
 
     fn prototype(&self, module: Option<&str>, function: &str) -> Option<(Arc<Btf>, TypeId)> {

@@ -36,7 +36,7 @@ pub(super) fn event(text: &str, at: usize) -> Parsed<(Option<&str>, Option<&str>
                 return Err(Wrong::at(at, "the group's name is longer than 63 letters"));
             }
             // Groups may have hyphens (`is_good_system_name`).
-            if !is_plain(&group.replace('-', "_")) || group.starts_with('-') {
+            if !is_plain(&group.replace('-', "_")) {
                 let why = format!("`{group}` cannot be a group: {letters}, or hyphens");
                 return Err(Wrong::at(at, why));
             }

@@ -272,6 +272,10 @@ mod tests {
             }
         }
 
+        fn beyond(&self, _place: &Place<'_>) -> Option<u64> {
+            None
+        }
+
         fn prototype(&self, _module: Option<&str>, _function: &str) -> Option<(Arc<Btf>, TypeId)> {
             None
         }
