@@ -474,20 +474,5 @@ mod tests {
             make(&|a| _ = a.atomic(Atomic::Add, Size::B, R1, 0, R2)),
             Error::NoInstruction { .. }
         ));
-        let far = make(&|a| {
-            let l = a.label();
-            a.jump(l);
-            for _ in 0..40_000 {
-                a.exit();
-            }
-            a.bind(l);
-        });
-        assert_eq!(
-            far,
-            Error::JumpTooFar {
-                insn: 0,
-                distance: 40_000
-            }
-        );
     }
 }

@@ -146,6 +146,7 @@ fn loses_what_it_says(stopped: bool) -> u64 {
         .next()
         .unwrap()
         .chars()
+        .take_while(|c| !c.is_whitespace())
         .filter(char::is_ascii_digit)
         .collect();
     assert_eq!(digits.parse::<u64>().unwrap(), lost, "{told}");
