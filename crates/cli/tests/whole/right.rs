@@ -233,7 +233,9 @@ fn a_reader_that_goes_away_is_no_failure() {
         out.read_line(&mut first).unwrap();
         drop(out);
         let answer = crate::house::Answer::from(child.wait_with_output().unwrap()).succeeds();
-        assert_eq!(answer.err, "", "{arguments:?}");
+        // A busy machine may fill the ring before the pipe is found closed.
+        let losses = |line: &str| line.starts_with("lost ") && line.ends_with(": the ring was full");
+        assert!(answer.err.lines().all(losses), "{arguments:?}: {}", answer.err);
     }
 }
 

@@ -373,7 +373,6 @@ mod tests {
             ("p:x f file.f_mode", 10, "->"),
             ("p:x f file->nope", 12, "no member"),
             ("p:x f count->x", 13, "no pointer"),
-            ("p:x f a=count:string", 14, "text"),
             ("p:x f $arg1 $arg1", 12, "another"),
             ("r:x quiet $retval", 10, "nothing"),
             ("r:x g+8", 4, "entry"),
