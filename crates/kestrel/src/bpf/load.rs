@@ -285,6 +285,8 @@ impl Loaded {
                 open.push(option);
             }
         }
+        // Compilers have an order of their own for what a program declares.
+        open.sort_unstable();
         match open.as_slice() {
             [] => Ok(()),
             [one] => Err(self.object.wrong(format!(
