@@ -465,14 +465,18 @@ type Made = Result<(Vec<Program>, usize)>;
 pub(super) struct HookMaps {
     /// For each of the programs that are attached.
     slots: Vec<Map>,
+    /// The hits that were seen, where several are.
+    seen: Option<Map>,
 }
 
 impl HookMaps {
     pub(super) fn open(directory: &Directory, hook: &HookState) -> Result<Self> {
         let programs = 0..hook.copies.max(1);
         let slots = programs.map(|program| directory.map(&pins::slots(hook.number, program)));
+        let seen = || directory.map(&pins::seen(hook.number));
         Ok(Self {
             slots: slots.collect::<Result<_>>()?,
+            seen: (hook.copies > 0).then(seen).transpose()?,
         })
     }
 
@@ -523,7 +527,8 @@ pub(super) fn compile(
         for (place, slots) in places.zip(&maps.slots) {
             let compiled = hook.compile(way, plan, place)?;
             let given = numbers.iter().map(|(name, map)| (name.as_str(), map));
-            let given: Vec<_> = given.chain([(gate::SLOTS, slots)]).collect();
+            let seen = maps.seen.as_ref().map(|seen| (second_chance::MAP, seen));
+            let given: Vec<_> = given.chain([(gate::SLOTS, slots)]).chain(seen).collect();
             match session.load(&event, kind, &compiled.code, &compiled.maps, types, &given) {
                 Ok((program, _)) => programs.push(program),
                 Err(error) => {
