@@ -251,10 +251,6 @@ fn refusals_say_what_there_is() {
             "jprobe:filldir63".into(),
             vec!["no jprobe".into(), "did you mean jprobe:filldir64".into()],
         ),
-        (
-            "kprobe:nosuch:vfs_read".into(),
-            vec!["no module nosuch is loaded".into(), "vmlinux:vfs_read".into()],
-        ),
         ("kprobe:init_task+0x1".into(), vec!["data".into()]),
         ("kretprobe:filldir64+0x9".into(), vec!["return".into()]),
         ("kprobe:0x1000".into(), vec!["no function".into()]),

@@ -3,9 +3,7 @@
 
 use super::load::{HookMaps, buffers, compile, globals, program_state};
 use super::pins::Directory;
-use super::state::{
-    AttachmentState, CallState, EventState, HookState, ObjectState, ProgramState, RowState, State,
-};
+use super::state::{CallState, EventState, HookState, ObjectState, ProgramState, RowState, State};
 use super::{Session, event_of};
 use crate::catalog::moment::Moment;
 use crate::catalog::{Catalog, Resolved, Via};
@@ -102,7 +100,7 @@ impl<'a> Remake<'a> {
             let names = there.events.iter().map(|event| &event.name);
             there.companion
                 && there.kind == companion.kind
-                && there.attached == AttachmentState::from(&companion.ways[0].attachment)
+                && there.attached.is(&companion.ways[0].attachment)
                 && names.eq(companion.instances.iter().map(|instance| &instance.name))
         };
         let place = hooks.iter().position(same);
@@ -165,9 +163,7 @@ impl<'a> Remake<'a> {
         let globals = &self.plan.globals;
         let mut why = "the running session sees it in a way that this kernel no longer offers".to_owned();
         for mut resolved in self.resolved(there)? {
-            resolved
-                .ways
-                .retain(|way| there.attached == AttachmentState::from(&way.attachment));
+            resolved.ways.retain(|way| there.attached.is(&way.attachment));
             if resolved.ways.is_empty() {
                 continue;
             }

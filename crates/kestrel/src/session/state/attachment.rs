@@ -116,6 +116,23 @@ impl From<&Attachment> for AttachmentState {
 }
 
 impl AttachmentState {
+    /// Whether an attachment is this one. Where a function of a module lies is another each time that the module is loaded, and not known before.
+    pub(in crate::session) fn is(&self, attachment: &Attachment) -> bool {
+        let elsewhere = |mut state: Self| {
+            if let Self::Instruction {
+                module: Some(_),
+                address,
+                by_name,
+                ..
+            } = &mut state
+            {
+                (*address, *by_name) = (0, true);
+            }
+            state
+        };
+        elsewhere(self.clone()) == elsewhere(Self::from(attachment))
+    }
+
     /// How many calls a kretprobe follows, where that was said: its event's name does not say it.
     pub(in crate::session) fn maxactive(&self) -> Option<u32> {
         match self {
