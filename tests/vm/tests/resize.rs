@@ -251,7 +251,7 @@ fn what_was_held_is_dumped_and_wrong_wishes_change_nothing() {
     calls(100);
     for (words, code, said) in [
         (&["nowhere", "1M"][..], 2, "one, two, messages"),
-        (&["one", "0"], 2, "1 byte to"),
+        (&["one", "0"], 2, "nothing fits into 0 bytes"),
         (&["one", "1T"], 2, "not a unit"),
         (&["one", "257M"], 2, "1 byte to"),
         (&["one", "many"], 2, "not a unit"),
