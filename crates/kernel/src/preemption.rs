@@ -1,7 +1,7 @@
 //! Whether the kernel preempts threads inside BPF programs, found by looking at the preemption count in one; never by version.
 //!
-//! Linux 7 calls the programs of tracepoints with preemption on, older ones with preemption off; programs of fentry and fexit have always run with it on. Where the
-//! kernel preempts nobody (`preempt=none`, `preempt=voluntary`) neither matters.
+//! Linux 7 calls the programs of tracepoints with preemption on, older ones with preemption off. Where the kernel preempts nothing of its own
+//! (`preempt=none`, `preempt=voluntary`) that does not matter.
 
 use crate::bpf::{Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
 use crate::error::{Error, Result};
@@ -19,8 +19,6 @@ use std::os::fd::AsFd;
 pub struct Preemption {
     /// In programs on raw and typed tracepoints.
     pub tracepoints: bool,
-    /// In programs of fentry and fexit.
-    pub functions: bool,
 }
 
 /// A tracepoint that fires where a thread is made, outside of all locks (`copy_process` in kernel/fork.c).
@@ -41,7 +39,6 @@ impl Preemption {
         let count = types.and_then(count_in_program);
         Self {
             tracepoints: count.is_none_or(|count| count & OFF == 0),
-            functions: true,
         }
     }
 }

@@ -207,8 +207,7 @@ fn threads_that_preempt_each_other_miss_next_to_nothing() {
     for event in [
         "syscalls:sys_enter_getpriority { record() }",
         "syscalls:sys_enter_getpriority { record(comm, kstack) }",
-        "fentry:__x64_sys_getpriority { record(pid) }",
-        "fexit:__x64_sys_getpriority { record(retval) }",
+        "kprobe:__x64_sys_getpriority { record(comm, kstack) }",
     ] {
         let (calls, threads) = (CALLS.to_string(), THREADS.to_string());
         let workload = ["--", "calls", "getpriority", &calls, &threads];

@@ -50,7 +50,7 @@ impl Ready {
         let several = second_chance::wanted(&way.attachment, preemption);
         let first = hook.compile(way, plan, several.then_some(Place::FIRST))?;
         let copies = if several {
-            second_chance::copies(&way.attachment, &first.uses)
+            second_chance::copies(&first.uses)
         } else {
             1
         };
@@ -123,10 +123,7 @@ pub(super) fn each<T: Send>(count: usize, make: &(dyn Fn(usize) -> Option<T> + S
 
 /// Where threads are preempted inside a plan's programs; looked for only if it makes a difference to one of them.
 pub(super) fn preemption(plan: &Plan, catalog: &Catalog) -> Preemption {
-    const EVERYWHERE: Preemption = Preemption {
-        tracepoints: true,
-        functions: true,
-    };
+    const EVERYWHERE: Preemption = Preemption { tracepoints: true };
     let mut ways = plan.hooks.iter().flat_map(|hook| &hook.ways);
     if ways.any(|way| second_chance::wanted(&way.attachment, EVERYWHERE)) {
         catalog.preemption()

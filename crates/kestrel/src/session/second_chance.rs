@@ -37,9 +37,6 @@ use kestrel_kernel::preemption::Preemption;
 const LIGHT: u32 = 3;
 /// Programs of any other hook on a tracepoint. It misses nothing while fewer threads than this are preempted inside of them on one CPU.
 const HEAVY: u32 = 4;
-/// So many more on a function: threads are preempted in what the kernel does around the programs of a trampoline, too, while it keeps their guards.
-const FUNCTION: u32 = 2;
-
 /// Helpers of light programs.
 const QUICK: &[Helper] = &[
     helper::KTIME_GET_NS,
@@ -90,9 +87,10 @@ const SPREAD: i64 = 0x9e37_79b9_7f4a_7c15_u64 as i64;
 pub fn wanted(attachment: &Attachment, preemption: Preemption) -> bool {
     match attachment {
         Attachment::RawTracepoint { .. } | Attachment::TypedTracepoint { .. } => preemption.tracepoints,
-        Attachment::Trampoline { .. } => preemption.functions,
+        // A function has room for 38 programs of trampolines, all tracers together (`BPF_MAX_TRAMP_LINKS`), and each takes 0.1 s to detach.
+        Attachment::Trampoline { .. }
         // The kernel turns preemption off before it calls these; or they share one guard, which other programs on the event would meet, too.
-        Attachment::Tracepoint { .. }
+        | Attachment::Tracepoint { .. }
         | Attachment::Tracepoints
         | Attachment::Instruction { .. }
         | Attachment::Instructions { .. }
@@ -101,15 +99,11 @@ pub fn wanted(attachment: &Attachment, preemption: Preemption) -> bool {
     }
 }
 
-/// How many programs a hook has that is attached so, the first of which calls these helpers.
-pub(super) fn copies(attachment: &Attachment, uses: &Uses) -> u32 {
-    let copies = match uses.helpers.iter().all(|helper| QUICK.contains(helper)) {
+/// How many programs a hook has, the first of which calls these helpers.
+pub(super) fn copies(uses: &Uses) -> u32 {
+    match uses.helpers.iter().all(|helper| QUICK.contains(helper)) {
         true => LIGHT,
         false => HEAVY,
-    };
-    match attachment {
-        Attachment::Trampoline { .. } => copies + FUNCTION,
-        _ => copies,
     }
 }
 
