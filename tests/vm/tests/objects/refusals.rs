@@ -48,41 +48,6 @@ fn sizes_that_are_left_open_are_all_named_at_once() {
     gone(&before);
 }
 
-/// A function that the kernel's types have, and that it has no code of.
-fn without_code() -> Option<String> {
-    let types = fs::read("/sys/kernel/btf/vmlinux").unwrap();
-    let word = |at: usize| u32::from_le_bytes(types[at..at + 4].try_into().unwrap()) as usize;
-    let (head, begin, length, names) = (word(4), word(8), word(12), word(16));
-    let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
-    let symbols: std::collections::HashSet<&str> = symbols
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(2))
-        .collect();
-    let mut at = head + begin;
-    while at < head + begin + length {
-        let (name, info) = (word(at), word(at + 4));
-        let (kind, count) = (info >> 24 & 31, info & 0xffff);
-        let name = types[head + names + name..]
-            .split(|byte| *byte == 0)
-            .next()
-            .unwrap();
-        let name = String::from_utf8_lossy(name);
-        // BTF_KIND_FUNC
-        if kind == 12 && !symbols.contains(&*name) {
-            return Some(name.into_owned());
-        }
-        at += 12
-            + match kind {
-                1 | 14 | 17 => 4,
-                3 => 12,
-                4 | 5 | 15 | 19 => 12 * count,
-                6 | 13 => 8 * count,
-                _ => 0,
-            };
-    }
-    None
-}
-
 #[test]
 fn twins_are_told_chosen_and_given_maps_that_others_made() {
     let before = held();
@@ -136,28 +101,6 @@ fn twins_are_told_chosen_and_given_maps_that_others_made() {
         2,
         &["left out"],
     );
-    // A function of which only the types are left.
-    if let Some(name) = without_code() {
-        let mut object = fs::read(twins).unwrap();
-        let held = b"fentry/a_name_with_room";
-        // Among the names of sections, and among the strings of the object's types.
-        let places: Vec<usize> = (0..object.len())
-            .filter(|at| object[*at..].starts_with(held))
-            .collect();
-        assert!(!places.is_empty());
-        for at in places {
-            let end = at + object[at..].iter().position(|byte| *byte == 0).unwrap();
-            object[at + 7..end].fill(0);
-            object[at + 7..at + 7 + name.len()].copy_from_slice(name.as_bytes());
-        }
-        fs::write("/tmp/absent.o", object).unwrap();
-        let run = kestrel(&["bpf", "run", "/tmp/absent.o", "--optional", "--duration", "0"]);
-        assert_eq!(run.code, Some(0), "{name}: {}", run.err);
-        assert!(run.err.contains("somewhere is left out"), "{name}: {}", run.err);
-        fs::remove_file("/tmp/absent.o").unwrap();
-    } else {
-        vm_tests::skip("each function with types has code");
-    }
     gone(&before);
 }
 
