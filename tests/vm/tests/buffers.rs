@@ -156,8 +156,8 @@ fn the_second_of_three_buffers_holds_one_process() {
     for (event, expected) in theirs {
         let got = ours.get(event).map_or(&[][..], Vec::as_slice);
         // Programs of system calls may be preempted on kernels of 7.x, which then skip hits of other processes, and say how many. Where the last call
-        // was among them, the one or the other ends earlier.
-        if skipped == 0 {
+        // was among them, the one or the other ends earlier; so they do where it is preempted between its last calls.
+        if skipped == 0 && event != "sched:sched_switch" {
             assert_eq!(got, expected, "{event}");
         } else if event == "sched:sched_switch" {
             let both = got.len().min(expected.len());
