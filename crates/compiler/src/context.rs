@@ -173,6 +173,8 @@ pub struct Selector {
 pub struct Features {
     /// `bpf_preempt_disable`/`bpf_preempt_enable` kernel functions (6.10).
     pub preempt_disable: bool,
+    /// `bpf_local_irq_save`/`bpf_local_irq_restore` kernel functions (6.14).
+    pub irq_save: bool,
     /// `bpf_get_attach_cookie` for this program kind.
     pub attach_cookie: bool,
     /// `bpf_get_func_ip` for this program kind.

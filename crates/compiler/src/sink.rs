@@ -122,6 +122,12 @@ pub trait Sink {
         0
     }
 
+    /// Whether handlers should run with preemption off, from their first instruction to their last, so that a thread is preempted behind the program
+    /// and not inside of it. Calls of other programs are not possible in between.
+    fn wants_handlers_whole(&self) -> bool {
+        false
+    }
+
     /// Whether the code between reserve and commit should run with preemption off where the event allows preemption.
     fn wants_preemption_off(&self) -> bool {
         false

@@ -1,7 +1,7 @@
 //! Whether the kernel preempts threads inside BPF programs, found by looking at the preemption count in one; never by version.
 //!
-//! Linux 7 calls the programs of tracepoints with preemption on, older ones with preemption off. Where the kernel preempts nothing of its own
-//! (`preempt=none`, `preempt=voluntary`) that does not matter.
+//! Linux 7 calls the programs of tracepoints with preemption on, older ones with preemption off; those of trampolines are called with preemption on by all
+//! kernels since 5.13. Where the kernel preempts nothing of its own (`preempt=none`, `preempt=voluntary`) that does not matter.
 
 use crate::bpf::{Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
 use crate::error::{Error, Result};
@@ -19,6 +19,8 @@ use std::os::fd::AsFd;
 pub struct Preemption {
     /// In programs on raw and typed tracepoints.
     pub tracepoints: bool,
+    /// In programs that a function's trampoline calls (`__bpf_prog_enter_recur` in kernel/bpf/trampoline.c).
+    pub trampolines: bool,
 }
 
 /// A tracepoint that fires where a thread is made, outside of all locks (`copy_process` in kernel/fork.c).
@@ -39,6 +41,7 @@ impl Preemption {
         let count = types.and_then(count_in_program);
         Self {
             tracepoints: count.is_none_or(|count| count & OFF == 0),
+            trampolines: true,
         }
     }
 }

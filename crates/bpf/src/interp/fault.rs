@@ -65,6 +65,10 @@ pub enum Reason {
     PreemptionOff { depth: u32 },
     #[error("enables preemption that is not disabled")]
     PreemptionOn,
+    #[error("exits with interrupts switched off")]
+    InterruptsOff,
+    #[error("restores interrupts that it did not save, or in another order")]
+    InterruptsOn,
     #[error("{0}")]
     Other(String),
 }

@@ -27,6 +27,7 @@ const READY: &[(Helper, Body)] = &[
     (helper::MAP_DELETE_ELEM, map_delete),
     (helper::MAP_LOOKUP_PERCPU_ELEM, map_lookup_percpu),
     (helper::KTIME_GET_NS, |m, _| Ok(m.environment.tick())),
+    (helper::JIFFIES64, |m, _| Ok(m.environment.tick())),
     (helper::KTIME_GET_BOOT_NS, |m, _| Ok(m.environment.tick())),
     (helper::KTIME_GET_TAI_NS, |m, _| Ok(m.environment.tick())),
     (helper::KTIME_GET_COARSE_NS, |m, _| Ok(m.environment.clock)),
@@ -96,7 +97,25 @@ pub(super) fn ready_kfuncs() -> HashMap<String, KfuncFn> {
         m.preempt_depth = m.preempt_depth.checked_sub(1).ok_or(Reason::PreemptionOn)?;
         Ok(0)
     };
-    let table: [(&str, Body); 2] = [("bpf_preempt_disable", off), ("bpf_preempt_enable", on)];
+    let save: Body = |m, Arguments([flags, ..])| {
+        m.give_program(flags, &m.interrupts_off.to_ne_bytes())?;
+        m.interrupts_off += 1;
+        Ok(0)
+    };
+    let restore: Body = |m, Arguments([flags, ..])| {
+        let saved = m.program_bytes(flags, 8)?;
+        m.interrupts_off = m.interrupts_off.wrapping_sub(1);
+        match saved == m.interrupts_off.to_ne_bytes() {
+            true => Ok(0),
+            false => Err(Reason::InterruptsOn),
+        }
+    };
+    let table: [(&str, Body); 4] = [
+        ("bpf_preempt_disable", off),
+        ("bpf_preempt_enable", on),
+        ("bpf_local_irq_save", save),
+        ("bpf_local_irq_restore", restore),
+    ];
     table
         .into_iter()
         .map(|(name, body)| (name.to_owned(), Rc::new(body) as KfuncFn))

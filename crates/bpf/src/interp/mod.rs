@@ -56,6 +56,7 @@ pub struct Machine {
     kfuncs: HashMap<String, KfuncFn>,
     preempt_depth: u32,
     preempt_pairs: u64,
+    interrupts_off: u64,
     steps: u64,
 }
 
@@ -87,6 +88,7 @@ impl Machine {
             kfuncs: helpers::ready_kfuncs(),
             preempt_depth: 0,
             preempt_pairs: 0,
+            interrupts_off: 0,
             steps: 0,
         }
     }

@@ -72,9 +72,11 @@ impl Machine {
             tail_calls: 0,
         };
         let before = self.preempt_depth;
+        let interrupts_off = self.interrupts_off;
         let result = run
             .go(self, hook)
             .and_then(|r0| match self.preempt_depth.saturating_sub(before) {
+                0 if self.interrupts_off > interrupts_off => Err(Reason::InterruptsOff),
                 0 => Ok(r0),
                 depth => Err(Reason::PreemptionOff { depth }),
             });
@@ -82,6 +84,7 @@ impl Machine {
             self.memory.remove(*region);
         }
         self.preempt_depth = before;
+        self.interrupts_off = interrupts_off;
         let text = || crate::text::instruction(&run.code, run.at, &[]);
         result.map_err(|reason| Fault {
             insn: run.at,

@@ -180,6 +180,7 @@ pub fn context() -> Context {
         types: None,
         features: Features {
             preempt_disable: true,
+            irq_save: true,
             attach_cookie: true,
             func_ip: true,
             current_task_btf: true,

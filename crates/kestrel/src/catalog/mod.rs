@@ -207,6 +207,7 @@ impl Catalog {
         );
         Features {
             preempt_disable: kfunc("bpf_preempt_disable"),
+            irq_save: kfunc("bpf_local_irq_save"),
             attach_cookie: perf,
             func_ip: matches!(program, ProgramKind::Kprobe | ProgramKind::Kretprobe),
             current_task_btf: true,

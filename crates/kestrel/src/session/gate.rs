@@ -422,6 +422,10 @@ impl Sink for Gate {
             .unwrap_or(0)
     }
 
+    fn wants_handlers_whole(&self) -> bool {
+        self.place.is_some() && self.calls.is_empty()
+    }
+
     fn wants_preemption_off(&self) -> bool {
         self.buffers.iter().any(|(_, ring)| ring.wants_preemption_off())
     }

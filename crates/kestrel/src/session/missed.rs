@@ -45,7 +45,7 @@ fn is_silent(link: &LinkInfo) -> bool {
 
 impl Misses {
     /// What a hook's program did not see: because it (or one sharing its guard) was running already on that CPU, because the handler of
-    /// another kprobe was, or because more calls were on their way than the kernel follows; less what a second chance has `taken`.
+    /// another kprobe was, or because more calls were on their way than the kernel follows; less what second chances have `taken` of that.
     ///
     /// # Errors
     /// Why there is no way to know.
@@ -54,9 +54,9 @@ impl Misses {
         program: &ProgramInfo,
         links: impl Iterator<Item = LinkInfo>,
         own_events: impl ExactSizeIterator<Item = &'n str>,
-        taken: Option<u64>,
+        taken: Option<i64>,
     ) -> Result<u64, String> {
-        let skipped = program.recursion_misses.saturating_sub(taken.unwrap_or(0));
+        let skipped = program.recursion_misses.saturating_add_signed(-taken.unwrap_or(0));
         if own_events.len() > 0 {
             let missed = own_event::missed(own_events).map_err(|error| error.to_string())?;
             return Ok(skipped + missed);

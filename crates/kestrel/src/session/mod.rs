@@ -50,6 +50,7 @@ use control::{Control, Table};
 use identity::{new_uuid, trace_info};
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_compiler::ir::MapUse;
+use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
@@ -255,7 +256,13 @@ impl Session {
                 || Ready::compile(plan, hook, way, ready::preemption(plan, catalog)),
                 Ok,
             );
-            match ready.and_then(|ready| self.attach_way(hook, way, ready, catalog)) {
+            let several = ready.as_ref().is_ok_and(|ready| ready.compiled.len() > 1);
+            let mut attached = ready.and_then(|ready| self.attach_way(hook, way, ready, catalog));
+            if several && attached.as_ref().is_err_and(second_chance::is_without_room) {
+                let single = Ready::compile(plan, hook, way, Preemption::default());
+                attached = single.and_then(|ready| self.attach_way(hook, way, ready, catalog));
+            }
+            match attached {
                 Ok(mut attached) => {
                     attached.way = index;
                     let detour = last.map(|why| Detour {
@@ -330,6 +337,7 @@ impl Session {
         let (program, mut maps, links) = attach::attach(hook, way, catalog, &load_first, &load_others)
             .map_err(|error| rejection::explain(error, &event, &source, &ready.compiled[0].code))?;
         maps.extend(ready.numbers.map(|(_, map)| map));
+        ready.seen.as_ref().map_or(Ok(()), second_chance::begin)?;
         Ok(Attached {
             event,
             others: hook.instances.len().saturating_sub(1),

@@ -11,32 +11,40 @@
 //! ```
 //!
 //! *Which hit it is*, all of them know by their context's address: it lies in the stack that the hit happened on, so it is the same for all programs of
-//! one hit and differs between threads, interrupts and nested hits that are on their way at once. Under it the *seen* map holds who ran last:
+//! one hit and differs between threads, interrupts and nested hits that are on their way at once. The program that takes a hit *marks* that:
 //!
 //! ```text
-//!   cell   context address | 1, 2, 3: first, second, third program; 7: the last, so the hit is over and others may take the cell
+//!   cell   63                    19 18      3 2      0
+//!          context address         since      ran        0: free
 //! ```
 //!
-//! A program takes the hit if the cell is not its hit's, or says that itself or a later one ran last: then the cell is left from the hit before. An address has two
-//! cells, and a hit that is on its way keeps its own whatever other address falls on it.
+//! Each address has one cell. `ran` is the number (from 1) of the program that ran last for the hit; a program that finds itself or a later one there knows that the mark is left
+//! from the hit before. The last program frees the cell.
 //!
-//! *Counts stay exact*: hits that the kernel skipped in the first program less those that a later one took are what no program saw.
+//! *Exactly one program takes a hit*: whoever finds another hit's mark in the cell does not take its own but leaves it to the next program, and the last, behind which
+//! nobody could take it again, needs no cell. A mark that nobody will free (its hit was skipped in the last program) goes when its address has another hit, when its
+//! stack has one less deep, or when it was in the way for [`OLD`].
+//!
+//! *Preemption is off in handlers* (`Sink::wants_handlers_whole`), and is switched on again while interrupts are off, so that nobody is preempted there: what is left are
+//! the few instructions around the handlers. Switched on with interrupts on, it would be in the program that the thread is preempted.
+//!
+//! *Counts stay exact*: hits that the kernel skipped in the first program or that it left to others, less those that a later one took, are what no program saw.
 //!
 //! The programs are copies, not one that the others call: some kernels give a program a stack per CPU because it cannot run twice there (`priv_stack_ptr` on
 //! x86, Linux 6.13), and a program that is called is not guarded. What they share per CPU they change atomically.
 
 use crate::catalog::Attachment;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use kestrel_bpf::helper::{self, Helper};
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Vreg, Width};
 use kestrel_compiler::program::Uses;
-use kestrel_kernel::bpf::{Map, MapKind, MapSpec};
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::preemption::Preemption;
 
 /// Programs of a hook on a tracepoint whose handlers take no longer than to read a clock, some numbers and arguments: threads are preempted elsewhere, mostly.
-const LIGHT: u32 = 3;
+const LIGHT: u32 = 2;
 /// Programs of any other hook on a tracepoint. It misses nothing while fewer threads than this are preempted inside of them on one CPU.
-const HEAVY: u32 = 4;
+const HEAVY: u32 = 3;
 /// Helpers of light programs.
 const QUICK: &[Helper] = &[
     helper::KTIME_GET_NS,
@@ -68,29 +76,44 @@ impl Place {
 /// Name by which programs refer to the map of hits that were seen.
 pub const MAP: &str = "seen";
 
-/// Pairs of cells.
-const PAIRS: u32 = 512;
-const PAIR: u32 = 16;
+/// Marks that are 8 bytes each.
+const CELLS: u32 = 1024;
+const CELL: u32 = 8;
 /// Hits that a later program took: a u64 behind the cells.
-const TAKEN: u32 = PAIRS * PAIR;
+const TAKEN: u32 = CELLS * CELL;
 /// Of these, hits whose handler is a program of a compiled object: only the first program calls those.
 const IN_VAIN: u32 = TAKEN + 8;
-const SIZE: u32 = IN_VAIN + 8;
+/// Hits that the first program left to others.
+const LEFT: u32 = IN_VAIN + 8;
+const SIZE: u32 = LEFT + 8;
 
-/// Who ran last, in a cell; all bits where that was the last program.
+/// Who ran last, in a mark.
 const RAN: i64 = 7;
-const OVER: i64 = RAN;
-/// Spreads addresses (2^64 divided by the golden ratio).
+/// When another hit met the mark first, in [`CLOCK`] ticks and odd; 0 if none has.
+const SINCE_SHIFT: i64 = 3;
+const SINCE: i64 = 0xffff;
+/// Bits of a mark below the address.
+const LOW: i64 = 19;
+/// Bits of an address that are not kept: the same in all addresses of the kernel.
+const HIGH: i64 = 16;
+/// Ticks of the clock of marks, as a shift of jiffies: a quarter of a second to 2.56 s.
+const CLOCK: i64 = 8;
+/// No hit takes as long as so many ticks, a thread's preemption between two of its programs included.
+const OLD: i64 = 128;
+/// Contexts on one stack are closer to each other than this, those on two stacks are not (a page guards each stack).
+const STACK: i64 = 4096;
+/// Hits of a thread have contexts in one such block of memory, mostly, and so the same cell.
+const BLOCK: i64 = 13;
+/// Spreads blocks (2^64 divided by the golden ratio).
 const SPREAD: i64 = 0x9e37_79b9_7f4a_7c15_u64 as i64;
 
 /// Whether a hook that is attached so has several programs.
 pub fn wanted(attachment: &Attachment, preemption: Preemption) -> bool {
     match attachment {
         Attachment::RawTracepoint { .. } | Attachment::TypedTracepoint { .. } => preemption.tracepoints,
-        // A function has room for 38 programs of trampolines, all tracers together (`BPF_MAX_TRAMP_LINKS`), and each takes 0.1 s to detach.
-        Attachment::Trampoline { .. }
+        Attachment::Trampoline { .. } => preemption.trampolines,
         // The kernel turns preemption off before it calls these; or they share one guard, which other programs on the event would meet, too.
-        | Attachment::Tracepoint { .. }
+        Attachment::Tracepoint { .. }
         | Attachment::Tracepoints
         | Attachment::Instruction { .. }
         | Attachment::Instructions { .. }
@@ -105,6 +128,15 @@ pub(super) fn copies(uses: &Uses) -> u32 {
         true => LIGHT,
         false => HEAVY,
     }
+}
+
+/// Whether the kernel has no room for all programs of a hook: a function takes 38, of all tracers together (`BPF_MAX_TRAMP_LINKS`). One is more important
+/// than second chances.
+pub(super) fn is_without_room(error: &Error) -> bool {
+    let Error::Kernel(error) = error else {
+        return false;
+    };
+    error.verifier_log().is_none() && error.errno().is_some_and(|errno| errno.name() == Some("E2BIG"))
 }
 
 /// The places behind the first of so many programs.
@@ -129,105 +161,140 @@ pub(super) fn create_map() -> Result<Map> {
     ))?)
 }
 
-/// Of the hits that the kernel skipped in a hook's first program, how many a later one took.
+/// Forgets what happened while the programs were attached one by one: hits that one of them left to another that was not there yet.
 ///
 /// # Errors
 /// The kernel's.
-pub(super) fn taken(seen: &Map) -> Result<u64> {
-    let value = seen.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default();
+pub(super) fn begin(seen: &Map) -> Result<()> {
+    Ok(seen.update(&0_u32.to_ne_bytes(), &[0; SIZE as usize], ValueCheck::Any)?)
+}
+
+/// By how much fewer hits were missed than the kernel skipped in a hook's first program.
+///
+/// # Errors
+/// The kernel's.
+pub(super) fn taken(seen: &Map) -> Result<i64> {
+    Ok(difference(&seen.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default()))
+}
+
+fn difference(value: &[u8]) -> i64 {
     let word = |at: u32| {
         let bytes = value.get(at as usize..at as usize + 8);
         bytes
             .and_then(|bytes| bytes.try_into().ok())
-            .map_or(0, u64::from_ne_bytes)
+            .map_or(0, i64::from_ne_bytes)
     };
-    Ok(word(TAKEN).saturating_sub(word(IN_VAIN)))
+    word(TAKEN) - word(IN_VAIN) - word(LEFT)
 }
 
-/// The cells of this hit's address, and what they hold.
-struct Cells {
-    /// The address, as it stands in cells: less that of the map, since the verifier takes a context for no number.
+/// The cell of this hit, and what it holds.
+struct Cell {
+    /// The address as it stands in marks: less that of the map, since the verifier takes a context for no number.
     hit: Vreg,
-    pair: Vreg,
-    held: [Vreg; 2],
+    place: Vreg,
+    held: Vreg,
+    /// `held` less the address.
+    rest: Vreg,
 }
 
-impl Cells {
+impl Cell {
     fn of(b: &mut Builder) -> Self {
         let context = b.context();
         let map = b.external(MAP);
         let cells = b.map_value(map, 0);
-        let hit = b.sub(context, cells);
-        let spread = b.mul(hit, SPREAD);
-        let index = b.shift_right(spread, 64 - i64::from(PAIRS.trailing_zeros()));
-        let at = b.shift_left(index, i64::from(PAIR.trailing_zeros()));
-        let pair = b.add(cells, at);
-        let held = [0, 8].map(|offset| b.load(Width::B8, pair, offset));
-        Self { hit, pair, held }
-    }
-
-    /// Goes to one of `own` with who ran last, where this hit has a cell; else the current block goes on.
-    fn find(&self, b: &mut Builder, own: [BlockId; 2]) -> [Vreg; 2] {
-        let ran = self.held.map(|held| b.alu(AluOp::Xor, Bits::B64, held, self.hit));
-        for (ran, own) in ran.into_iter().zip(own) {
-            b.branch_if(Condition::LessEqual, ran, RAN, own);
+        let address = b.sub(context, cells);
+        let block = b.shift_right(address, BLOCK);
+        let spread = b.mul(block, SPREAD);
+        let index = b.shift_right(spread, 64 - i64::from(CELLS.trailing_zeros()));
+        let at = b.shift_left(index, i64::from(CELL.trailing_zeros()));
+        let place = b.add(cells, at);
+        let held = b.load(Width::B8, place, 0);
+        let hit = b.shift_left(address, HIGH);
+        let rest = b.alu(AluOp::Xor, Bits::B64, held, hit);
+        Self {
+            hit,
+            place,
+            held,
+            rest,
         }
-        ran
     }
 
-    /// Writes this hit's cell number `cell`, if it still holds what was read; else goes to `lost`.
-    fn swap(&self, b: &mut Builder, cell: usize, who: i64, lost: BlockId) {
-        let value = b.or(self.hit, who);
-        let held = self.held[cell];
-        let was = b.compare_exchange(Width::B8, self.pair, cell as i16 * 8, held, value);
-        b.branch_if(Condition::NotEqual, was, held, lost);
+    /// Marks the hit as this program's; goes to `lost` where somebody else came first.
+    fn mark(&self, b: &mut Builder, number: i64, lost: BlockId) {
+        let mark = b.or(self.hit, number);
+        let was = b.compare_exchange(Width::B8, self.place, 0, self.held, mark);
+        b.branch_if(Condition::NotEqual, was, self.held, lost);
     }
 
-    /// Takes a cell that no hit on its way has, and goes to `done`. Where both are another's, the first is taken: it is most likely left by a
-    /// thread that is gone.
-    fn claim(&self, b: &mut Builder, who: i64, done: BlockId) {
-        for (cell, held) in self.held.into_iter().enumerate() {
-            let (free, next) = (b.block(), b.block());
-            let ran = b.and(held, RAN);
-            b.branch_if(Condition::Equal, ran, OVER, free);
-            b.branch(Condition::Equal, held, 0, free, next);
-            b.switch_to(free);
-            self.swap(b, cell, who, next);
-            b.jump(done);
-            b.switch_to(next);
-        }
-        let value = b.or(self.hit, who);
-        b.store(Width::B8, self.pair, 0, value);
-        b.jump(done);
+    /// Goes on where another hit's mark may be replaced, else to `lost`.
+    fn replace(&self, b: &mut Builder, lost: BlockId) {
+        let (met, aged, over) = (b.block(), b.block(), b.block());
+        // Deeper in the same stack: that hit is over.
+        let distance = b.sub(self.hit, self.held);
+        b.branch_if(Condition::LessEqual, distance, STACK << HIGH, over);
+        let now = b.helper(helper::JIFFIES64, &[]);
+        let now = b.shift_right(now, CLOCK);
+        let now = b.or(now, 1);
+        let since = b.shift_right(self.held, SINCE_SHIFT);
+        let since = b.and(since, SINCE);
+        b.branch(Condition::Equal, since, 0, met, aged);
+        b.switch_to(met);
+        let stamp = b.and(now, SINCE);
+        let stamp = b.shift_left(stamp, SINCE_SHIFT);
+        let mark = b.or(self.held, stamp);
+        b.compare_exchange(Width::B8, self.place, 0, self.held, mark);
+        b.jump(lost);
+        b.switch_to(aged);
+        let age = b.sub(now, since);
+        let age = b.and(age, SINCE);
+        b.branch(Condition::GreaterEqual, age, OLD, over, lost);
+        b.switch_to(over);
     }
 }
 
-/// At the start of one of a hook's programs: leaves where an earlier one has seen this hit, else takes it.
+/// At the start of one of a hook's programs: leaves where an earlier one has seen this hit, or a later one shall take it; else takes it.
 pub(super) fn emit_enter(b: &mut Builder, place: Place, leave: BlockId) {
     let number = i64::from(place.number) + 1;
-    let says = if place.last { OVER } else { number };
-    let (claim, take) = (b.cold_block(), b.block());
-    let own = [b.block(), b.cold_block()];
-    let cells = Cells::of(b);
-    let ran = cells.find(b, own);
-    b.jump(claim);
-    for (cell, (own, ran)) in own.into_iter().zip(ran).enumerate() {
-        b.switch_to(own);
+    let cell = Cell::of(b);
+    let (own, other, take) = (b.block(), b.block(), b.block());
+    b.branch(Condition::Less, cell.rest, 1 << LOW, own, other);
+
+    b.switch_to(own);
+    if place.last {
+        b.store(Width::B8, cell.place, 0, 0);
+        b.jump(leave);
+        b.switch_to(other);
+        b.jump(take);
+    } else {
+        let lost = b.cold_block();
+        let mark = b.block();
         if place.number > 0 {
+            let seen = b.block();
+            let ran = b.and(cell.rest, RAN);
             // Left from the hit before.
-            let (left, seen) = (b.cold_block(), b.block());
-            b.branch(Condition::GreaterEqual, ran, number, left, seen);
+            b.branch(Condition::GreaterEqual, ran, number, mark, seen);
             b.switch_to(seen);
-            let value = b.or(cells.hit, says);
-            b.store(Width::B8, cells.pair, cell as i16 * 8, value);
+            let value = b.or(cell.hit, number);
+            b.store(Width::B8, cell.place, 0, value);
             b.jump(leave);
-            b.switch_to(left);
+        } else {
+            b.jump(mark);
         }
-        cells.swap(b, cell, says, claim);
+        b.switch_to(other);
+        let foreign = b.cold_block();
+        b.branch(Condition::Equal, cell.held, 0, mark, foreign);
+        b.switch_to(foreign);
+        cell.replace(b, lost);
+        b.jump(mark);
+        b.switch_to(lost);
+        if place.number == 0 {
+            count(b, LEFT);
+        }
+        b.jump(leave);
+        b.switch_to(mark);
+        cell.mark(b, number, lost);
         b.jump(take);
     }
-    b.switch_to(claim);
-    cells.claim(b, says, take);
     b.switch_to(take);
     if place.number > 0 {
         count(b, TAKEN);

@@ -40,15 +40,24 @@ pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> 
         done,
         instance: None,
         records: handlers.iter().flat_map(|probe| probe.records()).collect(),
+        whole: context.preemptible
+            && context.features.preempt_disable
+            && context.features.irq_save
+            && sink.wants_handlers_whole(),
     };
-    sink.admit(&mut lower.b, done);
+    if lower.whole {
+        lower.b.kfunc("bpf_preempt_disable", &[]);
+        lower.done = lower.b.block();
+    }
+    let leave = lower.done;
+    sink.admit(&mut lower.b, leave);
     if sink.by_instance()
         && let Some(first) = handlers.first()
     {
         lower.find_instance(first.selector.as_ref())?;
     }
     let entries: Vec<BlockId> = handlers.iter().map(|_| lower.b.block()).collect();
-    sink.choose(&mut lower.b, &entries, lower.instance, done);
+    sink.choose(&mut lower.b, &entries, lower.instance, leave);
     let (known, instance) = (lower.known.clone(), lower.instance);
     for (probe, entry) in handlers.iter().zip(entries) {
         lower.b.switch_to(entry);
@@ -56,12 +65,27 @@ pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> 
         lower.instance = instance;
         lower.handler(probe)?;
     }
+    if lower.whole {
+        lower.b.switch_to(leave);
+        emit_preemption_on(&mut lower.b);
+        lower.b.jump(done);
+    }
     lower.b.switch_to(done);
     lower.b.exit(0);
     Ok(Lowered {
         layouts: lower.records.iter().map(|r| r.layout.clone()).collect(),
         function: lower.b.finish(),
     })
+}
+
+/// Switches preemption on with interrupts off, where it changes nothing yet: a thread whose time was up meanwhile is preempted at the next occasion, which
+/// is behind the program.
+pub fn emit_preemption_on(b: &mut Builder) {
+    let flags = b.slot(8, 8);
+    let flags = b.slot_address(flags, 0);
+    b.kfunc("bpf_local_irq_save", &[flags.into()]);
+    b.kfunc("bpf_preempt_enable", &[]);
+    b.kfunc("bpf_local_irq_restore", &[flags.into()]);
 }
 
 /// The state of lowering one probe.
@@ -79,6 +103,8 @@ struct Lower<'a> {
     instance: Option<Vreg>,
     /// All that the handlers may write, in source order.
     records: Vec<&'a Record>,
+    /// Whether handlers run with preemption off from their first instruction to their last.
+    whole: bool,
 }
 
 impl Lower<'_> {

@@ -74,6 +74,7 @@ impl Lower<'_> {
         let number = self.number(record);
         let size = self.record_size(&record.layout, &plans, span)?;
         let guarded = self.context.preemptible
+            && !self.whole
             && self.context.features.preempt_disable
             && self.sink.wants_preemption_off();
         let (refused, join) = (self.b.cold_block(), self.b.block());
@@ -91,7 +92,7 @@ impl Lower<'_> {
         }
         self.tail(&record.layout, &plans, to);
         self.b.at(span);
-        let alone = guarded || !self.context.preemptible;
+        let alone = guarded || self.whole || !self.context.preemptible;
         self.sink.commit(&mut self.b, reservation, alone);
         for (at, end) in [(None, join), (Some(refused), join)] {
             at.into_iter().for_each(|block| self.b.switch_to(block));

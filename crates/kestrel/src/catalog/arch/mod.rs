@@ -29,6 +29,8 @@ pub struct Arch {
     pub syscall_arguments: [&'static str; 6],
     /// Member of `struct pt_regs` that holds the system call's number.
     pub syscall_number: &'static str,
+    /// What stands before that name in the name of the function that does it, whose only argument are the registers.
+    pub syscall_function: &'static str,
     /// The number of a system call by the name that its tracepoints bear (`openat`, `newfstat`).
     pub syscall: fn(&str) -> Option<u32>,
     /// Where in the saved registers lies what the assembler calls by that name, without its `%`; parts of a register lie where it does.

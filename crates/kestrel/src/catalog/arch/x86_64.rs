@@ -15,6 +15,7 @@ pub(super) const ARCH: Arch = Arch {
     return_value: 80,
     syscall_arguments: ["di", "si", "dx", "r10", "r8", "r9"],
     syscall_number: "orig_ax",
+    syscall_function: "__x64_sys_",
     syscall,
     operand,
 };

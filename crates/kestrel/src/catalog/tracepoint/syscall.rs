@@ -1,12 +1,17 @@
 //! System calls: `raw_syscalls:*` and `syscalls:sys_enter_x`, `sys_exit_x`, all read from the two raw tracepoints `sys_enter` and `sys_exit`.
 
 use super::super::arch::{self, Arch};
-use super::super::kind::Way;
+use super::super::instruction::names_one;
+use super::super::kind::{Attachment, Way};
+use super::super::raw_tracepoint;
 use super::super::{Catalog, Instance, Resolved, Via};
 use super::classic::value_type;
 use super::raw::from_expressions;
+use crate::code::Place;
 use crate::error::Result;
-use kestrel_compiler::context::{EventField, EventNumber, Selector, Source, ValueType};
+use kestrel_compiler::context::{
+    Context, EventField, EventNumber, ProgramKind, Selector, Source, ValueType,
+};
 use kestrel_kernel::tracefs::{Field, Format, Location};
 use kestrel_trace::layout::{Base, FieldType, Layout, UNUSED};
 
@@ -82,7 +87,77 @@ fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Forma
     if via != Via::Raw && format.fields.iter().any(is_withheld) {
         return Vec::new();
     }
-    by_arguments(catalog, full, number, arch, format)
+    let mut ways = Vec::new();
+    if via != Via::Raw {
+        ways.extend(at_function(catalog, full, number, arch, format));
+    }
+    ways.extend(by_arguments(catalog, full, number, arch, format));
+    ways
+}
+
+/// The call's entry as a kprobe on the function that does it, which is called with the same registers right behind the tracepoint. Where threads are preempted
+/// inside the programs of tracepoints, and so make the kernel skip hits, this misses none, and costs less than second chances; other system calls cost nothing more.
+fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Option<Way> {
+    if !catalog.preemption().tracepoints {
+        return None;
+    }
+    let call = full.strip_prefix("syscalls:sys_enter_")?;
+    let target = raw_tracepoint::target(catalog, "sys_enter")?;
+    let symbol = format!("{}{call}", arch.syscall_function);
+    let symbols = catalog.symbols().ok()?;
+    let address = symbols.named(&symbol).next()?.address;
+    let place = Place {
+        module: None,
+        symbol,
+        offset: 0,
+    };
+    if !names_one(catalog, &place) {
+        return None;
+    }
+    let mut fields = raw_tracepoint::argument_fields(&target, false, false);
+    fields.retain(|field| field.name == "regs");
+    let registers = fields.first_mut()?;
+    registers.source = Source::Register {
+        offset: *arch.arguments.first()?,
+    };
+    for (name, ty, expression) in values(format, arch, &number.to_string())? {
+        fields.push(EventField {
+            name,
+            ty,
+            source: Source::Expression(expression),
+            recorded: true,
+        });
+    }
+    fields.extend(withheld_of(format));
+    Some(Way {
+        attachment: Attachment::Instruction {
+            place,
+            address,
+            by_name: true,
+            at_return: false,
+            maxactive: None,
+        },
+        context: Context {
+            name: full.to_owned(),
+            function: None,
+            program: ProgramKind::Kprobe,
+            number: EventNumber::Constant(0),
+            selector: None,
+            members: [].into(),
+            fields,
+            arguments: Vec::new(),
+            return_value: None,
+            types: Some(target.types),
+            registers: Vec::new(),
+            remarks: Vec::new(),
+            pair: None,
+            features: catalog.features(ProgramKind::Kprobe),
+            direct_loads: false,
+            preemptible: false,
+        },
+        guard: None,
+        companions: None,
+    })
 }
 
 /// Whether a field of a system call's tracepoint is in the entry that tracefs and perf write, and only there: what arguments point to, behind
@@ -113,12 +188,12 @@ pub(super) fn withheld(format: &Format, field: &Field) -> EventField {
     }
 }
 
-/// The ways to see a call's entry that have its number and its arguments, and no more.
-fn by_arguments(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Vec<Way> {
+/// The fields of a call's entry that programs are given: its number, which is `number`, and its arguments, which are in the registers.
+fn values(format: &Format, arch: &Arch, number: &str) -> Option<Vec<(String, ValueType, String)>> {
     let mut registers = arch.syscall_arguments.iter();
-    let mut field = |field: &Field| {
+    let mut value = |field: &Field| {
         let (ty, value) = match field.name.as_str() {
-            "__syscall_nr" => (value_type(format, field, true)?, "id".to_owned()),
+            "__syscall_nr" => (value_type(format, field, true)?, number.to_owned()),
             _ => (
                 argument_type(format, field)?,
                 format!("regs->{}", registers.next()?),
@@ -127,15 +202,23 @@ fn by_arguments(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format:
         Some((field.name.clone(), ty, value))
     };
     let inline = format.fields.iter().filter(|f| f.location == Location::Inline);
-    let fields = inline.map(&mut field).collect::<Option<Vec<_>>>();
+    inline.map(&mut value).collect()
+}
+
+/// Those that they are not given.
+fn withheld_of(format: &Format) -> impl Iterator<Item = EventField> {
+    let others = format.fields.iter().filter(|f| is_withheld(f));
+    others.map(|field| withheld(format, field))
+}
+
+/// The ways to see a call's entry that have its number and its arguments, and no more.
+fn by_arguments(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Vec<Way> {
     let guard = Some(guard("args.id", number));
-    let mut ways = fields.map_or(Vec::new(), |f| {
+    let mut ways = values(format, arch, "id").map_or(Vec::new(), |f| {
         from_expressions(catalog, full, "sys_enter", f, guard)
     });
-    let others = format.fields.iter().filter(|f| is_withheld(f));
-    let others: Vec<EventField> = others.map(|f| withheld(format, f)).collect();
     for way in &mut ways {
-        way.context.fields.extend_from_slice(&others);
+        way.context.fields.extend(withheld_of(format));
     }
     ways
 }
