@@ -122,9 +122,9 @@ pub trait Sink {
         0
     }
 
-    /// Whether handlers should run with preemption off, from their first instruction to their last, so that a thread is preempted behind the program
-    /// and not inside of it. Calls of other programs are not possible in between.
-    fn wants_handlers_whole(&self) -> bool {
+    /// Whether the program should run with preemption off from its first instruction to its last, so that a thread is preempted behind it and not
+    /// inside of it: only where the kernel has the functions for that, and where the program calls no other ([`crate::codegen::lower::emit_preemption_on`]).
+    fn wants_program_whole(&self) -> bool {
         false
     }
 

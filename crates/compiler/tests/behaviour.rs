@@ -450,7 +450,10 @@ fn the_number_may_come_from_the_attachment() {
 fn preemption_is_off_only_while_it_matters() {
     let mut context = context();
     context.preemptible = true;
-    let sink = Bump { preemption_off: true };
+    let sink = Bump {
+        preemption_off: true,
+        ..Bump::default()
+    };
     let body = vec![record(vec![("x", int(8, false), arg(0))])];
     let tree = probe(Some(eq(arg(0), num(1))), body);
     let mut bench = Bench::with_sink(&tree, &context, sink);
@@ -520,4 +523,36 @@ fn records_of_different_fields_have_numbers_of_their_own() {
     assert_eq!(rows.iter().map(|r| r.number).collect::<Vec<_>>(), [7, 8]);
     assert_eq!(rows[0].number("x"), 0xfe);
     assert_eq!((rows[1].text("s"), rows[1].number("y")), ("second", -2));
+}
+
+#[test]
+fn preemption_is_off_from_the_first_instruction_to_the_last_where_the_sink_asks_for_it() {
+    let mut context = context();
+    context.preemptible = true;
+    let sink = Bump {
+        preemption_off: true,
+        whole: true,
+    };
+    let body = vec![record(vec![("x", int(8, false), arg(0))])];
+    let tree = probe(Some(eq(arg(0), num(1))), body);
+    let mut bench = Bench::with_sink(&tree, &context, sink);
+    // The interpreter refuses an end with preemption or interrupts off; records do not switch it once more.
+    bench.run(&[0]);
+    assert_eq!(bench.machine.preemption(), (1, 0));
+    assert_eq!(bench.run(&[1]).row().number("x"), 1);
+    assert_eq!(bench.machine.preemption(), (2, 0));
+    for _ in 0..2000 {
+        bench.run(&[1]);
+    }
+    assert_eq!(bench.machine.preemption(), (2002, 0));
+    let called: Vec<&str> = bench.program.uses.kfuncs.iter().map(String::as_str).collect();
+    assert_eq!(
+        called,
+        [
+            "bpf_local_irq_restore",
+            "bpf_local_irq_save",
+            "bpf_preempt_disable",
+            "bpf_preempt_enable"
+        ]
+    );
 }

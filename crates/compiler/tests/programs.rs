@@ -11,7 +11,10 @@ use std::path::Path;
 use support::bump::{self, Bump};
 
 fn compile(mode: &str, text: &str) -> Program {
-    let sink = Bump { preemption_off: true };
+    let sink = Bump {
+        preemption_off: true,
+        ..Bump::default()
+    };
     match compile_text(&format!("e:x {text}"), &kernel::by_name(mode), &sink) {
         Ok(program) => program,
         Err(error) => panic!("{mode} {text}: {error} {error:?}"),

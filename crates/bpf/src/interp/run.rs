@@ -338,6 +338,12 @@ impl Run {
     }
 
     fn tail_call(&mut self, machine: &mut Machine) -> Result<Flow, Reason> {
+        // As the verifier refuses it: whoever is called knows nothing of it.
+        if machine.preempt_depth > 0 || machine.interrupts_off > 0 {
+            return Err(Reason::PreemptionOff {
+                depth: machine.preempt_depth,
+            });
+        }
         let Arguments([context, map, index, ..]) = self.arguments(3)?;
         let program = machine.map_of(map)?.0.programs.get(&(index as u32)).cloned();
         match program {

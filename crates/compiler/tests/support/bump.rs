@@ -19,6 +19,8 @@ pub const MAP: &str = "bump";
 pub struct Bump {
     /// Asks for preemption off between reserve and commit.
     pub preemption_off: bool,
+    /// Asks for preemption off in the whole program.
+    pub whole: bool,
 }
 
 impl Sink for Bump {
@@ -70,6 +72,10 @@ impl Sink for Bump {
 
     fn slack(&self) -> u32 {
         8192
+    }
+
+    fn wants_program_whole(&self) -> bool {
+        self.whole
     }
 
     fn wants_preemption_off(&self) -> bool {

@@ -274,6 +274,9 @@ impl Hook {
             geometry: buffer.geometry,
             reentrant: place.is_some(),
         };
+        let calls = self.calls(way);
+        let features = &context.features;
+        let can = context.preemptible && features.preempt_disable && features.irq_save;
         let sink = Gate {
             buffers: plan
                 .buffers
@@ -284,7 +287,9 @@ impl Hook {
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, Target::Command(_)),
-            calls: self.calls(way),
+            // A program that calls another one lets itself be preempted.
+            whole: place.is_some() && can && calls.is_empty(),
+            calls,
             choice: self.choice(plan),
             place,
         };

@@ -16,6 +16,7 @@ use crate::buffer::emit::RingSink;
 use crate::plan::Call;
 use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, Destination, Statement, StatementKind};
+use kestrel_compiler::codegen::lower::emit_preemption_on;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg};
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 
@@ -121,6 +122,8 @@ pub struct Gate {
     pub choice: Choice,
     /// Where the hook is several programs: which of them this is.
     pub place: Option<Place>,
+    /// Whether it runs with preemption off from its first instruction to its last.
+    pub whole: bool,
 }
 
 impl Choice {
@@ -224,16 +227,23 @@ fn branch_runs(b: &mut Builder, value: Vreg, runs: &[(u64, u64, BlockId)], other
     }
 }
 
-/// Calls the handler that stands in the slot that a word names, if any: does not come back from it.
-fn call_slot(b: &mut Builder, word: Vreg, refused: BlockId) {
+/// Calls the handler that stands in the slot that a word names, if any: does not come back from it. No program can be called with preemption off, so
+/// one that runs `whole` switches it on.
+fn call_slot(b: &mut Builder, word: Vreg, whole: bool, refused: BlockId) {
     let slot = b.shift_right(word, 32);
     b.branch_if(Condition::Equal, slot, 0, refused);
     let slot = b.sub(slot, 1);
+    if whole {
+        emit_preemption_on(b);
+    }
     let slots = b.external(SLOTS);
     let slots = b.map_pointer(slots);
     let context = b.context();
     b.helper(helper::TAIL_CALL, &[context.into(), slots.into(), slot.into()]);
-    b.jump(refused);
+    match whole {
+        true => b.exit(0),
+        false => b.jump(refused),
+    }
 }
 
 impl Sink for Gate {
@@ -266,7 +276,7 @@ impl Sink for Gate {
                 let number = b.and(word, i64::from(u32::MAX));
                 b.branch_if(Condition::NotEqual, number, i64::from(own.number), refused);
                 control::emit_probes_on(b, refused);
-                call_slot(b, word, refused);
+                call_slot(b, word, self.whole, refused);
                 b.switch_to(known);
                 control::emit_probes_on(b, refused);
             }
@@ -282,7 +292,7 @@ impl Sink for Gate {
                 branch_runs(b, number, &runs(tables, &to), none);
                 if *slots {
                     b.switch_to(none);
-                    call_slot(b, active, refused);
+                    call_slot(b, active, self.whole, refused);
                 }
                 for (entry, handler) in to.into_iter().zip(handlers) {
                     b.switch_to(entry);
@@ -422,8 +432,8 @@ impl Sink for Gate {
             .unwrap_or(0)
     }
 
-    fn wants_handlers_whole(&self) -> bool {
-        self.place.is_some() && self.calls.is_empty()
+    fn wants_program_whole(&self) -> bool {
+        self.whole
     }
 
     fn wants_preemption_off(&self) -> bool {

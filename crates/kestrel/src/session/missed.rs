@@ -56,7 +56,9 @@ impl Misses {
         own_events: impl ExactSizeIterator<Item = &'n str>,
         taken: Option<i64>,
     ) -> Result<u64, String> {
-        let skipped = program.recursion_misses.saturating_add_signed(-taken.unwrap_or(0));
+        let skipped = program
+            .recursion_misses
+            .saturating_add_signed(-taken.unwrap_or(0));
         if own_events.len() > 0 {
             let missed = own_event::missed(own_events).map_err(|error| error.to_string())?;
             return Ok(skipped + missed);

@@ -25,7 +25,7 @@
 //! nobody could take it again, needs no cell. A mark that nobody will free (its hit was skipped in the last program) goes when its address has another hit, when its
 //! stack has one less deep, or when it was in the way for [`OLD`].
 //!
-//! *Preemption is off in handlers* (`Sink::wants_handlers_whole`), and is switched on again while interrupts are off, so that nobody is preempted there: what is left are
+//! *Preemption is off in handlers* (`Sink::wants_program_whole`), and is switched on again while interrupts are off, so that nobody is preempted there: what is left are
 //! the few instructions around the handlers. Switched on with interrupts on, it would be in the program that the thread is preempted.
 //!
 //! *Counts stay exact*: hits that the kernel skipped in the first program or that it left to others, less those that a later one took, are what no program saw.
@@ -174,7 +174,9 @@ pub(super) fn begin(seen: &Map) -> Result<()> {
 /// # Errors
 /// The kernel's.
 pub(super) fn taken(seen: &Map) -> Result<i64> {
-    Ok(difference(&seen.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default()))
+    Ok(difference(
+        &seen.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default(),
+    ))
 }
 
 fn difference(value: &[u8]) -> i64 {

@@ -61,6 +61,7 @@ impl Bench {
                 calls: Vec::new(),
                 choice: Choice::Only,
                 place: None,
+                whole: false,
             },
             control,
         }

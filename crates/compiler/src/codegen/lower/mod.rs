@@ -40,10 +40,7 @@ pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> 
         done,
         instance: None,
         records: handlers.iter().flat_map(|probe| probe.records()).collect(),
-        whole: context.preemptible
-            && context.features.preempt_disable
-            && context.features.irq_save
-            && sink.wants_handlers_whole(),
+        whole: sink.wants_program_whole(),
     };
     if lower.whole {
         lower.b.kfunc("bpf_preempt_disable", &[]);

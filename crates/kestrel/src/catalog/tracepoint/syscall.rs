@@ -9,9 +9,7 @@ use super::classic::value_type;
 use super::raw::from_expressions;
 use crate::code::Place;
 use crate::error::Result;
-use kestrel_compiler::context::{
-    Context, EventField, EventNumber, ProgramKind, Selector, Source, ValueType,
-};
+use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Selector, Source, ValueType};
 use kestrel_kernel::tracefs::{Field, Format, Location};
 use kestrel_trace::layout::{Base, FieldType, Layout, UNUSED};
 

@@ -251,7 +251,8 @@ fn a_mark_that_nobody_frees_is_replaced_by_its_stack_or_by_time() {
             kernel.active[last] = 0;
         };
         let taken_by_first = |kernel: &mut Kernel, address: u64| {
-            let word = |kernel: &Kernel| word_at(&kernel.machine.value(COUNTS, &0_u32.to_ne_bytes(), 0).unwrap(), 0);
+            let word =
+                |kernel: &Kernel| word_at(&kernel.machine.value(COUNTS, &0_u32.to_ne_bytes(), 0).unwrap(), 0);
             let before = word(kernel);
             kernel.plain(address);
             word(kernel) > before
@@ -259,8 +260,14 @@ fn a_mark_that_nobody_frees_is_replaced_by_its_stack_or_by_time() {
         left(&mut kernel);
         assert!(taken_by_first(&mut kernel, STACK_TOP), "the same address again");
         left(&mut kernel);
-        assert!(!taken_by_first(&mut kernel, STACK_TOP - 64), "it may be nested in the other");
-        assert!(taken_by_first(&mut kernel, STACK_TOP + 64), "so the other is over");
+        assert!(
+            !taken_by_first(&mut kernel, STACK_TOP - 64),
+            "it may be nested in the other"
+        );
+        assert!(
+            taken_by_first(&mut kernel, STACK_TOP + 64),
+            "so the other is over"
+        );
         left(&mut kernel);
         assert!(!taken_by_first(&mut kernel, rival), "the other may be on its way");
         kernel.machine.environment.clock += ((OLD - 2) << CLOCK) as u64;
