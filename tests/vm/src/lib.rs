@@ -177,6 +177,17 @@ pub fn getpriority_calls(count: u64) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Opens and closes /dev/null so many times; what that takes is given back by interrupts.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn open_calls(count: u64) -> std::io::Result<()> {
+    for _ in 0..count {
+        std::hint::black_box(fs::File::open("/dev/null")?);
+    }
+    Ok(())
+}
+
 /// Makes exactly `count` read system calls of one byte each, from /dev/zero.
 ///
 /// # Errors

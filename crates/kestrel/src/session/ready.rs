@@ -10,6 +10,7 @@ use kestrel_bpf::btf::Btf;
 use kestrel_compiler::Program as Compiled;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::preemption::Preemption;
+use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,18 +122,31 @@ pub(super) fn each<T: Send>(count: usize, make: &(dyn Fn(usize) -> Option<T> + S
     all
 }
 
-/// Where threads are preempted inside a plan's programs; looked for only if it makes a difference to one of them.
+/// Where threads are preempted inside a plan's programs, as far as second chances can be had; looked for only if it makes a difference to one of them.
 pub(super) fn preemption(plan: &Plan, catalog: &Catalog) -> Preemption {
     const EVERYWHERE: Preemption = Preemption {
         tracepoints: true,
         trampolines: true,
     };
     let mut ways = plan.hooks.iter().flat_map(|hook| &hook.ways);
-    if ways.any(|way| second_chance::wanted(&way.attachment, EVERYWHERE)) {
-        catalog.preemption()
-    } else {
-        Preemption::default()
+    if !ways.any(|way| second_chance::wanted(&way.attachment, EVERYWHERE)) {
+        return Preemption::default();
     }
+    let mut preemption = catalog.preemption();
+    preemption.trampolines &= most_on_a_function(plan) <= second_chance::MOST_ON_A_FUNCTION;
+    preemption
+}
+
+/// How many of a plan's hooks are at one function's trampoline, at most.
+fn most_on_a_function(plan: &Plan) -> usize {
+    let mut hooks: HashMap<(Option<&str>, u32), usize> = HashMap::new();
+    for hook in &plan.hooks {
+        if let Some(Attachment::Trampoline { module, id, .. }) = hook.ways.first().map(|way| &way.attachment)
+        {
+            *hooks.entry((module.as_deref(), id.0)).or_default() += 1;
+        }
+    }
+    hooks.into_values().max().unwrap_or(0)
 }
 
 fn one(

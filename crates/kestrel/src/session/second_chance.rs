@@ -45,6 +45,8 @@ use kestrel_kernel::preemption::Preemption;
 const LIGHT: u32 = 2;
 /// Programs of any other hook on a tracepoint. It misses nothing while fewer threads than this are preempted inside of them on one CPU.
 const HEAVY: u32 = 3;
+/// With more hooks than this on one function none of them is several programs: a function takes 38 of all tracers together.
+pub(super) const MOST_ON_A_FUNCTION: usize = 4;
 /// Helpers of light programs.
 const QUICK: &[Helper] = &[
     helper::KTIME_GET_NS,

@@ -4,7 +4,7 @@
 use std::{env, io, process::ExitCode, thread};
 
 fn usage() -> ExitCode {
-    eprintln!("usage: calls getppid|getpriority|read|seek N [THREADS]");
+    eprintln!("usage: calls getppid|getpriority|open|read|seek N [THREADS]");
     ExitCode::from(2)
 }
 
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
             Ok(())
         },
         Some("getpriority") => vm_tests::getpriority_calls,
+        Some("open") => vm_tests::open_calls,
         Some("read") => vm_tests::read_calls,
         Some("seek") => vm_tests::seek_calls,
         _ => return usage(),
