@@ -18,12 +18,12 @@
 //!          context address         since      ran        0: free
 //! ```
 //!
-//! Each address has one cell. `ran` is the number (from 1) of the program that ran last for the hit; a program that finds itself or a later one there knows that the mark is left
+//! Each address has two cells, of which a hit uses one. `ran` is the number (from 1) of the program that ran last for the hit; a program that finds itself or a later one there knows that the mark is left
 //! from the hit before. The last program frees the cell.
 //!
-//! *Exactly one program takes a hit*: whoever finds another hit's mark in the cell does not take its own but leaves it to the next program, and the last, behind which
-//! nobody could take it again, needs no cell. A mark that nobody will free (its hit was skipped in the last program) goes when its address has another hit, when its
-//! stack has one less deep, or when it was in the way for [`OLD`].
+//! *Exactly one program takes a hit*: whoever finds other hits' marks in both does not take its own but leaves it to the next program, and the last, behind which
+//! nobody could take it again, needs no cell. A mark that nobody will free (its hit was skipped in the last program) goes when its address has another hit, or when it
+//! was in the way for [`OLD`]. (A thread's contexts lie at 64 addresses or so: the kernel shifts its stack by chance at each system call.)
 //!
 //! *Preemption is off in handlers* (`Sink::wants_program_whole`), and is switched on again while interrupts are off, so that nobody is preempted there: what is left are
 //! the few instructions around the handlers. Switched on with interrupts on, it would be in the program that the thread is preempted.
@@ -42,9 +42,9 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::preemption::Preemption;
 
 /// Programs of a hook on a tracepoint whose handlers take no longer than to read a clock, some numbers and arguments: threads are preempted elsewhere, mostly.
-const LIGHT: u32 = 2;
+const LIGHT: u32 = 3;
 /// Programs of any other hook on a tracepoint. It misses nothing while fewer threads than this are preempted inside of them on one CPU.
-const HEAVY: u32 = 3;
+const HEAVY: u32 = 4;
 /// With more hooks than this on one function none of them is several programs: a function takes 38 of all tracers together.
 pub(super) const MOST_ON_A_FUNCTION: usize = 4;
 /// Helpers of light programs.
@@ -56,6 +56,7 @@ const QUICK: &[Helper] = &[
     helper::GET_CURRENT_TASK,
     helper::MAP_LOOKUP_ELEM,
     helper::TAIL_CALL,
+    helper::JIFFIES64,
 ];
 
 /// One of the programs of a hook that is several.
@@ -78,11 +79,11 @@ impl Place {
 /// Name by which programs refer to the map of hits that were seen.
 pub const MAP: &str = "seen";
 
-/// Marks that are 8 bytes each.
-const CELLS: u32 = 1024;
-const CELL: u32 = 8;
+/// Pairs of cells.
+const PAIRS: u32 = 512;
+const PAIR: u32 = 16;
 /// Hits that a later program took: a u64 behind the cells.
-const TAKEN: u32 = CELLS * CELL;
+const TAKEN: u32 = PAIRS * PAIR;
 /// Of these, hits whose handler is a program of a compiled object: only the first program calls those.
 const IN_VAIN: u32 = TAKEN + 8;
 /// Hits that the first program left to others.
@@ -101,12 +102,8 @@ const HIGH: i64 = 16;
 /// Ticks of the clock of marks, as a shift of jiffies: a quarter of a second to 2.56 s.
 const CLOCK: i64 = 8;
 /// No hit takes as long as so many ticks, a thread's preemption between two of its programs included.
-const OLD: i64 = 128;
-/// Contexts on one stack are closer to each other than this, those on two stacks are not (a page guards each stack).
-const STACK: i64 = 4096;
-/// Hits of a thread have contexts in one such block of memory, mostly, and so the same cell.
-const BLOCK: i64 = 13;
-/// Spreads blocks (2^64 divided by the golden ratio).
+const OLD: i64 = 32;
+/// Spreads addresses (2^64 divided by the golden ratio).
 const SPREAD: i64 = 0x9e37_79b9_7f4a_7c15_u64 as i64;
 
 /// Whether a hook that is attached so has several programs.
@@ -191,114 +188,127 @@ fn difference(value: &[u8]) -> i64 {
     word(TAKEN) - word(IN_VAIN) - word(LEFT)
 }
 
-/// The cell of this hit, and what it holds.
-struct Cell {
+/// The two cells of this hit, and what they hold.
+struct Cells {
     /// The address as it stands in marks: less that of the map, since the verifier takes a context for no number.
     hit: Vreg,
-    place: Vreg,
-    held: Vreg,
+    pair: Vreg,
+    held: [Vreg; 2],
     /// `held` less the address.
-    rest: Vreg,
+    rest: [Vreg; 2],
 }
 
-impl Cell {
+impl Cells {
     fn of(b: &mut Builder) -> Self {
         let context = b.context();
         let map = b.external(MAP);
         let cells = b.map_value(map, 0);
         let address = b.sub(context, cells);
-        let block = b.shift_right(address, BLOCK);
-        let spread = b.mul(block, SPREAD);
-        let index = b.shift_right(spread, 64 - i64::from(CELLS.trailing_zeros()));
-        let at = b.shift_left(index, i64::from(CELL.trailing_zeros()));
-        let place = b.add(cells, at);
-        let held = b.load(Width::B8, place, 0);
+        let spread = b.mul(address, SPREAD);
+        let index = b.shift_right(spread, 64 - i64::from(PAIRS.trailing_zeros()));
+        let at = b.shift_left(index, i64::from(PAIR.trailing_zeros()));
+        let pair = b.add(cells, at);
+        let held = [0, 8].map(|offset| b.load(Width::B8, pair, offset));
         let hit = b.shift_left(address, HIGH);
-        let rest = b.alu(AluOp::Xor, Bits::B64, held, hit);
+        let rest = held.map(|held| b.alu(AluOp::Xor, Bits::B64, held, hit));
         Self {
             hit,
-            place,
+            pair,
             held,
             rest,
         }
     }
 
-    /// Marks the hit as this program's; goes to `lost` where somebody else came first.
-    fn mark(&self, b: &mut Builder, number: i64, lost: BlockId) {
-        let mark = b.or(self.hit, number);
-        let was = b.compare_exchange(Width::B8, self.place, 0, self.held, mark);
-        b.branch_if(Condition::NotEqual, was, self.held, lost);
+    /// Replaces what cell number `cell` held; goes to `lost` where somebody else came first.
+    fn swap(&self, b: &mut Builder, cell: usize, mark: Vreg, lost: BlockId) {
+        let held = self.held[cell];
+        let was = b.compare_exchange(Width::B8, self.pair, cell as i16 * 8, held, mark);
+        b.branch_if(Condition::NotEqual, was, held, lost);
     }
 
-    /// Goes on where another hit's mark may be replaced, else to `lost`.
-    fn replace(&self, b: &mut Builder, lost: BlockId) {
-        let (met, aged, over) = (b.block(), b.block(), b.block());
-        // Deeper in the same stack: that hit is over.
-        let distance = b.sub(self.hit, self.held);
-        b.branch_if(Condition::LessEqual, distance, STACK << HIGH, over);
+    /// Marks the hit as this program's, where no cell is its own: in a free one, or in the place of a mark that nobody will free; goes to `lost` where
+    /// both are others'.
+    fn claim(&self, b: &mut Builder, number: i64, take: BlockId, lost: BlockId) {
+        let mark = b.or(self.hit, number);
+        let others = b.cold_block();
+        for (cell, held) in self.held.into_iter().enumerate() {
+            let (free, next) = (b.block(), b.block());
+            b.branch(Condition::Equal, held, 0, free, next);
+            b.switch_to(free);
+            self.swap(b, cell, mark, next);
+            b.jump(take);
+            b.switch_to(next);
+        }
+        b.jump(others);
+        b.switch_to(others);
         let now = b.helper(helper::JIFFIES64, &[]);
         let now = b.shift_right(now, CLOCK);
         let now = b.or(now, 1);
-        let since = b.shift_right(self.held, SINCE_SHIFT);
-        let since = b.and(since, SINCE);
-        b.branch(Condition::Equal, since, 0, met, aged);
-        b.switch_to(met);
-        let stamp = b.and(now, SINCE);
-        let stamp = b.shift_left(stamp, SINCE_SHIFT);
-        let mark = b.or(self.held, stamp);
-        b.compare_exchange(Width::B8, self.place, 0, self.held, mark);
+        for (cell, held) in self.held.into_iter().enumerate() {
+            let (met, known, old, next) = (b.block(), b.block(), b.block(), b.block());
+            let since = b.shift_right(held, SINCE_SHIFT);
+            let since = b.and(since, SINCE);
+            b.branch(Condition::Equal, since, 0, met, known);
+            b.switch_to(met);
+            let stamp = b.and(now, SINCE);
+            let stamp = b.shift_left(stamp, SINCE_SHIFT);
+            let stamped = b.or(held, stamp);
+            self.swap(b, cell, stamped, next);
+            b.jump(next);
+            b.switch_to(known);
+            let age = b.sub(now, since);
+            let age = b.and(age, SINCE);
+            b.branch(Condition::GreaterEqual, age, OLD, old, next);
+            b.switch_to(old);
+            self.swap(b, cell, mark, next);
+            b.jump(take);
+            b.switch_to(next);
+        }
         b.jump(lost);
-        b.switch_to(aged);
-        let age = b.sub(now, since);
-        let age = b.and(age, SINCE);
-        b.branch(Condition::GreaterEqual, age, OLD, over, lost);
-        b.switch_to(over);
     }
 }
 
 /// At the start of one of a hook's programs: leaves where an earlier one has seen this hit, or a later one shall take it; else takes it.
 pub(super) fn emit_enter(b: &mut Builder, place: Place, leave: BlockId) {
     let number = i64::from(place.number) + 1;
-    let cell = Cell::of(b);
-    let (own, other, take) = (b.block(), b.block(), b.block());
-    b.branch(Condition::Less, cell.rest, 1 << LOW, own, other);
-
-    b.switch_to(own);
-    if place.last {
-        b.store(Width::B8, cell.place, 0, 0);
-        b.jump(leave);
-        b.switch_to(other);
-        b.jump(take);
-    } else {
-        let lost = b.cold_block();
-        let mark = b.block();
-        if place.number > 0 {
-            let seen = b.block();
-            let ran = b.and(cell.rest, RAN);
-            // Left from the hit before.
-            b.branch(Condition::GreaterEqual, ran, number, mark, seen);
-            b.switch_to(seen);
-            let value = b.or(cell.hit, number);
-            b.store(Width::B8, cell.place, 0, value);
+    let cells = Cells::of(b);
+    let own = [b.block(), b.cold_block()];
+    let (take, lost) = (b.block(), b.cold_block());
+    for (rest, own) in cells.rest.into_iter().zip(own) {
+        b.branch_if(Condition::Less, rest, 1 << LOW, own);
+    }
+    match place.last {
+        true => b.jump(take),
+        false => cells.claim(b, number, take, lost),
+    }
+    for (cell, (own, rest)) in own.into_iter().zip(cells.rest).enumerate() {
+        b.switch_to(own);
+        let offset = cell as i16 * 8;
+        if place.last {
+            b.store(Width::B8, cells.pair, offset, 0);
             b.jump(leave);
-        } else {
-            b.jump(mark);
+            continue;
         }
-        b.switch_to(other);
-        let foreign = b.cold_block();
-        b.branch(Condition::Equal, cell.held, 0, mark, foreign);
-        b.switch_to(foreign);
-        cell.replace(b, lost);
-        b.jump(mark);
-        b.switch_to(lost);
-        if place.number == 0 {
-            count(b, LEFT);
+        if place.number > 0 {
+            // Left from the hit before.
+            let (left, seen) = (b.cold_block(), b.block());
+            let ran = b.and(rest, RAN);
+            b.branch(Condition::GreaterEqual, ran, number, left, seen);
+            b.switch_to(seen);
+            let mark = b.or(cells.hit, number);
+            b.store(Width::B8, cells.pair, offset, mark);
+            b.jump(leave);
+            b.switch_to(left);
         }
-        b.jump(leave);
-        b.switch_to(mark);
-        cell.mark(b, number, lost);
+        let mark = b.or(cells.hit, number);
+        cells.swap(b, cell, mark, lost);
         b.jump(take);
     }
+    b.switch_to(lost);
+    if place.number == 0 {
+        count(b, LEFT);
+    }
+    b.jump(leave);
     b.switch_to(take);
     if place.number > 0 {
         count(b, TAKEN);
