@@ -280,6 +280,10 @@ impl Hook {
                 .iter()
                 .map(|b| (b.name.clone(), ring_of(b)))
                 .collect(),
+            owners: (0..)
+                .zip(&plan.buffers)
+                .filter_map(|(number, buffer)| Some((number, buffer.process.clone()?)))
+                .collect(),
             steering: plan.steering(),
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),

@@ -430,9 +430,14 @@ pub fn emit_use_table(b: &mut Builder, place: u32) {
     b.store(Width::B8, active, 0, table);
 }
 
+/// Where in the page a parameter stands.
+pub const fn parameter_at(index: u32) -> u32 {
+    PARAMETERS + index * 8
+}
+
 /// A parameter's value.
 pub fn emit_parameter(b: &mut Builder, index: u32) -> Vreg {
-    let word = address(b, PARAMETERS + index * 8);
+    let word = address(b, parameter_at(index));
     b.load(Width::B8, word, 0)
 }
 

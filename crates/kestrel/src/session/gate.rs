@@ -8,7 +8,10 @@
 //!                               ├─ 2 ─► frozen? ─► reserve in ring 2 ─┼─► fill, commit
 //!                               └─────► frozen? ─► reserve in ring 0 ─┘
 //! ```
+//!
+//! Before that, the buffers that are for one process are asked ([`super::owner`]).
 
+use super::owner::{self, Owner};
 use super::second_chance::{self, Place};
 use super::{control, named, target};
 use crate::buffer::REMOVED;
@@ -107,6 +110,8 @@ impl Steering {
 pub struct Gate {
     /// Where records go, by name and in the order of their numbers; the first where nothing else is said.
     pub buffers: Vec<(String, RingSink)>,
+    /// Those that are for one process, by number.
+    pub owners: Vec<(u32, Owner)>,
     /// What may happen to them meanwhile.
     pub steering: Steering,
     /// Names of the tables by their places.
@@ -151,7 +156,10 @@ impl Gate {
                 for name in &self.steering.current {
                     possible.push(self.number(name)?);
                 }
+                possible.extend(self.owners.iter().map(|(number, _)| *number));
                 possible.retain(|number| *number != 0);
+                possible.sort_unstable();
+                possible.dedup();
                 possible.push(0);
                 Ok(possible)
             }
@@ -377,6 +385,14 @@ impl Sink for Gate {
             [only] => return self.reserve_in(b, *only, number, size, refused),
             [others @ .., last] => (others, *last),
         };
+        let blocks: Vec<(u32, BlockId)> = others.iter().map(|number| (*number, b.block())).collect();
+        let block = |number: &u32| blocks.iter().find(|(known, _)| known == number);
+        let owners: Vec<(&Owner, BlockId)> = self
+            .owners
+            .iter()
+            .filter_map(|(number, owner)| Some((owner, block(number)?.1)))
+            .collect();
+        owner::emit_route(b, &owners, &self.parameters)?;
         let current = control::emit_current(b);
         let joined = b.block();
         let mut join: Option<Reservation> = None;
@@ -394,8 +410,8 @@ impl Sink for Gate {
             b.jump(joined);
             Ok(())
         };
-        for &buffer in others {
-            let (this, next) = (b.block(), b.block());
+        for &(buffer, this) in &blocks {
+            let next = b.block();
             b.branch(Condition::Equal, current, i64::from(buffer), this, next);
             b.switch_to(this);
             into(b, buffer)?;

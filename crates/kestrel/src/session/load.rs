@@ -454,6 +454,7 @@ pub(super) fn buffers(state: &State) -> Vec<BufferPlan> {
     let of = |buffer: &BufferState| BufferPlan {
         name: buffer.name.clone(),
         geometry: buffer.geometry(),
+        process: buffer.process.clone(),
     };
     state.buffers.iter().map(of).collect()
 }

@@ -19,6 +19,7 @@ mod names;
 mod number;
 mod objects;
 mod own_event;
+pub mod owner;
 mod pins;
 pub mod processors;
 mod ready;

@@ -3,6 +3,7 @@
 use super::events::Events;
 use super::resolve::{Cell, Cells, Done, Work};
 use super::{TableFile, trust};
+use crate::buffer::REMOVED;
 use crate::catalog::{Attachment, Catalog, Resolved, Via};
 use crate::error::{Error, Result};
 use crate::plan::{self, Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, without_set};
@@ -158,19 +159,33 @@ fn begin<'a>(
     work
 }
 
-/// Buffers are made when a session starts.
+/// Loading a table makes no buffers, and leaves those that are there as they are.
 fn buffers_exist(work: &mut Work<'_>, existing: &Existing) {
     for buffer in work.file.buffers.iter().filter(|b| b.span.end > 0) {
-        if existing.buffers.iter().any(|known| known.name == buffer.name) {
+        let name = &buffer.name;
+        let option = match &buffer.process {
+            Some(owner) => format!(" --process {owner}"),
+            None => String::new(),
+        };
+        let create = format!("kestrel buffer create {name} {}{option}", buffer.bytes);
+        let Some(known) = existing.buffers.iter().find(|known| known.name == *name) else {
+            let there = existing.buffers.iter().filter(|b| !b.name.starts_with(REMOVED));
+            let there: Vec<&str> = there.map(|b| b.name.as_str()).collect();
+            let message = format!("the running session has no buffer \"{name}\"");
+            let hint = format!("it has {}; `{create}` makes this one", there.join(", "));
+            work.wrong(vec![Diagnostic::error(buffer.span, message).hint(hint)]);
             continue;
+        };
+        if known.process != buffer.process {
+            let message = match &known.process {
+                Some(owner) => format!("the running session's buffer \"{name}\" is for the process {owner}"),
+                None => format!("the running session's buffer \"{name}\" is for no process of its own"),
+            };
+            let hint = format!(
+                "`kestrel buffer remove {name}`, then `{create}`, make it anew; or give this one another name"
+            );
+            work.wrong(vec![Diagnostic::error(buffer.span, message).hint(hint)]);
         }
-        let known: Vec<&str> = existing.buffers.iter().map(|b| b.name.as_str()).collect();
-        let message = format!("the running session has no buffer \"{}\"", buffer.name);
-        let hint = format!(
-            "buffers are made when a session starts; this one has {}",
-            known.join(", ")
-        );
-        work.wrong(vec![Diagnostic::error(buffer.span, message).hint(hint)]);
     }
 }
 

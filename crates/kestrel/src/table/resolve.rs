@@ -61,6 +61,7 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
     let buffer = |buffer: &BufferSpec| BufferPlan {
         name: buffer.name.clone(),
         geometry: Geometry::new(options.mode.unwrap_or(buffer.mode), buffer.bytes, room),
+        process: buffer.process.clone(),
     };
     let mut plan = Plan {
         tables: globals.tables.clone(),

@@ -118,6 +118,7 @@ impl Session {
         };
         let gate = Gate {
             buffers: BUFFERS.map(|name| (name.to_owned(), ring(name))).into(),
+            owners: Vec::new(),
             steering: Steering::any(&self.globals.buffers),
             tables: self.globals.tables.clone(),
             parameters: self.globals.parameters.iter().map(|p| p.name.clone()).collect(),

@@ -16,6 +16,7 @@ pub use parameter::ParameterState;
 pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 
 use super::control::{MOST_TABLES, Table};
+use super::owner::Owner;
 use super::processors::OnCpu;
 use crate::buffer::REMOVED;
 use crate::buffer::layout::{Geometry, Mode};
@@ -330,6 +331,9 @@ pub struct BufferState {
     pub pages: u32,
     /// One more than the highest record number that it has room for.
     pub events: u32,
+    /// The process that it is for, if it is for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Owner>,
     /// How often it has been resized.
     #[serde(default)]
     pub resized: u32,
