@@ -228,7 +228,7 @@ fn it_holds_what_a_recorder_of_the_process_has() {
     kestrel(&["stop", "own"]).success();
 }
 
-/// By its number in the file it is there from the session's first event on; with the shipped table it is named while both run.
+/// By its number in the file it is there from the session's first event on; by a parameter it is named while both run.
 #[test]
 fn a_process_that_runs_already_is_set_aside_from_its_next_event_on() {
     let mut target = Command::new("sh")
@@ -252,7 +252,20 @@ fn a_process_that_runs_already_is_set_aside_from_its_next_event_on() {
     assert!(!whole("running", pid, &["first"]).is_empty());
     kestrel(&["stop", "running"]).success();
 
-    kestrel(&["start", "three", "process"]).success();
+    // As the shipped table `process` has it, of fewer events.
+    let text = format!(
+        "param target = -1
+         buffer first {{ size = 4M }}
+         buffer second {{ size = 8M process = target }}
+         buffer third {{ size = 4M }}
+         table capture {{
+           {} {{ record() }}
+           sched:sched_switch {{ record(); if (pid == target) {{ use_buffer(\"third\") }} }}
+         }}",
+        EVENTS.join(", ")
+    );
+    fs::write("/tmp/three.kst", text).unwrap();
+    kestrel(&["start", "three", "/tmp/three.kst"]).success();
     assert_eq!(dump("three", "second").len(), 0, "it is for no process");
     assert_eq!(listed("three", "second")["process"], -1);
     let set = format!("target={pid}");
