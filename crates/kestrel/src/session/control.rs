@@ -62,7 +62,7 @@ pub const MOST_CPUS: u32 = 4096;
 
 /// A table as the active word names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table(u64);
+pub struct Table(pub(super) u64);
 
 impl Table {
     /// No table: everything is masked.

@@ -12,6 +12,7 @@
 //! Before that, the buffers that are for one process are asked ([`super::owner`]).
 
 use super::owner::{self, Owner};
+use super::relay::{self, Passing, Relay};
 use super::second_chance::{self, Place};
 use super::{control, named, target};
 use crate::buffer::REMOVED;
@@ -124,6 +125,12 @@ pub struct Gate {
     pub calls: Vec<Call>,
     /// Which handler.
     pub choice: Choice,
+    /// Where another hook on its event looks at the active word for it.
+    pub relay: Option<Relay>,
+    /// Hooks that are told their table by this one.
+    pub leads: Vec<Relay>,
+    /// Where it is what stands in for a handler of another hook: the word that it passes on in the place of the call.
+    pub passing: Option<Passing>,
     /// Where the hook is several programs: which of them this is.
     pub place: Option<Place>,
 }
@@ -257,6 +264,9 @@ impl Sink for Gate {
     }
 
     fn choose(&self, b: &mut Builder, handlers: &[BlockId], instance: Option<Vreg>, refused: BlockId) {
+        for relay in self.leads.iter().filter(|_| self.choice.is_called()) {
+            relay::emit_clear(b, *relay);
+        }
         let first = handlers.first().copied().unwrap_or(refused);
         match &self.choice {
             Choice::Only => {
@@ -280,7 +290,10 @@ impl Sink for Gate {
             }
             Choice::Renewed(_) => {}
             Choice::Tables { tables, slots } => {
-                let active = control::emit_active(b);
+                let active = match self.relay {
+                    Some(relay) => relay::emit_take(b, relay, refused),
+                    None => control::emit_active(b),
+                };
                 let none = if *slots { b.block() } else { refused };
                 let known = b.block();
                 let number = b.and(active, i64::from(u32::MAX));
@@ -341,6 +354,10 @@ impl Sink for Gate {
                 control::emit_use_table(b, place as u32);
             }
             Action::Call { object, program } => {
+                if let Some(passing) = self.passing {
+                    relay::emit_pass(b, passing);
+                    return Ok(());
+                }
                 let call = |call: &&Call| call.object == *object && call.program == *program;
                 let call = self.calls.iter().find(call);
                 let call = call.ok_or_else(|| Refused(format!("nobody has the object {object}")))?;

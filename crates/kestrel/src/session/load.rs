@@ -10,6 +10,7 @@ use super::number::Owners;
 use super::objects;
 use super::pins::{self, Directory};
 use super::ready::{self, Ready};
+use super::remake::Remake;
 use super::second_chance::{self, Place};
 use super::start::hook_state;
 use super::state::{
@@ -17,7 +18,7 @@ use super::state::{
     uses,
 };
 use super::stay::{Change, PinnedSession};
-use super::{LeftOut, Session, attach, event_of, rejection};
+use super::{LeftOut, Session, attach, event_of, rejection, relay};
 use crate::catalog::{Attachment, Catalog, Via, jprobe};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, Slot, room_to_grow};
@@ -72,6 +73,7 @@ impl Change {
         catalog: &Catalog,
         via: Via,
     ) -> Result<Loaded> {
+        let before = relays(&self.state);
         let mut loading = Loading::begin(&self.session)?;
         let control = self.session.directory.map(pins::CONTROL)?;
         self.session.directory.pin(control.as_fd(), pins::FILLING)?;
@@ -116,6 +118,10 @@ impl Change {
         session.objects.keep();
         self.session.directory.remove(pins::FILLING)?;
         self.settle()?;
+        if relays(&self.state) > before {
+            // What the hooks that are there call must know of it.
+            self.put_rings(Vec::new(), self.state.clone(), catalog)?;
+        }
         Ok(loaded)
     }
 
@@ -150,6 +156,11 @@ impl Change {
         self.write(next)?;
         self.settle()
     }
+}
+
+/// How many hooks are told their table by others.
+fn relays(state: &State) -> usize {
+    state.hooks.iter().filter(|hook| hook.relay.is_some()).count()
 }
 
 pub(super) fn retire(table: &TableState) -> Retiring {
@@ -264,6 +275,16 @@ impl<'a> Loading<'a> {
         if self.needed > 0 {
             return Ok(());
         }
+        if plan.hooks.iter().any(|hook| hook.relay.is_some()) && self.session.relay.is_none() {
+            let map = relay::create_map()?;
+            self.pinned.directory.pin(map.as_fd(), pins::RELAY)?;
+            self.session.relay = Some(map);
+        }
+        for hook in &mut plan.hooks {
+            let there = hook.slot.as_ref().map(|slot| self.next.hooks[slot.hook].number);
+            let relays = self.next.hooks.iter().filter_map(|hook| hook.relay);
+            hook.leads = relays.filter(|relay| Some(relay.from) == there).collect();
+        }
         let mut ready = ready::prepare(&self.session, &plan, catalog);
         let mut programs = self.compile_all(&plan, catalog);
         for index in 0..plan.hooks.len() {
@@ -279,6 +300,12 @@ impl<'a> Loading<'a> {
                 }
             }
         }
+        let mut remake = Remake::new(&self.session, &self.next, &self.pinned.directory, catalog);
+        for told in &self.next.hooks {
+            remake.pass_on(&self.next.hooks, told, &table)?;
+        }
+        let passing = remake.into_programs();
+        self.programs.extend(passing);
         match self.next.tables.iter_mut().find(|known| known.name == name) {
             Some(known) => {
                 self.next.retiring.push(retire(known));
@@ -326,6 +353,8 @@ impl<'a> Loading<'a> {
                 why: format!("hook {} is attached to nothing", hook.number),
             })?;
             Ok(ExistingHook {
+                number: hook.number,
+                is_told: hook.relay.is_some(),
                 kind: hook.kind.clone(),
                 instances: events(hook),
                 attachment,

@@ -2,11 +2,11 @@
 
 use super::events::Events;
 use super::resolve::{Cell, Cells, Done, Work};
-use super::{TableFile, trust};
+use super::{TableFile, relay, trust};
 use crate::buffer::REMOVED;
 use crate::catalog::{Attachment, Catalog, Resolved, Via};
 use crate::error::{Error, Result};
-use crate::plan::{self, Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, without_set};
+use crate::plan::{self, Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, Wanted, without_set};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
@@ -31,6 +31,10 @@ pub struct Existing {
 /// One hook of a running session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExistingHook {
+    /// Its number.
+    pub number: u32,
+    /// Whether another hook on its event looks at the active word for it.
+    pub is_told: bool,
     /// The event kind's canonical name.
     pub kind: String,
     /// Names of its events, in the order in which the hook tells them apart.
@@ -64,11 +68,22 @@ pub fn plan_load(
     let mut work = begin(existing, file, globals, catalog, via);
     let mut cells = work.tables(&[table])?;
     let mut hooks = Vec::new();
+    let mut relayed = Vec::new();
     for (place, hook) in existing.hooks.iter().enumerate() {
+        if let Some(event) = relay::misfit(&cells[0], hook, &work) {
+            let others = existing.hooks.get(place + 1..).unwrap_or_default();
+            if !relay::is_served(event, others, &cells[0], &work) && !hook.is_told {
+                relayed.push((event, hook));
+            }
+            continue;
+        }
         let mine = take(&mut cells[0], hook, &work);
         hooks.extend(into_slot(
             &mut work, catalog, via, place, existing, &mine, number,
         )?);
+    }
+    for (event, from) in relayed {
+        hooks.extend(relay::hook(&mut work, &mut cells[0], event, from, number));
     }
     let groups = work.groups(&cells);
     for mut hook in work.hooks(groups, &[number]) {
@@ -229,7 +244,10 @@ fn into_slot(
         way.attachment = hook.attachment.clone();
     }
     let mut globals = work.globals.clone();
-    let (candidates, own) = work.candidates(cells, &numbers);
+    let (mut candidates, own) = work.candidates(cells, &numbers);
+    for candidate in &mut candidates {
+        candidate.object = candidate.object.take().map(Wanted::there);
+    }
     let one_by_one = OneByOne {
         events: &work.events,
         catalog,

@@ -9,6 +9,7 @@ mod describe;
 mod events;
 mod load;
 mod read;
+mod relay;
 mod resolve;
 pub mod shipped;
 mod trust;

@@ -399,6 +399,11 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// The object that a row names.
+    pub(super) fn object_of(&self, cell: Cell) -> Option<&Wanted> {
+        self.wanted.get(cell.handler)?.as_ref()
+    }
+
     /// Candidates for one event or set, and which handler each is.
     pub(super) fn candidates(
         &self,

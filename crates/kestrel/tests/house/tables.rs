@@ -125,6 +125,9 @@ impl Session {
             followed: false,
             calls: Vec::new(),
             choice,
+            relay: None,
+            leads: Vec::new(),
+            passing: None,
             place: None,
         };
         let context = Context {

@@ -18,6 +18,7 @@ pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 use super::control::{MOST_TABLES, Table};
 use super::owner::Owner;
 use super::processors::OnCpu;
+use super::relay::Relay;
 use crate::buffer::REMOVED;
 use crate::buffer::layout::{Geometry, Mode};
 use kestrel_compiler::check::tree::Message;
@@ -217,6 +218,9 @@ pub struct HookState {
     /// Where it has second chances ([`super::second_chance`]): so many programs are attached, with slots of their own; else 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub copies: u32,
+    /// Where another hook on its event looks at the active word for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<Relay>,
 }
 
 fn is_zero(number: &u32) -> bool {
