@@ -73,7 +73,6 @@ impl Change {
         catalog: &Catalog,
         via: Via,
     ) -> Result<Loaded> {
-        let before = relays(&self.state);
         let mut loading = Loading::begin(&self.session)?;
         let control = self.session.directory.map(pins::CONTROL)?;
         self.session.directory.pin(control.as_fd(), pins::FILLING)?;
@@ -118,9 +117,13 @@ impl Change {
         session.objects.keep();
         self.session.directory.remove(pins::FILLING)?;
         self.settle()?;
-        if relays(&self.state) > before {
-            // What the hooks that are there call must know of it.
-            self.put_rings(Vec::new(), self.state.clone(), catalog)?;
+        // What the hooks that are there call must know of those that they tell their table.
+        let relays = self.state.hooks.iter().filter(|hook| hook.relay.is_some());
+        let relays: Vec<u32> = relays.map(|hook| hook.number).collect();
+        if relays.iter().any(|hook| !self.state.told.contains(hook)) {
+            let mut next = self.state.clone();
+            next.told = relays;
+            self.put_rings(Vec::new(), next, catalog)?;
         }
         Ok(loaded)
     }
@@ -156,11 +159,6 @@ impl Change {
         self.write(next)?;
         self.settle()
     }
-}
-
-/// How many hooks are told their table by others.
-fn relays(state: &State) -> usize {
-    state.hooks.iter().filter(|hook| hook.relay.is_some()).count()
 }
 
 pub(super) fn retire(table: &TableState) -> Retiring {
@@ -275,7 +273,12 @@ impl<'a> Loading<'a> {
         if self.needed > 0 {
             return Ok(());
         }
-        if plan.hooks.iter().any(|hook| hook.relay.is_some()) && self.session.relay.is_none() {
+        let is_told = plan.hooks.iter().any(|hook| hook.relay.is_some());
+        if is_told && 2 * self.next.tables.len() + 2 > super::SLOTS as usize {
+            let why = "an object is of another type than the session's hook, so all handlers are made anew, and there are too few free slots for that: unload some tables first";
+            return Err(full(&one, why));
+        }
+        if is_told && self.session.relay.is_none() {
             let map = relay::create_map()?;
             self.pinned.directory.pin(map.as_fd(), pins::RELAY)?;
             self.session.relay = Some(map);
