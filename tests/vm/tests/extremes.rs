@@ -357,6 +357,65 @@ table d { syscalls:* /comm == "nothing"/ { record(pid) } }
     nothing_is_left();
 }
 
+/// Stacks of hundreds of events, for a session that was started for one, whose stream nobody has read.
+#[test]
+fn stacks_of_many_events_come_into_a_small_session() {
+    let small = r#"
+buffer one { size = 8M }
+buffer read { size = 64K mode = stream }
+table main { sched:sched_process_exec { record(); record(pid, to("read")); notify("it ran") } }
+"#;
+    kestrel(&["start", "tiny", &write("tiny", small)]).success();
+    shell("calls getppid 1").success();
+    // Two of them: together more kinds of record than the session's buffers have room for.
+    let row = "syscalls:*, sched:*, irq:*, task:*, signal:* /comm == \"calls\"/";
+    let all = format!(
+        "table users {{ {row} {{ record(ustack) }} }} table stacks {{ {row} {{ record(args, kstack, ustack) }} }}"
+    );
+    kestrel(&["table", "load", &write("stacks", &all)]).success();
+    let session = store().session(None).unwrap();
+    let (room, next) = (session.state().buffers[0].events, session.state().next_record);
+    assert!(room >= next && next > 1024, "room for {room}, {next} in use");
+    kestrel(&["table", "use", "stacks"]).success();
+    shell("calls getppid 50").success();
+    kestrel(&["buffer", "freeze"]).success();
+    kestrel(&["table", "use", "main"]).success();
+    kestrel(&["buffer", "dump", "--buffer", "one", "-o", "/tmp/stacks.dump"]).success();
+    let (kept, skipped) = kept("tiny");
+    let held = vm_tests::recording::records("/tmp/stacks.dump");
+    let stack = |record: &&vm_tests::recording::Record, name: &str| {
+        let stack = record.fields.get(name).and_then(|stack| stack.as_array());
+        stack.is_some_and(|stack| !stack.is_empty())
+    };
+    let of = |event: &'static str| held.iter().filter(move |r| r.event == event);
+    let calls = of("syscalls:sys_enter_getppid").filter(|r| stack(r, "kstack") && stack(r, "ustack"));
+    let calls = calls.count() as u64;
+    let kinds: std::collections::BTreeSet<&str> = held.iter().map(|r| r.event.as_str()).collect();
+    println!(
+        "{calls} calls, {} kinds, {kept:?} kept, {skipped} skipped",
+        kinds.len()
+    );
+    assert!(calls <= 50 && calls + skipped >= 50, "{calls}, {skipped} skipped");
+    assert!(kinds.len() > 10, "{kinds:?}");
+    // The first table's have none.
+    let without = held.iter().filter(|record| !stack(record, "kstack"));
+    let without: std::collections::BTreeSet<&str> = without.map(|r| r.event.as_str()).collect();
+    assert!(
+        without.iter().all(|event| *event == "sched:sched_process_exec"),
+        "{without:?}"
+    );
+    // What waited in the stream and for an agent is there still.
+    let waits = |name: &str| session_buffer(name).is_some_and(|buffer| buffer.before().is_some());
+    assert!(waits("read") && waits("messages"));
+    store().stop(None).unwrap();
+    nothing_is_left();
+}
+
+fn session_buffer(name: &str) -> Option<kestrel::buffer::Buffer> {
+    let buffers = store().session(None).unwrap().buffers().unwrap();
+    buffers.into_iter().find(|buffer| buffer.name() == name)
+}
+
 #[test]
 fn two_sessions_count_the_same_events() {
     let catalog = Catalog::new(Host::default());

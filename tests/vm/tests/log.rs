@@ -344,6 +344,47 @@ fn tables_that_are_loaded_are_followed_and_overwriting_buffers_are_refused() {
     drop(session);
 }
 
+/// A stream that is made while the agent runs is kept beside those that were there.
+#[test]
+fn a_stream_that_is_made_later_is_kept_from_its_first_record_on() {
+    let _gone = fs::remove_dir_all("/tmp/made");
+    let session = Session::start(TABLE);
+    let keeper = agent(&["--log", "/tmp/made"]);
+    until("beginning", || said().contains("keeping kept"));
+    shell("calls getppid 100").success();
+    let create = ["buffer", "create", "more", "1M", "--mode", "stream"];
+    kestrel(&create).success();
+    let table =
+        "table main { syscalls:sys_enter_getppid /comm == \"calls\"/ { record(comm, to(\"more\")) } }";
+    fs::write("/tmp/more.kst", table).unwrap();
+    kestrel(&["table", "load", "/tmp/more.kst"]).success();
+    shell("calls getppid 200").success();
+    until("the new one", || said().contains("kept, more"));
+    shell("calls getppid 50").success();
+    // The first one is kept on.
+    fs::write(
+        "/tmp/less.kst",
+        TABLE
+            .split_once("table")
+            .unwrap()
+            .1
+            .replacen(" main", "table main", 1),
+    )
+    .unwrap();
+    kestrel(&["table", "load", "/tmp/less.kst"]).success();
+    shell("calls getppid 25").success();
+    end(keeper);
+    let kept = all_records("/tmp/made/main");
+    assert_eq!(different(&kept), kept.len(), "a record is there twice");
+    let (kept, skipped) = (kept.len() as u64, skipped());
+    assert!(
+        kept <= 375 && kept + skipped >= 375,
+        "{kept}, {skipped} skipped\n{}",
+        said()
+    );
+    drop(session);
+}
+
 #[test]
 fn a_full_disk_is_waited_for_and_what_is_lost_is_counted() {
     shell("mkdir -p /tmp/small && mount -t tmpfs -o size=400k none /tmp/small").success();

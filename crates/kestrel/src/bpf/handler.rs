@@ -76,6 +76,19 @@ fn served(attachment: &Attachment) -> (&'static [Hook], &'static str) {
     }
 }
 
+/// The same of a hook that is there already: an object's program can be loaded as what the hook is where that has the same arguments.
+fn served_by(attachment: &Attachment) -> (Vec<Hook>, &'static str) {
+    let (hooks, shape) = served(attachment);
+    match attachment {
+        Attachment::TypedTracepoint { .. } => {
+            let mut hooks = hooks.to_vec();
+            hooks.push(Hook::RawTracepoint);
+            (hooks, "SEC(\"tp_btf\") and SEC(\"raw_tp\")")
+        }
+        _ => (hooks.to_vec(), shape),
+    }
+}
+
 impl HandlerFile {
     /// Reads the object of a row in a table file that lies in `beside`.
     ///
@@ -125,14 +138,20 @@ impl HandlerFile {
         each.join(", ")
     }
 
-    /// The name of the program that events meet which are attached so, or why there is none.
+    /// The name of the program that events meet which are attached so, or whose hook is there, attached so; or why there is none.
     pub(crate) fn program(
         &self,
         wanted: Option<&str>,
-        attachment: &Attachment,
+        (attachment, is_there): (&Attachment, bool),
         events: &[Instance],
     ) -> std::result::Result<String, String> {
-        let (hooks, shape) = served(attachment);
+        let (hooks, shape) = match is_there {
+            true => served_by(attachment),
+            false => {
+                let (hooks, shape) = served(attachment);
+                (hooks.to_vec(), shape)
+            }
+        };
         let file = Path::new(&self.path)
             .file_name()
             .unwrap_or_default()
@@ -196,6 +215,19 @@ impl HandlerFile {
                 ))
             }
         }
+    }
+
+    /// Whether one of its programs, or this one, can be called by a hook that is there, attached so.
+    pub(crate) fn fits(&self, wanted: Option<&str>, attachment: &Attachment) -> bool {
+        let (hooks, _) = served_by(attachment);
+        let mut all = self.parsed.programs().iter();
+        all.any(|program| {
+            wanted.is_none_or(|wanted| program.name == wanted)
+                && program
+                    .section
+                    .kind()
+                    .is_some_and(|kind| hooks.contains(&kind.hook))
+        })
     }
 
     /// Makes its maps, or takes those that a session has.

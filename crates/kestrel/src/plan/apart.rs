@@ -99,6 +99,9 @@ impl<'s> Apart<'s> {
             companion: false,
             first_call: SLOTS,
             known_calls: Vec::new(),
+            relay: None,
+            leads: Vec::new(),
+            passing: None,
         }
     }
 }

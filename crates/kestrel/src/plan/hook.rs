@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::session::SLOTS;
 use crate::session::gate::{Choice, Gate};
 use crate::session::named::{self, Own};
+use crate::session::relay::{Passing, Relay};
 use crate::session::second_chance::Place;
 use crate::session::target::Target;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
@@ -45,6 +46,12 @@ pub struct Hook {
     pub(crate) first_call: u32,
     /// Where they stand, if that is decided already.
     pub(crate) known_calls: Vec<Call>,
+    /// Where another hook on its event looks at the active word for it.
+    pub(crate) relay: Option<Relay>,
+    /// Hooks that are told their table by the one that calls it.
+    pub(crate) leads: Vec<Relay>,
+    /// Where it stands in for a handler of such a one: what it passes on to that.
+    pub(crate) passing: Option<Passing>,
 }
 
 /// A program of a compiled object that a handler calls.
@@ -283,6 +290,10 @@ impl Hook {
                 .iter()
                 .map(|b| (b.name.clone(), ring_of(b)))
                 .collect(),
+            owners: (0..)
+                .zip(&plan.buffers)
+                .filter_map(|(number, buffer)| Some((number, buffer.process.clone()?)))
+                .collect(),
             steering: plan.steering(),
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
@@ -291,6 +302,9 @@ impl Hook {
             whole: place.is_some() && can && calls.is_empty(),
             calls,
             choice: self.choice(plan),
+            relay: self.relay,
+            leads: self.leads.clone(),
+            passing: self.passing,
             place,
         };
         let handlers: Vec<&CheckedProbe> = way.handlers.iter().collect();

@@ -21,6 +21,7 @@ use crate::catalog::jprobe;
 use crate::catalog::{Catalog, Instance, Resolved, Via};
 use crate::error::{Error, Result};
 use crate::session::gate::Steering;
+use crate::session::owner::Owner;
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::{Globals, Parameter};
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe, Span};
@@ -69,6 +70,8 @@ pub struct BufferPlan {
     pub name: String,
     /// Its shape.
     pub geometry: Geometry,
+    /// The process that it is for, if it is for one.
+    pub process: Option<Owner>,
 }
 
 /// All of it.
@@ -143,6 +146,7 @@ pub(crate) fn plan_with(request: &Request, parameters: Vec<Parameter>, catalog: 
         buffers: vec![BufferPlan {
             name: BUFFER.to_owned(),
             geometry: Geometry::new(request.mode, request.buffer_bytes, next),
+            process: None,
         }],
         globals,
         slots: false,
@@ -310,6 +314,7 @@ impl Plan {
         self.buffers.push(BufferPlan {
             name: agent::BUFFER.to_owned(),
             geometry: Geometry::new(Mode::Stream, agent::BYTES, events.unwrap_or(1)),
+            process: None,
         });
     }
 

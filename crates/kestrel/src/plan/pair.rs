@@ -68,5 +68,8 @@ fn companion(
         companion: true,
         first_call: SLOTS,
         known_calls: Vec::new(),
+        relay: None,
+        leads: Vec::new(),
+        passing: None,
     }
 }

@@ -3,7 +3,7 @@
 use super::hook::layouts;
 use super::{Hook, PlannedWay, Row, guard, pair};
 use crate::bpf::{HandlerFile, handler};
-use crate::catalog::{Instance, Resolved, Way};
+use crate::catalog::{Attachment, Instance, Resolved, Way};
 use crate::error::Error;
 use crate::session::SLOTS;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
@@ -34,6 +34,8 @@ pub(crate) struct Candidate<'a> {
 pub(crate) enum Wanted {
     /// That of the file which fits the event, or the one of this name.
     Of(Arc<HandlerFile>, Option<String>),
+    /// The same for a hook that is there already.
+    There(Arc<HandlerFile>, Option<String>),
     /// This one of the object that the session has from this path.
     Known(String, String),
 }
@@ -62,6 +64,22 @@ impl Wanted {
         Ok(Self::Of(file, program.map(str::to_owned)))
     }
 
+    /// The same for a hook that is there already.
+    pub(crate) fn there(self) -> Self {
+        match self {
+            Self::Of(file, wanted) => Self::There(file, wanted),
+            other => other,
+        }
+    }
+
+    /// Whether a hook that is there, attached so, can call it.
+    pub(crate) fn fits(&self, attachment: &Attachment) -> bool {
+        match self {
+            Self::Of(file, wanted) | Self::There(file, wanted) => file.fits(wanted.as_deref(), attachment),
+            Self::Known(..) => true,
+        }
+    }
+
     /// Says in a checked handler which program it calls on a way.
     fn bind(
         &self,
@@ -79,8 +97,9 @@ impl Wanted {
         }
         let (path, name) = match self {
             Self::Known(path, program) => (path.clone(), program.clone()),
-            Self::Of(file, wanted) => {
-                let found = file.program(wanted.as_deref(), &way.attachment, events);
+            Self::Of(file, wanted) | Self::There(file, wanted) => {
+                let is_there = matches!(self, Self::There(..));
+                let found = file.program(wanted.as_deref(), (&way.attachment, is_there), events);
                 (
                     file.path().to_owned(),
                     found.map_err(|why| Diagnostic::error(span, why))?,
@@ -291,6 +310,9 @@ fn check_rows(
         companion: false,
         first_call: SLOTS,
         known_calls: Vec::new(),
+        relay: None,
+        leads: Vec::new(),
+        passing: None,
     });
     let companions = hook.as_mut().map_or_else(Vec::new, pair::companions);
     Ok(Checked {

@@ -4,6 +4,7 @@ use super::{BufferPlan, Hook, Plan, PlannedWay};
 use crate::buffer::layout::Mode;
 use crate::catalog::Attachment;
 use crate::error::Result;
+use crate::session::owner::Owner;
 use crate::session::target::Target;
 use kestrel_compiler::ir::MapUse;
 use kestrel_trace::print::counted;
@@ -15,14 +16,23 @@ use std::fmt::{self, Write};
 /// When a handler cannot be compiled.
 pub fn show(plan: &Plan, code: bool) -> Result<String> {
     let mut out = String::new();
-    for BufferPlan { name, geometry } in &plan.buffers {
+    for BufferPlan {
+        name,
+        geometry,
+        process,
+    } in &plan.buffers
+    {
         let mode = match geometry.mode {
             Mode::Stream => "stream: the newest record is refused and counted when the ring is full",
             Mode::Overwrite => "overwrite: the oldest page goes when the ring is full",
         };
+        let whose = process.as_ref().map_or_else(String::new, |owner| match owner {
+            Owner::Process(pid) => format!(", for process {pid}"),
+            Owner::Parameter(name) => format!(", for the process whose number the parameter {name} holds"),
+        });
         let _ = writeln!(
             out,
-            "buffer {name}: {} KiB per CPU, {mode}",
+            "buffer {name}: {} KiB per CPU{whose}, {mode}",
             geometry.data() >> 10
         );
     }

@@ -14,6 +14,8 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::session::control::MOST_BUFFERS;
 use crate::session::gate::MESSAGES;
+use crate::session::owner::Owner;
+use kestrel_compiler::check::globals::Parameter;
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::info::BufferInfo;
 
@@ -21,12 +23,18 @@ use kestrel_trace::info::BufferInfo;
 const LONGEST: usize = 48;
 
 impl Change {
-    /// Makes a buffer; gives its bytes per CPU. Handlers that are loaded from now on, or are there, can send records to it.
+    /// Makes a buffer, for one process where that is said; gives its bytes per CPU. Handlers that are loaded from now on, or are there, can send records to it.
     ///
     /// # Errors
     /// When there is one of this name, the session has as many as it can, there is no memory, or the kernel refuses something: then the session is as it
     /// was before.
-    pub fn create_buffer(&mut self, name: &str, bytes: u64, mode: Mode, catalog: &Catalog) -> Result<u64> {
+    pub fn create_buffer(
+        &mut self,
+        name: &str,
+        (bytes, mode): (u64, Mode),
+        process: Option<Owner>,
+        catalog: &Catalog,
+    ) -> Result<u64> {
         let refused = |why: String| refused("create", name, why);
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let first = |c: char| c.is_ascii_alphabetic() || c == '_';
@@ -44,6 +52,10 @@ impl Change {
                 MAX_BYTES >> 20
             )));
         }
+        if let Some(owner) = &process {
+            let parameters: Vec<Parameter> = self.state.parameters.iter().map(|p| p.parameter()).collect();
+            owner.check(&parameters).map_err(&refused)?;
+        }
         let free = self.state.buffers.iter().position(BufferState::is_removed);
         let place = free.unwrap_or(self.state.buffers.len());
         if place >= MOST_BUFFERS as usize {
@@ -51,7 +63,7 @@ impl Change {
         }
         let events = self.state.buffers.iter().map(|known| known.events).max();
         let geometry = Geometry::new(mode, bytes, events.unwrap_or(1));
-        self.put_buffer(place, name.to_owned(), geometry, catalog)?;
+        self.put_buffer(place, name.to_owned(), geometry, process, catalog)?;
         self.control.freeze(place as u32, false);
         self.control.reset(place as u32, 0);
         Ok(u64::from(geometry.data()))
@@ -110,6 +122,7 @@ impl Change {
             place as usize,
             BufferState::name_of_removed(place),
             least,
+            None,
             catalog,
         )
     }
@@ -134,6 +147,7 @@ impl Change {
         place: usize,
         name: String,
         geometry: Geometry,
+        process: Option<Owner>,
         catalog: &Catalog,
     ) -> Result<()> {
         let mut next = self.state.clone();
@@ -153,6 +167,7 @@ impl Change {
             overwrite: geometry.mode == Mode::Overwrite,
             pages: geometry.pages,
             events: geometry.events,
+            process,
             resized: times,
             ..BufferState::default()
         };

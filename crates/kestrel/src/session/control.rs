@@ -62,7 +62,7 @@ pub const MOST_CPUS: u32 = 4096;
 
 /// A table as the active word names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table(u64);
+pub struct Table(pub(super) u64);
 
 impl Table {
     /// No table: everything is masked.
@@ -430,9 +430,14 @@ pub fn emit_use_table(b: &mut Builder, place: u32) {
     b.store(Width::B8, active, 0, table);
 }
 
+/// Where in the page a parameter stands.
+pub const fn parameter_at(index: u32) -> u32 {
+    PARAMETERS + index * 8
+}
+
 /// A parameter's value.
 pub fn emit_parameter(b: &mut Builder, index: u32) -> Vreg {
-    let word = address(b, PARAMETERS + index * 8);
+    let word = address(b, parameter_at(index));
     b.load(Width::B8, word, 0)
 }
 

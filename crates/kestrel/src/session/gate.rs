@@ -8,7 +8,11 @@
 //!                               ├─ 2 ─► frozen? ─► reserve in ring 2 ─┼─► fill, commit
 //!                               └─────► frozen? ─► reserve in ring 0 ─┘
 //! ```
+//!
+//! Before that, the buffers that are for one process are asked ([`super::owner`]).
 
+use super::owner::{self, Owner};
+use super::relay::{self, Passing, Relay};
 use super::second_chance::{self, Place};
 use super::{control, named, target};
 use crate::buffer::REMOVED;
@@ -108,6 +112,8 @@ impl Steering {
 pub struct Gate {
     /// Where records go, by name and in the order of their numbers; the first where nothing else is said.
     pub buffers: Vec<(String, RingSink)>,
+    /// Those that are for one process, by number.
+    pub owners: Vec<(u32, Owner)>,
     /// What may happen to them meanwhile.
     pub steering: Steering,
     /// Names of the tables by their places.
@@ -120,6 +126,12 @@ pub struct Gate {
     pub calls: Vec<Call>,
     /// Which handler.
     pub choice: Choice,
+    /// Where another hook on its event looks at the active word for it.
+    pub relay: Option<Relay>,
+    /// Hooks that are told their table by this one.
+    pub leads: Vec<Relay>,
+    /// Where it is what stands in for a handler of another hook: the word that it passes on in the place of the call.
+    pub passing: Option<Passing>,
     /// Where the hook is several programs: which of them this is.
     pub place: Option<Place>,
     /// Whether it runs with preemption off from its first instruction to its last.
@@ -154,7 +166,10 @@ impl Gate {
                 for name in &self.steering.current {
                     possible.push(self.number(name)?);
                 }
+                possible.extend(self.owners.iter().map(|(number, _)| *number));
                 possible.retain(|number| *number != 0);
+                possible.sort_unstable();
+                possible.dedup();
                 possible.push(0);
                 Ok(possible)
             }
@@ -259,6 +274,9 @@ impl Sink for Gate {
     }
 
     fn choose(&self, b: &mut Builder, handlers: &[BlockId], instance: Option<Vreg>, refused: BlockId) {
+        for relay in self.leads.iter().filter(|_| self.choice.is_called()) {
+            relay::emit_clear(b, *relay);
+        }
         let first = handlers.first().copied().unwrap_or(refused);
         match &self.choice {
             Choice::Only => {
@@ -282,7 +300,10 @@ impl Sink for Gate {
             }
             Choice::Renewed(_) => {}
             Choice::Tables { tables, slots } => {
-                let active = control::emit_active(b);
+                let active = match self.relay {
+                    Some(relay) => relay::emit_take(b, relay, refused),
+                    None => control::emit_active(b),
+                };
                 let none = if *slots { b.block() } else { refused };
                 let known = b.block();
                 let number = b.and(active, i64::from(u32::MAX));
@@ -343,6 +364,10 @@ impl Sink for Gate {
                 control::emit_use_table(b, place as u32);
             }
             Action::Call { object, program } => {
+                if let Some(passing) = self.passing {
+                    relay::emit_pass(b, passing);
+                    return Ok(());
+                }
                 let call = |call: &&Call| call.object == *object && call.program == *program;
                 let call = self.calls.iter().find(call);
                 let call = call.ok_or_else(|| Refused(format!("nobody has the object {object}")))?;
@@ -387,6 +412,14 @@ impl Sink for Gate {
             [only] => return self.reserve_in(b, *only, number, size, refused),
             [others @ .., last] => (others, *last),
         };
+        let blocks: Vec<(u32, BlockId)> = others.iter().map(|number| (*number, b.block())).collect();
+        let block = |number: &u32| blocks.iter().find(|(known, _)| known == number);
+        let owners: Vec<(&Owner, BlockId)> = self
+            .owners
+            .iter()
+            .filter_map(|(number, owner)| Some((owner, block(number)?.1)))
+            .collect();
+        owner::emit_route(b, &owners, &self.parameters)?;
         let current = control::emit_current(b);
         let joined = b.block();
         let mut join: Option<Reservation> = None;
@@ -404,8 +437,8 @@ impl Sink for Gate {
             b.jump(joined);
             Ok(())
         };
-        for &buffer in others {
-            let (this, next) = (b.block(), b.block());
+        for &(buffer, this) in &blocks {
+            let next = b.block();
             b.branch(Condition::Equal, current, i64::from(buffer), this, next);
             b.switch_to(this);
             into(b, buffer)?;

@@ -10,6 +10,7 @@ use super::number::Owners;
 use super::objects;
 use super::pins::{self, Directory};
 use super::ready::{self, Ready};
+use super::remake::Remake;
 use super::second_chance::{self, Place};
 use super::start::hook_state;
 use super::state::{
@@ -17,7 +18,7 @@ use super::state::{
     uses,
 };
 use super::stay::{Change, PinnedSession};
-use super::{LeftOut, Session, attach, event_of, rejection};
+use super::{LeftOut, Session, attach, event_of, rejection, relay};
 use crate::catalog::{Attachment, Catalog, Via, jprobe};
 use crate::error::{Error, Result};
 use crate::plan::{BufferPlan, Hook, Plan, Slot, room_to_grow};
@@ -116,6 +117,14 @@ impl Change {
         session.objects.keep();
         self.session.directory.remove(pins::FILLING)?;
         self.settle()?;
+        // What the hooks that are there call must know of those that they tell their table.
+        let relays = self.state.hooks.iter().filter(|hook| hook.relay.is_some());
+        let relays: Vec<u32> = relays.map(|hook| hook.number).collect();
+        if relays.iter().any(|hook| !self.state.told.contains(hook)) {
+            let mut next = self.state.clone();
+            next.told = relays;
+            self.put_rings(Vec::new(), next, catalog)?;
+        }
         Ok(loaded)
     }
 
@@ -264,6 +273,21 @@ impl<'a> Loading<'a> {
         if self.needed > 0 {
             return Ok(());
         }
+        let is_told = plan.hooks.iter().any(|hook| hook.relay.is_some());
+        if is_told && 2 * self.next.tables.len() + 2 > super::SLOTS as usize {
+            let why = "an object is of another type than the session's hook, so all handlers are made anew, and there are too few free slots for that: unload some tables first";
+            return Err(full(&one, why));
+        }
+        if is_told && self.session.relay.is_none() {
+            let map = relay::create_map()?;
+            self.pinned.directory.pin(map.as_fd(), pins::RELAY)?;
+            self.session.relay = Some(map);
+        }
+        for hook in &mut plan.hooks {
+            let there = hook.slot.as_ref().map(|slot| self.next.hooks[slot.hook].number);
+            let relays = self.next.hooks.iter().filter_map(|hook| hook.relay);
+            hook.leads = relays.filter(|relay| Some(relay.from) == there).collect();
+        }
         let mut ready = ready::prepare(&self.session, &plan, catalog);
         let mut programs = self.compile_all(&plan, catalog);
         for index in 0..plan.hooks.len() {
@@ -279,6 +303,12 @@ impl<'a> Loading<'a> {
                 }
             }
         }
+        let mut remake = Remake::new(&self.session, &self.next, &self.pinned.directory, catalog);
+        for told in &self.next.hooks {
+            remake.pass_on(&self.next.hooks, told, &table)?;
+        }
+        let passing = remake.into_programs();
+        self.programs.extend(passing);
         match self.next.tables.iter_mut().find(|known| known.name == name) {
             Some(known) => {
                 self.next.retiring.push(retire(known));
@@ -326,6 +356,8 @@ impl<'a> Loading<'a> {
                 why: format!("hook {} is attached to nothing", hook.number),
             })?;
             Ok(ExistingHook {
+                number: hook.number,
+                is_told: hook.relay.is_some(),
                 kind: hook.kind.clone(),
                 instances: events(hook),
                 attachment,
@@ -454,6 +486,7 @@ pub(super) fn buffers(state: &State) -> Vec<BufferPlan> {
     let of = |buffer: &BufferState| BufferPlan {
         name: buffer.name.clone(),
         geometry: buffer.geometry(),
+        process: buffer.process.clone(),
     };
     state.buffers.iter().map(of).collect()
 }

@@ -19,10 +19,12 @@ mod names;
 mod number;
 mod objects;
 mod own_event;
+pub mod owner;
 mod pins;
 pub mod processors;
 mod ready;
 pub mod rejection;
+pub mod relay;
 mod remake;
 pub mod resize;
 pub mod second_chance;
@@ -87,6 +89,8 @@ pub struct Session {
     names: Map,
     /// Hits of named probes, where there have been any.
     hits: Option<Map>,
+    /// Words that hooks pass on to others, where there are any.
+    relay: Option<Map>,
     maps: Maps,
     /// Compiled objects that rows name.
     objects: Objects,
@@ -181,6 +185,7 @@ impl Session {
             chosen: plan.target != Target::All,
             names: names::create_map()?,
             hits: None,
+            relay: None,
             maps: Maps::create(&plan.globals.maps)?,
             objects: Objects::default(),
             numbers: plan.hooks.iter().flat_map(Hook::numbers).collect(),
@@ -401,6 +406,9 @@ impl Session {
             return Ok(map.as_fd());
         }
         if let Some(map) = self.hits.as_ref().filter(|_| name == named::HITS) {
+            return Ok(map.as_fd());
+        }
+        if let Some(map) = self.relay.as_ref().filter(|_| name == relay::MAP) {
             return Ok(map.as_fd());
         }
         match (name.as_str(), &self.targets) {

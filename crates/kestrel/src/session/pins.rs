@@ -38,6 +38,8 @@ pub(super) const NAMES: &str = "names";
 pub(super) const TARGETS: &str = "targets";
 /// Hits of named probes.
 pub(super) const HITS: &str = "hits";
+/// Words that hooks pass on to others.
+pub(super) const RELAY: &str = "relay";
 /// The state map of the handlers' maps.
 pub(super) const MAPS: &str = "maps";
 /// There while slots are being filled.
@@ -105,7 +107,7 @@ pub(super) fn follower(number: u32) -> String {
 
 /// All names that a state accounts for.
 pub(super) fn of(state: &State) -> BTreeSet<String> {
-    let mut names: BTreeSet<String> = [CONTROL, STATE, META, META_COPY, NAMES, TARGETS, HITS]
+    let mut names: BTreeSet<String> = [CONTROL, STATE, META, META_COPY, NAMES, TARGETS, HITS, RELAY]
         .map(str::to_owned)
         .into();
     names.extend(state.buffers.iter().map(buffer));

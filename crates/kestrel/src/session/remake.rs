@@ -3,7 +3,10 @@
 
 use super::load::{HookMaps, buffers, compile, globals, program_state};
 use super::pins::Directory;
-use super::state::{CallState, EventState, HookState, ObjectState, ProgramState, RowState, State};
+use super::relay::{self, Passing, Relay};
+use super::state::{
+    CallState, EventState, HookState, ObjectState, ProgramState, RowState, State, TableState,
+};
 use super::{Session, event_of};
 use crate::catalog::moment::Moment;
 use crate::catalog::{Catalog, Resolved, Via};
@@ -11,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Apart, Call, Candidate, Checked, Hook, Plan, Slot, Wanted, without_set};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::check::tree::{Action, StatementKind};
 use kestrel_compiler::lang::ast::Probe;
 use kestrel_compiler::lang::diag::has_errors;
 use kestrel_compiler::lang::parse_events;
@@ -26,6 +30,8 @@ pub(super) struct Remake<'a> {
     catalog: &'a Catalog,
     plan: Plan,
     objects: Vec<ObjectState>,
+    /// Hooks that are told their table by others.
+    relays: Vec<Relay>,
     /// Kinds of record by number.
     classes: HashMap<u16, &'a EventClass>,
     programs: Vec<Program>,
@@ -57,6 +63,7 @@ impl<'a> Remake<'a> {
                 warnings: Vec::new(),
             },
             objects: next.objects.clone(),
+            relays: next.hooks.iter().filter_map(|hook| hook.relay).collect(),
             classes: session.classes.iter().map(|c| (c.id.0, c)).collect(),
             programs: Vec::new(),
             session,
@@ -128,6 +135,83 @@ impl<'a> Remake<'a> {
         Ok((place, made))
     }
 
+    /// Those that are told their table by this one.
+    fn leads(&self, hook: &HookState) -> Vec<Relay> {
+        let mine = self.relays.iter().filter(|relay| relay.from == hook.number);
+        mine.copied().collect()
+    }
+
+    /// Where a hook is told its table by another one on its event: puts what tells it of this table, where that has a handler for it, into the table's slot of the
+    /// other one. It asks for the event as any handler does, and passes the word on where that would call an object. Where the table masks the event it
+    /// only takes away what was left.
+    pub(super) fn pass_on(
+        &mut self,
+        hooks: &[HookState],
+        told: &HookState,
+        table: &TableState,
+    ) -> Result<()> {
+        let (Some(relay), Some(slot)) = (told.relay, table.slot) else {
+            return Ok(());
+        };
+        let mut others = (0..).zip(hooks);
+        let Some((index, there)) = others.find(|(_, hook)| hook.number == relay.from) else {
+            let event = told.events.first().map_or("", |event| &event.name);
+            return Err(again_refused(
+                event,
+                "the hook is gone that looks for it at the table",
+            ));
+        };
+        let passes = told.serves(table.number);
+        if !passes && there.serves(table.number) {
+            return Ok(());
+        }
+        let event = there.events.first().map_or("", |event| event.event());
+        let source: Arc<str> = format!("{event} handler \"{}\"", relay::MAP).into();
+        let (probe, _) = parse_events(&source);
+        let candidate = Candidate {
+            probe: &probe,
+            object: Some(Wanted::Known(String::new(), String::new())),
+            source: source.clone(),
+            tables: Vec::new(),
+            required: true,
+        };
+        let is_call = |kind: &StatementKind| matches!(kind, StatementKind::Act(Action::Call { .. }));
+        for mut resolved in self.resolved(there)? {
+            resolved.ways.retain(|way| there.attached.is(&way.attachment));
+            let candidates = std::slice::from_ref(&candidate);
+            let checked = without_set(resolved, candidates, &mut self.plan.globals.clone());
+            let Ok(Checked {
+                hook: Some(mut hook), ..
+            }) = checked
+            else {
+                continue;
+            };
+            let handlers = hook.ways.iter_mut().flat_map(|way| &mut way.handlers);
+            handlers.for_each(|handler| handler.body.retain(|statement| is_call(&statement.kind)));
+            hook.leads = self.leads(there);
+            hook.passing = Some(Passing {
+                relay,
+                word: passes.then_some(table.word().0),
+            });
+            hook.known_calls = vec![Call {
+                object: String::new(),
+                program: String::new(),
+                entry: 0,
+            }];
+            hook.slot = Some(Slot {
+                hook: index,
+                sets: vec![Vec::new()],
+                events: Vec::new(),
+                only: None,
+            });
+            return self.put(&hook, there, &[slot]);
+        }
+        Err(again_refused(
+            event,
+            "the running session sees it in a way that this kernel no longer offers",
+        ))
+    }
+
     /// A program of a hook as a plan for a slot of the hook: all of its rows, so that its records have the same numbers; of these, `live` are met.
     pub(super) fn again(
         &mut self,
@@ -194,6 +278,7 @@ impl<'a> Remake<'a> {
                 instance.name.clone_from(&known.name);
             }
             hook.first = program.first;
+            hook.leads = self.leads(there);
             hook.known_calls.clone_from(&calls);
             let all = |row: usize| program.rows[row].events.is_empty();
             hook.slot = Some(Slot {

@@ -179,6 +179,11 @@ impl Change {
                 next.hooks[hook].programs.push(program);
             }
         }
+        for told in &next.hooks {
+            for table in &next.tables {
+                remake.pass_on(&next.hooks, told, table)?;
+            }
+        }
         let gone = self.gone(catalog.host(), |flags| flags.gone);
         let gone = gone.into_iter().collect();
         self.renew_probes(&mut remake, &gone, next)?;

@@ -170,6 +170,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         programs: vec![program],
         probe: hook.own.map(|own| own.number),
         companion: hook.companion,
+        relay: hook.relay,
         copies: attached
             .seen
             .as_ref()

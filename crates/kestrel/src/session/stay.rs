@@ -241,6 +241,7 @@ impl PinnedSession {
             chosen: false,
             names: self.directory.map(pins::NAMES)?,
             hits: self.directory.map(pins::HITS).ok(),
+            relay: self.directory.map(pins::RELAY).ok(),
             maps: self.maps()?,
             objects: Objects::of(&self.state.objects, &self.directory),
             numbers: self.state.event_names(),
@@ -406,6 +407,11 @@ impl Change {
             }
         }
         let needed = |hook: &super::state::HookState| next.tables.iter().any(|t| hook.serves(t.number));
+        let tells = |hook: &super::state::HookState| {
+            let mut told = next.hooks.iter().filter(|told| needed(told));
+            told.any(|told| told.relay.is_some_and(|relay| relay.from == hook.number))
+        };
+        let needed = |hook: &super::state::HookState| needed(hook) || tells(hook);
         let (kept, gone): (Vec<_>, Vec<_>) = next.hooks.iter().cloned().partition(needed);
         for hook in kept.iter().filter(|hook| hook.probe.is_none()) {
             for slot in next.retiring.iter().filter_map(|old| old.slot) {

@@ -16,7 +16,7 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec};
 /// Name by which programs refer to the bits of traced processes.
 pub const MAP: &str = "targets";
 /// Process numbers are below this, whatever `kernel.pid_max` says (include/linux/threads.h, `PID_MAX_LIMIT`).
-const NUMBERS: u32 = 1 << 22;
+pub(super) const NUMBERS: u32 = 1 << 22;
 /// Bytes of the map.
 pub const SIZE: u32 = NUMBERS / 8;
 
@@ -38,7 +38,8 @@ pub(super) fn create_map() -> Result<Map> {
     Ok(Map::create(&spec)?)
 }
 
-fn tgid(b: &mut Builder) -> Vreg {
+/// The process that runs.
+pub(super) fn tgid(b: &mut Builder) -> Vreg {
     let id = b.helper(helper::GET_CURRENT_PID_TGID, &[]);
     b.shift_right(id, 32)
 }

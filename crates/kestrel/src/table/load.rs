@@ -2,10 +2,11 @@
 
 use super::events::Events;
 use super::resolve::{Cell, Cells, Done, Work};
-use super::{TableFile, trust};
+use super::{TableFile, relay, trust};
+use crate::buffer::REMOVED;
 use crate::catalog::{Attachment, Catalog, Resolved, Via};
 use crate::error::{Error, Result};
-use crate::plan::{self, Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, without_set};
+use crate::plan::{self, Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, Wanted, without_set};
 use crate::session::target::Target;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
@@ -30,6 +31,10 @@ pub struct Existing {
 /// One hook of a running session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExistingHook {
+    /// Its number.
+    pub number: u32,
+    /// Whether another hook on its event looks at the active word for it.
+    pub is_told: bool,
     /// The event kind's canonical name.
     pub kind: String,
     /// Names of its events, in the order in which the hook tells them apart.
@@ -63,11 +68,22 @@ pub fn plan_load(
     let mut work = begin(existing, file, globals, catalog, via);
     let mut cells = work.tables(&[table])?;
     let mut hooks = Vec::new();
+    let mut relayed = Vec::new();
     for (place, hook) in existing.hooks.iter().enumerate() {
+        if let Some(event) = relay::misfit(&cells[0], hook, &work) {
+            let others = existing.hooks.get(place + 1..).unwrap_or_default();
+            if !relay::is_served(event, others, &cells[0], &work) && !hook.is_told {
+                relayed.push((event, hook));
+            }
+            continue;
+        }
         let mine = take(&mut cells[0], hook, &work);
         hooks.extend(into_slot(
             &mut work, catalog, via, place, existing, &mine, number,
         )?);
+    }
+    for (event, from) in relayed {
+        hooks.extend(relay::hook(&mut work, &mut cells[0], event, from, number));
     }
     let groups = work.groups(&cells);
     for mut hook in work.hooks(groups, &[number]) {
@@ -158,19 +174,33 @@ fn begin<'a>(
     work
 }
 
-/// Buffers are made when a session starts.
+/// Loading a table makes no buffers, and leaves those that are there as they are.
 fn buffers_exist(work: &mut Work<'_>, existing: &Existing) {
     for buffer in work.file.buffers.iter().filter(|b| b.span.end > 0) {
-        if existing.buffers.iter().any(|known| known.name == buffer.name) {
+        let name = &buffer.name;
+        let option = match &buffer.process {
+            Some(owner) => format!(" --process {owner}"),
+            None => String::new(),
+        };
+        let create = format!("kestrel buffer create {name} {}{option}", buffer.bytes);
+        let Some(known) = existing.buffers.iter().find(|known| known.name == *name) else {
+            let there = existing.buffers.iter().filter(|b| !b.name.starts_with(REMOVED));
+            let there: Vec<&str> = there.map(|b| b.name.as_str()).collect();
+            let message = format!("the running session has no buffer \"{name}\"");
+            let hint = format!("it has {}; `{create}` makes this one", there.join(", "));
+            work.wrong(vec![Diagnostic::error(buffer.span, message).hint(hint)]);
             continue;
+        };
+        if known.process != buffer.process {
+            let message = match &known.process {
+                Some(owner) => format!("the running session's buffer \"{name}\" is for the process {owner}"),
+                None => format!("the running session's buffer \"{name}\" is for no process of its own"),
+            };
+            let hint = format!(
+                "`kestrel buffer remove {name}`, then `{create}`, make it anew; or give this one another name"
+            );
+            work.wrong(vec![Diagnostic::error(buffer.span, message).hint(hint)]);
         }
-        let known: Vec<&str> = existing.buffers.iter().map(|b| b.name.as_str()).collect();
-        let message = format!("the running session has no buffer \"{}\"", buffer.name);
-        let hint = format!(
-            "buffers are made when a session starts; this one has {}",
-            known.join(", ")
-        );
-        work.wrong(vec![Diagnostic::error(buffer.span, message).hint(hint)]);
     }
 }
 
@@ -214,7 +244,10 @@ fn into_slot(
         way.attachment = hook.attachment.clone();
     }
     let mut globals = work.globals.clone();
-    let (candidates, own) = work.candidates(cells, &numbers);
+    let (mut candidates, own) = work.candidates(cells, &numbers);
+    for candidate in &mut candidates {
+        candidate.object = candidate.object.take().map(Wanted::there);
+    }
     let one_by_one = OneByOne {
         events: &work.events,
         catalog,

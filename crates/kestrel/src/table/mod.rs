@@ -9,6 +9,7 @@ mod describe;
 mod events;
 mod load;
 mod read;
+mod relay;
 mod resolve;
 pub mod shipped;
 mod trust;
@@ -20,6 +21,7 @@ pub use resolve::{Options, resolve};
 
 use crate::buffer::layout::Mode;
 use crate::error::{Error, Result};
+use crate::session::owner::Owner;
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
@@ -59,6 +61,8 @@ pub struct BufferSpec {
     pub bytes: u64,
     /// What happens when it is full.
     pub mode: Mode,
+    /// The process that it is for, if it is for one.
+    pub process: Option<Owner>,
     /// Where it is named; empty where the file has none.
     pub span: Span,
 }
@@ -81,6 +85,7 @@ impl Default for BufferSpec {
             name: crate::plan::BUFFER.to_owned(),
             bytes: 4 << 20,
             mode: Mode::Overwrite,
+            process: None,
             span: Span::default(),
         }
     }

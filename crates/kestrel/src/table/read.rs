@@ -4,7 +4,8 @@ use super::{BufferSpec, IMPLICIT, TableFile, TableSpec};
 use crate::buffer::layout::{MAX_BYTES, MIN_BYTES, Mode};
 use crate::session::control::{MOST_BUFFERS, MOST_PARAMETERS, MOST_TABLES};
 use crate::session::gate::MESSAGES;
-use kestrel_compiler::check::globals::parameters;
+use crate::session::owner::Owner;
+use kestrel_compiler::check::globals::{Parameter, parameters};
 use kestrel_compiler::lang::ast::{Buffer, Expr, ExprKind, Item, Probe, Script, Span, Spanned, Table};
 use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_compiler::lang::parse_script;
@@ -32,6 +33,7 @@ pub fn read(text: &str, file_name: &str) -> (TableFile, Vec<Diagnostic>) {
     reader.items(&script);
     let (parameters, wrong) = parameters(&script.items);
     reader.found.extend(wrong);
+    reader.owners(&parameters);
     reader.whole(text);
     let mut found = reader.found;
     found.sort_by_key(|d| d.span.start);
@@ -175,6 +177,24 @@ impl Reader {
         self.buffers.push(spec);
     }
 
+    /// The processes that buffers are for.
+    fn owners(&mut self, parameters: &[Parameter]) {
+        let mut found = Vec::new();
+        for (place, buffer) in self.buffers.iter().enumerate() {
+            let Some(owner) = &buffer.process else { continue };
+            if place == 0 {
+                let message = "the first buffer takes what is for no other one; it cannot be for one process";
+                let hint = "name another buffer before it: buffer main { size = 4M }";
+                found.push(Diagnostic::error(buffer.span, message).hint(hint));
+            }
+            if let Err(why) = owner.check(parameters) {
+                let hint = "a parameter is written: param target = -1    // -1: none";
+                found.push(Diagnostic::error(buffer.span, why).hint(hint));
+            }
+        }
+        self.found.extend(found);
+    }
+
     /// What shows only when everything has been read.
     fn whole(&mut self, text: &str) {
         self.inheritance();
@@ -243,7 +263,11 @@ impl Reader {
 type Set = fn(&mut BufferSpec, &Expr) -> Result<Option<Diagnostic>, Diagnostic>;
 
 /// Settings of a buffer: name, example, effect.
-const SETTINGS: &[(&str, &str, Set)] = &[("size", "size = 4M", size), ("mode", "mode = overwrite", mode)];
+const SETTINGS: &[(&str, &str, Set)] = &[
+    ("size", "size = 4M", size),
+    ("mode", "mode = overwrite", mode),
+    ("process", "process = 1234", process),
+];
 
 fn unknown_setting(name: &Spanned<String>) -> Diagnostic {
     let message = format!("a buffer has no setting \"{}\"", name.node);
@@ -296,5 +320,16 @@ fn mode(buffer: &mut BufferSpec, value: &Expr) -> Result<Option<Diagnostic>, Dia
             .maybe_hint(near));
         }
     }
+    Ok(None)
+}
+
+fn process(buffer: &mut BufferSpec, value: &Expr) -> Result<Option<Diagnostic>, Diagnostic> {
+    let owner = match &value.kind {
+        ExprKind::Identifier(name) => Ok(Owner::Parameter(name.clone())),
+        ExprKind::Integer { value: pid, .. } => Owner::process(*pid),
+        _ => Err("a buffer is for one process: its number, or a parameter that holds it".to_owned()),
+    };
+    let hint = "records that name no buffer go there while this process runs: process = target, with `param target = 1234` in the file";
+    buffer.process = Some(owner.map_err(|why| Diagnostic::error(value.span, why).hint(hint))?);
     Ok(None)
 }

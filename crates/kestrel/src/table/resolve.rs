@@ -61,6 +61,7 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
     let buffer = |buffer: &BufferSpec| BufferPlan {
         name: buffer.name.clone(),
         geometry: Geometry::new(options.mode.unwrap_or(buffer.mode), buffer.bytes, room),
+        process: buffer.process.clone(),
     };
     let mut plan = Plan {
         tables: globals.tables.clone(),
@@ -396,6 +397,11 @@ impl<'a> Work<'a> {
                 self.errors.push(diagnostic);
             }
         }
+    }
+
+    /// The object that a row names.
+    pub(super) fn object_of(&self, cell: Cell) -> Option<&Wanted> {
+        self.wanted.get(cell.handler)?.as_ref()
     }
 
     /// Candidates for one event or set, and which handler each is.

@@ -118,12 +118,16 @@ impl Session {
         };
         let gate = Gate {
             buffers: BUFFERS.map(|name| (name.to_owned(), ring(name))).into(),
+            owners: Vec::new(),
             steering: Steering::any(&self.globals.buffers),
             tables: self.globals.tables.clone(),
             parameters: self.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: false,
             calls: Vec::new(),
             choice,
+            relay: None,
+            leads: Vec::new(),
+            passing: None,
             place: None,
             // The harder way: what calls another program, or ends, must have switched preemption on.
             whole: true,

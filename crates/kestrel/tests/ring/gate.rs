@@ -5,6 +5,7 @@ use kestrel::buffer::emit::{RingSink, map_name};
 use kestrel::buffer::layout::{Geometry, Mode};
 use kestrel::session::control;
 use kestrel::session::gate::{Choice, Gate, MESSAGES, Steering};
+use kestrel::session::owner::Owner;
 use kestrel_bpf::code::{Code, MapRef};
 use kestrel_bpf::interp::{self, Machine};
 use kestrel_compiler::check::tree::{Action, Destination};
@@ -54,12 +55,16 @@ impl Bench {
             readers,
             gate: Gate {
                 buffers,
+                owners: Vec::new(),
                 steering,
                 tables: Vec::new(),
                 parameters: Vec::new(),
                 followed: false,
                 calls: Vec::new(),
                 choice: Choice::Only,
+                relay: None,
+                leads: Vec::new(),
+                passing: None,
                 place: None,
                 whole: false,
             },
@@ -175,6 +180,66 @@ fn each_cpu_writes_where_it_was_sent() {
     for (buffer, cpus) in expected.iter().enumerate() {
         for (cpu, payloads) in cpus.iter().enumerate() {
             assert!(payloads.len() > 5);
+            assert_eq!(
+                bench.payloads(buffer, cpu as u32),
+                *payloads,
+                "buffer {buffer} CPU {cpu}"
+            );
+        }
+    }
+}
+
+/// While its process runs, records of a CPU go to a buffer that is for it, whatever the CPU's current one is, and to the first of two that are for the same one.
+#[test]
+fn a_process_has_a_buffer_of_its_own() {
+    let mut bench = Bench::new(Steering::default());
+    bench.gate.parameters = vec!["other".to_owned(), "wanted".to_owned()];
+    bench.gate.owners = vec![
+        (1, Owner::Process(42)),
+        (2, Owner::Parameter("wanted".to_owned())),
+    ];
+    bench.gate.steering.current = vec!["rest".to_owned()];
+    let current = bench.recorder(&Destination::Current, 1, false);
+    let variable = bench.recorder(&Destination::Current, 7, true);
+    let named = bench.recorder(&Destination::Buffer("main".to_owned()), 2, false);
+    let page = bench.machine.value_address(bench.control, &[0; 4]).unwrap();
+    let mut expected: Vec<[Vec<u64>; 2]> = vec![Default::default(); 3];
+    let (mut now, mut wanted) = ([0usize; 2], 0u64);
+    let mut random = 54321u64;
+    for payload in 1..600 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let cpu = (random >> 33 & 1) as usize;
+        bench.machine.environment.cpu = cpu as u32;
+        let pid = [41u32, 42, 43, 0][(random >> 36 & 3) as usize];
+        bench.machine.environment.pid = pid;
+        let to = match pid {
+            42 => 1,
+            pid if u64::from(pid) == wanted => 2,
+            _ => now[cpu],
+        };
+        let (code, to) = match random >> 40 & 7 {
+            0 => (&named, 0),
+            1 => {
+                now[cpu] = 2 - now[cpu];
+                bench.act(&Action::UseBuffer(BUFFERS[now[cpu]].0.to_owned()));
+                continue;
+            }
+            2 => {
+                // None: no number that a process has.
+                wanted = [43, 42, u64::MAX, 43 | 1 << 32][(random >> 50 & 3) as usize];
+                let place = page + u64::from(control::parameter_at(1));
+                bench.machine.write(place, &wanted.to_le_bytes()).unwrap();
+                continue;
+            }
+            3 => (&variable, to),
+            _ => (&current, to),
+        };
+        assert!(bench.record(code, payload));
+        expected[to][cpu].push(payload);
+    }
+    for (buffer, cpus) in expected.iter().enumerate() {
+        for (cpu, payloads) in cpus.iter().enumerate() {
+            assert!(payloads.len() > 20);
             assert_eq!(
                 bench.payloads(buffer, cpu as u32),
                 *payloads,

@@ -7,7 +7,9 @@ use kestrel::table::{Existing, ExistingHook, Options, TableFile, plan_load, reso
 
 /// What a session would say of itself that was started with this plan, the first ways taken.
 fn existing(plan: &Plan) -> Existing {
-    let hook = |hook: &Hook| ExistingHook {
+    let hook = |(number, hook): (u32, &Hook)| ExistingHook {
+        number,
+        is_told: false,
         kind: hook.kind.to_owned(),
         instances: hook.instances.iter().map(|i| i.name.clone()).collect(),
         attachment: hook.ways[0].attachment.clone(),
@@ -17,7 +19,7 @@ fn existing(plan: &Plan) -> Existing {
         buffers: plan.buffers.clone(),
         globals: plan.globals.clone(),
         target: plan.target,
-        hooks: plan.hooks.iter().map(hook).collect(),
+        hooks: (0..).zip(&plan.hooks).map(hook).collect(),
         next_number: 100,
     }
 }

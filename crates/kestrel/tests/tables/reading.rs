@@ -84,6 +84,31 @@ fn every_mistake_has_its_place() {
             "set twice",
         ),
         (
+            "buffer a { }\nbuffer b { process = 0 }\ntable t { }",
+            "2:22",
+            "from 1 to 4194303",
+        ),
+        (
+            "buffer a { }\nbuffer b { process = \"sh\" }\ntable t { }",
+            "2:22",
+            "its number, or a parameter",
+        ),
+        (
+            "param x = 1\nbuffer a { }\nbuffer b { process = y }\ntable t { }",
+            "3:8",
+            "there are x",
+        ),
+        (
+            "param x = true\nbuffer a { }\nbuffer b { process = x }\ntable t { }",
+            "3:8",
+            "holds no number",
+        ),
+        (
+            "buffer a { process = 7 }\ntable t { }",
+            "1:8",
+            "cannot be for one process",
+        ),
+        (
             "buffer a { }\nbuffer a { }\ntable t { }",
             "2:8",
             "there is a buffer \"a\" already",

@@ -6,5 +6,6 @@ mod kinds;
 mod library;
 mod modules;
 mod refusals;
+mod relayed;
 mod tables;
 mod usdt;

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use kestrel::buffer::layout;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
+use kestrel::session::owner::Owner;
 
 /// Options of `buffer create`.
 #[derive(Args, Debug)]
@@ -22,6 +23,9 @@ pub(super) struct Options {
     /// What happens when it is full
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
+    /// For one process: a number, or a parameter of the session that holds one. Its records that name no buffer go there
+    #[arg(long, value_name = "PID|PARAMETER", value_parser = Owner::parse)]
+    process: Option<Owner>,
     #[command(flatten)]
     session: OfSession,
 }
@@ -39,7 +43,8 @@ enum Mode {
 const EXAMPLES: &str = "\
 Examples:
   kestrel buffer create incident 64M             of the only session
-  kestrel buffer use incident                    records of all CPUs go there from now on
+  kestrel buffer use incident                    records of all CPUs go there from now on, one CPU after the other
+  kestrel buffer create one 8M --process 1234    what happens while process 1234 runs, its children not included
 
 Handlers name it as those of the table file: `record(to(\"incident\"))`, `use_buffer(\"incident\")`.";
 
@@ -52,7 +57,12 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         Mode::Overwrite => layout::Mode::Overwrite,
         Mode::Stream => layout::Mode::Stream,
     };
-    let holds = session.create_buffer(&options.buffer, options.size, mode, &catalog)?;
+    let holds = session.create_buffer(
+        &options.buffer,
+        (options.size, mode),
+        options.process.clone(),
+        &catalog,
+    )?;
     eprintln!("buffer {} holds {} per CPU", options.buffer, bytes(holds));
     Ok(Exit::Done)
 }

@@ -9,6 +9,8 @@ use kestrel::buffer::layout::Mode;
 use kestrel::buffer::status::{Before, Status};
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::monotonic;
+use kestrel::session::owner::Owner;
+use kestrel::session::stay::PinnedSession;
 use kestrel_trace::print::thousands;
 use serde_json::json;
 use std::io::Write;
@@ -27,6 +29,35 @@ pub(super) struct Options {
 struct Row {
     status: Status,
     current: Vec<u32>,
+    process: Option<Process>,
+}
+
+/// The process that a buffer is for.
+struct Process {
+    /// Its number; -1 or another that no process has: none.
+    number: i64,
+    /// The parameter that holds it.
+    parameter: Option<String>,
+}
+
+impl Process {
+    fn of(session: &PinnedSession, buffer: u32) -> Option<Self> {
+        let state = session.state();
+        match state.buffers.get(buffer as usize)?.process.as_ref()? {
+            Owner::Process(pid) => Some(Self {
+                number: i64::from(*pid),
+                parameter: None,
+            }),
+            Owner::Parameter(name) => Some(Self {
+                number: state
+                    .parameters
+                    .iter()
+                    .position(|known| known.name == *name)
+                    .map_or(-1, |place| session.control().parameter(place) as i64),
+                parameter: Some(name.clone()),
+            }),
+        }
+    }
 }
 
 /// Lists.
@@ -38,6 +69,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         Row {
             status: buffer.status(control.since(number), control.is_frozen(number)),
             current: cpus.filter(|cpu| control.current(*cpu) == number).collect(),
+            process: Process::of(&session, number),
         }
     };
     let buffers = session.buffers()?;
@@ -92,6 +124,8 @@ fn object(row: &Row) -> serde_json::Value {
         "frozen": status.frozen,
         "before_resize": status.before.as_ref().map(before),
         "current_on": row.current,
+        "process": row.process.as_ref().map(|process| process.number),
+        "process_parameter": row.process.as_ref().and_then(|process| process.parameter.clone()),
         "cpus": status.rings.iter().map(ring).collect::<Vec<_>>(),
     })
 }
@@ -110,7 +144,8 @@ fn table(rows: &[Row], now: u64) -> String {
         "CURRENT ON",
     ];
     let mut cells: Vec<Vec<String>> = vec![heads.map(str::to_owned).to_vec()];
-    for Row { status, current } in rows {
+    for row in rows {
+        let status = &row.status;
         cells.push(vec![
             status.name.clone(),
             mode(status).to_owned(),
@@ -121,7 +156,7 @@ fn table(rows: &[Row], now: u64) -> String {
             thousands(status.sum(|ring| ring.overwritten)),
             thousands(status.sum(|ring| ring.refused)),
             if status.frozen { "frozen" } else { "open" }.to_owned(),
-            places(current, status.rings.len()),
+            takes(row),
         ]);
         if let Some(before) = &status.before {
             let fill = before.held as f64 / f64::from(before.geometry.data());
@@ -160,6 +195,22 @@ fn ago(time: Option<u64>, now: u64) -> String {
         || "-".to_owned(),
         |time| format!("{:.1} s ago", now.saturating_sub(time) as f64 / 1e9),
     )
+}
+
+/// Which records that name no buffer it takes.
+fn takes(row: &Row) -> String {
+    let cpus = places(&row.current, row.status.rings.len());
+    let Some(Process { number, parameter }) = &row.process else {
+        return cpus;
+    };
+    let name = parameter
+        .as_ref()
+        .map_or_else(String::new, |name| format!("{name} = "));
+    let process = format!("process {name}{number}");
+    match row.current.is_empty() {
+        true => process,
+        false => format!("{process}; {cpus}"),
+    }
 }
 
 /// CPUs as ranges.

@@ -38,6 +38,9 @@ enum Verb {
     /// Remove a buffer with all that it holds; no handler may name it
     Remove(Named),
     /// Send records that name no buffer to this one, on all CPUs
+    ///
+    /// Each CPU has a current buffer of its own, and they are set one after the other: it is not one instant for all of them. What is to hold one
+    /// process's records, whole, is a buffer for that process (`create --process`).
     Use(Named),
     /// Give a buffer another size, while events come: none is lost
     Resize(resize::Options),

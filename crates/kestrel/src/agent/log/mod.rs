@@ -217,13 +217,16 @@ impl Logs {
         Ok(())
     }
 
-    /// Begins a session's log, if it is not kept already, or goes on with it in the rings that its buffers have now.
+    /// Begins a session's log, if it is not kept already, or goes on with it in the rings that its buffers have now, and in those that it did not have then.
     fn go_on(&mut self, name: &str, session: PinnedSession, notes: &mut Vec<Note>) {
         if let Some(open) = self.open.get_mut(name) {
             if open.spool.uuid() != session.state().uuid {
                 return; // ended, and another one begun: who looks for sessions will see
             }
-            if !open.spool.is_resized(session.state()) {
+            let resized = open.spool.is_resized(session.state());
+            let others = wanted(&session, &self.settings.buffers);
+            let others = others.is_ok_and(|places| places.iter().any(|place| !open.spool.takes(*place)));
+            if !resized && !others {
                 open.spool.settle(session.state());
                 return;
             }
@@ -232,7 +235,9 @@ impl Logs {
                 notes.extend(done.into_iter().map(|done| note(name, ended_as(done))));
                 open.lock.release();
             }
-            notes.push(note(name, What::Resized));
+            if resized {
+                notes.push(note(name, What::Resized));
+            }
         }
         self.begin(name, session, notes);
     }

@@ -122,6 +122,11 @@ impl Spool {
         self.info.buffers.iter().any(|of| differs(of.place()))
     }
 
+    /// Whether it takes what the buffer at this place of the session holds.
+    pub(super) fn takes(&self, place: u32) -> bool {
+        self.info.buffers.iter().any(|of| of.place() == place)
+    }
+
     /// Learns from a state of the session, with the same rings, whether tables are on their way out.
     pub(super) fn settle(&mut self, now: &State) {
         self.settled |= now.is_settled();

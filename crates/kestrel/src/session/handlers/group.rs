@@ -72,11 +72,6 @@ impl Group<'_> {
             .collect()
     }
 
-    pub(super) fn parameters(&self) -> BTreeSet<&str> {
-        let names = self.parts.iter().flat_map(|part| &part.row.parameters);
-        names.map(String::as_str).collect()
-    }
-
     /// What its events are counted under.
     pub(super) fn numbers(&self) -> Vec<u64> {
         self.parts

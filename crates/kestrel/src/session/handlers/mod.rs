@@ -4,7 +4,8 @@
 mod group;
 
 use super::missed::Misses;
-use super::state::{Baseline, ParameterState, RowState};
+use super::owner::Owner;
+use super::state::{Baseline, ParameterState, RowState, State};
 use super::stay::{Change, PinnedSession};
 use crate::agent;
 use crate::buffer::Buffer;
@@ -15,6 +16,7 @@ use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::aggregate::read::Snapshot;
+use std::collections::BTreeSet;
 
 /// A handler: one text that stands in one or more tables, for one or more events.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,7 +170,7 @@ impl Change {
     pub fn set_parameter(&self, handler: &str, parameter: &str, text: &str) -> Result<Setting> {
         let group = self.find(handler)?;
         let name = group.name();
-        let known = group.parameters();
+        let known = self.steered_by(&group);
         let places = (0..).zip(&self.state.parameters);
         let mut used = places.filter(|(_, state)| known.contains(state.name.as_str()));
         let Some((place, state)) = used.find(|(_, state)| state.name == parameter) else {
@@ -192,7 +194,7 @@ impl Change {
             parameter: parameter.to_owned(),
             old: state.show(old),
             new: state.show(new),
-            others: self.others(&name, |row| row.parameters.iter().any(|used| used == parameter)),
+            others: self.others(&name, |row| uses(&self.state, row, parameter)),
             handler: name,
         })
     }
@@ -348,7 +350,7 @@ impl<'s> Now<'s> {
     }
 
     fn parameters_of(&self, group: &Group<'_>) -> Vec<ParameterValue> {
-        let uses = group.parameters();
+        let uses = self.session.steered_by(group);
         let all = self.session.state.parameters.iter().enumerate();
         let used = all.filter(|(_, parameter)| uses.contains(parameter.name.as_str()));
         let value = |(place, parameter): (usize, &ParameterState)| ParameterValue {
@@ -357,6 +359,24 @@ impl<'s> Now<'s> {
         };
         used.map(value).collect()
     }
+}
+
+impl PinnedSession {
+    /// Names of the parameters that a handler depends on.
+    fn steered_by<'s>(&'s self, group: &Group<'s>) -> BTreeSet<&'s str> {
+        let rows = || group.parts.iter().map(|part| part.row);
+        let names = self.state.parameters.iter().map(|known| known.name.as_str());
+        names
+            .filter(|name| rows().any(|row| uses(&self.state, row, name)))
+            .collect()
+    }
+}
+
+/// Whether a handler depends on a parameter: by its text, or because a buffer is for the process in it, so that it says where the handler's records go.
+fn uses(state: &State, row: &RowState, parameter: &str) -> bool {
+    let named = |owner: &Owner| matches!(owner, Owner::Parameter(name) if name == parameter);
+    let mut owners = state.buffers.iter().filter_map(|buffer| buffer.process.as_ref());
+    row.parameters.iter().any(|used| used == parameter) || (row.records > 0 && owners.any(named))
 }
 
 /// Records kept and refused in some buffers under so many numbers from the first on; of those for an agent (`asks`) and of others the ones of their

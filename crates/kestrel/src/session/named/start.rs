@@ -88,6 +88,7 @@ fn empty() -> Plan {
         buffers: vec![BufferPlan {
             name: BUFFER.to_owned(),
             geometry: Geometry::new(Mode::Overwrite, BYTES, RECORDS),
+            process: None,
         }],
         globals: Globals {
             buffers: vec![BUFFER.to_owned()],

@@ -82,6 +82,7 @@ fn buffer(plan: &crate::plan::BufferPlan) -> BufferState {
         overwrite: plan.geometry.mode == Mode::Overwrite,
         pages: plan.geometry.pages,
         events: plan.geometry.events,
+        process: plan.process.clone(),
         ..BufferState::default()
     }
 }

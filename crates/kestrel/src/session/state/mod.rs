@@ -16,7 +16,9 @@ pub use parameter::ParameterState;
 pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 
 use super::control::{MOST_TABLES, Table};
+use super::owner::Owner;
 use super::processors::OnCpu;
+use super::relay::Relay;
 use crate::buffer::REMOVED;
 use crate::buffer::layout::{Geometry, Mode};
 use kestrel_compiler::check::tree::Message;
@@ -75,6 +77,9 @@ pub struct State {
     pub asked: Vec<AskedState>,
     /// Pinned links of programs that follow threads and their names.
     pub followers: u32,
+    /// Hooks that others tell their table, and whose others know it ([`super::relay`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<u32>,
     /// Its named probes.
     pub probes: Probes,
 }
@@ -216,6 +221,9 @@ pub struct HookState {
     /// Where it has second chances ([`super::second_chance`]): so many programs are attached, with slots of their own; else 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub copies: u32,
+    /// Where another hook on its event looks at the active word for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<Relay>,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -330,6 +338,9 @@ pub struct BufferState {
     pub pages: u32,
     /// One more than the highest record number that it has room for.
     pub events: u32,
+    /// The process that it is for, if it is for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Owner>,
     /// How often it has been resized.
     #[serde(default)]
     pub resized: u32,

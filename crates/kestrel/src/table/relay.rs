@@ -1,0 +1,69 @@
+//! Which of a table's handlers need a hook of their own beside one that the running session has on their event: objects whose programs that one
+//! cannot call, because they are of another type.
+
+use super::load::ExistingHook;
+use super::resolve::{Cells, Work};
+use crate::catalog::Attachment;
+use crate::plan::Hook;
+use crate::session::relay::Relay;
+
+/// The event of a hook whose handler in the table is an object that the hook cannot call, where another way to see the event serves it.
+pub(super) fn misfit(cells: &Cells, hook: &ExistingHook, work: &Work<'_>) -> Option<usize> {
+    // What tells the events of a set apart is the set's own.
+    let [name] = hook.instances.as_slice() else {
+        return None;
+    };
+    let event = work.events.named(&hook.kind, name)?;
+    let wanted = work.object_of((*cells.get(event)?)?)?;
+    if wanted.fits(&hook.attachment) {
+        return None;
+    }
+    let other = work.events.one_called(&hook.kind, name)?;
+    let serves = other.ways.iter().any(|way| wanted.fits(&way.attachment));
+    (serves || hook.is_told).then_some(event)
+}
+
+/// Whether one of these hooks serves the event, and can call its handler.
+pub(super) fn is_served(event: usize, others: &[ExistingHook], cells: &Cells, work: &Work<'_>) -> bool {
+    others.iter().any(|hook| match hook.instances.as_slice() {
+        [name] => work.events.named(&hook.kind, name) == Some(event) && misfit(cells, hook, work).is_none(),
+        _ => false,
+    })
+}
+
+/// A hook for this event alone, which is told its table by the one that is there; what the table gives the event is taken out of it.
+pub(super) fn hook(
+    work: &mut Work<'_>,
+    cells: &mut Cells,
+    event: usize,
+    from: &ExistingHook,
+    number: u32,
+) -> Vec<Hook> {
+    let mut alone: Cells = vec![None; cells.len()];
+    alone[event] = cells[event].take();
+    let groups = work.groups(&[alone]);
+    let mut hooks = work.hooks(groups, &[number]);
+    for hook in hooks.iter_mut().filter(|hook| !hook.companion) {
+        let first = hook.ways.first();
+        let channel = first.map_or(0, |way| channel(&way.attachment));
+        // All ways of one type: the hook's number and its type are the place where words are passed on.
+        hook.ways.retain(|way| self::channel(&way.attachment) == channel);
+        hook.relay = Some(Relay {
+            from: from.number,
+            channel,
+        });
+    }
+    hooks
+}
+
+/// Types of program beside each other on an event.
+fn channel(attachment: &Attachment) -> u32 {
+    match attachment {
+        Attachment::Tracepoint { .. } | Attachment::Tracepoints => 1,
+        Attachment::RawTracepoint { .. } => 2,
+        Attachment::TypedTracepoint { .. } => 3,
+        Attachment::Functions { .. } | Attachment::Instruction { .. } | Attachment::Instructions { .. } => 4,
+        Attachment::Trampoline { .. } => 5,
+        Attachment::Counter { .. } => 6,
+    }
+}
