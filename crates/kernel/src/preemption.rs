@@ -19,6 +19,8 @@ use std::os::fd::AsFd;
 pub struct Preemption {
     /// In programs on raw and typed tracepoints.
     pub tracepoints: bool,
+    /// In programs of trampolines (fentry): wherever the kernel preempts its own code.
+    pub trampolines: bool,
 }
 
 /// A tracepoint that fires where a thread is made, outside of all locks (`copy_process` in kernel/fork.c).
@@ -38,6 +40,7 @@ impl Preemption {
         }
         let count = types.and_then(count_in_program);
         Self {
+            trampolines: true,
             tracepoints: count.is_none_or(|count| count & OFF == 0),
         }
     }

@@ -259,8 +259,8 @@ impl<'a> Checker<'a> {
                 Ok(read_string(address, Some(own), max, span))
             }
             (Type::Text { size }, _) => Ok(shortened(Expr { span, ..value }, size.min(max))),
-            (Type::String { max: own }, ExprKind::ReadString { address, space, .. }) => {
-                Ok(read_string(*address, space, own.min(max), span))
+            (Type::String { max: own }, ExprKind::ReadString { .. }) => {
+                Ok(shortened(Expr { span, ..value }, own.min(max)))
             }
             (Type::Pointer(pointer), _) if may_be_text(pointer) => {
                 // The kernel's types rarely say `__user`: only that which says so is certain.
@@ -297,6 +297,7 @@ pub(crate) fn read_string(address: Expr, space: Option<Space>, max: u32, span: S
         address: Box::new(address),
         space,
         max,
+        length: None,
     };
     Expr::new(kind, Type::String { max }, span)
 }
@@ -319,8 +320,20 @@ fn shortened(value: Expr, to: u32) -> Expr {
             bytes.truncate(to as usize);
             ExprKind::Text(bytes)
         }
-        ExprKind::ReadString { address, space, max } => {
-            return read_string(*address, space, max.min(to), value.span);
+        ExprKind::ReadString {
+            address,
+            space,
+            max,
+            length,
+        } => {
+            let max = max.min(to);
+            let kind = ExprKind::ReadString {
+                address,
+                space,
+                max,
+                length,
+            };
+            return Expr::new(kind, Type::String { max }, value.span);
         }
         ExprKind::Ternary {
             condition,
@@ -357,6 +370,14 @@ fn retyped(word: Expr, ty: Type, span: Span) -> Expr {
 }
 
 impl Expr {
+    /// A text that is read, no further than so many bytes.
+    pub(crate) fn cut_at(mut self, bytes: Expr) -> Self {
+        if let ExprKind::ReadString { length, .. } = &mut self.kind {
+            *length = Some(Box::new(bytes));
+        }
+        self
+    }
+
     /// Says that everything in the expression was written at `span`.
     fn set_span(&mut self, span: Span) {
         self.span = span;
@@ -365,8 +386,13 @@ impl Expr {
             | ExprKind::BitField { value: a, .. }
             | ExprKind::Unary { value: a, .. }
             | ExprKind::Convert { value: a, .. }
-            | ExprKind::Bytes { address: a, .. }
-            | ExprKind::ReadString { address: a, .. } => a.set_span(span),
+            | ExprKind::Bytes { address: a, .. } => a.set_span(span),
+            ExprKind::ReadString { address, length, .. } => {
+                address.set_span(span);
+                if let Some(length) = length {
+                    length.set_span(span);
+                }
+            }
             ExprKind::Binary { left, right, .. }
             | ExprKind::Compare { left, right, .. }
             | ExprKind::Logic { left, right, .. }

@@ -123,7 +123,10 @@ pub(super) fn each<T: Send>(count: usize, make: &(dyn Fn(usize) -> Option<T> + S
 
 /// Where threads are preempted inside a plan's programs; looked for only if it makes a difference to one of them.
 pub(super) fn preemption(plan: &Plan, catalog: &Catalog) -> Preemption {
-    const EVERYWHERE: Preemption = Preemption { tracepoints: true };
+    const EVERYWHERE: Preemption = Preemption {
+        tracepoints: true,
+        trampolines: true,
+    };
     let mut ways = plan.hooks.iter().flat_map(|hook| &hook.ways);
     if ways.any(|way| second_chance::wanted(&way.attachment, EVERYWHERE)) {
         catalog.preemption()
