@@ -135,7 +135,9 @@ fn judged(path: &Path, found: &Metadata) -> Result<Node> {
     if let Some(why) = what() {
         return Err(Error::Argument {
             subject: path.display().to_string(),
-            why: format!("{why}, so it is neither used nor replaced; take it away if it means nothing to you"),
+            why: format!(
+                "{why}, so it is neither used nor replaced; take it away if it means nothing to you"
+            ),
         });
     }
     let (major, minor) = (libc::major(found.dev()), libc::minor(found.dev()));

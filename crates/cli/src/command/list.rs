@@ -224,7 +224,8 @@ impl Lister<'_> {
     }
 
     fn json(&mut self, kind: &dyn EventKind, name: &str) -> Result<(), Failure> {
-        let mut object = serde_json::json!({ "event": full_name(kind, name), "kind": kind.name(), "name": name });
+        let mut object =
+            serde_json::json!({ "event": full_name(kind, name), "kind": kind.name(), "name": name });
         if self.options.verbose
             && let Ok(description) = kind.describe(self.catalog, name)
         {

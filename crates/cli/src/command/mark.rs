@@ -38,9 +38,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let marks = open.ok_or_else(|| {
         Failure::new(
             Exit::Failed,
-            format!("nobody listens: nothing has taken marks since this machine was started ({PATH} is not there)"),
+            format!(
+                "nobody listens: nothing has taken marks since this machine was started ({PATH} is not there)"
+            ),
         )
-        .hint("`kestrel record -a -e mark`, or `kestrel start FILE` with the event `mark` in a table, makes it")
+        .hint(
+            "`kestrel record -a -e mark`, or `kestrel start FILE` with the event `mark` in a table, makes it",
+        )
     })?;
     if options.text != "-" {
         marks.write(fitting(&options.text)?, &values).map_err(refused)?;
@@ -122,7 +126,9 @@ fn refused(error: Kernel) -> Failure {
             exit: Exit::Privilege,
             ..failure
         }
-        .hint(format!("try it with sudo, or let a group make marks: `chgrp GROUP {PATH}; chmod g+w {PATH}`")),
+        .hint(format!(
+            "try it with sudo, or let a group make marks: `chgrp GROUP {PATH}; chmod g+w {PATH}`"
+        )),
         false => failure,
     }
 }
@@ -157,14 +163,23 @@ mod tests {
             let said = of(&[given]).unwrap_err();
             assert!(said.contains(why), "{given}: {said}");
         }
-        assert!(of(&[&format!("a={}", "x".repeat(254))]).unwrap_err().contains("256 bytes"));
+        assert!(
+            of(&[&format!("a={}", "x".repeat(254))])
+                .unwrap_err()
+                .contains("256 bytes")
+        );
         assert_eq!(of(&[&format!("a={}", "x".repeat(253))]).unwrap().len(), MOST);
     }
 
     #[test]
     fn long_texts_are_refused_and_long_lines_cut() {
         assert!(fitting(&"x".repeat(MOST)).is_ok());
-        assert!(fitting(&"x".repeat(MOST + 1)).unwrap_err().message.contains("256 bytes"));
+        assert!(
+            fitting(&"x".repeat(MOST + 1))
+                .unwrap_err()
+                .message
+                .contains("256 bytes")
+        );
         assert_eq!(cut("short"), "short");
         assert_eq!(cut(&"ä".repeat(200)).len(), MOST - 1);
     }

@@ -341,7 +341,10 @@ impl EventKind for ClassKind {
             // Few kernels have something for each of the patterns.
             let class = find(&name);
             let patterns = class.iter().flat_map(|class| class.events);
-            let patterns: Vec<&str> = patterns.copied().filter(|pattern| pattern.contains(':')).collect();
+            let patterns: Vec<&str> = patterns
+                .copied()
+                .filter(|pattern| pattern.contains(':'))
+                .collect();
             let mut found = super::tracepoint::Tracepoint.resolve_all(catalog, &patterns, via)?;
             for kind in class.into_iter().flat_map(kinds) {
                 let mut there = false;
@@ -395,7 +398,10 @@ mod tests {
             for pattern in class.events.iter().chain(class.doubles) {
                 assert!(seen.insert(*pattern), "{pattern} of {} stands twice", class.name);
                 let shape = pattern.split(':').count();
-                assert!(shape == 2 || kind::find(pattern).is_some_and(|kind| kind.parts() == 0), "{pattern}");
+                assert!(
+                    shape == 2 || kind::find(pattern).is_some_and(|kind| kind.parts() == 0),
+                    "{pattern}"
+                );
             }
         }
     }

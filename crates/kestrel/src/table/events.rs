@@ -319,9 +319,7 @@ pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
         error @ (Error::NoPlace { .. }
         | Error::NotFollowed { .. }
         | Error::NotYet { .. }
-        | Error::Mark(_)) => {
-            Ok((error.to_string(), None))
-        }
+        | Error::Mark(_)) => Ok((error.to_string(), None)),
         other => Err(other),
     }
 }

@@ -30,6 +30,9 @@ fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Space>) -> Che
     let text = checker.string(address?, STRING, space, usage.span)?;
     match text.kind {
         ExprKind::ReadString { .. } => Ok(text.cut_at(length)),
-        _ => Err(checker.error(bytes.span, "the length of this text must be known before the program runs")),
+        _ => Err(checker.error(
+            bytes.span,
+            "the length of this text must be known before the program runs",
+        )),
     }
 }

@@ -145,7 +145,9 @@ impl Lower<'_> {
                 then: Some(then),
                 otherwise,
             } => lower.choose_text(condition, [then, otherwise], slot, size),
-            ExprKind::ReadString { length: None, max, .. } => {
+            ExprKind::ReadString {
+                length: None, max, ..
+            } => {
                 lower.clear(slot, 0, size);
                 let result = lower.read_string(slot, arm, (*max).min(size - 1))?;
                 lower.mark_fault(result, slot);
