@@ -4,7 +4,7 @@
 use std::{env, io, process::ExitCode, thread};
 
 fn usage() -> ExitCode {
-    eprintln!("usage: calls getppid|getpriority|read|seek N [THREADS]");
+    eprintln!("usage: calls getppid|getpriority|read|seek|mark N [THREADS]");
     ExitCode::from(2)
 }
 
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Some("getpriority") => vm_tests::getpriority_calls,
         Some("read") => vm_tests::read_calls,
         Some("seek") => vm_tests::seek_calls,
+        Some("mark") => vm_tests::mark_calls,
         _ => return usage(),
     };
     let (Some(count), Some(threads)) = (count, threads) else {

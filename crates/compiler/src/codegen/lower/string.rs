@@ -70,6 +70,12 @@ impl Lower<'_> {
         self.b.switch_to(fits);
         // As in `bounded`: the mask is for the verifier.
         let taken = self.b.alu(AluOp::And, Bits::B64, taken, i64::from(bound));
+        let result = self.b.vreg();
+        self.b.assign(result, 1);
+        let (some, whole, join) = (self.b.block(), self.b.block(), self.b.block());
+        // Of no bytes it does not matter where they are.
+        self.b.branch(Condition::Equal, taken, 0, join, some);
+        self.b.switch_to(some);
         let reader = match space {
             None => helper::PROBE_READ,
             Some(Space::User) => self.reader(Access::User),
@@ -79,9 +85,7 @@ impl Lower<'_> {
         let read = self
             .b
             .helper(reader, &[place.into(), taken.into(), address.into()]);
-        let result = self.b.vreg();
         self.b.assign(result, read);
-        let (whole, join) = (self.b.block(), self.b.block());
         self.b.branch(Condition::Equal, result, 0, whole, join);
         self.b.switch_to(whole);
         let (to, from) = (self.b.slot_address(slot, 0), self.b.slot_address(bytes, 0));
