@@ -151,16 +151,32 @@ fn what_is_written_is_what_is_recorded() {
             .all(|record| record.pid == u64::from(own))
     );
     assert_eq!(records.last().unwrap().text("comm"), "kestrel");
-    // A terminal is told of control characters, and does not obey them.
-    let lines = kestrel(&["print", "/tmp/texts.trace"]).success();
-    assert!(lines.contains(r"text=\x1b[31mred\x07"), "{lines}");
-    assert_eq!(
-        lines.lines().count(),
-        records.len(),
-        "one event, one line: {lines}"
+}
+
+/// A terminal is told of control characters, and does not obey them; JSON has them as its escapes.
+#[test]
+fn a_recorded_mark_is_shown() {
+    let line = r"printf '\033[31mred\a\ntwo\n' > /dev/kestrel-mark; kestrel mark plain a=1 'b=two words'";
+    let _none = std::fs::remove_dir_all("/tmp/shown");
+    kestrel(&["record", "-o", "/tmp/shown", "-e", "mark", "--", "sh", "-c", line]).success();
+    let lines = kestrel(&["print", "/tmp/shown"]).success();
+    assert!(
+        lines.contains(r"mark: text=\x1b[31mred\x07\x0atwo values="),
+        "{lines}"
     );
-    let report = kestrel(&["report", "/tmp/texts.trace", "--field", "text"]).success();
+    assert!(
+        lines.contains(r#"mark: text=plain values=a=1 b="two words""#),
+        "{lines}"
+    );
+    assert_eq!(lines.lines().count(), 2, "one event, one line: {lines}");
+    let found = records("/tmp/shown");
+    assert_eq!(texts(&found), ["\u{1b}[31mred\u{7}\ntwo", "plain"]);
+    let report = kestrel(&["report", "/tmp/shown", "--field", "text"]).success();
     assert!(report.contains("plain") && report.contains("mark"), "{report}");
+    assert!(!report.contains('\u{1b}'), "{report}");
+    let live = kestrel(&["trace", "-e", "mark", "--", "sh", "-c", line]).success();
+    assert!(live.contains(r"text=\x1b[31mred"), "{live}");
+    std::fs::remove_dir_all("/tmp/shown").unwrap();
 }
 
 /// C libraries write a vector: what they had kept, and what came last.
