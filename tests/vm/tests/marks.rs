@@ -195,9 +195,8 @@ fn vectors_are_marks_too() {
         assert_eq!(written, parts.iter().map(|part| part.len()).sum::<usize>());
     }
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
-    (&null)
-        .write_vectored(&[IoSlice::new(b"not"), IoSlice::new(b"this")])
-        .unwrap();
+    let parts = [IoSlice::new(b"not"), IoSlice::new(b"this")];
+    assert_eq!((&null).write_vectored(&parts).unwrap(), 7);
     let (records, counts, said) = recorder.stop();
     assert_eq!(counts.lost, 0, "{said}");
     assert_eq!(texts(&records), ["one", "second", "kept", "first"]);

@@ -213,8 +213,7 @@ fn ways(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Result<Vec
 fn parts(types: &Btf) -> Option<&'static str> {
     let vector = types.find(Kind::Struct, VECTOR)?;
     let has = |member: &&str| types.find_member(vector, member).is_some();
-    let known = MEMBERS.iter().all(|member| has(&member))
-        && ENUMERATORS.iter().all(|name| types.enumerator(name).is_some());
+    let known = MEMBERS.iter().all(has) && ENUMERATORS.iter().all(|name| types.enumerator(name).is_some());
     PARTS.into_iter().find(has).filter(|_| known)
 }
 
