@@ -91,11 +91,16 @@ fn by_kprobe(way: &PlannedWay) -> bool {
 
 type Wanted = fn(&PlannedWay) -> bool;
 
-const WAYS: [Wanted; 3] = [by_trampoline, by_probing_trampoline, by_kprobe];
+/// And whether its program sees registers.
+const WAYS: [(Wanted, bool); 3] = [
+    (by_trampoline, false),
+    (by_probing_trampoline, false),
+    (by_kprobe, true),
+];
 
 /// Arguments as each way has them: words, or the registers of a call.
-fn called(way: Wanted, arguments: &[u64]) -> Vec<u8> {
-    if way as usize != by_kprobe as usize {
+fn called(by_registers: bool, arguments: &[u64]) -> Vec<u8> {
+    if !by_registers {
         return words(arguments);
     }
     // `struct pt_regs` of x86-64: di, si, dx, cx from the end backwards.
@@ -109,8 +114,8 @@ fn called(way: Wanted, arguments: &[u64]) -> Vec<u8> {
 fn lines(event: &str, calls: &[&[u64]]) -> Option<Vec<Vec<String>>> {
     let tree = tree()?;
     let catalog = kernel::build(tree.path());
-    let of_way = |way: Wanted| {
-        let contexts: Vec<Vec<u8>> = calls.iter().map(|call| called(way, call)).collect();
+    let of_way = |(way, by_registers): (Wanted, bool)| {
+        let contexts: Vec<Vec<u8>> = calls.iter().map(|call| called(by_registers, call)).collect();
         let printed = run_on(&catalog, (event, Via::Auto), way, &contexts, |m| {
             fill(m, tree.path())
         });
