@@ -90,6 +90,10 @@ impl From<kestrel::Error> for Failure {
         }
         match &error {
             kestrel::Error::Kernel(kernel) => of_kernel(kernel, message),
+            kestrel::Error::Mark(kernel) => match kernel {
+                Kernel::Argument { .. } => Self::new(Exit::Failed, message),
+                kernel => of_kernel(kernel, message),
+            },
             kestrel::Error::Trace(trace) => of_trace(trace, message),
             kestrel::Error::Program {
                 source_text,

@@ -223,6 +223,45 @@ fn strings_are_cut_at_their_maximum_and_records_stay_aligned() {
     assert_eq!((rows[0].number("n"), rows[1].number("n")), (1, 2));
 }
 
+/// What a system call is given has a length and no NUL; behind it there may be nothing.
+#[test]
+fn strings_of_a_length_are_read_no_further() {
+    let of = |max| string_of(arg(0), Space::User, max, arg(1));
+    let body = vec![record(vec![
+        ("long", FieldType::String { max: 255 }, of(255)),
+        ("short", FieldType::String { max: 5 }, of(5)),
+        ("hello", int(1, false), is_text(of(64), "hello")),
+    ])];
+    let mut bench = Bench::new(&probe(None, body), &context());
+    bench.machine.add_memory(Memory::User, USER, b"hello world");
+    bench.machine.add_memory(Memory::User, USER + 256, b"hello\0a=1");
+    for (address, length, long, short, equal) in [
+        (USER, 11, "hello world", "hello", 0),
+        (USER, 7, "hello w", "hello", 0),
+        (USER, 5, "hello", "hello", 1),
+        (USER, 4, "hell", "hell", 0),
+        (USER, 0, "", "", 0),
+        (USER + 256, 9, "hello", "hello", 1),
+        (USER + 262, 3, "a=1", "a=1", 0),
+        // Nothing is there, and nothing is read.
+        (1, 0, "", "", 0),
+    ] {
+        let row = bench.run(&[address, length]).row();
+        let found = (row.text("long"), row.text("short"), row.number("hello"));
+        assert_eq!(found, (long, short, equal), "{address:#x} {length}");
+    }
+    // A page that is not there is no empty text, wherever in the text it begins; a length beyond the longest text is that.
+    for (address, length) in [(USER, 12), (1, 1), (USER, u64::MAX)] {
+        let row = bench.run(&[address, length]).row();
+        assert_eq!(*row.get("long"), Seen::Fault, "{address:#x} {length}");
+        assert_eq!(row.number("hello"), 0);
+    }
+    let whole = [b'x'; 300];
+    bench.machine.add_memory(Memory::User, USER + 4096, &whole[..255]);
+    let row = bench.run(&[USER + 4096, 300]).row();
+    assert_eq!((row.text("long").len(), row.text("short")), (255, "xxxxx"));
+}
+
 #[test]
 fn stacks_and_strings_share_a_record() {
     let stacks = |max| {

@@ -288,6 +288,9 @@ fn arithmetic_is_that_of_c_in_64_bits() {
         ("func == \"vfs_read\"", 1),
         ("str(arg1) == \"hello\"", 1),
         ("str(arg1, 3) == \"hel\"", 1),
+        ("str(arg1, arg2 - 7) == \"hel\"", 1),
+        ("str(arg1, arg2 - 6) == \"hel\"", 0),
+        ("(arg2 > 5 ? str(arg1, arg2 - 8) : comm) == \"he\"", 1),
         ("str(arg1) == \"hel\"", 0),
         ("str(args.file->f_path.dentry->d_name.name) != \"passwd\"", 0),
         ("(arg2 > 5 ? \"big\" : \"small\") == \"big\"", 1),
@@ -300,6 +303,11 @@ fn arithmetic_is_that_of_c_in_64_bits() {
     for (expression, expected) in [
         ("str(arg1)", "hello"),
         ("str(args.buf, 2)", "he"),
+        ("str(args.buf, arg2 - 7)", "hel"),
+        (
+            "str(args.file->f_path.dentry->d_name.name, args.file->f_path.dentry->d_name.len - 4)",
+            "pa",
+        ),
         ("str((char *)arg1)", "hello"),
         ("str(uptr(arg1))", "hello"),
         ("str(args.file->f_path.dentry->d_name.name)", "passwd"),

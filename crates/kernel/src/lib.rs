@@ -14,6 +14,7 @@ pub mod index;
 pub mod kallsyms;
 pub mod kcore;
 pub mod kprobes;
+pub mod mark;
 pub mod mmap;
 pub mod perf;
 pub mod preemption;

@@ -124,6 +124,9 @@ pub enum Error {
         /// Its function.
         function: String,
     },
+    /// The device through which marks come cannot be had.
+    #[error("cannot see marks: {0}")]
+    Mark(kestrel_kernel::Error),
     /// This kernel cannot do it.
     #[error("{what}: {why}")]
     Unsupported {

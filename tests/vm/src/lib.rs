@@ -212,3 +212,18 @@ pub fn seek_calls(count: u64) -> std::io::Result<()> {
     }
     Ok(())
 }
+
+/// Where user space writes its marks.
+pub const MARKS: &str = "/dev/kestrel-mark";
+
+/// Makes exactly `count` marks that say which of them they are, each by one write system call.
+///
+/// # Errors
+/// When the device is not there or cannot be written.
+pub fn mark_calls(count: u64) -> std::io::Result<()> {
+    let device = fs::OpenOptions::new().write(true).open(MARKS)?;
+    for number in 0..count {
+        rustix::io::write(&device, format!("number {number}\n").as_bytes())?;
+    }
+    Ok(())
+}

@@ -197,7 +197,7 @@ impl Lister<'_> {
         match self.options.format {
             Format::Json => self.json(kind, name)?,
             Format::Text => {
-                writeln!(self.out, "{}:{name}", kind.name())?;
+                writeln!(self.out, "{}", full_name(kind, name))?;
                 if self.options.verbose {
                     self.fields(kind, name)?;
                 }
@@ -224,7 +224,8 @@ impl Lister<'_> {
     }
 
     fn json(&mut self, kind: &dyn EventKind, name: &str) -> Result<(), Failure> {
-        let mut object = serde_json::json!({ "event": format!("{}:{name}", kind.name()), "kind": kind.name(), "name": name });
+        let mut object =
+            serde_json::json!({ "event": full_name(kind, name), "kind": kind.name(), "name": name });
         if self.options.verbose
             && let Ok(description) = kind.describe(self.catalog, name)
         {
@@ -247,11 +248,21 @@ impl Lister<'_> {
     }
 }
 
+/// A name with its kind; some kinds are one event.
+fn full_name(kind: &dyn EventKind, name: &str) -> String {
+    match name {
+        "" => kind.name().to_owned(),
+        name => format!("{}:{name}", kind.name()),
+    }
+}
+
 /// The globs for a kind's parts; `None` where the pattern cannot mean this kind. A lone glob is sought in the last part.
 fn patterns(kind: &dyn EventKind, wanted: &Wanted) -> Option<Vec<Glob>> {
     let given = wanted.parts.len();
     match (kind.parts(), given) {
         (_, 0) => Some(Vec::new()),
+        // The kind's name is all there is for a glob to match.
+        (0, 1) if wanted.kind.is_none() && wanted.parts[0].matches(kind.name()) => Some(Vec::new()),
         (2, 1) => Some(vec![Glob::new("*"), wanted.parts[0].clone()]),
         (parts, given) if parts == given => Some(wanted.parts.clone()),
         _ => None,

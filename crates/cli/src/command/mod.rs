@@ -6,6 +6,7 @@ mod buffer;
 mod doctor;
 mod handler;
 mod list;
+mod mark;
 mod print;
 mod probe;
 mod record;
@@ -64,6 +65,8 @@ pub(crate) enum Command {
     Recover(recover::Options),
     /// Act on what handlers ask for: tell, and run commands
     Agent(agent::Options),
+    /// Make an event of one's own: a text, and values
+    Mark(mark::Options),
     /// Show what works on this machine, what does not, and why
     Doctor(doctor::Options),
 }
@@ -86,6 +89,7 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Probe(command) => probe::run(&command),
         Command::Recover(options) => recover::run(&options),
         Command::Agent(options) => agent::run(&options),
+        Command::Mark(options) => mark::run(&options),
         Command::Doctor(options) => doctor::run(&options),
     }
 }

@@ -32,6 +32,7 @@ mod pair;
 mod parameter;
 mod record;
 mod statement;
+mod string;
 mod text;
 pub mod tree;
 mod types;

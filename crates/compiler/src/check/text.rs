@@ -137,9 +137,19 @@ pub(crate) fn room(text: &Expr) -> u32 {
 /// A text of which only `bytes` bytes matter: strings are read no further, constants are padded.
 fn limited(text: Expr, bytes: u32) -> Expr {
     let kind = match text.kind {
-        ExprKind::ReadString { address, space, max } => {
+        ExprKind::ReadString {
+            address,
+            space,
+            max,
+            length,
+        } => {
             let max = max.min(bytes);
-            let kind = ExprKind::ReadString { address, space, max };
+            let kind = ExprKind::ReadString {
+                address,
+                space,
+                max,
+                length,
+            };
             return Expr::new(kind, Type::String { max }, text.span);
         }
         ExprKind::Text(mut constant) => {

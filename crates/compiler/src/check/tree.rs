@@ -333,11 +333,13 @@ pub enum ExprKind {
     /// Not a scalar: the current task's name, 16 bytes.
     Comm,
     /// Not a scalar: the NUL-terminated string at `address`, at most `max` bytes without its NUL; empty where unreadable.
-    /// Without a space, it is read where the address itself belongs (`bpf_probe_read_str`).
+    /// Without a space, it is read where the address itself belongs (`bpf_probe_read_str`). With a `length`, no byte behind so many is
+    /// looked at: the text need not end with a NUL.
     ReadString {
         address: Box<Expr>,
         space: Option<Space>,
         max: u32,
+        length: Option<Box<Expr>>,
     },
     /// Not a scalar: at most `max` return addresses, innermost first.
     Stack { space: Space, max: u32 },

@@ -80,10 +80,15 @@ impl Uses {
             ExprKind::MapValue(place) | ExprKind::HasKey(place) => self.place(place),
             ExprKind::Load { address: inner, .. }
             | ExprKind::Bytes { address: inner, .. }
-            | ExprKind::ReadString { address: inner, .. }
             | ExprKind::BitField { value: inner, .. }
             | ExprKind::Unary { value: inner, .. }
             | ExprKind::Convert { value: inner, .. } => self.expression(inner),
+            ExprKind::ReadString { address, length, .. } => {
+                self.expression(address);
+                if let Some(length) = length {
+                    self.expression(length);
+                }
+            }
             ExprKind::Binary { left, right, .. }
             | ExprKind::Compare { left, right, .. }
             | ExprKind::Logic { left, right, .. }

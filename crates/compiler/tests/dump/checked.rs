@@ -203,9 +203,16 @@ impl Dump<'_> {
             ExprKind::HasKey(place) => format!("(has {})", self.place(place)),
             ExprKind::EventNumber => "EventNumber".into(),
             ExprKind::EventIs { what, text } => format!("EventIs {what:?} {text:?}"),
-            ExprKind::ReadString { address, space, max } => {
+            ExprKind::ReadString {
+                address,
+                space,
+                max,
+                length,
+            } => {
                 let space = space.map_or("Either".to_owned(), |space| format!("{space:?}"));
-                format!("({space}.string {} {max})", self.expr(address))
+                let length = length.as_ref().map(|length| format!(" of {}", self.expr(length)));
+                let length = length.unwrap_or_default();
+                format!("({space}.string {} {max}{length})", self.expr(address))
             }
             ExprKind::Stack { space, max } => format!("({space:?}.stack {max})"),
         }

@@ -94,6 +94,17 @@ pub fn string(address: Expr, space: Space, max: u32) -> Expr {
         address: Box::new(address),
         space: Some(space),
         max,
+        length: None,
+    })
+}
+
+/// The string in so many bytes at an address.
+pub fn string_of(address: Expr, space: Space, max: u32, length: Expr) -> Expr {
+    expr(ExprKind::ReadString {
+        address: Box::new(address),
+        space: Some(space),
+        max,
+        length: Some(Box::new(length)),
     })
 }
 

@@ -6,7 +6,7 @@
 use super::kind::{self, DescribedField, Description, EventKind, Resolved, Via};
 use super::{Catalog, Glob};
 use crate::error::{Error, Result};
-use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_compiler::lang::ast::{EventPart, EventSpec, Span};
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ pub struct Class {
     pub name: &'static str,
     /// What it is about, for people.
     pub about: &'static str,
-    /// Patterns of tracepoints, `group:name`.
+    /// Patterns of tracepoints, `group:name`; or a kind that is one event.
     pub events: &'static [&'static str],
     /// Patterns of tracepoints that belong to it, too, but tell again what others of it tell; they are asked for by name.
     pub doubles: &'static [&'static str],
@@ -223,6 +223,12 @@ pub const CLASSES: &[Class] = &[
         events: &["exceptions:*", "error_report:*"],
         doubles: &["printk:*"],
     },
+    Class {
+        name: "user",
+        about: "what programs say themselves: marks",
+        events: &["mark"],
+        doubles: &[],
+    },
 ];
 
 /// The class with this name.
@@ -258,7 +264,17 @@ pub fn events(catalog: &Catalog) -> Result<Vec<Vec<String>>> {
             all[place].push(name.to_owned());
         }
     })?;
+    for (class, all) in CLASSES.iter().zip(&mut all) {
+        for kind in kinds(class) {
+            kind.names(catalog, &[], &mut |_| all.push(kind.name().to_owned()))?;
+        }
+    }
     Ok(all)
+}
+
+/// The kinds of a class that are one event each.
+fn kinds(class: &Class) -> impl Iterator<Item = &'static dyn EventKind> {
+    class.events.iter().filter_map(|event| kind::find(event))
 }
 
 /// Nothing comes close to a class that is not there: then all are told, for they are few.
@@ -303,7 +319,10 @@ impl EventKind for ClassKind {
         let class = find(name).ok_or_else(|| kind::nothing_matches("class", name, Vec::new()))?;
         let pattern = |pattern: &&str| DescribedField {
             name: (*pattern).to_owned(),
-            ty: "tracepoint".to_owned(),
+            ty: match kind::find(pattern) {
+                Some(_) => "event".to_owned(),
+                None => "tracepoint".to_owned(),
+            },
         };
         Ok(Description {
             fields: class.events.iter().map(pattern).collect(),
@@ -320,8 +339,20 @@ impl EventKind for ClassKind {
         let known = catalog.expand(self, &[Glob::new(&part.text)]);
         for name in known.map_err(or_any)? {
             // Few kernels have something for each of the patterns.
-            let patterns = find(&name).map_or(&[][..], |class| class.events);
-            let found = super::tracepoint::Tracepoint.resolve_all(catalog, patterns, via)?;
+            let class = find(&name);
+            let patterns = class.iter().flat_map(|class| class.events);
+            let patterns: Vec<&str> = patterns
+                .copied()
+                .filter(|pattern| pattern.contains(':'))
+                .collect();
+            let mut found = super::tracepoint::Tracepoint.resolve_all(catalog, &patterns, via)?;
+            for kind in class.into_iter().flat_map(kinds) {
+                let mut there = false;
+                kind.names(catalog, &[], &mut |_| there = true)?;
+                if there {
+                    found.extend(kind.resolve(catalog, &spec_of(kind.name(), part.span), via)?);
+                }
+            }
             all.extend(found.into_iter().filter(|r| {
                 let names: Vec<String> = r.instances.iter().map(|i| i.name.clone()).collect();
                 seen.insert(names)
@@ -334,6 +365,19 @@ impl EventKind for ClassKind {
     }
 }
 
+/// An event that is all of its kind.
+fn spec_of(kind: &str, span: Span) -> EventSpec {
+    let part = EventPart {
+        text: kind.to_owned(),
+        offset: None,
+        span,
+    };
+    EventSpec {
+        parts: vec![part],
+        span,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -343,6 +387,7 @@ mod tests {
         assert_eq!(of("sched:sched_switch").map(|c| c.name), Some("process"));
         assert_eq!(of("raw_syscalls:sys_enter").map(|c| c.name), Some("syscall"));
         assert_eq!(of("lock:contention_begin").map(|c| c.name), Some("lock"));
+        assert_eq!(of("mark").map(|c| c.name), Some("user"));
         assert!(of("nobody:knows").is_none());
     }
 
@@ -352,7 +397,11 @@ mod tests {
         for class in CLASSES {
             for pattern in class.events.iter().chain(class.doubles) {
                 assert!(seen.insert(*pattern), "{pattern} of {} stands twice", class.name);
-                assert_eq!(pattern.split(':').count(), 2, "{pattern}");
+                let shape = pattern.split(':').count();
+                assert!(
+                    shape == 2 || kind::find(pattern).is_some_and(|kind| kind.parts() == 0),
+                    "{pattern}"
+                );
             }
         }
     }

@@ -23,7 +23,7 @@ pub trait EventKind: Sync {
         true
     }
 
-    /// Parts of a name after the kind: 1 for functions, 2 for `group:event`.
+    /// Parts of a name after the kind: 1 for functions, 2 for `group:event`, 0 where the kind is one event.
     fn parts(&self) -> usize;
 
     /// Calls `found` with every event's name (without the kind) that matches; the patterns are one per part.
@@ -71,6 +71,7 @@ pub const KINDS: &[&dyn EventKind] = &[
     &super::trampoline::FENTRY,
     &super::trampoline::FEXIT,
     &super::class::ClassKind,
+    &super::mark::Mark,
     &super::counter::Interval,
     &super::counter::Profile,
     &super::counter::SoftwareKind,

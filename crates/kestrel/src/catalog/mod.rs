@@ -9,6 +9,7 @@ mod identity;
 mod instruction;
 pub(crate) mod jprobe;
 pub mod kind;
+mod mark;
 pub(crate) mod moment;
 mod raw_tracepoint;
 mod traced;

@@ -316,9 +316,10 @@ pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
             format!("\"{wanted}\" does not name an event"),
             Some(format!("it should read {shape}")),
         )),
-        error @ (Error::NoPlace { .. } | Error::NotFollowed { .. } | Error::NotYet { .. }) => {
-            Ok((error.to_string(), None))
-        }
+        error @ (Error::NoPlace { .. }
+        | Error::NotFollowed { .. }
+        | Error::NotYet { .. }
+        | Error::Mark(_)) => Ok((error.to_string(), None)),
         other => Err(other),
     }
 }

@@ -77,8 +77,38 @@ fn types() -> Vec<u8> {
     let proto = b.func_proto(kestrel_bpf::btf::TypeId::VOID, &unnamed);
     let pointer = b.pointer(proto);
     b.typedef("btf_trace_sched_switch", pointer);
-    let file = b.structure("file", &[("f_flags", unsigned)]);
+    let super_block = b.structure("super_block", &[("s_dev", unsigned)]);
+    let super_block = b.pointer(super_block);
+    let inode = b.structure("inode", &[("i_ino", size), ("i_sb", super_block)]);
+    let inode = b.pointer(inode);
+    let file = b.structure("file", &[("f_inode", inode), ("f_flags", unsigned)]);
     let file = b.pointer(file);
+    let position = b.pointer(long);
+    let text = b.pointer(character);
+    b.function(
+        "write_null",
+        long,
+        &[("file", file), ("buf", text), ("count", size), ("ppos", position)],
+    );
+    b.enumeration(
+        "iter_type",
+        4,
+        &[("ITER_UBUF", 0), ("ITER_IOVEC", 1), ("ITER_BVEC", 2)],
+    );
+    let part = b.structure("iovec", &[("iov_base", void), ("iov_len", size)]);
+    let part = b.pointer(part);
+    let either = b.union("", &[("__iov", part), ("ubuf", void)]);
+    let vector = [
+        ("iter_type", size),
+        ("", either),
+        ("count", size),
+        ("nr_segs", size),
+    ];
+    let vector = b.structure("iov_iter", &vector);
+    let vector = b.pointer(vector);
+    let request = b.structure("kiocb", &[("ki_filp", file), ("ki_pos", long)]);
+    let request = b.pointer(request);
+    b.function("write_iter_null", long, &[("iocb", request), ("from", vector)]);
     let buffer = b.pointer(character);
     b.function(
         "vfs_read",
@@ -102,7 +132,10 @@ pub fn build(root: &Path) -> Catalog {
     );
     put(&format!("{tracing}/events/sched/sched_switch/id"), b"372\n");
     put(&format!("{tracing}/available_events"), b"sched:sched_switch\n");
-    put(&format!("{tracing}/available_filter_functions"), b"vfs_read\n");
+    put(
+        &format!("{tracing}/available_filter_functions"),
+        b"vfs_read\nwrite_null\nwrite_iter_null\n",
+    );
     put("sys/bus/event_source/devices/kprobe/type", b"8\n");
     put("sys/kernel/btf/vmlinux", &types());
     Catalog::new(Host::new(root))

@@ -9,6 +9,7 @@
 )]
 
 mod kernel;
+mod marks;
 #[allow(dead_code, reason = "of the ring's bench this needs the reader alone")]
 #[path = "../ring/support.rs"]
 mod support;
@@ -16,7 +17,7 @@ mod tables;
 
 use kernel::{NEXT, PREV, USER, switch_entry, words};
 use kestrel::buffer::emit::map_name;
-use kestrel::catalog::{Attachment, Via};
+use kestrel::catalog::{Attachment, Catalog, Via};
 use kestrel::plan::{BUFFER, PlannedWay, Request, plan};
 use kestrel::session::control;
 use kestrel_bpf::code::MapRef;
@@ -40,14 +41,24 @@ struct Printed {
 fn run(event: &str, via: Via, wanted: fn(&PlannedWay) -> bool, contexts: &[Vec<u8>]) -> Printed {
     let tree = tempfile::tempdir().unwrap();
     let catalog = kernel::build(tree.path());
+    run_on(&catalog, (event, via), wanted, contexts, |_| {})
+}
+
+/// The same on a kernel that is there, with more in its memory. Of several hooks the first is run.
+fn run_on(
+    catalog: &Catalog,
+    (event, via): (&str, Via),
+    wanted: fn(&PlannedWay) -> bool,
+    contexts: &[Vec<u8>],
+    fill: impl Fn(&mut Machine),
+) -> Printed {
     let request = Request {
         events: vec![event.to_owned()],
         via,
         buffer_bytes: 64 << 10,
         ..Request::default()
     };
-    let plan = plan(&request, &catalog).unwrap_or_else(|error| panic!("{error}: {error:?}"));
-    assert_eq!(plan.hooks.len(), 1);
+    let plan = plan(&request, catalog).unwrap_or_else(|error| panic!("{error}: {error:?}"));
     let hook = &plan.hooks[0];
     let way = hook.ways.iter().find(|way| wanted(way)).unwrap();
     let program = hook.compile(way, &plan, None).unwrap();
@@ -57,6 +68,7 @@ fn run(event: &str, via: Via, wanted: fn(&PlannedWay) -> bool, contexts: &[Vec<u
     machine.environment.cpu = 1;
     machine.direct_kernel_reads = way.context.direct_loads;
     kernel::fill(&mut machine);
+    fill(&mut machine);
     let mut ring = None;
     for used in &program.maps {
         match used {

@@ -4,7 +4,7 @@
 use std::{env, io, process::ExitCode, thread};
 
 fn usage() -> ExitCode {
-    eprintln!("usage: calls getppid|getpriority|open|read|seek N [THREADS]");
+    eprintln!("usage: calls getppid|getpriority|mark|open|read|seek N [THREADS]");
     ExitCode::from(2)
 }
 
@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Some("open") => vm_tests::open_calls,
         Some("read") => vm_tests::read_calls,
         Some("seek") => vm_tests::seek_calls,
+        Some("mark") => vm_tests::mark_calls,
         _ => return usage(),
     };
     let (Some(count), Some(threads)) = (count, threads) else {

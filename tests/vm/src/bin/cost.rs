@@ -1,4 +1,4 @@
-//! `cost getppid|read [BATCHES CALLS PAUSE]`: what one system call costs, in nanoseconds of this machine's clock; in a
+//! `cost getppid|read|null [BATCHES CALLS PAUSE]`: what one system call costs, in nanoseconds of this machine's clock; in a
 //! guest that counts them, nanoseconds are instructions. It measures whatever is attached; it attaches nothing.
 //!
 //! PAUSE, in milliseconds, is slept between batches, so that a recorder can empty its buffers: an event that is lost
@@ -55,8 +55,16 @@ fn main() -> ExitCode {
                 let _ = black_box(rustix::io::read(&zero, &mut byte));
             })
         }
+        Some("null") => {
+            let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") else {
+                return ExitCode::FAILURE;
+            };
+            Box::new(move || {
+                let _ = black_box(rustix::io::write(&null, b"x"));
+            })
+        }
         _ => {
-            eprintln!("usage: cost getppid|read [BATCHES CALLS PAUSE]");
+            eprintln!("usage: cost getppid|read|null [BATCHES CALLS PAUSE]");
             return ExitCode::from(2);
         }
     };

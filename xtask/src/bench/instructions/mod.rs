@@ -16,7 +16,9 @@ use crate::{
 
 mod getppid;
 mod kestrel_kprobe;
+mod kestrel_mark;
 mod kestrel_tracepoint;
+mod null_write;
 mod tracefs_kprobe;
 mod tracefs_tracepoint;
 
@@ -44,6 +46,8 @@ const ROWS: &[Row] = &[
     kestrel_kprobe::ROW,
     tracefs_tracepoint::ROW,
     kestrel_tracepoint::ROW,
+    null_write::ROW,
+    kestrel_mark::ROW,
 ];
 
 /// Count instructions per event, exactly.

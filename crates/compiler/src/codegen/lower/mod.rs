@@ -4,6 +4,7 @@ mod bucket;
 mod known;
 mod map;
 mod record;
+mod string;
 mod text;
 mod value;
 

@@ -9,6 +9,7 @@
 //! ```
 
 use super::Lower;
+use super::string::string_room;
 use super::text::Bytes;
 use super::value::width;
 use crate::check::tree::{Access, Expr, ExprKind, Intrinsic, Record};
@@ -189,8 +190,8 @@ impl Lower<'_> {
         let outer = self.b.span();
         self.b.at(value.span);
         let plan = match (ty, &value.kind) {
-            (FieldType::String { max }, ExprKind::ReadString { address, space, .. }) => {
-                Plan::Tail(self.stage_string(address, *space, *max)?)
+            (FieldType::String { max }, ExprKind::ReadString { .. }) => {
+                Plan::Tail(self.stage_string(value, *max)?)
             }
             (FieldType::Stack { max, .. }, ExprKind::Stack { space, .. }) => {
                 Plan::Tail(self.stage_stack(*space, *max))
@@ -270,9 +271,9 @@ impl Lower<'_> {
         }
     }
 
-    fn stage_string(&mut self, address: &Expr, space: Option<Space>, max: u32) -> Result<Staged, Error> {
-        let slot = self.b.slot(max + 1, 8);
-        let result = self.read_string(slot, address, space, max)?;
+    fn stage_string(&mut self, text: &Expr, max: u32) -> Result<Staged, Error> {
+        let slot = self.b.slot(string_room(text, max), 8);
+        let result = self.read_string(slot, text, max)?;
         let length = self.b.sub(result, 1);
         Ok(self.bounded(slot, length, max, !0, &fault_in_string(max)))
     }

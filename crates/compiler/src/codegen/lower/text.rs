@@ -1,11 +1,11 @@
 //! Bytes in memory: bringing them where plain loads reach them, comparing texts, copying into a record.
 
 use super::Lower;
+use super::string::string_room;
 use crate::check::room;
 use crate::check::tree::{Access, Expr, ExprKind, Type};
 use crate::error::Error;
 use crate::ir::{BlockId, Condition, Slot, Vreg, Width, helper};
-use kestrel_trace::layout::Space;
 use kestrel_trace::value::FAULT_IN_TEXT;
 
 /// Bytes of a thread's name.
@@ -98,13 +98,13 @@ impl Lower<'_> {
                     .helper(helper::GET_CURRENT_COMM, &[place.into(), 16.into()]);
                 Ok(Bytes::of_slot(slot))
             }
-            ExprKind::ReadString { address, space, max } => {
+            ExprKind::ReadString { max, .. } => {
                 let max = (*max).min(limit);
-                let size = marked(max + 1);
+                let size = marked(string_room(expr, max));
                 let slot = self.b.slot(size, 8);
                 // Comparing by words looks past the string's NUL: at zeros, not at what was left on the stack.
                 self.clear(slot, 0, size);
-                let result = self.read_string(slot, address, *space, max)?;
+                let result = self.read_string(slot, expr, max)?;
                 self.mark_fault(result, slot);
                 Ok(Bytes::of_slot(slot))
             }
@@ -145,9 +145,11 @@ impl Lower<'_> {
                 then: Some(then),
                 otherwise,
             } => lower.choose_text(condition, [then, otherwise], slot, size),
-            ExprKind::ReadString { address, space, max } => {
+            ExprKind::ReadString {
+                length: None, max, ..
+            } => {
                 lower.clear(slot, 0, size);
-                let result = lower.read_string(slot, address, *space, (*max).min(size - 1))?;
+                let result = lower.read_string(slot, arm, (*max).min(size - 1))?;
                 lower.mark_fault(result, slot);
                 Ok(())
             }
@@ -218,7 +220,7 @@ impl Lower<'_> {
     }
 
     /// Sets bytes `from` to `until` of a frame object to zero, in aligned words: the verifier takes no others on the stack.
-    fn clear(&mut self, slot: Slot, from: u32, until: u32) {
+    pub(super) fn clear(&mut self, slot: Slot, from: u32, until: u32) {
         let bytes = Bytes {
             at: At::Slot(slot),
             offset: from.cast_signed(),
@@ -249,25 +251,6 @@ impl Lower<'_> {
             let mark = self.b.constant(i64::from_le_bytes(FAULT_IN_TEXT));
             self.b.branch_if(Condition::Equal, word, mark, different);
         }
-    }
-
-    /// Reads a string into a frame object of `max + 1` bytes; gives what the helper returned: its length with the NUL, or an error.
-    pub(super) fn read_string(
-        &mut self,
-        slot: Slot,
-        address: &Expr,
-        space: Option<Space>,
-        max: u32,
-    ) -> Result<Vreg, Error> {
-        let address = self.value(address)?;
-        let place = self.b.slot_address(slot, 0);
-        let helper = match (self.context.features.probe_read_kernel, space) {
-            (false, _) | (true, None) => helper::PROBE_READ_STR,
-            (true, Some(Space::User)) => helper::PROBE_READ_USER_STR,
-            (true, Some(Space::Kernel)) => helper::PROBE_READ_KERNEL_STR,
-        };
-        let args = [place.into(), (max + 1).into(), address.into()];
-        Ok(self.b.helper(helper, &args))
     }
 
     /// Loads `width` bytes at `within`.

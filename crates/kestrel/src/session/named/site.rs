@@ -93,7 +93,8 @@ fn complete(site: &mut SiteState, symbols: Option<&Kallsyms>) {
 
 /// An event with its kind and the number of calls it follows, as it is typed.
 fn spelled(kind: &str, event: &str, calls: Option<u32>) -> String {
-    let mut text = match event.starts_with(&format!("{kind}:")) || kind == "tracepoint" {
+    let whole = event == kind || event.starts_with(&format!("{kind}:"));
+    let mut text = match whole || kind == "tracepoint" {
         true => event.to_owned(),
         false => format!("{kind}:{event}"),
     };

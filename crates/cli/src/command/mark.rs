@@ -1,0 +1,186 @@
+//! `kestrel mark`: an event of user space, for whoever has the event `mark` in a table.
+
+use crate::exit::{Exit, Failure};
+use clap::Args;
+use kestrel::kernel::mark::{Marks, PATH};
+use kestrel::kernel::{Error as Kernel, Host};
+use std::io::BufRead;
+
+/// Options of `mark`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// What to say; `-` takes it from standard input, one mark a line
+    #[arg(value_name = "TEXT")]
+    text: String,
+    /// Values: a name, `=`, and what it is
+    #[arg(value_name = "NAME=VALUE")]
+    values: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel record -a -e mark,sched:sched_switch            what marks are events of: each session and recording that has the event
+  kestrel mark 'deploy begins' build=1234 by=alice
+  make 2>&1 | kestrel mark -                              each line a mark
+  echo 'deploy ends' > /dev/kestrel-mark                  the same from a script without Kestrel, or from a program by one write(2)
+
+Without a session or a recording that has the event, a mark goes where writes to /dev/null go. The device is root's:
+`chgrp GROUP /dev/kestrel-mark; chmod g+w /dev/kestrel-mark` lets others make marks, until the machine is started again.";
+
+/// The longest text, and the longest text of all values together: what a record holds of each.
+const MOST: usize = 255;
+
+/// Makes marks.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let values = values(&options.values)?;
+    let open = Marks::open(&Host::default()).map_err(refused)?;
+    let marks = open.ok_or_else(|| {
+        Failure::new(
+            Exit::Failed,
+            format!(
+                "nobody listens: nothing has taken marks since this machine was started ({PATH} is not there)"
+            ),
+        )
+        .hint(
+            "`kestrel record -a -e mark`, or `kestrel start FILE` with the event `mark` in a table, makes it",
+        )
+    })?;
+    if options.text != "-" {
+        marks.write(fitting(&options.text)?, &values).map_err(refused)?;
+        return Ok(Exit::Done);
+    }
+    let mut input = std::io::stdin().lock();
+    let mut line = Vec::new();
+    while input.read_until(b'\n', &mut line)? > 0 {
+        if line.ends_with(b"\n") {
+            line.pop();
+        }
+        // A line is what it is, and may be long: the rest of it is left out, as it is of what programs write.
+        let text = String::from_utf8_lossy(&line).replace('\0', " ");
+        marks.write(cut(&text), &values).map_err(refused)?;
+        line.clear();
+    }
+    Ok(Exit::Done)
+}
+
+/// A text that a record can hold.
+fn fitting(text: &str) -> Result<&str, Failure> {
+    match text.len() {
+        0..=MOST => Ok(text),
+        long => Err(Failure::new(
+            Exit::Usage,
+            format!("the text has {long} bytes, and a mark holds {MOST}"),
+        )
+        .hint("a long text goes line by line through `kestrel mark -`")),
+    }
+}
+
+/// As much of a text as a record can hold.
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(MOST);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// All values as one text, `name=value name="two words"`.
+fn values(given: &[String]) -> Result<String, Failure> {
+    let spelled = given.iter().map(|value| spelled(value));
+    let all = spelled.collect::<Result<Vec<_>, _>>()?.join(" ");
+    match all.len() {
+        0..=MOST => Ok(all),
+        long => Err(Failure::new(
+            Exit::Usage,
+            format!("the values take {long} bytes together, and a mark holds {MOST}"),
+        )),
+    }
+}
+
+/// One value: as it is where that is clear, else in quotes.
+fn spelled(given: &str) -> Result<String, Failure> {
+    let wrong = |why: &str| {
+        Failure::new(Exit::Usage, format!("`{given}` is no value of a mark: {why}"))
+            .hint("values are written build=1234; a text of several words is one argument, in quotes")
+    };
+    let Some((name, value)) = given.split_once('=') else {
+        return Err(wrong("it has no ="));
+    };
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if name.is_empty() || !name.chars().all(is_part) {
+        return Err(wrong("its name is not made of letters, digits, _, - and ."));
+    }
+    let plain = |c: char| !(c.is_whitespace() || c.is_control() || matches!(c, '"' | '\\' | '='));
+    match !value.is_empty() && value.chars().all(plain) {
+        true => Ok(given.to_owned()),
+        false => Ok(format!("{name}={}", serde_json::Value::from(value))),
+    }
+}
+
+fn refused(error: Kernel) -> Failure {
+    let may_not = error.errno().is_some_and(|errno| errno.is_permission());
+    let failure = Failure::from(kestrel::Error::Mark(error));
+    match may_not {
+        true => Failure {
+            exit: Exit::Privilege,
+            ..failure
+        }
+        .hint(format!(
+            "try it with sudo, or let a group make marks: `chgrp GROUP {PATH}; chmod g+w {PATH}`"
+        )),
+        false => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(given: &[&str]) -> Result<String, String> {
+        let given: Vec<String> = given.iter().map(|&text| text.to_owned()).collect();
+        values(&given).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn values_are_spelled_so_that_they_can_be_told_apart() {
+        assert_eq!(of(&[]).unwrap(), "");
+        assert_eq!(of(&["build=1234", "by=ä.b-c"]).unwrap(), "build=1234 by=ä.b-c");
+        assert_eq!(
+            of(&["what=two words", "empty=", "path=a=b", "q=\"", "line=a\nb"]).unwrap(),
+            r#"what="two words" empty="" path="a=b" q="\"" line="a\nb""#
+        );
+    }
+
+    #[test]
+    fn what_is_no_value_is_said() {
+        for (given, why) in [
+            ("build", "has no ="),
+            ("=5", "its name"),
+            ("two words=5", "its name"),
+            ("a\u{1b}=5", "its name"),
+        ] {
+            let said = of(&[given]).unwrap_err();
+            assert!(said.contains(why), "{given}: {said}");
+        }
+        assert!(
+            of(&[&format!("a={}", "x".repeat(254))])
+                .unwrap_err()
+                .contains("256 bytes")
+        );
+        assert_eq!(of(&[&format!("a={}", "x".repeat(253))]).unwrap().len(), MOST);
+    }
+
+    #[test]
+    fn long_texts_are_refused_and_long_lines_cut() {
+        assert!(fitting(&"x".repeat(MOST)).is_ok());
+        assert!(
+            fitting(&"x".repeat(MOST + 1))
+                .unwrap_err()
+                .message
+                .contains("256 bytes")
+        );
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut(&"ä".repeat(200)).len(), MOST - 1);
+    }
+}
