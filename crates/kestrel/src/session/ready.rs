@@ -50,13 +50,8 @@ impl Ready {
         let selector = way.context.selector.as_ref();
         let several = second_chance::wanted(&way.attachment, preemption);
         let first = hook.compile(way, plan, several.then_some(Place::FIRST))?;
-        let copies = if several {
-            second_chance::copies(&first.uses)
-        } else {
-            1
-        };
         let mut compiled = vec![first];
-        for place in second_chance::later(copies) {
+        for place in second_chance::later(second_chance::PROGRAMS).filter(|_| several) {
             compiled.push(hook.compile(way, plan, Some(place))?);
         }
         let mut slots = Vec::new();

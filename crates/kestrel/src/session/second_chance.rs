@@ -35,30 +35,15 @@
 
 use crate::catalog::Attachment;
 use crate::error::{Error, Result};
-use kestrel_bpf::helper::{self, Helper};
+use kestrel_bpf::helper;
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Vreg, Width};
-use kestrel_compiler::program::Uses;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::preemption::Preemption;
 
-/// Programs of a hook on a tracepoint whose handlers take no longer than to read a clock, some numbers and arguments: threads are preempted elsewhere, mostly.
-const LIGHT: u32 = 3;
-/// Programs of any other hook on a tracepoint. It misses nothing while fewer threads than this are preempted inside of them on one CPU.
-const HEAVY: u32 = 4;
+/// Programs of a hook. It misses nothing while fewer threads than this are preempted inside of them on one CPU: four busy threads on one miss none.
+pub(super) const PROGRAMS: u32 = 4;
 /// With more hooks than this on one function none of them is several programs: a function takes 38 of all tracers together.
 pub(super) const MOST_ON_A_FUNCTION: usize = 4;
-/// Helpers of light programs.
-const QUICK: &[Helper] = &[
-    helper::KTIME_GET_NS,
-    helper::GET_SMP_PROCESSOR_ID,
-    helper::GET_CURRENT_PID_TGID,
-    helper::GET_CURRENT_UID_GID,
-    helper::GET_CURRENT_TASK,
-    helper::MAP_LOOKUP_ELEM,
-    helper::TAIL_CALL,
-    helper::JIFFIES64,
-];
-
 /// One of the programs of a hook that is several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -121,14 +106,6 @@ pub fn wanted(attachment: &Attachment, preemption: Preemption) -> bool {
     }
 }
 
-/// How many programs a hook has, the first of which calls these helpers.
-pub(super) fn copies(uses: &Uses) -> u32 {
-    match uses.helpers.iter().all(|helper| QUICK.contains(helper)) {
-        true => LIGHT,
-        false => HEAVY,
-    }
-}
-
 /// Whether the kernel has no room for all programs of a hook: a function takes 38, of all tracers together (`BPF_MAX_TRAMP_LINKS`). One is more important
 /// than second chances.
 pub(super) fn is_without_room(error: &Error) -> bool {
@@ -139,10 +116,10 @@ pub(super) fn is_without_room(error: &Error) -> bool {
 }
 
 /// The places behind the first of so many programs.
-pub(super) fn later(copies: u32) -> impl Iterator<Item = Place> {
-    (1..copies).map(move |number| Place {
+pub(super) fn later(programs: u32) -> impl Iterator<Item = Place> {
+    (1..programs).map(move |number| Place {
         number,
-        last: number + 1 == copies,
+        last: number + 1 == programs,
     })
 }
 
