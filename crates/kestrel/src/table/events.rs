@@ -70,7 +70,7 @@ impl<'a> Events<'a> {
         }
         let mut matched = Vec::new();
         for resolved in self.catalog.resolve(spec, self.via)? {
-            self.add(resolved, &mut matched);
+            self.add(resolved.at_tracepoints(), &mut matched);
         }
         let matched: Rc<[Matched]> = matched.into();
         self.specs.insert(key, matched.clone());
@@ -252,7 +252,7 @@ impl<'a> Events<'a> {
             return None;
         };
         let resolved = self.catalog.resolve(spec, self.via).ok()?;
-        resolved.into_iter().next()
+        resolved.into_iter().next().map(Resolved::at_tracepoints)
     }
 
     /// One event as something to attach to.

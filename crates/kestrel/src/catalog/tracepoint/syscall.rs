@@ -298,7 +298,10 @@ pub(super) fn resolve(catalog: &Catalog, names: Vec<String>, via: Via) -> Result
             .transpose()?
             .flatten()
         {
-            Some(set) => all.push(Resolved { apart, ..set }),
+            Some(set) => {
+                let apart = apart.into_iter().map(Resolved::at_tracepoints).collect();
+                all.push(Resolved { apart, ..set });
+            }
             None => all.extend(apart),
         }
     }
