@@ -126,6 +126,19 @@ impl Tracepoint {
     }
 }
 
+impl Resolved {
+    /// The same without ways that see a tracepoint's event at a function behind the tracepoint: where programs of several types see one event, their order counts, and
+    /// many kprobes take long to go.
+    pub(crate) fn at_tracepoints(mut self) -> Self {
+        let elsewhere = |way: &Way| matches!(way.attachment, Attachment::Instruction { .. });
+        if self.kind == "tracepoint" {
+            self.ways.retain(|way| !elsewhere(way));
+        }
+        self.apart = self.apart.into_iter().map(Self::at_tracepoints).collect();
+        self
+    }
+}
+
 /// All that the kernel lists, in the order of their names.
 fn listed(catalog: &Catalog) -> Result<Vec<EventName>> {
     let mut events = catalog.tracefs()?.events()?;
