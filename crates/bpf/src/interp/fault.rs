@@ -61,11 +61,11 @@ pub enum Reason {
     TooManySteps { limit: u64 },
     #[error("more than 8 frames of calls")]
     TooDeep,
-    #[error("exits with preemption switched off {depth} times")]
+    #[error("exits, or calls another program, with preemption switched off {depth} times")]
     PreemptionOff { depth: u32 },
     #[error("enables preemption that is not disabled")]
     PreemptionOn,
-    #[error("exits with interrupts switched off")]
+    #[error("exits, or calls another program, with interrupts switched off")]
     InterruptsOff,
     #[error("restores interrupts that it did not save, or in another order")]
     InterruptsOn,

@@ -338,8 +338,11 @@ impl Run {
     }
 
     fn tail_call(&mut self, machine: &mut Machine) -> Result<Flow, Reason> {
-        // As the verifier refuses it: whoever is called knows nothing of it.
-        if machine.preempt_depth > 0 || machine.interrupts_off > 0 {
+        // The verifier refuses tail calls with preemption or interrupts off, because the called program could not switch them on again.
+        if machine.interrupts_off > 0 {
+            return Err(Reason::InterruptsOff);
+        }
+        if machine.preempt_depth > 0 {
             return Err(Reason::PreemptionOff {
                 depth: machine.preempt_depth,
             });

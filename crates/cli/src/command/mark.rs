@@ -1,4 +1,4 @@
-//! `kestrel mark`: an event of user space, for whoever has the event `mark` in a table.
+//! `kestrel mark`: an event of user space, which sessions and recordings with the event `mark` handle.
 
 use crate::exit::{Exit, Failure};
 use clap::Args;

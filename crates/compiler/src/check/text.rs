@@ -1,6 +1,7 @@
 //! Comparison of texts.
 
 use super::expression::constant;
+use super::string::shortened;
 use super::tree::{CompareOp, Expr, ExprKind, Show, Type};
 use super::{Checked, Checker};
 use crate::lang::ast::Span;
@@ -136,22 +137,10 @@ pub(crate) fn room(text: &Expr) -> u32 {
 
 /// A text of which only `bytes` bytes matter: strings are read no further, constants are padded.
 fn limited(text: Expr, bytes: u32) -> Expr {
+    if matches!(text.kind, ExprKind::ReadString { .. }) {
+        return shortened(text, bytes);
+    }
     let kind = match text.kind {
-        ExprKind::ReadString {
-            address,
-            space,
-            max,
-            length,
-        } => {
-            let max = max.min(bytes);
-            let kind = ExprKind::ReadString {
-                address,
-                space,
-                max,
-                length,
-            };
-            return Expr::new(kind, Type::String { max }, text.span);
-        }
         ExprKind::Text(mut constant) => {
             constant.resize(bytes as usize, 0);
             let kind = ExprKind::Text(constant);

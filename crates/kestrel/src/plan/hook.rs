@@ -48,7 +48,7 @@ pub struct Hook {
     pub(crate) known_calls: Vec<Call>,
     /// Where another hook on its event looks at the active word for it.
     pub(crate) relay: Option<Relay>,
-    /// Hooks that are told their table by the one that calls it.
+    /// Relays of the hook that calls this program.
     pub(crate) leads: Vec<Relay>,
     /// Where it stands in for a handler of such a one: what it passes on to that.
     pub(crate) passing: Option<Passing>,

@@ -23,7 +23,7 @@ use kestrel_trace::info::BufferInfo;
 const LONGEST: usize = 48;
 
 impl Change {
-    /// Makes a buffer, for one process where that is said; gives its bytes per CPU. Handlers that are loaded from now on, or are there, can send records to it.
+    /// Makes a buffer, for one process if there is an `owner`; gives its bytes per CPU. Handlers that are loaded from now on, or are there, can send records to it.
     ///
     /// # Errors
     /// When there is one of this name, the session has as many as it can, there is no memory, or the kernel refuses something: then the session is as it

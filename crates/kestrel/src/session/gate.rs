@@ -128,7 +128,7 @@ pub struct Gate {
     pub choice: Choice,
     /// Where another hook on its event looks at the active word for it.
     pub relay: Option<Relay>,
-    /// Hooks that are told their table by this one.
+    /// Relays of this hook: they act on the table that it passes on.
     pub leads: Vec<Relay>,
     /// Where it is what stands in for a handler of another hook: the word that it passes on in the place of the call.
     pub passing: Option<Passing>,

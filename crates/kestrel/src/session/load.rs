@@ -117,12 +117,12 @@ impl Change {
         session.objects.keep();
         self.session.directory.remove(pins::FILLING)?;
         self.settle()?;
-        // What the hooks that are there call must know of those that they tell their table.
+        // The programs of a hook must know its relays: they take away what a skipped one left.
         let relays = self.state.hooks.iter().filter(|hook| hook.relay.is_some());
         let relays: Vec<u32> = relays.map(|hook| hook.number).collect();
-        if relays.iter().any(|hook| !self.state.told.contains(hook)) {
+        if relays.iter().any(|hook| !self.state.known_relays.contains(hook)) {
             let mut next = self.state.clone();
-            next.told = relays;
+            next.known_relays = relays;
             self.put_rings(Vec::new(), next, catalog)?;
         }
         Ok(loaded)
@@ -273,12 +273,12 @@ impl<'a> Loading<'a> {
         if self.needed > 0 {
             return Ok(());
         }
-        let is_told = plan.hooks.iter().any(|hook| hook.relay.is_some());
-        if is_told && 2 * self.next.tables.len() + 2 > super::SLOTS as usize {
+        let is_relayed = plan.hooks.iter().any(|hook| hook.relay.is_some());
+        if is_relayed && 2 * self.next.tables.len() + 2 > super::SLOTS as usize {
             let why = "an object is of another type than the session's hook, so all handlers are made anew, and there are too few free slots for that: unload some tables first";
             return Err(full(&one, why));
         }
-        if is_told && self.session.relay.is_none() {
+        if is_relayed && self.session.relay.is_none() {
             let map = relay::create_map()?;
             self.pinned.directory.pin(map.as_fd(), pins::RELAY)?;
             self.session.relay = Some(map);
@@ -304,8 +304,8 @@ impl<'a> Loading<'a> {
             }
         }
         let mut remake = Remake::new(&self.session, &self.next, &self.pinned.directory, catalog);
-        for told in &self.next.hooks {
-            remake.pass_on(&self.next.hooks, told, &table)?;
+        for relayed in &self.next.hooks {
+            remake.pass_on(&self.next.hooks, relayed, &table)?;
         }
         let passing = remake.into_programs();
         self.programs.extend(passing);
@@ -357,7 +357,7 @@ impl<'a> Loading<'a> {
             })?;
             Ok(ExistingHook {
                 number: hook.number,
-                is_told: hook.relay.is_some(),
+                is_relay: hook.relay.is_some(),
                 kind: hook.kind.clone(),
                 instances: events(hook),
                 attachment,

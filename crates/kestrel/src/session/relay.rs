@@ -31,7 +31,7 @@ const SPREAD: i64 = 0x9e37_79b9_7f4a_7c15_u64 as i64;
 /// What idle threads, which all have the number 0, are told apart by beside their processor.
 const IDLE: i64 = 1 << 31;
 
-/// From where a hook is told its table.
+/// The hook whose table a relay acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relay {
     /// The number of the hook that looks at the active word.
@@ -86,7 +86,7 @@ fn cell(b: &mut Builder, relay: Relay) -> (Vreg, Vreg) {
     (key, b.add(cells, at))
 }
 
-/// In a hook that is told its table: gives the word that was passed on for this hit; leaves where there is none.
+/// In a relay: gives the word that was passed on for this hit; leaves where there is none.
 pub(super) fn emit_take(b: &mut Builder, relay: Relay, refused: BlockId) -> Vreg {
     let (key, cell) = cell(b, relay);
     let whose = b.load(Width::B8, cell, 0);

@@ -30,7 +30,7 @@ pub(super) struct Remake<'a> {
     catalog: &'a Catalog,
     plan: Plan,
     objects: Vec<ObjectState>,
-    /// Hooks that are told their table by others.
+    /// Relays: hooks that act on the table that another hook passes on.
     relays: Vec<Relay>,
     /// Kinds of record by number.
     classes: HashMap<u16, &'a EventClass>,
@@ -135,33 +135,33 @@ impl<'a> Remake<'a> {
         Ok((place, made))
     }
 
-    /// Those that are told their table by this one.
+    /// The relays of this hook.
     fn leads(&self, hook: &HookState) -> Vec<Relay> {
         let mine = self.relays.iter().filter(|relay| relay.from == hook.number);
         mine.copied().collect()
     }
 
-    /// Where a hook is told its table by another one on its event: puts what tells it of this table, where that has a handler for it, into the table's slot of the
+    /// Where a hook is a relay: puts what passes this table on to it, where the table has a handler for it, into the table's slot of the
     /// other one. It asks for the event as any handler does, and passes the word on where that would call an object. Where the table masks the event it
     /// only takes away what was left.
     pub(super) fn pass_on(
         &mut self,
         hooks: &[HookState],
-        told: &HookState,
+        relayed: &HookState,
         table: &TableState,
     ) -> Result<()> {
-        let (Some(relay), Some(slot)) = (told.relay, table.slot) else {
+        let (Some(relay), Some(slot)) = (relayed.relay, table.slot) else {
             return Ok(());
         };
         let mut others = (0..).zip(hooks);
         let Some((index, there)) = others.find(|(_, hook)| hook.number == relay.from) else {
-            let event = told.events.first().map_or("", |event| &event.name);
+            let event = relayed.events.first().map_or("", |event| &event.name);
             return Err(again_refused(
                 event,
                 "the hook is gone that looks for it at the table",
             ));
         };
-        let passes = told.serves(table.number);
+        let passes = relayed.serves(table.number);
         if !passes && there.serves(table.number) {
             return Ok(());
         }

@@ -407,11 +407,11 @@ impl Change {
             }
         }
         let needed = |hook: &super::state::HookState| next.tables.iter().any(|t| hook.serves(t.number));
-        let tells = |hook: &super::state::HookState| {
-            let mut told = next.hooks.iter().filter(|told| needed(told));
-            told.any(|told| told.relay.is_some_and(|relay| relay.from == hook.number))
+        let leads = |hook: &super::state::HookState| {
+            let mut relays = next.hooks.iter().filter(|hook| needed(hook));
+            relays.any(|other| other.relay.is_some_and(|relay| relay.from == hook.number))
         };
-        let needed = |hook: &super::state::HookState| needed(hook) || tells(hook);
+        let needed = |hook: &super::state::HookState| needed(hook) || leads(hook);
         let (kept, gone): (Vec<_>, Vec<_>) = next.hooks.iter().cloned().partition(needed);
         for hook in kept.iter().filter(|hook| hook.probe.is_none()) {
             for slot in next.retiring.iter().filter_map(|old| old.slot) {

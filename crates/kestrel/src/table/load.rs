@@ -34,7 +34,7 @@ pub struct ExistingHook {
     /// Its number.
     pub number: u32,
     /// Whether another hook on its event looks at the active word for it.
-    pub is_told: bool,
+    pub is_relay: bool,
     /// The event kind's canonical name.
     pub kind: String,
     /// Names of its events, in the order in which the hook tells them apart.
@@ -72,7 +72,7 @@ pub fn plan_load(
     for (place, hook) in existing.hooks.iter().enumerate() {
         if let Some(event) = relay::misfit(&cells[0], hook, &work) {
             let others = existing.hooks.get(place + 1..).unwrap_or_default();
-            if !relay::is_served(event, others, &cells[0], &work) && !hook.is_told {
+            if !relay::is_served(event, others, &cells[0], &work) && !hook.is_relay {
                 relayed.push((event, hook));
             }
             continue;

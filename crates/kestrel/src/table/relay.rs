@@ -20,7 +20,7 @@ pub(super) fn misfit(cells: &Cells, hook: &ExistingHook, work: &Work<'_>) -> Opt
     }
     let other = work.events.one_called(&hook.kind, name)?;
     let serves = other.ways.iter().any(|way| wanted.fits(&way.attachment));
-    (serves || hook.is_told).then_some(event)
+    (serves || hook.is_relay).then_some(event)
 }
 
 /// Whether one of these hooks serves the event, and can call its handler.
@@ -31,7 +31,7 @@ pub(super) fn is_served(event: usize, others: &[ExistingHook], cells: &Cells, wo
     })
 }
 
-/// A hook for this event alone, which is told its table by the one that is there; what the table gives the event is taken out of it.
+/// A relay for this event alone, to which the hook that is there passes its tables on; what the table gives the event is taken out of it.
 pub(super) fn hook(
     work: &mut Work<'_>,
     cells: &mut Cells,

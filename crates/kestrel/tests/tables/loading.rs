@@ -9,7 +9,7 @@ use kestrel::table::{Existing, ExistingHook, Options, TableFile, plan_load, reso
 fn existing(plan: &Plan) -> Existing {
     let hook = |(number, hook): (u32, &Hook)| ExistingHook {
         number,
-        is_told: false,
+        is_relay: false,
         kind: hook.kind.to_owned(),
         instances: hook.instances.iter().map(|i| i.name.clone()).collect(),
         attachment: hook.ways[0].attachment.clone(),

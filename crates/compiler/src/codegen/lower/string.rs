@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::ir::{AluOp, Bits, Condition, Helper, Slot, Vreg, helper};
 use kestrel_trace::layout::Space;
 
-/// The longest length of a string of at most `max` bytes that the verifier is told of: all bits set.
+/// The upper bound of the length of a string of at most `max` bytes, as the verifier derives it from a mask: all bits set.
 fn string_bound(max: u32) -> u32 {
     (max + 1).next_power_of_two() - 1
 }

@@ -1,4 +1,4 @@
-//! System calls: `raw_syscalls:*` and `syscalls:sys_enter_x`, `sys_exit_x`, all read from the two raw tracepoints `sys_enter` and `sys_exit`.
+//! System calls: `raw_syscalls:*` and `syscalls:sys_enter_x`, `sys_exit_x`, read from the two raw tracepoints `sys_enter` and `sys_exit`, entries also at the function of the call.
 
 use super::super::arch::{self, Arch};
 use super::super::instruction::names_one;

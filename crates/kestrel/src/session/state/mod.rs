@@ -77,9 +77,9 @@ pub struct State {
     pub asked: Vec<AskedState>,
     /// Pinned links of programs that follow threads and their names.
     pub followers: u32,
-    /// Hooks that others tell their table, and whose others know it ([`super::relay`]).
+    /// Numbers of the relays that programs of other hooks were made with ([`super::relay`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub told: Vec<u32>,
+    pub known_relays: Vec<u32>,
     /// Its named probes.
     pub probes: Probes,
 }
