@@ -58,7 +58,10 @@ fn served(attachment: &Attachment) -> (&'static [Hook], &'static str) {
         Attachment::Tracepoint { .. } | Attachment::Tracepoints => (&[Hook::Tracepoint], "SEC(\"tp\")"),
         Attachment::RawTracepoint { .. } => (&[Hook::RawTracepoint], "SEC(\"raw_tp\")"),
         Attachment::TypedTracepoint { .. } => (&[Hook::TypedTracepoint], "SEC(\"tp_btf\")"),
-        Attachment::Functions { .. } | Attachment::Instruction { .. } | Attachment::Instructions { .. } => (
+        Attachment::Functions { .. }
+        | Attachment::Entry { .. }
+        | Attachment::Instruction { .. }
+        | Attachment::Instructions { .. } => (
             &[
                 Hook::Classic,
                 Hook::Kprobe,

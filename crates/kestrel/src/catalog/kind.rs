@@ -159,6 +159,8 @@ pub enum Attachment {
         alone: bool,
         maxactive: Option<u32>,
     },
+    /// One function's entry by a multi link, which costs less than a kprobe; handlers see fewer registers. Where the kernel has no multi links, by kprobe.
+    Entry { symbol: String },
     /// One instruction by kprobe, or one function's return by kretprobe, wherever in the kernel or its modules; by name where that is exact,
     /// else by address.
     Instruction {

@@ -9,7 +9,7 @@ use crate::session::SLOTS;
 use crate::session::gate::{Choice, Gate};
 use crate::session::named::{self, Own};
 use crate::session::relay::{Passing, Relay};
-use crate::session::second_chance::Place;
+use crate::session::second_chance::{Place, Switches};
 use crate::session::target::Target;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
@@ -306,6 +306,7 @@ impl Hook {
             leads: self.leads.clone(),
             passing: self.passing,
             place,
+            switches: place.and(context.types.as_deref()).and_then(Switches::find),
         };
         let handlers: Vec<&CheckedProbe> = way.handlers.iter().collect();
         compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {

@@ -267,6 +267,7 @@ pub(super) fn attach(
                 load,
             )
         }
+        Attachment::Entry { symbol } => entry(symbol, catalog, load),
         Attachment::Instructions { spots } => instructions(spots, (false, None), catalog, load),
         Attachment::Functions {
             at_return,
@@ -521,6 +522,29 @@ fn many(
         Err(error) => return Err(error.into()),
     };
     Ok((program, maps, vec![link].into()))
+}
+
+fn entry(symbol: &str, catalog: &Catalog, load: &Load<'_>) -> Result<(Program, Vec<Map>, Links)> {
+    let by_multi_link = || -> Result<_> {
+        let (program, maps) = load(ProgramKind::KprobeMulti)?;
+        let multi = KprobeMulti {
+            targets: KprobeTargets::Symbols(&[symbol]),
+            cookies: &[],
+            at_return: false,
+            session: false,
+        };
+        let link = Link::kprobe_multi(&program, &multi)?;
+        Ok((program, maps, vec![link].into()))
+    };
+    match by_multi_link() {
+        Err(error) if lacks_multi(&error) => {
+            let (program, maps) = load(ProgramKind::Kprobe)?;
+            let mut links = Links::default();
+            links.kprobe_at(&program, (symbol, 0), (false, None), catalog)?;
+            Ok((program, maps, links))
+        }
+        attached => attached,
+    }
 }
 
 /// Whether the kernel's refusal is about one of the functions rather than about links to many.

@@ -13,7 +13,7 @@
 
 use super::owner::{self, Owner};
 use super::relay::{self, Passing, Relay};
-use super::second_chance::{self, Place};
+use super::second_chance::{self, Place, Switches};
 use super::{control, named, target};
 use crate::buffer::REMOVED;
 use crate::buffer::emit::RingSink;
@@ -134,6 +134,8 @@ pub struct Gate {
     pub passing: Option<Passing>,
     /// Where the hook is several programs: which of them this is.
     pub place: Option<Place>,
+    /// Where the kernel counts how often the thread was switched out, if that is known.
+    pub switches: Option<Switches>,
     /// Whether it runs with preemption off from its first instruction to its last.
     pub whole: bool,
 }
@@ -265,7 +267,7 @@ impl Sink for Gate {
     fn admit(&self, b: &mut Builder, refused: BlockId) {
         // One that is called has been let in by its caller.
         if let Some(place) = self.place.filter(|_| !self.choice.is_called()) {
-            second_chance::emit_enter(b, place, refused);
+            second_chance::emit_enter(b, place, self.switches, refused);
         }
     }
 

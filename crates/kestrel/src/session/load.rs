@@ -627,10 +627,11 @@ pub(super) fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
         Attachment::Tracepoint { .. } | Attachment::Tracepoints => ProgramKind::Tracepoint,
         Attachment::RawTracepoint { .. } => ProgramKind::RawTracepoint,
         Attachment::TypedTracepoint { id, .. } => ProgramKind::TypedTracepoint(*id),
-        Attachment::Functions { .. } if multi => ProgramKind::KprobeMulti,
-        Attachment::Functions { .. } | Attachment::Instruction { .. } | Attachment::Instructions { .. } => {
-            ProgramKind::Kprobe
-        }
+        Attachment::Functions { .. } | Attachment::Entry { .. } if multi => ProgramKind::KprobeMulti,
+        Attachment::Functions { .. }
+        | Attachment::Entry { .. }
+        | Attachment::Instruction { .. }
+        | Attachment::Instructions { .. } => ProgramKind::Kprobe,
         // Of a module that has gone nothing is called any more.
         Attachment::Trampoline { id, .. } => {
             attach::function_kind(attachment).unwrap_or(ProgramKind::FunctionEntry(*id))

@@ -155,7 +155,7 @@ fn one(
     let mut ready = Ready::compile(plan, hook, way, preemption).ok()?;
     // What becomes of functions is known only when they are attached.
     if !matches!(way.attachment, Attachment::Functions { .. }) {
-        let kind = load::kind(&way.attachment, false);
+        let kind = load::kind(&way.attachment, true);
         let event = super::event_of(hook);
         let load = |(number, compiled): (usize, &Compiled)| {
             let given = ready.maps(number);

@@ -14,16 +14,22 @@
 //! one hit and differs between threads, interrupts and nested hits that are on their way at once. The program that takes a hit *marks* that:
 //!
 //! ```text
-//!   cell   63                    19 18      3 2      0
-//!          context address         since      ran        0: free
+//!   cell   63                    22 21   16 15    11 10        3 2      0
+//!          context address         since   number   switches     ran        0: free
 //! ```
 //!
 //! Each address has two cells, of which a hit uses one. `ran` is the number (from 1) of the program that ran last for the hit; a program that finds itself or a later one there knows that the mark is left
 //! from the hit before. The last program frees the cell.
 //!
-//! *Exactly one program takes a hit*: whoever finds other hits' marks in both does not take its own but leaves it to the next program, and the last, behind which
-//! nobody could take it again, needs no cell. A mark that nobody will free (its hit was skipped in the last program) goes when its address has another hit, or when it
-//! was in the way for [`OLD`]. (A thread's contexts lie at 64 addresses or so: the kernel shifts its stack by chance at each system call.)
+//! *A mark that is left over* because its hit was skipped in the last program could be taken for one of the next hit at the same address. As long as one thread runs on a CPU, the kernel
+//! skips the same programs for all its hits, so that the first of the others always meets its own mark. When it ran again meanwhile (`switches`: how often the thread has been
+//! switched out, `nvcsw + nivcsw`), the mark is this hit's only if the thread was preempted between two of the hook's programs, and then this is the newest hit in this
+//! stack. So a table holds, by stack, the address of its newest hit. Marks of older ones make room for others' where those find both cells taken; `number` counts a stack's
+//! hits, so that none makes room that was marked again in that moment.
+//!
+//! *Exactly one program takes a hit*: whoever finds marks of other hits that may be on their way in both does not take its own but leaves it to the next program, and the last, behind which
+//! nobody could take it again, needs no cell. A mark that nobody will free (its hit was skipped in the last program) goes when its address has another hit, when it
+//! is in the way and its stack has had a newer one, or when it was in the way for [`OLD`]. (A thread's contexts lie at 64 addresses or so: the kernel shifts its stack by chance at each system call.)
 //!
 //! *Preemption is off in handlers* (`Sink::wants_program_whole`), and is switched on again while interrupts are off, so that nobody is preempted there: what is left are
 //! the few instructions around the handlers. Switched on with interrupts on, it would be in the program that the thread is preempted.
@@ -35,6 +41,7 @@
 
 use crate::catalog::Attachment;
 use crate::error::{Error, Result};
+use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_bpf::helper;
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Vreg, Width};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
@@ -73,17 +80,31 @@ const TAKEN: u32 = PAIRS * PAIR;
 const IN_VAIN: u32 = TAKEN + 8;
 /// Hits that the first program left to others.
 const LEFT: u32 = IN_VAIN + 8;
-const SIZE: u32 = LEFT + 8;
+/// The newest hits by stack: address and number, as they stand in marks.
+const NEWEST: u32 = LEFT + 8;
+/// How many of them.
+const STACKS: u32 = 512;
+const SIZE: u32 = NEWEST + STACKS * 8;
+/// Bits of an address within a stack, or more.
+const STACK: i64 = 15;
+/// Hits of one stack that are of one hook are not as far from each other, those of two stacks are farther.
+const NEAR: i64 = 8192;
 
 /// Who ran last, in a mark.
 const RAN: i64 = 7;
+/// How often the thread had been switched out.
+const SWITCHES_SHIFT: i64 = 3;
+const SWITCHES: i64 = 0xff;
+/// The number of the hit among its stack's.
+const NUMBER_SHIFT: i64 = 11;
+const NUMBER: i64 = 0x1f;
 /// When another hit met the mark first, in [`CLOCK`] ticks and odd; 0 if none has.
-const SINCE_SHIFT: i64 = 3;
-const SINCE: i64 = 0xffff;
+const SINCE_SHIFT: i64 = 16;
+const SINCE: i64 = 0x3f;
 /// Bits of a mark below the address.
-const LOW: i64 = 19;
-/// Bits of an address that are not kept: the same in all addresses of the kernel.
-const HIGH: i64 = 16;
+const LOW: i64 = 22;
+/// By how much an address is shifted in marks. Bits above are the same in all addresses of stacks.
+const HIGH: i64 = LOW - 3;
 /// Ticks of the clock of marks, as a shift of jiffies: a quarter of a second to 2.56 s.
 const CLOCK: i64 = 8;
 /// No hit takes as long as so many ticks, a thread's preemption between two of its programs included.
@@ -102,6 +123,7 @@ pub fn wanted(attachment: &Attachment, preemption: Preemption) -> bool {
         | Attachment::Instruction { .. }
         | Attachment::Instructions { .. }
         | Attachment::Functions { .. }
+        | Attachment::Entry { .. }
         | Attachment::Counter { .. } => false,
     }
 }
@@ -169,6 +191,8 @@ fn difference(value: &[u8]) -> i64 {
 struct Cells {
     /// The address as it stands in marks: less that of the map, since the verifier takes a context for no number.
     hit: Vreg,
+    /// How often the thread was switched out, as it stands in marks.
+    switches: Option<Vreg>,
     pair: Vreg,
     held: [Vreg; 2],
     /// `held` less the address.
@@ -176,7 +200,7 @@ struct Cells {
 }
 
 impl Cells {
-    fn of(b: &mut Builder) -> Self {
+    fn of(b: &mut Builder, switches: Option<Switches>) -> Self {
         let context = b.context();
         let map = b.external(MAP);
         let cells = b.map_value(map, 0);
@@ -188,12 +212,50 @@ impl Cells {
         let held = [0, 8].map(|offset| b.load(Width::B8, pair, offset));
         let hit = b.shift_left(address, HIGH);
         let rest = held.map(|held| b.alu(AluOp::Xor, Bits::B64, held, hit));
+        let switches = switches.map(|switches| switches.emit(b));
         Self {
             hit,
+            switches,
             pair,
             held,
             rest,
         }
+    }
+
+    /// The hit's mark, as far as it is the same for all programs.
+    fn mark(&self, b: &mut Builder) -> Vreg {
+        match self.switches {
+            Some(switches) => b.or(self.hit, switches),
+            None => self.hit,
+        }
+    }
+
+    /// Makes the hit the newest in its stack, and gives its mark with its number.
+    fn become_newest(&self, b: &mut Builder) -> Vreg {
+        let mark = self.mark(b);
+        if self.switches.is_none() {
+            return mark;
+        }
+        let place = newest(b, self.hit);
+        let before = b.load(Width::B8, place, 0);
+        let number = b.add(before, 1 << NUMBER_SHIFT);
+        let number = b.and(number, NUMBER << NUMBER_SHIFT);
+        let now = b.or(self.hit, number);
+        b.store(Width::B8, place, 0, now);
+        b.or(mark, number)
+    }
+
+    /// Goes to `left` where a mark at the hit's address is another hit's, to `seen` where it is not, as far as can be known.
+    fn branch_left(&self, b: &mut Builder, rest: Vreg, left: BlockId, seen: BlockId) {
+        let Some(switches) = self.switches else {
+            b.jump(seen);
+            return;
+        };
+        let again = b.cold_block();
+        let then = b.and(rest, SWITCHES << SWITCHES_SHIFT);
+        b.branch(Condition::Equal, then, switches, seen, again);
+        b.switch_to(again);
+        branch_over(b, self.hit, left, seen);
     }
 
     /// Replaces what cell number `cell` held; goes to `lost` where somebody else came first.
@@ -206,7 +268,8 @@ impl Cells {
     /// Marks the hit as this program's, where no cell is its own: in a free one, or in the place of a mark that nobody will free; goes to `lost` where
     /// both are others'.
     fn claim(&self, b: &mut Builder, number: i64, take: BlockId, lost: BlockId) {
-        let mark = b.or(self.hit, number);
+        let mark = self.become_newest(b);
+        let mark = b.or(mark, number);
         let others = b.cold_block();
         for (cell, held) in self.held.into_iter().enumerate() {
             let (free, next) = (b.block(), b.block());
@@ -218,6 +281,19 @@ impl Cells {
         }
         b.jump(others);
         b.switch_to(others);
+        for (cell, held) in self.held.into_iter().enumerate() {
+            if self.switches.is_none() {
+                break;
+            }
+            let (over, next) = (b.block(), b.block());
+            // What is newest is to be read after the mark.
+            b.compare_exchange(Width::B8, self.pair, cell as i16 * 8, held, held);
+            branch_over(b, held, over, next);
+            b.switch_to(over);
+            self.swap(b, cell, mark, next);
+            b.jump(take);
+            b.switch_to(next);
+        }
         let now = b.helper(helper::JIFFIES64, &[]);
         let now = b.shift_right(now, CLOCK);
         let now = b.or(now, 1);
@@ -245,10 +321,74 @@ impl Cells {
     }
 }
 
+/// Where the newest hit stands of the stack in which a mark's hit is.
+fn newest(b: &mut Builder, mark: Vreg) -> Vreg {
+    let stack = b.shift_right(mark, HIGH + STACK);
+    let index = b.and(stack, i64::from(STACKS - 1));
+    let at = b.shift_left(index, 3);
+    let map = b.external(MAP);
+    let first = b.map_value(map, NEWEST);
+    b.add(first, at)
+}
+
+/// Goes to `over` where the stack of a mark's hit has had a newer one, elsewhere in it; else to `not`, also where that is not known.
+fn branch_over(b: &mut Builder, mark: Vreg, over: BlockId, not: BlockId) {
+    let place = newest(b, mark);
+    let newest = b.load(Width::B8, place, 0);
+    let address = |b: &mut Builder, mark| {
+        let address = b.shift_right(mark, LOW);
+        b.shift_left(address, LOW)
+    };
+    let [newest, mark] = [newest, mark].map(|mark| address(b, mark));
+    let apart = b.sub(newest, mark);
+    let other = b.block();
+    b.branch(Condition::Equal, apart, 0, not, other);
+    b.switch_to(other);
+    let apart = b.shift_right(apart, HIGH);
+    let near = b.add(apart, NEAR);
+    let near = b.shift_left(near, HIGH);
+    let far = b.shift_right(near, HIGH + 1 + i64::from(NEAR.trailing_zeros()));
+    b.branch(Condition::Equal, far, 0, over, not);
+}
+
+/// Where in `task_struct` it stands how often the thread was switched out.
+#[derive(Clone, Copy, Debug)]
+pub struct Switches {
+    /// Because it waited.
+    voluntary: u32,
+    /// Because it was preempted.
+    involuntary: u32,
+}
+
+impl Switches {
+    /// Where these types have them.
+    pub fn find(types: &Btf) -> Option<Self> {
+        let task = types.find(Kind::Struct, "task_struct")?;
+        let offset = |name| {
+            let place = types.find_member(task, name)?;
+            (place.bits.is_none() && types.size_of(place.ty) == Some(8)).then(|| place.offset())
+        };
+        Some(Self {
+            voluntary: offset("nvcsw")?,
+            involuntary: offset("nivcsw")?,
+        })
+    }
+
+    /// How often, as it stands in marks.
+    fn emit(self, b: &mut Builder) -> Vreg {
+        let task = b.helper(helper::GET_CURRENT_TASK_BTF, &[]);
+        let [voluntary, involuntary] =
+            [self.voluntary, self.involuntary].map(|offset| b.load(Width::B8, task, offset as i16));
+        let all = b.add(voluntary, involuntary);
+        let all = b.and(all, SWITCHES);
+        b.shift_left(all, SWITCHES_SHIFT)
+    }
+}
+
 /// At the start of one of a hook's programs: leaves where an earlier one has seen this hit, or a later one shall take it; else takes it.
-pub(super) fn emit_enter(b: &mut Builder, place: Place, leave: BlockId) {
+pub(super) fn emit_enter(b: &mut Builder, place: Place, switches: Option<Switches>, leave: BlockId) {
     let number = i64::from(place.number) + 1;
-    let cells = Cells::of(b);
+    let cells = Cells::of(b, switches);
     let own = [b.block(), b.cold_block()];
     let (take, lost) = (b.block(), b.cold_block());
     for (rest, own) in cells.rest.into_iter().zip(own) {
@@ -263,21 +403,24 @@ pub(super) fn emit_enter(b: &mut Builder, place: Place, leave: BlockId) {
         let offset = cell as i16 * 8;
         if place.last {
             b.store(Width::B8, cells.pair, offset, 0);
-            b.jump(leave);
+            cells.branch_left(b, rest, take, leave);
             continue;
         }
         if place.number > 0 {
-            // Left from the hit before.
-            let (left, seen) = (b.cold_block(), b.block());
+            let (left, earlier, seen) = (b.cold_block(), b.block(), b.block());
             let ran = b.and(rest, RAN);
-            b.branch(Condition::GreaterEqual, ran, number, left, seen);
+            b.branch(Condition::GreaterEqual, ran, number, left, earlier);
+            b.switch_to(earlier);
+            cells.branch_left(b, rest, left, seen);
             b.switch_to(seen);
-            let mark = b.or(cells.hit, number);
+            let mark = cells.mark(b);
+            let mark = b.or(mark, number);
             b.store(Width::B8, cells.pair, offset, mark);
             b.jump(leave);
             b.switch_to(left);
         }
-        let mark = b.or(cells.hit, number);
+        let mark = cells.become_newest(b);
+        let mark = b.or(mark, number);
         cells.swap(b, cell, mark, lost);
         b.jump(take);
     }
@@ -287,6 +430,9 @@ pub(super) fn emit_enter(b: &mut Builder, place: Place, leave: BlockId) {
     }
     b.jump(leave);
     b.switch_to(take);
+    if place.last {
+        cells.become_newest(b);
+    }
     if place.number > 0 {
         count(b, TAKEN);
     }

@@ -62,7 +62,10 @@ fn channel(attachment: &Attachment) -> u32 {
         Attachment::Tracepoint { .. } | Attachment::Tracepoints => 1,
         Attachment::RawTracepoint { .. } => 2,
         Attachment::TypedTracepoint { .. } => 3,
-        Attachment::Functions { .. } | Attachment::Instruction { .. } | Attachment::Instructions { .. } => 4,
+        Attachment::Functions { .. }
+        | Attachment::Entry { .. }
+        | Attachment::Instruction { .. }
+        | Attachment::Instructions { .. } => 4,
         Attachment::Trampoline { .. } => 5,
         Attachment::Counter { .. } => 6,
     }

@@ -129,6 +129,7 @@ impl Session {
             leads: Vec::new(),
             passing: None,
             place: None,
+            switches: None,
             // The harder way: what calls another program, or ends, must have switched preemption on.
             whole: true,
         };

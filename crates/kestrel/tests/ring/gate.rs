@@ -66,6 +66,7 @@ impl Bench {
                 leads: Vec::new(),
                 passing: None,
                 place: None,
+                switches: None,
                 whole: false,
             },
             control,

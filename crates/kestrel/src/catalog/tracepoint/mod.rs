@@ -130,7 +130,7 @@ impl Resolved {
     /// The same without ways that see a tracepoint's event at a function behind the tracepoint: where programs of several types see one event, their order counts, and
     /// many kprobes take long to go.
     pub(crate) fn at_tracepoints(mut self) -> Self {
-        let elsewhere = |way: &Way| matches!(way.attachment, Attachment::Instruction { .. });
+        let elsewhere = |way: &Way| matches!(way.attachment, Attachment::Entry { .. });
         if self.kind == "tracepoint" {
             self.ways.retain(|way| !elsewhere(way));
         }

@@ -102,11 +102,9 @@ fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: 
     let call = full.strip_prefix("syscalls:sys_enter_")?;
     let target = raw_tracepoint::target(catalog, "sys_enter")?;
     let symbol = format!("{}{call}", arch.syscall_function);
-    let symbols = catalog.symbols().ok()?;
-    let address = symbols.named(&symbol).next()?.address;
     let place = Place {
         module: None,
-        symbol,
+        symbol: symbol.clone(),
         offset: 0,
     };
     if !names_one(catalog, &place) {
@@ -128,13 +126,7 @@ fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: 
     }
     fields.extend(withheld_of(format));
     Some(Way {
-        attachment: Attachment::Instruction {
-            place,
-            address,
-            by_name: true,
-            at_return: false,
-            maxactive: None,
-        },
+        attachment: Attachment::Entry { symbol },
         context: Context {
             name: full.to_owned(),
             function: None,

@@ -2,13 +2,18 @@
 
 use super::*;
 use kestrel_bpf::code::{Code, MapRef};
-use kestrel_bpf::interp::{self, Machine};
+use kestrel_bpf::interp::{self, Machine, Space};
 use kestrel_compiler::codegen;
 
 /// Where stacks are, in this test: away from all that the machine places itself.
 const STACKS: u64 = 0xffff_b000_0000_0000;
 /// The map that the programs count in: a word for each.
 const COUNTS: MapRef = MapRef(1);
+/// Where the kernel counts how often the thread that runs was switched out.
+const TASK: Switches = Switches {
+    voluntary: 16,
+    involuntary: 24,
+};
 
 /// One CPU with the programs of a hook.
 struct Kernel {
@@ -28,7 +33,7 @@ fn programs(copies: u32) -> Vec<Code> {
         for map in [MAP, "counts"] {
             b.external(map);
         }
-        emit_enter(&mut b, place, leave);
+        emit_enter(&mut b, place, Some(TASK), leave);
         let map = b.external("counts");
         let word = b.map_value(map, place.number * 8);
         b.atomic_add(Width::B8, word, 0, 1);
@@ -53,12 +58,26 @@ impl Kernel {
         let array = interp::MapKind::Array { entries: 1 };
         machine.add_map(array, 4, SIZE);
         assert_eq!(machine.add_map(array, 4, 8 * 8), COUNTS);
+        machine.direct_kernel_reads = true;
+        machine.add_memory(Space::Kernel, machine.environment.task, &[0; 32]);
         Self {
             machine,
             programs: programs.to_vec(),
             active: vec![0; programs.len()],
             skipped: 0,
         }
+    }
+
+    /// Says how often the thread that runs was switched out.
+    fn switched(&mut self, times: u64) {
+        let [voluntary, involuntary] = [times / 3, times - times / 3].map(u64::to_ne_bytes);
+        let task = self.machine.environment.task;
+        self.machine
+            .write(task + u64::from(TASK.voluntary), &voluntary)
+            .unwrap();
+        self.machine
+            .write(task + u64::from(TASK.involuntary), &involuntary)
+            .unwrap();
     }
 
     /// An address in another stack that has the same cell.
@@ -138,7 +157,7 @@ fn the_first_that_runs_takes_the_hit_and_the_others_leave_it() {
                 kernel.active.fill(0);
                 let mut ran = (1..=all).filter(|number| skipped >> (number - 1) & 1 == 0);
                 let Some(first) = ran.next() else { continue };
-                // Where the hit before was skipped in all that came behind, and this one in all that had run, this one looks as if it had been seen.
+                // All in one slice of time, as if the thread was not switched out. Where the hit before was skipped in all that came behind, and this one in all that had run, this one looks as if it had been seen.
                 taken += u64::from(first == 1 || last >= first);
                 last = ran.next_back().unwrap_or(first);
             }
@@ -148,6 +167,92 @@ fn the_first_that_runs_takes_the_hit_and_the_others_leave_it() {
                 u64::from(HITS),
                 "sequence {sequence:#x} of {copies}"
             );
+        }
+    }
+}
+
+#[test]
+fn no_mark_is_taken_for_a_later_hits_after_the_thread_was_switched_out() {
+    const SLICES: u32 = 3;
+    // A thread's contexts lie at different places of its stack.
+    let addresses = [0, 48, 16, 1008].map(|offset| STACKS + offset);
+    for copies in COPIES {
+        let programs = programs(copies);
+        let ways = 1_u32 << copies;
+        // All sequences of slices of time in which any of the programs is another thread's.
+        for sequence in 0..ways.pow(SLICES) {
+            let mut kernel = Kernel::new(&programs);
+            let (mut hits, mut none) = (0, 0);
+            for slice in 0..SLICES {
+                let busy = sequence / ways.pow(slice) % ways;
+                kernel.switched(u64::from(slice) * 5);
+                for number in 0..copies as usize {
+                    kernel.active[number] = busy >> number & 1;
+                }
+                for address in addresses {
+                    kernel.plain(address);
+                    hits += 1;
+                    none += u64::from(busy == ways - 1);
+                }
+            }
+            let what = format!("sequence {sequence:#x} of {copies}");
+            assert_eq!(kernel.missed(), none, "{what}");
+            assert_eq!(kernel.handled(), hits - none, "{what}");
+        }
+    }
+}
+
+#[test]
+fn marks_of_hits_that_are_over_make_room_for_others() {
+    for copies in COPIES {
+        let mut kernel = Kernel::new(&programs(copies));
+        let last = copies as usize - 1;
+        let second = kernel.rival(STACKS);
+        let third = kernel.rival(second);
+        // The last program is another thread's: marks are left in both cells of a place, of stacks that have had other hits since.
+        kernel.active[last] = 1;
+        for address in [STACKS, second] {
+            kernel.plain(address);
+            kernel.plain(address + 32);
+        }
+        kernel.plain(third);
+        assert_eq!((kernel.handled(), kernel.missed()), (5, 0), "{copies} programs");
+        // What is newest in its stack may be on its way.
+        kernel.plain(second);
+        let fourth = kernel.rival(third);
+        kernel.plain(third);
+        kernel.plain(fourth);
+        assert_eq!((kernel.handled(), kernel.missed()), (7, 1), "{copies} programs");
+    }
+}
+
+#[test]
+fn a_thread_that_is_preempted_anywhere_has_its_hit_taken_once() {
+    let other = STACKS + 0x10_0000;
+    for copies in COPIES {
+        for at in 0.. {
+            let mut kernel = Kernel::new(&programs(copies));
+            let (mut count, mut came) = (0, 0);
+            // The stack has had hits.
+            kernel.plain(STACKS + 64);
+            kernel.hit(STACKS, &mut |kernel| {
+                if count == at {
+                    // Of another thread in the same place, and this one goes on.
+                    kernel.switched(100);
+                    for hit in 0..3 {
+                        kernel.plain(other + hit * 16);
+                        came += 1;
+                    }
+                    kernel.switched(7);
+                }
+                count += 1;
+            });
+            if came == 0 {
+                break;
+            }
+            let what = format!("preempted at instruction {at} of {copies}");
+            assert_eq!(kernel.handled(), 2 + came, "{what}");
+            assert_eq!(kernel.missed(), 0, "{what}");
         }
     }
 }

@@ -32,6 +32,9 @@ pub enum AttachmentState {
         #[serde(default)]
         maxactive: Option<u32>,
     },
+    Entry {
+        symbol: String,
+    },
     Instruction {
         module: Option<String>,
         symbol: String,
@@ -75,6 +78,7 @@ impl From<&Attachment> for AttachmentState {
                 alone,
                 maxactive,
             },
+            Attachment::Entry { symbol } => Self::Entry { symbol },
             Attachment::Instruction {
                 place,
                 address,
@@ -158,6 +162,7 @@ impl AttachmentState {
                 alone,
                 maxactive,
             },
+            Self::Entry { symbol } => Attachment::Entry { symbol },
             Self::Instruction {
                 module,
                 symbol,
