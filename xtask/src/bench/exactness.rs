@@ -49,7 +49,7 @@ struct Row {
 enum Sent {
     /// As many as the threads were asked for.
     Asked,
-    /// As many as the kernel counts by itself (a `hist` trigger): the same tracepoint in threads and in the interrupts that come meanwhile.
+    /// As many as the kernel counts by itself (a `hist` trigger on this tracepoint), where threads do more than they were asked for, or interrupts come meanwhile.
     Counted(&'static str),
 }
 
@@ -80,6 +80,13 @@ const ROWS: &[Row] = &[
         ..row(
             "with interrupts",
             "kmem:kmem_cache_free /comm == \"calls\"/ { record(kstack) }",
+        )
+    },
+    Row {
+        sent: Sent::Counted("syscalls/sys_enter_openat"),
+        ..row(
+            "system call, its text",
+            "syscalls:sys_enter_openat /comm == \"calls\"/ { record(str(args.filename)) }",
         )
     },
     Row {

@@ -107,7 +107,7 @@ impl fmt::Display for PlannedWay {
                 ..
             } => write!(f, "kretprobe, {number} calls at once"),
             Attachment::Functions { .. } => f.write_str("kretprobe"),
-            Attachment::Entry { symbol } => write!(f, "kprobe at {symbol}"),
+            Attachment::Entry { symbol, .. } => write!(f, "kprobe at {symbol}"),
             Attachment::Instruction { place, at_return, .. } => {
                 write!(
                     f,

@@ -5,12 +5,14 @@ use super::processors::{Counting, OnCpu};
 use crate::catalog::kind::Spot;
 use crate::catalog::{Attachment, Catalog, Instance};
 use crate::code::{Code, Wanted};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::{Hook, PlannedWay};
+use kestrel_bpf::asm::Assembler;
+use kestrel_bpf::isa::Reg;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, LinkInfo, Map, Program, ProgramKind,
-    module_btf_id,
+    ProgramSpec, module_btf_id,
 };
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::perf::{self, PerfEvent, Target};
@@ -267,7 +269,7 @@ pub(super) fn attach(
                 load,
             )
         }
-        Attachment::Entry { symbol } => entry(symbol, catalog, load),
+        Attachment::Entry { symbol, read_for } => entry(symbol, read_for.as_deref(), catalog, load),
         Attachment::Instructions { spots } => instructions(spots, (false, None), catalog, load),
         Attachment::Functions {
             at_return,
@@ -524,7 +526,13 @@ fn many(
     Ok((program, maps, vec![link].into()))
 }
 
-fn entry(symbol: &str, catalog: &Catalog, load: &Load<'_>) -> Result<(Program, Vec<Map>, Links)> {
+/// A function's entry, after a tracepoint for which the kernel is to read what arguments point to.
+fn entry(
+    symbol: &str,
+    read_for: Option<&str>,
+    catalog: &Catalog,
+    load: &Load<'_>,
+) -> Result<(Program, Vec<Map>, Links)> {
     let by_multi_link = || -> Result<_> {
         let (program, maps) = load(ProgramKind::KprobeMulti)?;
         let multi = KprobeMulti {
@@ -534,17 +542,30 @@ fn entry(symbol: &str, catalog: &Catalog, load: &Load<'_>) -> Result<(Program, V
             session: false,
         };
         let link = Link::kprobe_multi(&program, &multi)?;
-        Ok((program, maps, vec![link].into()))
+        Ok((program, maps, Links::from(vec![link])))
     };
-    match by_multi_link() {
+    let (program, maps, mut links) = match by_multi_link() {
         Err(error) if lacks_multi(&error) => {
             let (program, maps) = load(ProgramKind::Kprobe)?;
             let mut links = Links::default();
             links.kprobe_at(&program, (symbol, 0), (false, None), catalog)?;
-            Ok((program, maps, links))
+            (program, maps, links)
         }
-        attached => attached,
+        attached => attached?,
+    };
+    if let Some((group, name)) = read_for.and_then(|name| name.split_once(':')) {
+        let mut asm = Assembler::new();
+        asm.mov(Reg::R0, 0).exit();
+        let code = asm.finish().map_err(|error| Error::Compile {
+            event: symbol.to_owned(),
+            why: error.to_string(),
+        })?;
+        let nothing = Program::load(&ProgramSpec::new("k_read", ProgramKind::Tracepoint, &code, &[]))?;
+        links
+            .links
+            .push(tracepoint(&nothing, &catalog.tracefs()?, (group, name), 0)?);
     }
+    Ok((program, maps, links))
 }
 
 /// Whether the kernel's refusal is about one of the functions rather than about links to many.

@@ -81,15 +81,14 @@ fn raw(catalog: &Catalog, full: &str, name: &str, arch: &Arch, format: &Format) 
 }
 
 fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format, via: Via) -> Vec<Way> {
-    // Where the kernel reads for the entry what arguments point to (6.19), its program is called where waiting for a page is allowed.
-    if via != Via::Raw && format.fields.iter().any(is_withheld) {
-        return Vec::new();
-    }
     let mut ways = Vec::new();
     if via != Via::Raw {
         ways.extend(at_function(catalog, full, number, arch, format));
     }
-    ways.extend(by_arguments(catalog, full, number, arch, format));
+    // Where the kernel reads for the entry what arguments point to (6.19), its formatted tracepoint is better than the raw one, whose program comes before that.
+    if via == Via::Raw || !format.fields.iter().any(is_withheld) {
+        ways.extend(by_arguments(catalog, full, number, arch, format));
+    }
     ways
 }
 
@@ -126,7 +125,10 @@ fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: 
     }
     fields.extend(withheld_of(format));
     Some(Way {
-        attachment: Attachment::Entry { symbol },
+        attachment: Attachment::Entry {
+            symbol,
+            read_for: format.fields.iter().any(is_withheld).then(|| full.to_owned()),
+        },
         context: Context {
             name: full.to_owned(),
             function: None,

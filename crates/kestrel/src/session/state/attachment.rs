@@ -34,6 +34,8 @@ pub enum AttachmentState {
     },
     Entry {
         symbol: String,
+        #[serde(default)]
+        read_for: Option<String>,
     },
     Instruction {
         module: Option<String>,
@@ -78,7 +80,7 @@ impl From<&Attachment> for AttachmentState {
                 alone,
                 maxactive,
             },
-            Attachment::Entry { symbol } => Self::Entry { symbol },
+            Attachment::Entry { symbol, read_for } => Self::Entry { symbol, read_for },
             Attachment::Instruction {
                 place,
                 address,
@@ -162,7 +164,7 @@ impl AttachmentState {
                 alone,
                 maxactive,
             },
-            Self::Entry { symbol } => Attachment::Entry { symbol },
+            Self::Entry { symbol, read_for } => Attachment::Entry { symbol, read_for },
             Self::Instruction {
                 module,
                 symbol,
