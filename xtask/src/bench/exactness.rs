@@ -40,6 +40,8 @@ struct Row {
     event: &'static str,
     /// Who says how many there were.
     sent: Sent,
+    /// Whether a session's tables take turns, in the place of a recording.
+    by_turns: bool,
     /// Whether any number may be missed, as long as it is said: one guard stands before all such programs of a CPU.
     unbounded: bool,
 }
@@ -55,6 +57,14 @@ enum Sent {
 
 /// What threads do where interrupts meet hooks: files are freed by interrupts, behind their back.
 const INTERRUPTED: &str = "kmem/kmem_cache_free";
+
+/// A session whose two tables take turns while the threads call, as often as the command can be run.
+const TAKING_TURNS: &str = "echo 'buffer main { size = 64M } \
+    table one { syscalls:sys_enter_getpriority { record() } } \
+    table two { syscalls:sys_enter_getpriority { record(comm) } }' > /tmp/turns.kst && \
+    kestrel start /tmp/turns.kst > /tmp/started 2>&1 && { calls getpriority EVENTS THREADS & } && \
+    while kill -0 $! 2> /dev/null; do kestrel table use two && kestrel table use one || exit 1; done; \
+    wait $! && kestrel status --format json";
 
 /// Light handlers record what an event has; heavy ones take the kernel's stack, too.
 const ROWS: &[Row] = &[
@@ -96,6 +106,10 @@ const ROWS: &[Row] = &[
             "syscalls:sys_enter_getpriority --via classic",
         )
     },
+    Row {
+        by_turns: true,
+        ..row("tables that take turns", "syscalls:sys_enter_getpriority")
+    },
     row("kprobe", "kprobe:__x64_sys_getpriority { record(comm) }"),
     row("kretprobe", "kretprobe:__x64_sys_getpriority { record(retval) }"),
     row("fentry, light", "fentry:__x64_sys_getpriority { record(pid) }"),
@@ -111,6 +125,7 @@ const fn row(name: &'static str, event: &'static str) -> Row {
         name,
         event,
         sent: Sent::Asked,
+        by_turns: false,
         unbounded: false,
     }
 }
@@ -135,7 +150,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             for program in &base.programs {
                 guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
             }
-            let (counts, sent) = record(&mut guest, row, options.events)?;
+            let (counts, sent) = if row.by_turns {
+                take_turns(&mut guest, row, options.events)?
+            } else {
+                record(&mut guest, row, options.events)?
+            };
             let Counts {
                 recorded,
                 lost,
@@ -205,4 +224,30 @@ fn record(guest: &mut crate::guest::Guest, row: &Row, events: u64) -> Result<(Co
         }
     };
     Ok((counted, sent))
+}
+
+fn take_turns(guest: &mut crate::guest::Guest, row: &Row, events: u64) -> Result<(Counts, u64)> {
+    let line = TAKING_TURNS
+        .replace("EVENTS", &events.to_string())
+        .replace("THREADS", &THREADS.to_string());
+    let (ending, out) = guest.capture(&Program {
+        argv: ["sh", "-c", &line].map(str::to_owned).to_vec(),
+        env: Vec::new(),
+        limit: LONGEST,
+    })?;
+    let said = String::from_utf8_lossy(&out).into_owned();
+    ensure!(ending == Ending::Exited(0), "{}: {ending:?}: {said}", row.name);
+    let status: serde_json::Value =
+        serde_json::from_str(&said).with_context(|| format!("{}: a status in {said:?}", row.name))?;
+    let number = |pointer: &str| {
+        let found = status.pointer(pointer).and_then(serde_json::Value::as_u64);
+        found.with_context(|| format!("{}: {pointer} in {said:?}", row.name))
+    };
+    let counts = Counts {
+        recorded: number("/events/0/recorded")?,
+        lost: number("/events/0/refused")?,
+        skipped: number("/programs/0/skipped")?,
+        ..Counts::default()
+    };
+    Ok((counts, THREADS * events))
 }
