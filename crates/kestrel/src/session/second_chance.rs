@@ -191,8 +191,8 @@ fn difference(value: &[u8]) -> i64 {
 struct Cells {
     /// The address as it stands in marks: less that of the map, since the verifier takes a context for no number.
     hit: Vreg,
-    /// How often the thread was switched out, as it stands in marks.
-    switches: Option<Vreg>,
+    /// Where it stands how often the thread was switched out.
+    switches: Option<Switches>,
     pair: Vreg,
     held: [Vreg; 2],
     /// `held` less the address.
@@ -212,7 +212,6 @@ impl Cells {
         let held = [0, 8].map(|offset| b.load(Width::B8, pair, offset));
         let hit = b.shift_left(address, HIGH);
         let rest = held.map(|held| b.alu(AluOp::Xor, Bits::B64, held, hit));
-        let switches = switches.map(|switches| switches.emit(b));
         Self {
             hit,
             switches,
@@ -222,27 +221,19 @@ impl Cells {
         }
     }
 
-    /// The hit's mark, as far as it is the same for all programs.
-    fn mark(&self, b: &mut Builder) -> Vreg {
-        match self.switches {
-            Some(switches) => b.or(self.hit, switches),
-            None => self.hit,
-        }
-    }
-
-    /// Makes the hit the newest in its stack, and gives its mark with its number.
+    /// Makes the hit the newest in its stack, and gives its mark.
     fn become_newest(&self, b: &mut Builder) -> Vreg {
-        let mark = self.mark(b);
-        if self.switches.is_none() {
-            return mark;
-        }
+        let Some(switches) = self.switches else {
+            return self.hit;
+        };
         let place = newest(b, self.hit);
         let before = b.load(Width::B8, place, 0);
         let number = b.add(before, 1 << NUMBER_SHIFT);
         let number = b.and(number, NUMBER << NUMBER_SHIFT);
         let now = b.or(self.hit, number);
         b.store(Width::B8, place, 0, now);
-        b.or(mark, number)
+        let switches = switches.emit(b);
+        b.or(now, switches)
     }
 
     /// Goes to `left` where a mark at the hit's address is another hit's, to `seen` where it is not, as far as can be known.
@@ -251,11 +242,12 @@ impl Cells {
             b.jump(seen);
             return;
         };
-        let again = b.cold_block();
+        let over = b.cold_block();
+        branch_over(b, self.hit, over, seen);
+        b.switch_to(over);
         let then = b.and(rest, SWITCHES << SWITCHES_SHIFT);
-        b.branch(Condition::Equal, then, switches, seen, again);
-        b.switch_to(again);
-        branch_over(b, self.hit, left, seen);
+        let now = switches.emit(b);
+        b.branch(Condition::Equal, then, now, seen, left);
     }
 
     /// Replaces what cell number `cell` held; goes to `lost` where somebody else came first.
@@ -341,7 +333,7 @@ fn branch_over(b: &mut Builder, mark: Vreg, over: BlockId, not: BlockId) {
     };
     let [newest, mark] = [newest, mark].map(|mark| address(b, mark));
     let apart = b.sub(newest, mark);
-    let other = b.block();
+    let other = b.cold_block();
     b.branch(Condition::Equal, apart, 0, not, other);
     b.switch_to(other);
     let apart = b.shift_right(apart, HIGH);
@@ -413,7 +405,7 @@ pub(super) fn emit_enter(b: &mut Builder, place: Place, switches: Option<Switche
             b.switch_to(earlier);
             cells.branch_left(b, rest, left, seen);
             b.switch_to(seen);
-            let mark = cells.mark(b);
+            let mark = b.sub(cells.held[cell], ran);
             let mark = b.or(mark, number);
             b.store(Width::B8, cells.pair, offset, mark);
             b.jump(leave);
