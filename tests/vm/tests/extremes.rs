@@ -492,10 +492,7 @@ fn hundreds_of_different_handlers_on_one_event() {
         shell("calls getppid 10").success();
     }
     let (each, skipped) = kept("many");
-    assert!(
-        each[0] <= 30 && each[0] + skipped >= 30,
-        "{each:?}, {skipped}"
-    );
+    assert!(each[0] <= 30 && each[0] + skipped >= 30, "{each:?}, {skipped}");
     kestrel(&["stop", "many"]).success();
     nothing_is_left();
 }
