@@ -137,6 +137,7 @@ impl<'a> Value<'a> {
             }
             &FieldType::String { max } if is_fault(bytes, max) => Self::Fault,
             FieldType::String { .. } => Self::Text(until_nul(bytes)),
+            FieldType::Stack { .. } if bytes == FAULT_IN_TEXT => Self::Fault,
             &FieldType::Stack { space, .. } => Self::Stack(Frames { space, bytes }),
         })
     }

@@ -443,3 +443,35 @@ table main {
     });
     assert_eq!(names().len(), 2);
 }
+
+/// A command of Kestrel's own needs root's rights: README's recipe works with `--user root`, and for another user the check says no before anything is lost.
+#[test]
+fn a_dump_that_a_handler_asks_for_is_written_as_root_and_refused_to_others() {
+    users();
+    let out = "/tmp/asked.trace";
+    let text = format!(
+        "table t {{ syscalls:sys_enter_getppid /comm == \"calls\"/ {{ record(pid); exec(\"/bin/kestrel buffer dump -o {out}\") }} }}"
+    );
+    let place = shell("command -v kestrel").success();
+    let text = text.replace("/bin/kestrel", place.trim());
+    let _session = Session::start(&text);
+    let check = kestrel(&["agent", "--check", "--user", "ops"]);
+    assert_eq!(check.code, Some(1), "{}", check.out);
+    assert!(check.out.contains("--user root"), "{}", check.out);
+    let check = kestrel(&["agent", "--check", "--user", "root"]);
+    assert_eq!(check.code, Some(0), "{}", check.out);
+    shell("calls getppid 1").success();
+    let run = kestrel(&["agent", "--once", "--user", "ops"]);
+    assert!(!std::path::Path::new(out).exists(), "{}", run.err);
+    assert!(
+        run.err.contains("--user root") || run.err.contains("root"),
+        "{}",
+        run.err
+    );
+    shell("calls getppid 1").success();
+    let run = kestrel(&["agent", "--once", "--user", "root"]);
+    assert!(std::path::Path::new(out).exists(), "{}", run.err);
+    let report = kestrel(&["report", out]).success();
+    assert!(report.contains("sys_enter_getppid"), "{report}");
+    std::fs::remove_dir_all(out).unwrap();
+}

@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::time::Instant;
 use vm_tests::{kestrel, shell, skip};
 
 fn store() -> Store {
@@ -435,5 +436,63 @@ fn two_sessions_count_the_same_events() {
     let (each, skipped) = kept("right");
     assert!(skipped > 0 || each[0] == 30_100, "{each:?}");
     kestrel(&["stop"]).success();
+    nothing_is_left();
+}
+
+/// A machine with many sessions: all are looked at over the same time, so many of them take hardly longer than one.
+#[test]
+fn fifty_sessions_are_looked_at_together() {
+    const SESSIONS: usize = 50;
+    let catalog = Catalog::new(Host::default());
+    for number in 0..SESSIONS {
+        start(&format!("s{number}"), CALLS, &catalog);
+    }
+    let begun = Instant::now();
+    let said = kestrel(&["status", "--interval", "1s", "--format", "json"]).success();
+    let took = begun.elapsed();
+    let all: Vec<serde_json::Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let intervals: f64 = all.iter().map(|one| one["interval"].as_f64().unwrap()).sum();
+    println!("{took:?} for {intervals} s of looking");
+    assert_eq!(all.len(), SESSIONS);
+    assert!(
+        intervals >= SESSIONS as f64,
+        "each was looked at for a second: {intervals}"
+    );
+    assert!(
+        took.as_secs_f64() < intervals / 3.0,
+        "one after the other: {took:?}"
+    );
+    for number in 0..SESSIONS {
+        kestrel(&["stop", &format!("s{number}")]).success();
+    }
+    nothing_is_left();
+}
+
+/// So many different handlers on one event that a jump over all of them is longer than an instruction's offset (32,767): they load.
+#[test]
+fn hundreds_of_different_handlers_on_one_event() {
+    const HANDLERS: u64 = 340;
+    let mut text = String::from("buffer b { size = 64k }\n");
+    for number in 0..HANDLERS {
+        writeln!(
+            text,
+            "table t{number} {{ syscalls:sys_enter_getppid /comm == \"calls\" && pid != {number}/ {{ record(v = {number}) }} }}"
+        )
+        .unwrap();
+    }
+    std::fs::write("/tmp/many.kst", &text).unwrap();
+    let begun = Instant::now();
+    kestrel(&["start", "many", "/tmp/many.kst"]).success();
+    println!("started in {:?}", begun.elapsed());
+    for number in [0, HANDLERS / 2, HANDLERS - 1] {
+        kestrel(&["table", "use", &format!("t{number}"), "--session", "many"]).success();
+        shell("calls getppid 10").success();
+    }
+    let (each, skipped) = kept("many");
+    assert!(each[0] <= 30 && each[0] + skipped >= 30, "{each:?}, {skipped}");
+    kestrel(&["stop", "many"]).success();
     nothing_is_left();
 }

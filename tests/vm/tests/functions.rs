@@ -253,3 +253,72 @@ fn structs_by_value_and_what_lies_in_the_stack_are_arguments() {
     };
     assert!(seventh("pages") || same("populate"), "{maps:?}");
 }
+
+#[test]
+fn a_pattern_finds_functions_by_the_names_that_are_not_listed() {
+    // Its symbol is listed as `__do_sys_getppid`, since it takes no arguments.
+    let run = vm_tests::kestrel(&[
+        "record",
+        "-o",
+        "/tmp/other-names",
+        "-e",
+        "kprobe:__x64_sys_getp*id /comm == \"calls\"/ { record(probe) }",
+        "--",
+        "calls",
+        "getppid",
+        "50",
+    ]);
+    run.success();
+    let records = vm_tests::recording::records("/tmp/other-names");
+    std::fs::remove_dir_all("/tmp/other-names").unwrap();
+    let of = |name: &str| records.iter().filter(|record| record.event == name).count();
+    assert_eq!(of("kprobe:__x64_sys_getppid"), 50, "{:?}", records.first());
+    let all = vm_tests::kestrel(&["list", "kprobe:__x64_sys_getp*id"]).success();
+    assert!(
+        all.contains("__x64_sys_getppid") && all.contains("__x64_sys_getpgid"),
+        "{all}"
+    );
+    let both = vm_tests::kestrel(&["list", "kprobe:*_sys_getppid"]).success();
+    assert_eq!(
+        both.lines().filter(|line| line.contains("_sys_getppid")).count(),
+        1,
+        "one name for one function: {both}"
+    );
+}
+
+#[test]
+fn a_kernel_stack_that_is_refused_is_no_empty_stack() {
+    // While the kernel reads a user's stack it faults, and takes no second stack in the same context.
+    let run = vm_tests::kestrel(&[
+        "record",
+        "-o",
+        "/tmp/refused-stacks",
+        "-e",
+        "exceptions:page_fault_kernel { record(kstack) }",
+        "-e",
+        "syscalls:sys_enter_* { record(ustack) }",
+        "--",
+        "sh",
+        "-c",
+        "for i in 1 2 3 4 5 6 7 8; do ls -l /proc >/dev/null; cat /proc/self/maps >/dev/null; done",
+    ]);
+    run.success();
+    let records = vm_tests::recording::records("/tmp/refused-stacks");
+    std::fs::remove_dir_all("/tmp/refused-stacks").unwrap();
+    let faults = || {
+        records
+            .iter()
+            .filter(|r| r.event == "exceptions:page_fault_kernel")
+    };
+    let refused = faults()
+        .filter(|record| record.fields["kstack"].is_null())
+        .count();
+    let taken = faults().filter(|record| {
+        record.fields["kstack"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty())
+    });
+    println!("{refused} of {} refused", faults().count());
+    assert!(refused > 0, "the kernel refuses some");
+    assert_eq!(taken.count() + refused, faults().count(), "none is empty");
+}

@@ -170,6 +170,7 @@ fn as_json(status: &Status) -> Value {
         "maps": status.maps.iter().map(map).collect::<Vec<_>>(),
         "unattended": status.unattended.iter().map(|(event, cpus)| json!({ "event": event, "cpus": cpus })).collect::<Vec<_>>(),
         "uncounted": status.uncounted,
+        "untold": status.untold,
         "programs": status.programs.iter().map(program).collect::<Vec<_>>(),
     })
 }
@@ -191,6 +192,12 @@ fn text(status: &Status, verbose: bool) -> String {
     programs(status, verbose, &mut out);
     if let Some(why) = &status.uncounted {
         let _ = writeln!(out, "  not all that the kernel skipped is counted: {why}");
+    }
+    for event in &status.untold {
+        let _ = writeln!(
+            out,
+            "  {event}: a `table load` was cut short; the next `kestrel table use` (any change) finishes it, until then a hit that the kernel skips may be handled by two tables"
+        );
     }
     for (event, cpus) in &status.unattended {
         let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();

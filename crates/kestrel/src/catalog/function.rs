@@ -199,6 +199,16 @@ impl FunctionProbe {
         }
     }
 
+    /// One function; of a set, with the name that ftrace lists where it is another one: `kprobe:__do_sys_getppid` for `__x64_sys_getppid`.
+    fn instance(&self, catalog: &Catalog, symbol: String, of_set: bool) -> Instance {
+        let is_other = of_set && catalog.is_listed(&symbol).is_ok_and(|listed| !listed);
+        let mut instance = Instance::function(self.name, symbol);
+        if is_other {
+            instance.identity = Some(catalog.identity(&instance.name));
+        }
+        instance
+    }
+
     /// Functions as one set, or the single one.
     fn resolved(
         &self,
@@ -209,7 +219,7 @@ impl FunctionProbe {
     ) -> Resolved {
         let instances: Vec<Instance> = names
             .into_iter()
-            .map(|symbol| Instance::function(self.name, symbol))
+            .map(|symbol| self.instance(catalog, symbol, single.is_none()))
             .collect();
         let alone = self.way(catalog, single, maxactive);
         let mut ways = Vec::new();
@@ -412,10 +422,15 @@ impl EventKind for FunctionProbe {
             }
             return Ok(());
         }
+        let Some(pattern) = patterns.first() else {
+            functions.names().for_each(found);
+            return Ok(());
+        };
         functions
             .names()
-            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)))
-            .for_each(found);
+            .filter(|name| pattern.matches(name))
+            .for_each(&mut *found);
+        catalog.other_names(pattern)?.iter().for_each(|name| found(name));
         Ok(())
     }
 

@@ -32,7 +32,7 @@ use kestrel_kernel::kcore::Kcore;
 use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use traced::Traced;
@@ -116,6 +116,36 @@ impl Catalog {
     /// Whether the kernel lists a function of this name among those that probes can be put on.
     pub(crate) fn is_listed(&self, name: &str) -> Result<bool> {
         Ok(self.functions()?.has(name))
+    }
+
+    /// Names that match a pattern and that ftrace does not list, of functions that it lists by a name that does not match: of several names for one address it
+    /// lists one (`__do_sys_getppid`, not `__x64_sys_getppid`). One for each function.
+    ///
+    /// # Errors
+    /// When the kernel does not list its functions or symbols.
+    pub(crate) fn other_names(&self, pattern: &Glob) -> Result<Vec<String>> {
+        // What matches all matches the listed names.
+        if pattern.text() == "*" {
+            return Ok(Vec::new());
+        }
+        let (functions, symbols) = (self.functions()?, self.symbols()?);
+        if symbols.is_restricted() {
+            return Ok(Vec::new());
+        }
+        let mut seen = HashSet::new();
+        let mut others = Vec::new();
+        for symbol in symbols.functions().filter(|s| pattern.matches(s.name)) {
+            if functions.has_in(symbol.module, symbol.name) {
+                continue;
+            }
+            let at = || symbols.at_exactly(symbol.address);
+            let listed = at().find(|s| functions.has_in(s.module, s.name));
+            let is_other = listed.is_some_and(|listed| !pattern.matches(listed.name));
+            if is_other && seen.insert(symbol.address) {
+                others.push(symbol.name.to_owned());
+            }
+        }
+        Ok(others)
     }
 
     /// Whether the kernel has a function of this name, traceable or not.

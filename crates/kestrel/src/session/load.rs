@@ -41,6 +41,9 @@ pub struct Loaded {
     pub warnings: Vec<(String, Diagnostic)>,
     /// Events that this kernel does not let be attached, and only a pattern named.
     pub left_out: Vec<LeftOut>,
+    /// Why the handlers that were there were not made anew for an object's hook beside theirs: an event that the kernel skips in that hook may be handled by two tables
+    /// when they are switched meanwhile. The next change tries again.
+    pub not_told: Option<Error>,
 }
 
 impl Change {
@@ -117,15 +120,19 @@ impl Change {
         session.objects.keep();
         self.session.directory.remove(pins::FILLING)?;
         self.settle()?;
-        // The programs of a hook must know its relays: they take away what a skipped one left.
-        let relays = self.state.hooks.iter().filter(|hook| hook.relay.is_some());
-        let relays: Vec<u32> = relays.map(|hook| hook.number).collect();
-        if relays.iter().any(|hook| !self.state.known_relays.contains(hook)) {
-            let mut next = self.state.clone();
-            next.known_relays = relays;
-            self.put_rings(Vec::new(), next, catalog)?;
+        // The tables are in; the rest the next change tries again.
+        let not_told = self.tell_of_relays(catalog).err();
+        Ok(Loaded { not_told, ..loaded })
+    }
+
+    /// Makes all handlers anew where there are relays that those which are there do not know: they take away what a skipped one left.
+    pub(super) fn tell_of_relays(&mut self, catalog: &Catalog) -> Result<()> {
+        if self.state.untold_relays().is_empty() {
+            return Ok(());
         }
-        Ok(loaded)
+        let mut next = self.state.clone();
+        next.known_relays = next.relays();
+        self.put_rings(Vec::new(), next, catalog).map(drop)
     }
 
     /// Takes a table out.

@@ -119,6 +119,9 @@ pub struct Status {
     pub unattended: Vec<(String, Vec<u32>)>,
     /// Why not all of what the kernel skipped is counted, where it is not.
     pub uncounted: Option<String>,
+    /// Events with a hook beside the first that the handlers of the first do not know, because a load was cut short: one that the kernel skips there may be handled
+    /// by two tables when they are switched.
+    pub untold: Vec<String>,
     /// How long it was looked at for rates and costs.
     pub interval: Duration,
 }
@@ -203,8 +206,21 @@ impl PinnedSession {
                 .iter()
                 .find_map(|hook| self.uncounted(hook, &misses))
                 .or_else(|| self.nested(&hooks)),
+            untold: self.untold(),
             interval: interval.map_or(Duration::ZERO, |_| elapsed),
         })
+    }
+
+    fn untold(&self) -> Vec<String> {
+        let untold = self.state.untold_relays();
+        let hooks = self
+            .state
+            .hooks
+            .iter()
+            .filter(|hook| untold.contains(&hook.number));
+        hooks
+            .flat_map(|hook| hook.events.iter().map(|event| event.name.clone()))
+            .collect()
     }
 
     /// When it was made, by the wall clock of now: that one may have been set since.

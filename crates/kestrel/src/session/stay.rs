@@ -13,7 +13,9 @@ use super::state::{BufferState, State, TableState};
 use crate::agent::{self, Inbox};
 use crate::bpf::BpfMap;
 use crate::buffer::Buffer;
+use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::Map;
 use kestrel_kernel::procfs::possible_cpus;
@@ -309,6 +311,10 @@ impl Change {
         let mut change = Self { session, _lock: lock };
         change.settle()?;
         change.sweep()?;
+        if !change.state.untold_relays().is_empty() {
+            // Where the kernel refuses, or there is no room, a change must be possible that makes some: the status says it, and the next one tries again.
+            let _still_untold = change.tell_of_relays(&Catalog::new(Host::default()));
+        }
         change.follow_cpus()?;
         Ok(change)
     }

@@ -67,14 +67,14 @@ impl Trace {
     }
 }
 
-/// Creates a trace directory and its metadata. An existing directory must be empty, or, with `replace`, a trace, which is
-/// removed: only where all that lies there is a trace's, else nothing. Nobody else creates one there while the writer lives.
+/// Creates a trace directory and its metadata. An existing directory must be empty, or hold what a writer left that was killed before its trace had
+/// metadata, or, with `replace`, a trace, which is removed: only where all that lies there is a trace's, else nothing. Nobody else creates one there while the writer lives.
 ///
 /// # Errors
 /// [`Error::Busy`] where somebody writes a trace there; [`Error::InTheWay`] and [`Error::Occupied`] where something else lies there.
 pub fn create(path: &Path, info: TraceInfo, replace: bool) -> Result<Writer<Directory>> {
     let (folder, lock) = made(path)?;
-    if replace && is_trace(&folder) {
+    if (replace && is_trace(&folder)) || is_begun(&folder).map_err(Error::io("read directory", path))? {
         if let Some(foreign) = foreign(&folder).map_err(Error::io("read directory", path))? {
             return Err(Error::InTheWay {
                 path: path.join(foreign),
@@ -126,13 +126,28 @@ fn is_trace(folder: &Folder) -> bool {
     read.is_ok() && metadata::is_own(&head)
 }
 
+/// Whether all that lies in a folder is metadata that had no name yet when its writer was killed: there is no trace.
+fn is_begun(folder: &Folder) -> io::Result<bool> {
+    let new = beside(METADATA);
+    let entries = folder.entries()?;
+    let [only] = entries.as_slice() else {
+        return Ok(false);
+    };
+    if !only.is_file || only.name != *new {
+        return Ok(false);
+    }
+    let mut head = Vec::new();
+    folder.read(&new)?.take(LONGEST).read_to_end(&mut head)?;
+    Ok(metadata::is_beginning(&head))
+}
+
 /// Where a trace that shall be at `path` is written until it is whole.
 pub fn beside_of(path: &Path) -> PathBuf {
     let leaf = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(beside(&leaf))
 }
 
-/// Whether a trace may be put at `path`: there is nothing, an empty directory, or an old trace.
+/// Whether a trace may be put at `path`: there is nothing, an empty directory, an old trace, or the beginning of one.
 ///
 /// # Errors
 /// [`Error::Busy`] where somebody writes a trace there.
@@ -145,7 +160,7 @@ pub fn is_free(path: &Path) -> Result<bool> {
 }
 
 fn is_free_folder(folder: &Folder) -> io::Result<bool> {
-    Ok(folder.entries()?.is_empty() || is_trace(folder))
+    Ok(folder.entries()?.is_empty() || is_trace(folder) || is_begun(folder)?)
 }
 
 /// Makes a folder in which several traces shall lie, where there is none; it must not be a trace itself, nor another user's.
@@ -178,6 +193,9 @@ pub fn publish(from: &Path, to: &Path) -> Result<()> {
     let _held = Lock::take(&old, to)?;
     if !is_free_folder(&old).map_err(Error::io("read directory", to))? {
         return Err(Error::Occupied { path: to.into() });
+    }
+    if is_begun(&old).map_err(Error::io("read directory", to))? {
+        clear(&old).map_err(Error::io("clear", to))?;
     }
     if !is_trace(&old) {
         // An empty directory gives way to another.
@@ -372,7 +390,7 @@ fn clear(folder: &Folder) -> io::Result<()> {
     }
     // What is beside was left by a recorder that was killed while it wrote.
     ignore_missing(folder.remove_file(beside(METADATA)))?;
-    folder.remove_file(METADATA)
+    ignore_missing(folder.remove_file(METADATA))
 }
 
 /// The name of the file that becomes `leaf`.

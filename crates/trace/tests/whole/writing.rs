@@ -137,6 +137,39 @@ fn an_occupied_directory_is_left_alone_and_an_old_trace_is_replaced_only_when_as
     assert_eq!(names(&path), ["metadata"]);
 }
 
+#[test]
+fn what_a_writer_left_that_was_killed_before_there_was_metadata_is_no_obstacle() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    for left in ["", "/* CTF", "/* CTF 1.8 */\ntyp"] {
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join(".metadata.new"), left).unwrap();
+        assert!(directory::is_free(&path).unwrap(), "{left:?}");
+        directory::create(&path, sample::info(), false).unwrap();
+        assert_eq!(names(&path), ["metadata"]);
+        std::fs::remove_dir_all(&path).unwrap();
+        // A whole trace takes its place, too.
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join(".metadata.new"), left).unwrap();
+        let beside = directory::beside_of(&path);
+        write(&beside, 300);
+        directory::publish(&beside, &path).unwrap();
+        assert!(names(&path).contains(&"metadata".to_owned()));
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+    // Somebody else's file of that name is, and so is anything beside it.
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join(".metadata.new"), "mine").unwrap();
+    assert!(!directory::is_free(&path).unwrap());
+    std::fs::write(path.join(".metadata.new"), "").unwrap();
+    std::fs::write(path.join("notes"), "mine").unwrap();
+    assert!(!directory::is_free(&path).unwrap());
+    assert!(matches!(
+        directory::create(&path, sample::info(), true),
+        Err(Error::Occupied { .. })
+    ));
+}
+
 fn names(path: &std::path::Path) -> Vec<String> {
     let entries = std::fs::read_dir(path).unwrap();
     let mut names: Vec<String> = entries

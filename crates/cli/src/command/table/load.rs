@@ -45,5 +45,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for event in &loaded.left_out {
         eprintln!("  left out {}: {}", event.event, event.why);
     }
+    if let Some(why) = &loaded.not_told {
+        eprintln!(
+            "warning: the tables are loaded, but the handlers that were there could not be made anew: {why}\nhint: until a change of the session does that, an event that the kernel skips in the new hook may be handled by two tables; `kestrel status` says so"
+        );
+    }
     Ok(Exit::Done)
 }

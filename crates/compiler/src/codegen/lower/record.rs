@@ -19,7 +19,7 @@ use crate::ir::{AluOp, Bits, Condition, Operand, Slot, Vreg, Width, helper};
 use crate::sink::Size;
 use kestrel_bpf::code::SourceRange as Span;
 use kestrel_trace::layout::{EventName, Field, FieldType, Layout, Space};
-use kestrel_trace::value::fault_in_string;
+use kestrel_trace::value::{FAULT_IN_TEXT, fault_in_string};
 
 /// Offsets of the common context: process and thread id, `u32` each.
 const PID: i16 = 8;
@@ -278,6 +278,8 @@ impl Lower<'_> {
         Ok(self.bounded(slot, length, max, !0, &fault_in_string(max)))
     }
 
+    /// A stack that the kernel refuses is marked: it takes one at a time in each context of a CPU (`get_recursion_context` in
+    /// kernel/events/internal.h), and page faults happen while it reads a user's.
     fn stage_stack(&mut self, space: Space, max: u32) -> Staged {
         let slot = self.b.slot(max * 8, 8);
         let (place, context) = (self.b.slot_address(slot, 0), self.b.context());
@@ -289,7 +291,7 @@ impl Lower<'_> {
             helper::GET_STACK,
             &[context.into(), place.into(), (max * 8).into(), flags.into()],
         );
-        self.bounded(slot, length, max * 8, !7, &[])
+        self.bounded(slot, length, max * 8, !7, &FAULT_IN_TEXT)
     }
 
     /// Frames at the top of a kernel stack that are ours. Raw tracepoints take their registers inside of the program: the program and

@@ -429,6 +429,19 @@ impl State {
         self.retiring.is_empty() && !self.probes.renewed
     }
 
+    /// The numbers of its hooks that another one tells which table is active.
+    pub(super) fn relays(&self) -> Vec<u32> {
+        let relays = self.hooks.iter().filter(|hook| hook.relay.is_some());
+        relays.map(|hook| hook.number).collect()
+    }
+
+    /// Those that the handlers of other hooks were not made with: a load was killed, or refused the memory, before it made them anew.
+    pub fn untold_relays(&self) -> Vec<u32> {
+        let mut relays = self.relays();
+        relays.retain(|hook| !self.known_relays.contains(hook));
+        relays
+    }
+
     /// Whether it has no table but that of its named probes.
     pub fn holds_only_probes(&self) -> bool {
         self.tables

@@ -23,6 +23,12 @@ pub fn is_own(bytes: &[u8]) -> bool {
     bytes.starts_with(BEGINNING.as_bytes()) && names(TRACER.as_bytes())
 }
 
+/// Whether bytes are the first ones of such a file, as a writer leaves them that is killed while it writes.
+pub fn is_beginning(bytes: &[u8]) -> bool {
+    let known = bytes.len().min(BEGINNING.len());
+    bytes[..known] == BEGINNING.as_bytes()[..known]
+}
+
 /// How each metadata file in text begins.
 const BEGINNING: &str = "/* CTF 1.8 */";
 /// How `env` says who wrote it.
