@@ -20,7 +20,7 @@ use crate::{
 /// Boot a Debian kernel in a guest and run a command there.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Kernel series (5.10, 6.1, 6.12, 6.18, 7.2), or `all` for each of these in turn.
+    /// Kernel series (5.10, 6.1, 6.12, 6.18, 7.2, 7.3), or `all` for each of these in turn.
     #[arg(long, default_value = kernel::DEFAULT)]
     kernel: String,
     /// Copy a file into `/`, executable, under its own name.

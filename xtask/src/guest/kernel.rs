@@ -17,10 +17,10 @@ use super::{
 };
 
 /// The kernels that the whole test suite runs on.
-pub(crate) const MATRIX: &[&str] = &["6.1", "6.12", "6.18", "7.2"];
+pub(crate) const MATRIX: &[&str] = &["6.1", "6.12", "6.18", "7.2", "7.3"];
 
 /// The matrix and the old kernel that gets a clear word.
-pub(crate) const ALL: &[&str] = &["5.10", "6.1", "6.12", "6.18", "7.2"];
+pub(crate) const ALL: &[&str] = &["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 
 /// The kernel used when none is named.
 pub(crate) const DEFAULT: &str = "6.12";
