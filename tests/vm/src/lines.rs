@@ -800,7 +800,7 @@ fn value(random: &mut Random, function: &str, at_return: bool) -> (String, bool)
         2 => ("\\\"some(text)\"".to_owned(), false),
         3 => match random.below(4) {
             0 => ("@envp_init:string[2]".to_owned(), false),
-            1 => ("+0(@envp_init):string".to_owned(), false),
+            1 => ("+0(@envp_init+8):string".to_owned(), false),
             2 => ("@sys_call_table:symbol[3]".to_owned(), true),
             _ => ("@linux_banner:string".to_owned(), false),
         },
@@ -884,11 +884,13 @@ fn value(random: &mut Random, function: &str, at_return: bool) -> (String, bool)
         11 => (
             random
                 .one(&[
-                    "+0(+8(@sys_call_table)):x64",
-                    "+0x10(+0(@sys_call_table)):u8",
-                    "-8(+8(@envp_init)):x8",
-                    "+0(+0(@envp_init)):b4@2/32",
-                    "+1(+8(@envp_init)):string",
+                    // What is at a symbol is an address here: nothing is fetched from none, of which the kernel records what lay there.
+                    "+0(@sys_call_table):x64",
+                    "+0x10(@sys_call_table+8):u8",
+                    "+0(@sys_call_table-0):x8[3]",
+                    "+0(@envp_init):b4@2/32",
+                    "+-1(@envp_init+8):x8",
+                    "+1(@envp_init+8):string",
                 ])
                 .to_owned(),
             false,
