@@ -3,7 +3,7 @@
 use super::site;
 use super::status::{Flags, counted};
 use super::text::{check_name, file, rooted};
-use super::{Own, TABLE};
+use super::{Own, TABLE, kernel_line};
 use crate::catalog::{Catalog, Via, jprobe};
 use crate::error::{Error, Result};
 use crate::plan::{Hook, room_to_grow};
@@ -188,7 +188,7 @@ impl Change {
     }
 
     /// Enables or disables named probes, each from its next event on. One whose module was unloaded and loaded again is attached anew when it is
-    /// enabled.
+    /// enabled, and so is one whose line names symbols that were not there when it was read, or were elsewhere.
     ///
     /// # Errors
     /// [`Error::NoSuchProbe`]: then none is changed.
@@ -197,16 +197,17 @@ impl Change {
         let meant = |probe: &&ProbeState| names.contains(&probe.name);
         if enable {
             let gone = self.gone(catalog.host(), |flags| flags.maybe_gone);
-            let probes = self.state.probes.each.iter().filter(meant);
-            let probes = probes.filter(|probe| gone.contains(&probe.number));
-            let again: Vec<Request> = probes
-                .map(|probe| Request {
+            let again = self.state.probes.each.iter().filter(meant).filter_map(|probe| {
+                let source = source_now(probe, catalog);
+                let request = || Request {
                     name: probe.name.clone(),
-                    source: probe.source.clone(),
+                    source: source.clone(),
                     line: probe.line.clone(),
                     ..Request::default()
-                })
-                .collect();
+                };
+                (gone.contains(&probe.number) || source != probe.source).then(request)
+            });
+            let again: Vec<Request> = again.collect();
             if !again.is_empty() {
                 self.add_probes(&again, true, catalog)?;
             }
@@ -343,6 +344,13 @@ impl Change {
         directory.pin(map.as_fd(), pins::HITS)?;
         Ok(map)
     }
+}
+
+/// A probe's text; of one that was a line, what that says now.
+fn source_now(probe: &ProbeState, catalog: &Catalog) -> String {
+    let line = probe.line.as_deref();
+    let read = line.and_then(|line| kernel_line::read(line, catalog).ok());
+    read.map_or_else(|| probe.source.clone(), |request| request.source)
 }
 
 /// Takes away what hooks that do nothing now keep of instructions and calls that have begun: their end will not be seen, and another that looks the

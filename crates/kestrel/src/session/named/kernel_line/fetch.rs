@@ -11,12 +11,16 @@ use std::sync::Arc;
 
 /// Steps of a fetch (`FETCH_INSN_MAX` less the one that ends them).
 const MOST_STEPS: u32 = 15;
-/// Bytes of an argument behind its name (`MAX_ARGSTR_LEN`).
-const LONGEST: usize = 63;
 /// Elements of an array (`MAX_ARRAY_LEN`).
 const MOST_ELEMENTS: u64 = 64;
 /// Arguments of a line (`MAX_TRACE_ARGS`).
 const MOST_ARGUMENTS: usize = 128;
+/// Bytes that the kernel has for the names it puts in the place of all `$argN` and `$arg*` that stand alone, each with its end (`MAX_BTF_ARGS_LEN`).
+const ROOM_FOR_PARAMETERS: usize = 128;
+/// The same for what it puts in the place of all `%pd` and `%pD` (`MAX_DENTRY_ARGS_LEN`).
+const ROOM_FOR_ENTRIES: usize = 256;
+/// Arguments that a return knows of its entry: arg0 to arg9 of the language.
+const KEPT_ARGUMENTS: u64 = 10;
 /// Words of a kernel stack (`THREAD_SIZE`).
 pub(super) const STACK_WORDS: u64 = 2048;
 
@@ -50,10 +54,21 @@ pub(super) enum Fetch {
 /// How a value is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Store {
-    Integer { bits: u32, signed: bool },
-    Bits { container: u32, shift: u32, width: u32 },
+    Integer {
+        bits: u32,
+        signed: bool,
+    },
+    /// Bits of a container, from one on; with zeros behind them.
+    Bits {
+        container: u32,
+        shift: u32,
+        width: u32,
+        zeros: u32,
+    },
     Symbol,
-    Text { user: bool },
+    Text {
+        user: bool,
+    },
 }
 
 /// An argument as it was understood.
@@ -73,6 +88,37 @@ struct Known {
     bits: (u32, u32),
 }
 
+/// An argument as the kernel reads it: as it is typed, or what stands for it.
+struct Expanded {
+    text: String,
+    /// Where the word stands that it is, or was made of.
+    at: usize,
+    made: bool,
+}
+
+impl Expanded {
+    fn typed(word: &Word<'_>) -> Self {
+        Self {
+            text: word.text.to_owned(),
+            at: word.at,
+            made: false,
+        }
+    }
+
+    fn made(text: String, at: usize) -> Self {
+        Self { text, at, made: true }
+    }
+}
+
+/// Why a symbol of a fetch has no address.
+#[derive(Debug)]
+pub(super) enum Unfound {
+    /// The kernel does not have it, which a probe that waits may live with.
+    Missing(Wrong),
+    /// What stands behind it is no offset.
+    Unreadable(Wrong),
+}
+
 /// Reads the arguments of one line.
 pub(super) struct Reader<'l> {
     kernel: &'l dyn Kernel,
@@ -81,8 +127,12 @@ pub(super) struct Reader<'l> {
     at_entry: bool,
     at_return: bool,
     prototype: OnceCell<Option<(Arc<Btf>, TypeId)>>,
+    /// What the first symbol lacks that is not found: the kernel looks for symbols when all of the line is read.
+    unfound: Option<Unfound>,
     /// Steps of the argument that is being read, less one.
     steps: u32,
+    /// Fetches from memory that its reading is within.
+    depth: u32,
     known: Option<Known>,
 }
 
@@ -141,15 +191,26 @@ fn bit_field(text: &str, container: u32) -> Option<Store> {
     let (width, rest) = number::leading(text.strip_prefix('b')?);
     let after = rest.strip_prefix('@')?;
     let (shift, rest) = number::leading(after);
-    let fits = width > 0
-        && rest.len() < after.len()
-        && rest.starts_with('/')
-        && width.checked_add(shift)? <= u64::from(container);
-    fits.then_some(Store::Bits {
+    if width == 0 || rest.len() == after.len() || !rest.starts_with('/') {
+        return None;
+    }
+    let bits = |shift: u64, width: u64, zeros: u64| Store::Bits {
         container,
         shift: shift as u32,
         width: width as u32,
-    })
+        zeros: zeros as u32,
+    };
+    let container = u64::from(container);
+    match width.checked_add(shift) {
+        Some(end) => (end <= container).then(|| bits(shift, width, 0)),
+        // The kernel adds without looking for an overflow, and shifts by what comes of it: to the left, by all bits of the container or, where
+        // the processor does not know such a shift, by none.
+        None if width <= container => match width.wrapping_add(shift) {
+            0 if container >= 32 => Some(bits(container - width, width, 0)),
+            end => Some(bits(0, end, width - end)),
+        },
+        None => None,
+    }
 }
 
 impl<'l> Reader<'l> {
@@ -163,27 +224,41 @@ impl<'l> Reader<'l> {
             // At an address the kernel does not take a return for one.
             at_return: at_return && place.address.is_none(),
             prototype: OnceCell::new(),
+            unfound: None,
             steps: 0,
+            depth: 0,
             known: None,
         }
     }
 
     /// The arguments.
     pub(super) fn arguments(&mut self, words: &[Word<'_>]) -> Parsed<Vec<Argument>> {
-        if let Some(beyond) = words.get(MOST_ARGUMENTS) {
-            return Err(Wrong::at(beyond.at, "a probe has 128 arguments at most"));
-        }
-        let mut expanded: Vec<(String, usize)> = Vec::new();
+        let words = match words.get(MOST_ARGUMENTS) {
+            Some(beyond) if self.dialect.entry_arguments => {
+                return Err(Wrong::at(beyond.at, "a probe has 128 arguments at most"));
+            }
+            Some(_) => &words[..MOST_ARGUMENTS],
+            None => words,
+        };
+        let mut expanded: Vec<Expanded> = Vec::new();
         let mut all_at = None;
+        let mut room = ROOM_FOR_PARAMETERS;
         for word in words {
             match word.text.strip_prefix("$arg") {
                 Some(rest) => {
                     if rest.starts_with('*') && all_at.replace(word.at).is_some() {
                         return Err(Wrong::at(word.at, "`$arg*` can be there once"));
                     }
-                    expanded.extend(self.parameters(rest, word)?);
+                    expanded.extend(self.parameters(rest, word, &mut room)?);
                 }
-                None => expanded.push((self.entry_of_directory(word)?, word.at)),
+                None => expanded.push(Expanded::typed(word)),
+            }
+        }
+        let mut room = ROOM_FOR_ENTRIES;
+        for argument in &mut expanded {
+            if let Some(text) = self.entry_of_directory(&argument.text, argument.at)? {
+                fits(&mut room, &text, argument.at)?;
+                *argument = Expanded::made(text, argument.at);
             }
         }
         if expanded.len() > MOST_ARGUMENTS {
@@ -192,8 +267,12 @@ impl<'l> Reader<'l> {
         }
         let mut names = BTreeSet::new();
         let mut all = Vec::new();
-        for (index, (text, at)) in expanded.iter().enumerate() {
-            let argument = self.argument(index, text, *at)?;
+        for (index, Expanded { text, at, made }) in expanded.iter().enumerate() {
+            let argument = self.argument(index, text, *at).map_err(|wrong| match made {
+                // What stands in a line is the word that this was made of.
+                true => Wrong::at(*at, wrong.why),
+                false => wrong,
+            })?;
             if !names.insert(argument.name.clone()) {
                 let why = format!("another argument is called `{}`, too", argument.name);
                 return Err(Wrong::at(*at, why));
@@ -204,8 +283,11 @@ impl<'l> Reader<'l> {
     }
 
     /// What `$argN…` and `$arg*` stand for where they stand alone: parameters by their names.
-    fn parameters(&self, rest: &str, word: &Word<'_>) -> Parsed<Vec<(String, usize)>> {
-        let as_it_is = || vec![(word.text.to_owned(), word.at)];
+    fn parameters(&self, rest: &str, word: &Word<'_>, room: &mut usize) -> Parsed<Vec<Expanded>> {
+        let as_it_is = || vec![Expanded::typed(word)];
+        if !self.dialect.parameters && !rest.starts_with('*') {
+            return Ok(as_it_is());
+        }
         if !self.at_entry && !self.at_return {
             return Err(self.no_arguments(word.text, word.at));
         }
@@ -213,8 +295,7 @@ impl<'l> Reader<'l> {
         if !numbered && !rest.starts_with('*') {
             return Err(Wrong::at(word.at, format!("`{}` is no argument", word.text)));
         }
-        let wanted = self.prototype().filter(|_| self.dialect.parameters || !numbered);
-        let parameters = match wanted {
+        let parameters = match self.prototype() {
             Some((types, proto)) => match types.ty(*proto) {
                 Type::FuncProto(proto) => proto.parameters().map(|p| p.name.to_owned()).collect(),
                 _ => Vec::new(),
@@ -224,17 +305,13 @@ impl<'l> Reader<'l> {
         if parameters.is_empty() {
             return match numbered {
                 true => Ok(as_it_is()),
-                false => Err(Wrong::at(
-                    word.at,
-                    format!(
-                        "{}: the kernel's types (BTF) tell no parameters of it",
-                        self.place.name()
-                    ),
-                )),
+                false => Err(Wrong::at(word.at, self.untold("$arg*"))),
             };
         }
         if !numbered {
-            return Ok(parameters.into_iter().map(|name| (name, word.at)).collect());
+            parameters.iter().try_for_each(|name| fits(room, name, word.at))?;
+            let made = |name| Expanded::made(name, word.at);
+            return Ok(parameters.into_iter().map(made).collect());
         }
         let (number, ty) = number::leading_decimal(rest);
         if !ty.is_empty() && !ty.starts_with(':') {
@@ -242,7 +319,11 @@ impl<'l> Reader<'l> {
         }
         let index = usize::try_from(number).unwrap_or(usize::MAX).wrapping_sub(1);
         match parameters.get(index) {
-            Some(name) => Ok(vec![(format!("{name}{ty}"), word.at)]),
+            Some(name) => {
+                let text = format!("{name}{ty}");
+                fits(room, &text, word.at)?;
+                Ok(vec![Expanded::made(text, word.at)])
+            }
             None => Err(Wrong::at(
                 word.at,
                 format!(
@@ -256,12 +337,11 @@ impl<'l> Reader<'l> {
     }
 
     /// `ARG:%pd` and `ARG:%pD` as the fetch of a directory entry's name.
-    fn entry_of_directory(&self, word: &Word<'_>) -> Parsed<String> {
-        let text = word.text;
+    fn entry_of_directory(&self, text: &str, at: usize) -> Parsed<Option<String>> {
         let file = match (text.strip_suffix(":%pd"), text.strip_suffix(":%pD")) {
             (Some(inner), _) => (inner, false),
             (_, Some(inner)) => (inner, true),
-            _ => return Ok(text.to_owned()),
+            _ => return Ok(None),
         };
         let (inner, of_file) = file;
         let offset = |structure: &str, members: [&str; 2]| {
@@ -275,7 +355,7 @@ impl<'l> Reader<'l> {
             }
             Some(offset)
         };
-        let unknown = || Wrong::at(word.at, "the kernel's types (BTF) are needed for %pd and %pD");
+        let unknown = || Wrong::at(at, "the kernel's types (BTF) are needed for %pd and %pD");
         let entry = offset("dentry", ["d_name", "name"]).ok_or_else(unknown)?;
         let (name, fetch) = match inner.split_once('=') {
             Some((name, fetch)) => (format!("{name}="), fetch),
@@ -288,7 +368,7 @@ impl<'l> Reader<'l> {
             }
             false => fetch.to_owned(),
         };
-        Ok(format!("{name}+0x0(+{entry:#x}({fetch})):string"))
+        Ok(Some(format!("{name}+0x0(+{entry:#x}({fetch})):string")))
     }
 
     fn argument(&mut self, index: usize, text: &str, at: usize) -> Parsed<Argument> {
@@ -310,8 +390,9 @@ impl<'l> Reader<'l> {
         if body.is_empty() {
             return Err(Wrong::at(within, "there is nothing to fetch behind the `=`"));
         }
-        if body.len() > LONGEST {
-            let why = format!("`{body}` is longer than {LONGEST} letters");
+        let longest = self.dialect.longest_argument();
+        if body.len() > longest {
+            let why = format!("`{body}` is longer than {longest} letters");
             return Err(Wrong::at(within, why));
         }
         let (fetch, store, elements) = self.body(body, within)?;
@@ -349,6 +430,7 @@ impl<'l> Reader<'l> {
             })?),
         };
         self.steps = 0;
+        self.depth = 0;
         self.known = None;
         let mut value = self.fetch(fetch, at)?;
         let known = self.known;
@@ -382,6 +464,8 @@ impl<'l> Reader<'l> {
         if elements.is_some() {
             let fits = match (&value, store) {
                 (Fetch::Memory { .. }, Store::Text { .. }) => said != Some(Written::SymbolString),
+                // Only the first of them is found there.
+                (Fetch::Immediate(_), Store::Text { .. }) => said != Some(Written::SymbolString),
                 (Fetch::Memory { user, .. }, _) => !user && said != Some(Written::SymbolString),
                 _ => false,
             };
@@ -458,6 +542,7 @@ impl<'l> Reader<'l> {
                     user,
                 })
             }
+            Type::Ptr(_) => Err(Wrong::at(at, "what it points to is no text")),
             // Of what is no pointer the kernel takes the size for the number of the type that it points to.
             other => {
                 let size = match other {
@@ -516,12 +601,27 @@ impl<'l> Reader<'l> {
             container,
             shift,
             width,
+            zeros: 0,
         })
     }
 
+    /// The function's types. Of a place with its module the kernel looks for a function whose name begins with that, and finds none.
     fn prototype(&self) -> Option<&(Arc<Btf>, TypeId)> {
-        let read = || self.kernel.prototype(self.place.module, self.place.symbol);
+        let read = || match self.place.module {
+            Some(_) => None,
+            None => self.kernel.prototype(self.place.symbol),
+        };
         self.prototype.get_or_init(read).as_ref()
+    }
+
+    /// Why nothing is known of a parameter.
+    fn untold(&self, parameter: &str) -> String {
+        let place = self.place.name();
+        let why = format!("`{parameter}`: the kernel's types (BTF) tell no parameters of {place}");
+        match self.place.module {
+            Some(_) => format!("{why}: they do of {} alone", self.place.symbol),
+            None => why,
+        }
     }
 
     fn step(&mut self, at: usize) -> Parsed<()> {
@@ -611,6 +711,10 @@ impl<'l> Reader<'l> {
         if !self.at_entry && !self.at_return {
             return Err(self.no_arguments(text, at));
         }
+        if self.at_return && number > KEPT_ARGUMENTS {
+            let why = format!("`{text}`: the first {KEPT_ARGUMENTS} are kept for the return");
+            return Err(Wrong::at(at, why));
+        }
         Ok(Fetch::Argument(number as u32 - 1))
     }
 
@@ -648,13 +752,7 @@ impl<'l> Reader<'l> {
             return Err(self.no_arguments(text, at));
         }
         let (name, fields) = first_field(text, at)?;
-        let untold = || {
-            let why = format!(
-                "`{name}`: the kernel's types (BTF) tell no parameters of {}",
-                self.place.name()
-            );
-            Wrong::at(at, why)
-        };
+        let untold = || Wrong::at(at, self.untold(name));
         let (types, proto) = self.prototype().cloned().ok_or_else(untold)?;
         let Type::FuncProto(proto) = types.ty(proto) else {
             return Err(untold());
@@ -737,19 +835,9 @@ impl<'l> Reader<'l> {
             return Err(Wrong::at(at, why));
         } else {
             let (symbol, offset) = place.split_at(place.find(['+', '-']).unwrap_or(place.len()));
-            let offset = match offset {
-                "" => 0,
-                offset => number::signed(offset).ok_or_else(|| {
-                    let why = format!("`{text}`: `{offset}` is not an offset in bytes");
-                    Wrong::at(at + 1 + symbol.len(), why)
-                })?,
-            };
-            let address = self.kernel.address(symbol).ok_or_else(|| {
-                let why = format!("`@{symbol}`: the kernel has no such symbol");
-                Wrong::at(at, why)
-            })?;
+            let address = self.symbol(symbol, offset, at);
             self.step(at)?;
-            address.wrapping_add_signed(offset)
+            address
         };
         self.step(at)?;
         Ok(Fetch::Memory {
@@ -757,6 +845,32 @@ impl<'l> Reader<'l> {
             offset: 0,
             user: false,
         })
+    }
+
+    /// The address of a symbol, and 0 for one that is not found: of several such the first is remembered.
+    fn symbol(&mut self, symbol: &str, offset: &str, at: usize) -> u64 {
+        let moved = match offset {
+            "" => Some(0),
+            offset => number::signed(offset),
+        };
+        let unfound = match (moved, self.kernel.address(symbol)) {
+            (Some(moved), Some(address)) => return address.wrapping_add_signed(moved),
+            (Some(_), None) => {
+                let why = format!("`@{symbol}`: the kernel has no such symbol");
+                Unfound::Missing(Wrong::at(at, why))
+            }
+            (None, _) => {
+                let why = format!("`@{symbol}{offset}`: `{offset}` is not an offset in bytes");
+                Unfound::Unreadable(Wrong::at(at + 1 + symbol.len(), why))
+            }
+        };
+        self.unfound.get_or_insert(unfound);
+        0
+    }
+
+    /// The first symbol that was not found in the arguments that were read.
+    pub(super) fn unfound(self) -> Option<Unfound> {
+        self.unfound
     }
 
     /// `+OFFS(FETCH)`, `-OFFS(FETCH)`, `+uOFFS(FETCH)`.
@@ -786,6 +900,14 @@ impl<'l> Reader<'l> {
         let Some(close) = inner.rfind(')') else {
             return Err(Wrong::at(at + text.len(), "a `)` is missing"));
         };
+        self.depth += 1;
+        if self.dialect.deepest().is_some_and(|deepest| self.depth > deepest) {
+            let why = format!(
+                "fetches lie {} deep in each other at most: nest less",
+                self.depth - 1
+            );
+            return Err(Wrong::at(at, why));
+        }
         let base = self.fetch(&inner[..close], at + open + 1)?;
         if matches!(base, Fetch::Comm | Fetch::Text(_)) {
             let why = format!("`{}` is a text, not an address", &inner[..close]);
@@ -799,6 +921,15 @@ impl<'l> Reader<'l> {
             user,
         })
     }
+}
+
+/// Takes the room for a text that the kernel puts in the place of another.
+fn fits(room: &mut usize, text: &str, at: usize) -> Parsed<()> {
+    *room = room.checked_sub(text.len() + 1).ok_or_else(|| {
+        let why = "the kernel has no room for what so many arguments of this kind stand for: name some by what they fetch";
+        Wrong::at(at, why)
+    })?;
+    Ok(())
 }
 
 /// `TYPE[COUNT]`.

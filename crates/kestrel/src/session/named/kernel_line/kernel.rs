@@ -24,15 +24,28 @@ pub enum Spot {
 pub struct Dialect {
     /// Arguments by their names, and `$argN` as the function's N-th parameter with its type (6.5, 6.6).
     pub parameters: bool,
-    /// `$argN` at a return is that of the entry (6.9).
+    /// `$argN` at a return is that of the entry, and arguments beyond the most that a probe has are refused, no longer passed over (6.9).
     pub entry_arguments: bool,
+    /// Fetches name types for what they reach (7.3): they may be longer since, and are not nested as deep.
+    pub casts: bool,
 }
 
 impl Dialect {
+    /// The most letters of an argument behind its name (`MAX_ARGSTR_LEN`).
+    pub(super) fn longest_argument(self) -> usize {
+        if self.casts { 255 } else { 63 }
+    }
+
+    /// How deep fetches from memory may lie in each other, where that has a bound of its own.
+    pub(super) fn deepest(self) -> Option<u32> {
+        self.casts.then_some(8)
+    }
+
     /// The newest.
     pub const NEWEST: Self = Self {
         parameters: true,
         entry_arguments: true,
+        casts: true,
     };
 
     fn of(description: &str) -> Self {
@@ -41,6 +54,7 @@ impl Dialect {
             entry_arguments: description
                 .lines()
                 .any(|line| line.contains("return probes support") && line.contains("$arg<N>")),
+            casts: description.contains("(structname"),
         }
     }
 }
@@ -54,7 +68,7 @@ pub trait Kernel {
     /// The address of a place that lies behind the end of its symbol's function.
     fn beyond(&self, place: &Place<'_>) -> Option<u64>;
     /// The types that describe a function, and the number of its prototype among them.
-    fn prototype(&self, module: Option<&str>, function: &str) -> Option<(Arc<Btf>, TypeId)>;
+    fn prototype(&self, function: &str) -> Option<(Arc<Btf>, TypeId)>;
     /// The kernel's own types.
     fn types(&self) -> Option<Arc<Btf>>;
     /// The forms that it knows.
@@ -89,15 +103,18 @@ impl Kernel for Catalog {
             (0, _) => Spot::Missing,
             (1, 0) => Spot::Entry,
             (1, _) => {
-                let wanted = Wanted::Symbol {
-                    module: place.module.map(str::to_owned),
-                    symbol: place.symbol.to_owned(),
-                    offset: Some(place.offset),
+                let wanted = match self.beyond(place) {
+                    Some(address) => Wanted::Address(address),
+                    None => Wanted::Symbol {
+                        module: place.module.map(str::to_owned),
+                        symbol: place.symbol.to_owned(),
+                        offset: Some(place.offset),
+                    },
                 };
                 let located = Code::new(self).and_then(|code| code.locate(&wanted));
+                // Whichever function it is the entry of.
                 let entry = located.is_ok_and(|(function, instruction)| {
-                    function.symbol == place.symbol
-                        && function.probed(function.address) == function.probed(instruction.address)
+                    function.probed(function.address) == function.probed(instruction.address)
                 });
                 if entry { Spot::Entry } else { Spot::Inside }
             }
@@ -114,8 +131,8 @@ impl Kernel for Catalog {
         (address >= end).then_some(address)
     }
 
-    fn prototype(&self, module: Option<&str>, function: &str) -> Option<(Arc<Btf>, TypeId)> {
-        let typed = self.typed_function(module, function).ok()?;
+    fn prototype(&self, function: &str) -> Option<(Arc<Btf>, TypeId)> {
+        let typed = self.typed_function(None, function).ok()?;
         let proto = typed.types.function(function)?.proto_id;
         Some((typed.types, proto))
     }
@@ -141,10 +158,19 @@ mod tests {
             Dialect::of(old),
             Dialect {
                 parameters: false,
-                entry_arguments: false
+                entry_arguments: false,
+                casts: false,
             }
         );
         let new = "<argname>[->field[->field|.field...]],\n kernel return probes support: $retval, $arg<N>, $comm\n";
-        assert_eq!(Dialect::of(new), Dialect::NEWEST);
+        assert_eq!(
+            Dialect::of(new),
+            Dialect {
+                casts: false,
+                ..Dialect::NEWEST
+            }
+        );
+        let newest = format!("[(structname[,field])]{new}");
+        assert_eq!(Dialect::of(&newest), Dialect::NEWEST);
     }
 }

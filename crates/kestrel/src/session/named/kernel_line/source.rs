@@ -106,7 +106,11 @@ impl Block {
     /// One element of an array: strings lie behind pointers that lie there.
     fn element(&mut self, argument: &Argument, index: u32) -> String {
         let Fetch::Memory { base, offset, user } = &argument.fetch else {
-            return self.argument(argument);
+            // Of several strings at an address that is written down the kernel reads the first or, where it looks for a second, none.
+            return match argument.elements {
+                Some(1) => self.argument(argument),
+                _ => self.string("0", false),
+            };
         };
         let memory = memory(base, *user);
         let place = self.address(base);
@@ -248,13 +252,17 @@ fn kept(value: &str, store: Store) -> String {
             container,
             shift,
             width,
+            zeros,
         } => {
-            let mask = u64::MAX >> (64 - width);
+            let mask = u64::MAX.checked_shr(64 - width).unwrap_or(0);
             let value = match container {
                 64 => value.to_owned(),
                 bits => format!("(uint{bits})({value})"),
             };
-            format!("({value} >> {shift}) & {mask:#x}")
+            match zeros {
+                0 => format!("({value} >> {shift}) & {mask:#x}"),
+                zeros => format!("(({value} >> {shift}) & {mask:#x}) << {zeros}"),
+            }
         }
         Store::Symbol => format!("ksym({value})"),
         Store::Text { .. } => value.to_owned(),

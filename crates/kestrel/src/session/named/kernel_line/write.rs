@@ -276,7 +276,7 @@ mod tests {
             None
         }
 
-        fn prototype(&self, _module: Option<&str>, _function: &str) -> Option<(Arc<Btf>, TypeId)> {
+        fn prototype(&self, _function: &str) -> Option<(Arc<Btf>, TypeId)> {
             None
         }
 
