@@ -8,7 +8,11 @@ const SURE_WORDS: u64 = 16;
 /// Most strings of a line that are read whole; each of more is cut where the language cuts what it reads.
 const WHOLE_STRINGS: usize = 3;
 /// Longest string of the language.
-const LONGEST_STRING: u32 = 1023;
+const LONGEST_STRING: usize = 1023;
+/// Where the language cuts what it reads, its NUL included.
+const STRING: usize = 256;
+/// Bytes of a record for all strings of a line together: the other arguments of the longest line have room behind them.
+const STRINGS: usize = 2800;
 
 /// Text of a block as it is made.
 struct Block {
@@ -40,9 +44,10 @@ pub(super) fn block(arguments: &[Argument], at_return: bool) -> String {
         at_return,
         statements: Vec::new(),
         variables: Vec::new(),
-        cut: match strings <= WHOLE_STRINGS {
-            true => format!(", {LONGEST_STRING}"),
-            false => String::new(),
+        cut: match strings {
+            0..=WHOLE_STRINGS => format!(", {LONGEST_STRING}"),
+            _ if strings * STRING <= STRINGS => String::new(),
+            _ => format!(", {}", (STRINGS / strings).saturating_sub(1).max(1)),
         },
     };
     let mut fields = Vec::new();
