@@ -121,17 +121,19 @@ impl Catalog {
     /// Names that match a pattern and that ftrace does not list, of functions that it lists by a name that does not match: of several names for one address it
     /// lists one (`__do_sys_getppid`, not `__x64_sys_getppid`). One for each function.
     ///
+    /// None where symbols cannot be read.
+    ///
     /// # Errors
-    /// When the kernel does not list its functions or symbols.
+    /// When the kernel does not list its functions.
     pub(crate) fn other_names(&self, pattern: &Glob) -> Result<Vec<String>> {
         // What matches all matches the listed names.
         if pattern.text() == "*" {
             return Ok(Vec::new());
         }
-        let (functions, symbols) = (self.functions()?, self.symbols()?);
-        if symbols.is_restricted() {
+        let functions = self.functions()?;
+        let Some(symbols) = self.symbols().ok().filter(|symbols| !symbols.is_restricted()) else {
             return Ok(Vec::new());
-        }
+        };
         let mut seen = HashSet::new();
         let mut others = Vec::new();
         for symbol in symbols.functions().filter(|s| pattern.matches(s.name)) {

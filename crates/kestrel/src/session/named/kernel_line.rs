@@ -297,6 +297,16 @@ mod tests {
     };
 
     #[test]
+    fn all_strings_of_a_line_have_room() {
+        let kernel = Small::new(Dialect::NEWEST);
+        for (count, cut) in [(3, ", 1023)"), (10, "$k9)"), (11, ", 253)"), (64, ", 42)")] {
+            let line = format!("p:o g a=+0(%si):string[{count}]");
+            let read = read(&line, &kernel).unwrap();
+            assert!(read.source.contains(cut), "{line}: {}", read.source);
+        }
+    }
+
+    #[test]
     fn lines_become_text() {
         let kernel = Small::new(Dialect::NEWEST);
         let either = |ty: &str, place: &str| {
