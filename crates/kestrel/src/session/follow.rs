@@ -3,7 +3,7 @@
 use super::attach::Links;
 use super::stay::ThreadNames;
 use super::target::{self, Follower, Target};
-use super::{Attached, Session, names};
+use super::{Attached, Session, names, second_chance};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::Btf;
@@ -32,7 +32,7 @@ impl Session {
         match target {
             Target::Command(pid) => {
                 let types = catalog.types().map_err(following)?;
-                self.attach_followers(vec![target::admission(pid)?], &types)
+                self.attach_followers(vec![target::admission(pid)?], &types, catalog)
             }
             _ => Ok(()),
         }
@@ -50,37 +50,55 @@ impl Session {
         if let Target::Command(_) = target {
             followers.extend(target::followers(&types)?);
         }
-        self.attach_followers(followers, &types)
+        self.attach_followers(followers, &types, catalog)
     }
 
-    fn attach_followers(&mut self, followers: Vec<Follower>, types: &Arc<Btf>) -> Result<()> {
+    /// Each several times where threads are preempted inside of them: what they do may be done twice, and each has a guard of its own, so that a hit is missed only where
+    /// all are skipped.
+    fn attach_followers(
+        &mut self,
+        followers: Vec<Follower>,
+        types: &Arc<Btf>,
+        catalog: &Catalog,
+    ) -> Result<()> {
+        self.follower_copies = match catalog.preemption().tracepoints {
+            true => second_chance::PROGRAMS as usize,
+            false => 1,
+        };
         for follower in followers {
-            let event = follower.tracepoint.to_owned();
-            let code = &follower.code;
-            let (program, maps) = self.load(
-                &event,
-                ProgramKind::RawTracepoint,
-                &code.code,
-                &code.maps,
-                Some(types),
-                &[],
-            )?;
-            let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
-            self.followers.push(Attached {
-                event,
-                others: 0,
-                program,
-                _maps: maps,
-                links,
-                slots: Vec::new(),
-                seen: None,
-                kind: ProgramKind::RawTracepoint,
-                returns: false,
-                module: None,
-                hook: 0,
-                way: 0,
-            });
+            for _ in 0..self.follower_copies {
+                self.attach_follower(&follower, types)?;
+            }
         }
+        Ok(())
+    }
+
+    fn attach_follower(&mut self, follower: &Follower, types: &Arc<Btf>) -> Result<()> {
+        let event = follower.tracepoint.to_owned();
+        let code = &follower.code;
+        let (program, maps) = self.load(
+            &event,
+            ProgramKind::RawTracepoint,
+            &code.code,
+            &code.maps,
+            Some(types),
+            &[],
+        )?;
+        let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
+        self.followers.push(Attached {
+            event,
+            others: 0,
+            program,
+            _maps: maps,
+            links,
+            slots: Vec::new(),
+            seen: None,
+            kind: ProgramKind::RawTracepoint,
+            returns: false,
+            module: None,
+            hook: 0,
+            way: 0,
+        });
         Ok(())
     }
 

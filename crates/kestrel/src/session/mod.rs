@@ -100,6 +100,8 @@ pub struct Session {
     metadata: Option<Description>,
     hooks: Vec<Attached>,
     followers: Vec<Attached>,
+    /// So many of them, one after the other, do the same.
+    follower_copies: usize,
     classes: Vec<EventClass>,
     detours: Vec<Detour>,
     left_out: Vec<LeftOut>,
@@ -192,6 +194,7 @@ impl Session {
             metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),
+            follower_copies: 1,
             classes: Vec::new(),
             detours: Vec::new(),
             left_out: Vec::new(),
@@ -542,12 +545,26 @@ impl Session {
     pub fn missed(&self) -> Result<Vec<Missed>> {
         let mut all = Vec::new();
         let misses = Misses::default();
-        for hook in self.hooks.iter().chain(&self.followers) {
+        let count_of = |hook: &Attached| -> Result<_> {
             let program = hook.program.info()?;
             let links = hook.links.infos()?;
             let own = hook.links.events().iter().map(own_event::OwnEvent::name);
             let taken = hook.seen.as_ref().map(second_chance::taken);
-            let count = misses.of(&program, links.into_iter(), own, taken.transpose()?);
+            Ok(misses.of(&program, links.into_iter(), own, taken.transpose()?))
+        };
+        // A hit that no copy of a follower saw was skipped in each.
+        let followers = self.followers.chunks(self.follower_copies);
+        for copies in self.hooks.chunks(1).chain(followers) {
+            let [hook, others @ ..] = copies else { continue };
+            let mut count = count_of(hook)?;
+            for copy in others {
+                let other = count_of(copy)?;
+                count = match (count, other) {
+                    (Ok(least), Ok(other)) => Ok(least.min(other)),
+                    (Err(_), known) => known,
+                    (known, Err(_)) => known,
+                };
+            }
             if hook.returns || !matches!(count, Ok(0)) {
                 all.push(Missed {
                     event: hook.event.clone(),

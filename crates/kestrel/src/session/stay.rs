@@ -250,6 +250,7 @@ impl PinnedSession {
             metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),
+            follower_copies: 1,
             classes: info.events.clone(),
             detours: Vec::new(),
             left_out: Vec::new(),
