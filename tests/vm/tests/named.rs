@@ -418,7 +418,7 @@ fn a_module_comes_and_goes() {
         &format!("p:lines/waits {MODULE}:{READS} of=%di"),
         "many",
         &format!("kretprobe:{MODULE}:{READS}:maxactive=7"),
-        &format!("p:lines/later {MODULE}:{READS} code=@{MODULE}:{READS}:x8"),
+        &format!("p:lines/later {MODULE}:{READS} code=@{READS}:x8"),
     ]);
     let list = kestrel(&["probe", "list"]);
     assert_eq!(list.out.matches("[WAITING]").count(), 4, "{}", list.out);
