@@ -785,6 +785,13 @@ fn lines_are_taken_and_refused_as_by_the_kernel() {
                     line.text, request.source
                 ));
             }
+            // 6.18 looks for the closing quote before the text, and finds the opening one (`__parse_imm_string`); others of the matrix refuse it.
+            Err(_)
+                if theirs
+                    && line
+                        .text
+                        .split(' ')
+                        .any(|word| word.ends_with("\\\"") && word.matches('"').count() == 1) => {}
             Err(error @ Error::KernelLine { .. }) if theirs => {
                 wrong.push(format!("the kernel takes `{}`: {error}", line.text));
             }
