@@ -383,6 +383,76 @@ const MODULE: &str = "qemu_fw_cfg";
 const READS: &str = "fw_cfg_sysfs_read_raw";
 
 #[test]
+fn a_table_sees_a_module_that_comes_back() {
+    if !fs::read_to_string("/proc/modules").unwrap().contains(MODULE) {
+        return vm_tests::skip("the module is built in");
+    }
+    let table = format!(
+        "table one {{ kprobe:{READS}, kretprobe:{MODULE}:{READS} {{ record(pid) }} kprobe:{MODULE}:fw_cfg_sysfs_p* {{ count() }} }}"
+    );
+    fs::write("/tmp/modules.kst", table).unwrap();
+    kestrel(&["start", "modules", "/tmp/modules.kst"]).success();
+    let file = shell("ls /sys/firmware/qemu_fw_cfg/by_key/*/raw | head -1").success();
+    let status = || -> Value {
+        serde_json::from_str(&kestrel(&["status", "modules", "--format", "json"]).success()).unwrap()
+    };
+    let recorded = |event: &str| {
+        let status = status();
+        let all = status["events"].as_array().unwrap().iter();
+        all.filter(|one| one["event"].as_str().unwrap().starts_with(event))
+            .map(|one| number(&one["recorded"]))
+            .sum::<u64>()
+    };
+    let read = || shell(&format!("cat {} > /dev/null", file.trim())).success();
+    let both = || (recorded("kprobe:"), recorded("kretprobe:"));
+    read();
+    let (entries, returns) = both();
+    assert!(entries > 0 && entries == returns, "{entries} {returns}");
+    for round in 2..4 {
+        shell(&format!("rmmod {MODULE}")).success();
+        let absent = status();
+        assert_eq!(absent["modules"][0]["state"], "absent", "{absent}");
+        // The programs are made anew for it, and come with the module as the ones before would have.
+        kestrel(&[
+            "buffer",
+            "resize",
+            "main",
+            &format!("{round}M"),
+            "--session",
+            "modules",
+        ])
+        .success();
+        shell(&format!("insmod /modules/{MODULE}.ko")).success();
+        read();
+        assert_eq!(status()["modules"].as_array().unwrap().len(), 0);
+        assert_eq!(both(), (entries * round, returns * round));
+    }
+    let directory = "/tmp/modules-dump";
+    kestrel(&["buffer", "dump", "--session", "modules", "-o", directory]).success();
+    let kept = kestrel(&["print", directory]).success();
+    println!("{kept}");
+    assert_eq!(
+        kept.matches("kretprobe:").count() as u64,
+        2 * returns,
+        "the ring and the one before it"
+    );
+    kestrel(&["stop", "modules"]).success();
+    // A session that is begun while the module is away sees it come, too.
+    shell(&format!("rmmod {MODULE}")).success();
+    fs::write(
+        "/tmp/modules.kst",
+        format!("table one {{ kprobe:{MODULE}:{READS} {{ record(pid) }} }}"),
+    )
+    .unwrap();
+    kestrel(&["start", "modules", "/tmp/modules.kst"]).success();
+    shell(&format!("insmod /modules/{MODULE}.ko")).success();
+    read();
+    assert_eq!(recorded("kprobe:"), entries);
+    kestrel(&["stop", "modules"]).success();
+    assert!(!fs::read_to_string(DEFINITIONS).unwrap().contains(MODULE));
+}
+
+#[test]
 fn a_module_comes_and_goes() {
     if !fs::read_to_string("/proc/modules").unwrap().contains(MODULE) {
         return vm_tests::skip("the module is built in");

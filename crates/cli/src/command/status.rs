@@ -12,6 +12,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::process::allow_open_files;
 use kestrel::kernel::procfs::ClockPair;
 use kestrel::session::status::{MapStatus, ProgramStatus, Status, age};
+use kestrel::session::{ModuleState, ModuleStatus};
 use kestrel_trace::print::{counted, thousands};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -171,8 +172,17 @@ fn as_json(status: &Status) -> Value {
         "unattended": status.unattended.iter().map(|(event, cpus)| json!({ "event": event, "cpus": cpus })).collect::<Vec<_>>(),
         "uncounted": status.uncounted,
         "untold": status.untold,
+        "modules": status.modules.iter().map(module).collect::<Vec<_>>(),
         "programs": status.programs.iter().map(program).collect::<Vec<_>>(),
     })
+}
+
+fn module(status: &ModuleStatus) -> Value {
+    let state = match status.state {
+        ModuleState::Absent => "absent",
+        ModuleState::Rebuilt => "rebuilt",
+    };
+    json!({ "module": status.module, "state": state, "events": status.events })
 }
 
 fn text(status: &Status, verbose: bool) -> String {
@@ -192,6 +202,9 @@ fn text(status: &Status, verbose: bool) -> String {
     programs(status, verbose, &mut out);
     if let Some(why) = &status.uncounted {
         let _ = writeln!(out, "  not all that the kernel skipped is counted: {why}");
+    }
+    for module in &status.modules {
+        let _ = writeln!(out, "  {module}");
     }
     for event in &status.untold {
         let _ = writeln!(

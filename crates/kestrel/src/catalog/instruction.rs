@@ -184,3 +184,59 @@ pub(super) fn names_one(catalog: &Catalog, place: &Place) -> bool {
     let mut found = symbols.named(&place.symbol);
     found.next().is_some() && found.next().is_none() && place.module.as_deref() != Some(KERNEL)
 }
+
+impl Resolved {
+    /// The same with kprobes in modules by name, as events of tracefs, which the kernel attaches again whenever their module is loaded again
+    /// (`trace_kprobe_module_callback` in kernel/trace/trace_kprobe.c): a table's hooks have nobody who would look for modules.
+    pub(crate) fn with_modules(mut self, catalog: &Catalog) -> Self {
+        let function = match self.instances.as_slice() {
+            [one] => one.symbol.clone(),
+            _ => None,
+        };
+        for way in &mut self.ways {
+            match &mut way.attachment {
+                Attachment::Instruction {
+                    place,
+                    address,
+                    by_name: true,
+                    ..
+                } if place.module.as_deref().is_some_and(|module| module != KERNEL) => *address = 0,
+                Attachment::Functions {
+                    at_return, maxactive, ..
+                } => {
+                    let Some(symbol) = &function else { continue };
+                    let Some(module) = catalog.module_of(None, symbol) else {
+                        continue;
+                    };
+                    let place = Place {
+                        module: Some(module),
+                        symbol: symbol.clone(),
+                        offset: 0,
+                    };
+                    if names_one(catalog, &place) {
+                        // A name by which it is found while the module is not loaded, too.
+                        let name = format!("{}:{place}", self.kind);
+                        way.context.name.clone_from(&name);
+                        self.instances
+                            .iter_mut()
+                            .for_each(|one| one.name.clone_from(&name));
+                        way.attachment = Attachment::Instruction {
+                            place,
+                            address: 0,
+                            by_name: true,
+                            at_return: *at_return,
+                            maxactive: *maxactive,
+                        };
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.apart = self
+            .apart
+            .into_iter()
+            .map(|one| one.with_modules(catalog))
+            .collect();
+        self
+    }
+}

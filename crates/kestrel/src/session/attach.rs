@@ -51,7 +51,7 @@ struct Kprobe<'a> {
     at_return: bool,
     maxactive: Option<u32>,
     cookie: u64,
-    /// Whether it is in a module that is not loaded: an event of tracefs, which the kernel attaches when the module comes.
+    /// Whether it is an event of tracefs by its name, which the kernel attaches whenever its module is loaded.
     awaited: bool,
 }
 
@@ -133,7 +133,7 @@ impl Links {
             }
         }
         let tracefs = catalog.tracefs()?;
-        let own = OwnEvent::define(tracefs.clone(), place, at_return, maxactive)?;
+        let own = OwnEvent::define(tracefs.clone(), place, (at_return, maxactive), awaited)?;
         let id = tracefs.event_id(own_event::GROUP, own.name())?;
         let event = PerfEvent::tracepoint(id, &place.to_string(), Target::All)?;
         self.links.push(Link::perf_event(program, &event, cookie)?);

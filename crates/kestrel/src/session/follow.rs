@@ -95,6 +95,7 @@ impl Session {
             seen: None,
             kind: ProgramKind::RawTracepoint,
             returns: false,
+            module_build: None,
             module: None,
             hook: 0,
             way: 0,

@@ -38,7 +38,7 @@ mod told;
 mod uses;
 
 pub use missed::UNCOUNTED;
-pub use modules::ModuleGap;
+pub use modules::{ModuleGap, ModuleState, ModuleStatus};
 pub use told::{Detour, LeftOut, Missed};
 
 use crate::bpf::BpfMap;
@@ -134,6 +134,8 @@ struct Attached {
     returns: bool,
     /// Where it sits in a module that may be unloaded.
     module: Option<modules::InModule>,
+    /// Where the kernel attaches it again with its module: the build of that.
+    module_build: Option<String>,
     /// Which of the plan's hooks it is, and which of the hook's ways.
     hook: usize,
     way: usize,
@@ -361,6 +363,8 @@ impl Session {
                     | Attachment::Instruction { at_return: true, .. }
             ),
             module: modules::InModule::of(&way.attachment, &hook.instances, catalog),
+            module_build: modules::awaited(&way.attachment)
+                .and_then(|module| modules::build(catalog.host(), module)),
             hook: 0,
             way: 0,
         })

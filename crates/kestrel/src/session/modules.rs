@@ -7,6 +7,7 @@
 //! A module that is loaded again has another directory below /sys/module, which its inode tells.
 
 use super::attach::Links;
+use super::stay::PinnedSession;
 use super::{Attached, Session};
 use crate::catalog::{Attachment, Catalog, Instance};
 use crate::code::KERNEL;
@@ -68,6 +69,102 @@ fn loading(host: &Host, module: &str) -> Option<u64> {
         .ok()
         .map(|found| found.ino())
         .filter(|_| live)
+}
+
+/// The module of what the kernel attaches whenever that is loaded.
+pub(super) fn awaited(attachment: &Attachment) -> Option<&str> {
+    match attachment {
+        Attachment::Instruction {
+            place, address: 0, ..
+        } => place.module.as_deref(),
+        _ => None,
+    }
+}
+
+/// Which build of a module is loaded: its build id, or the checksum of its source.
+pub(super) fn build(host: &Host, module: &str) -> Option<String> {
+    let directory = host.path(format!("/sys/module/{module}"));
+    let note = || std::fs::read(directory.join("notes/.note.gnu.build-id")).ok();
+    let source = || std::fs::read_to_string(directory.join("srcversion")).ok();
+    note().map_or_else(
+        || source().map(|text| text.trim().to_owned()),
+        |note| Some(note.iter().map(|byte| format!("{byte:02x}")).collect()),
+    )
+}
+
+/// Why the hooks of a session in a module may not do what they should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModuleState {
+    /// It is not loaded: they wait for it.
+    Absent,
+    /// It is of another build than that for which the hooks were compiled.
+    Rebuilt,
+}
+
+/// A module that hooks wait for, or that is another one than that which they were made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleStatus {
+    /// Its name.
+    pub module: String,
+    /// What is the matter.
+    pub state: ModuleState,
+    /// The events.
+    pub events: Vec<String>,
+}
+
+impl PinnedSession {
+    /// Modules with hooks of this session that are not loaded, or of another build than before.
+    pub(super) fn modules(&self, host: &Host) -> Vec<ModuleStatus> {
+        let mut all: Vec<ModuleStatus> = Vec::new();
+        for hook in &self.state.hooks {
+            let attachment = hook.attached.attachment();
+            let Some(module) = attachment.as_ref().and_then(awaited) else {
+                continue;
+            };
+            let state = if loading(host, module).is_none() {
+                ModuleState::Absent
+            } else if hook.module_build.is_some() && hook.module_build != build(host, module) {
+                ModuleState::Rebuilt
+            } else {
+                continue;
+            };
+            let events = hook.events.iter().map(|event| event.name.clone());
+            match all
+                .iter_mut()
+                .find(|one| one.module == module && one.state == state)
+            {
+                Some(known) => known.events.extend(events),
+                None => all.push(ModuleStatus {
+                    module: module.to_owned(),
+                    state,
+                    events: events.collect(),
+                }),
+            }
+        }
+        all
+    }
+}
+
+impl fmt::Display for ModuleStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let module = &self.module;
+        let events = match self.events.as_slice() {
+            [first, second, _, rest @ ..] if !rest.is_empty() => {
+                format!("{first}, {second} and {} more", rest.len() + 1)
+            }
+            few => few.join(", "),
+        };
+        match self.state {
+            ModuleState::Absent => write!(
+                f,
+                "the module {module} is not loaded: the kernel attaches {events} when it is"
+            ),
+            ModuleState::Rebuilt => write!(
+                f,
+                "the module {module} was loaded again in another build than that for which the handlers of {events} were compiled: load their tables again (`kestrel table load`), or their values may be wrong"
+            ),
+        }
+    }
 }
 
 impl InModule {
@@ -213,6 +310,40 @@ impl fmt::Display for ModuleGap {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_build_is_told_by_its_note_or_its_source() {
+        let root = tempfile::tempdir().unwrap();
+        let of = |path: &str, bytes: &[u8]| {
+            let path = root.path().join("sys/module").join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        };
+        of("noted/notes/.note.gnu.build-id", &[4, 0xab]);
+        of("noted/srcversion", b"1\n");
+        of("summed/srcversion", b"C0FFEE\n");
+        of("bare/initstate", b"live\n");
+        let host = Host::new(root.path());
+        assert_eq!(build(&host, "noted").as_deref(), Some("04ab"));
+        assert_eq!(build(&host, "summed").as_deref(), Some("C0FFEE"));
+        assert_eq!(build(&host, "bare"), None);
+        assert!(loading(&host, "bare").is_some() && loading(&host, "noted").is_none());
+    }
+
+    #[test]
+    fn many_events_of_a_module_are_counted() {
+        let of = |count: usize| {
+            let events = (0..count).map(|event| format!("e{event}"));
+            let status = ModuleStatus {
+                module: "m".to_owned(),
+                state: ModuleState::Absent,
+                events: events.collect(),
+            };
+            status.to_string()
+        };
+        assert!(of(3).contains("attaches e0, e1, e2 when"));
+        assert!(of(4).contains("attaches e0, e1 and 2 more when"));
+    }
 
     #[test]
     fn a_gap_is_that_of_all_hooks_of_a_module() {

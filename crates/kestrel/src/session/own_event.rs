@@ -30,15 +30,15 @@ pub(super) struct OwnEvent {
 }
 
 impl OwnEvent {
-    /// Defines a kprobe at a place, or a kretprobe on a function.
+    /// Defines a kprobe at a place, or a kretprobe on a function, for so many calls; one that is `awaited` comes back with its module.
     ///
     /// # Errors
     /// The kernel's.
     pub(super) fn define(
         tracefs: Tracefs,
         place: Place<'_>,
-        at_return: bool,
-        maxactive: Option<u32>,
+        (at_return, maxactive): (bool, Option<u32>),
+        awaited: bool,
     ) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +50,11 @@ impl OwnEvent {
             (true, None) => "r".to_owned(),
             (true, Some(most)) => format!("r{most}"),
         };
-        let place = fixed(place, &Host::default());
+        let place = if awaited {
+            place
+        } else {
+            fixed(place, &Host::default())
+        };
         tracefs.define(DynamicEvents::Kprobe, &format!("{kind}:{GROUP}/{name} {place}"))?;
         Ok(Self {
             tracefs,

@@ -171,6 +171,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         probe: hook.own.map(|own| own.number),
         companion: hook.companion,
         relay: hook.relay,
+        module_build: attached.module_build.clone(),
         copies: attached
             .seen
             .as_ref()

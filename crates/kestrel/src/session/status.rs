@@ -1,6 +1,7 @@
 //! What a session that stays is doing: tables, buffers, counts of events, and over an interval rates and costs; read only.
 
 use super::missed::{self, Misses};
+use super::modules::ModuleStatus;
 use super::pins;
 use super::second_chance;
 use super::state::{HookState, TableState};
@@ -8,6 +9,7 @@ use super::stay::PinnedSession;
 use crate::buffer::Buffer;
 use crate::buffer::status::Status as BufferStatus;
 use crate::error::{Error, Result};
+use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{LinkInfo, Pinned, Program, enable_stats};
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::aggregate::read::Snapshot;
@@ -122,6 +124,8 @@ pub struct Status {
     /// Events with a hook beside the first that the handlers of the first do not know, because a load was cut short: one that the kernel skips there may be handled
     /// by two tables when they are switched.
     pub untold: Vec<String>,
+    /// Modules that its hooks wait for, or that are of another build than before.
+    pub modules: Vec<ModuleStatus>,
     /// How long it was looked at for rates and costs.
     pub interval: Duration,
 }
@@ -207,6 +211,7 @@ impl PinnedSession {
                 .find_map(|hook| self.uncounted(hook, &misses))
                 .or_else(|| self.nested(&hooks)),
             untold: self.untold(),
+            modules: self.modules(&Host::default()),
             interval: interval.map_or(Duration::ZERO, |_| elapsed),
         })
     }

@@ -18,6 +18,8 @@ pub(super) struct Events<'a> {
     /// By kind and what all its names have in common, and by each of its names.
     places: HashMap<(&'static str, String), usize>,
     sets: Vec<Set>,
+    /// Whether the kernel attaches kprobes in modules again when these come back; named probes are enabled again by command.
+    pub(super) with_modules: bool,
 }
 
 /// One event.
@@ -58,7 +60,17 @@ impl<'a> Events<'a> {
             specs: HashMap::new(),
             all: Vec::new(),
             places: HashMap::new(),
+            with_modules: true,
             sets: Vec::new(),
+        }
+    }
+
+    /// As tables have them.
+    fn for_tables(&self, resolved: Resolved) -> Resolved {
+        let resolved = resolved.at_tracepoints();
+        match self.with_modules {
+            true => resolved.with_modules(self.catalog),
+            false => resolved,
         }
     }
 
@@ -70,7 +82,7 @@ impl<'a> Events<'a> {
         }
         let mut matched = Vec::new();
         for resolved in self.catalog.resolve(spec, self.via)? {
-            self.add(resolved.at_tracepoints(), &mut matched);
+            self.add(self.for_tables(resolved), &mut matched);
         }
         let matched: Rc<[Matched]> = matched.into();
         self.specs.insert(key, matched.clone());
@@ -252,7 +264,8 @@ impl<'a> Events<'a> {
             return None;
         };
         let resolved = self.catalog.resolve(spec, self.via).ok()?;
-        resolved.into_iter().next().map(Resolved::at_tracepoints)
+        let first = resolved.into_iter().next()?;
+        Some(self.for_tables(first))
     }
 
     /// One event as something to attach to.

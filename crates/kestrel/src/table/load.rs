@@ -134,6 +134,7 @@ pub fn plan_named(
     globals.max_map_keys = file.max_map_keys;
     globals.text = format!("probe {}", file.name);
     let mut work = begin(existing, file, globals, catalog, via);
+    work.events.with_modules = false;
     let names: Vec<&str> = file.table_names().collect();
     let cells = work.tables(&names)?;
     let groups = work.groups(&cells);

@@ -224,6 +224,9 @@ pub struct HookState {
     /// Where another hook on its event looks at the active word for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Relay>,
+    /// Where it comes back with its module: the build of that for which its programs were compiled, as far as it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module_build: Option<String>,
 }
 
 fn is_zero(number: &u32) -> bool {
