@@ -53,6 +53,9 @@ pub(crate) struct Selection {
     /// How tracepoints are read
     #[arg(long, value_enum, default_value = "auto", hide_short_help = true)]
     via: ViaOption,
+    /// Handle hits in interrupts that come while a handler runs, too, on kernels that miss them: several programs for each event, at three times the cost
+    #[arg(long, hide_short_help = true)]
+    pub(crate) nested: bool,
     /// Print the plan (programs, maps, records) and stop: nothing is loaded
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -89,7 +89,7 @@ const ROWS: &[Row] = &[
         sent: Sent::Counted(INTERRUPTED),
         ..row(
             "with interrupts",
-            "kmem:kmem_cache_free /comm == \"calls\"/ { record(kstack) }",
+            "kmem:kmem_cache_free /comm == \"calls\"/ { record(kstack) } --nested",
         )
     },
     Row {

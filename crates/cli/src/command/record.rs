@@ -63,7 +63,10 @@ const READER_NICENESS: i32 = -15;
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let selection = &options.selection;
-    let catalog = Catalog::new(Host::default());
+    let mut catalog = Catalog::new(Host::default());
+    if options.selection.nested {
+        catalog = catalog.with_nested_hits();
+    }
     let held = if selection.dry_run {
         None
     } else {

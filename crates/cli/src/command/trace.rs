@@ -37,7 +37,7 @@ pub(crate) struct Options {
         value_name = "NAME",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["events", "table", "pid", "all", "command", "buffer_size", "stacks", "kernel_stack", "via", "dry_run"]
+        conflicts_with_all = ["events", "table", "pid", "all", "command", "buffer_size", "stacks", "kernel_stack", "via", "nested", "dry_run"]
     )]
     session: Option<String>,
     /// Only these buffers of the session
@@ -82,7 +82,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return watch(options, Some(session.as_str()).filter(|name| !name.is_empty()));
     }
     let selection = &options.selection;
-    let catalog = Catalog::new(Host::default());
+    let mut catalog = Catalog::new(Host::default());
+    if options.selection.nested {
+        catalog = catalog.with_nested_hits();
+    }
     let held = if selection.dry_run {
         None
     } else {

@@ -74,6 +74,17 @@ impl Catalog {
         }
     }
 
+    /// The same, so that hits in interrupts that come while a handler runs are handled, too, on kernels that do not preempt programs: by several programs for an
+    /// event, as where they are preempted (docs/missed-events.md), at several times the cost.
+    #[must_use]
+    pub fn with_nested_hits(mut self) -> Self {
+        self.preemption = OnceCell::from(Preemption {
+            tracepoints: true,
+            trampolines: true,
+        });
+        self
+    }
+
     /// The host.
     pub fn host(&self) -> &Host {
         &self.host
