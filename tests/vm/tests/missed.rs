@@ -237,6 +237,40 @@ fn threads_that_preempt_each_other_miss_next_to_nothing() {
     }
 }
 
+/// In a table, too, calls whose names newer kernels read for their formatted tracepoints only, which misses hits where threads are preempted in its programs.
+#[test]
+fn texts_of_system_calls_in_tables_miss_next_to_nothing() {
+    const CALLS: u64 = 10_000;
+    const THREADS: u64 = 4;
+    let table = "table one { syscalls:sys_enter_openat /comm == \"calls\"/ { record(str(args.filename)) } }";
+    fs::write("/tmp/texts.kst", table).unwrap();
+    let (calls, threads) = (CALLS.to_string(), THREADS.to_string());
+    let workload = ["--", "calls", "open", &calls, &threads];
+    let options = [
+        "record",
+        "-o",
+        "/tmp/texts",
+        "--buffer-size",
+        "32M",
+        "--table",
+        "/tmp/texts.kst",
+    ];
+    let run = kestrel(&[&options[..], &workload].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let counts = counts(&run.err);
+    assert_eq!(counts.lost, 0, "{}", run.err);
+    let all = records("/tmp/texts");
+    let null = all
+        .iter()
+        .filter(|record| record.text("filename") == "/dev/null")
+        .count() as u64;
+    assert!(null + counts.skipped >= CALLS * THREADS, "{null}: {}", run.err);
+    assert!(counts.skipped <= CALLS * THREADS / 100, "{}", run.err);
+    // The program's own maps, and what its loader opens.
+    assert!(counts.recorded <= CALLS * THREADS + 20, "{}", run.err);
+    fs::remove_dir_all("/tmp/texts").unwrap();
+}
+
 /// Files are freed by interrupts, behind the back of whoever closed them: many at once, while a handler takes a stack.
 #[test]
 fn hits_in_interrupts_are_handled_where_that_is_asked_for() {

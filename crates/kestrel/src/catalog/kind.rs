@@ -160,11 +160,7 @@ pub enum Attachment {
         maxactive: Option<u32>,
     },
     /// One function's entry by a multi link, which costs less than a kprobe; handlers see fewer registers. Where the kernel has no multi links, by kprobe.
-    /// Where the kernel reads for a tracepoint before it what arguments point to, so that programs find it in memory, `read_for` says for which.
-    Entry {
-        symbol: String,
-        read_for: Option<String>,
-    },
+    Entry { symbol: String },
     /// One instruction by kprobe, or one function's return by kretprobe, wherever in the kernel or its modules; by name where that is exact,
     /// else by address.
     Instruction {

@@ -3,6 +3,7 @@
 use super::own_event::{self, OwnEvent};
 use super::processors::{Counting, OnCpu};
 use crate::catalog::kind::Spot;
+use crate::catalog::tracepoint::syscall::read_for;
 use crate::catalog::{Attachment, Catalog, Instance};
 use crate::code::{Code, Wanted};
 use crate::error::{Error, Result};
@@ -216,8 +217,45 @@ pub(super) fn function_kind(attachment: &Attachment) -> Result<ProgramKind> {
     })
 }
 
-/// Loads and attaches.
+/// A program that does nothing on a call's formatted tracepoint, where the kernel reads for that what arguments point to (6.19): so others' programs on the call find
+/// it in memory. Those on the raw tracepoint run later if they are attached later (perf's own function is one of the tracepoint's, too).
+fn reading(hook: &Hook, way: &PlannedWay, catalog: &Catalog) -> Result<Option<Link>> {
+    let entry = match &way.attachment {
+        Attachment::Entry { .. } => true,
+        Attachment::TypedTracepoint { name, .. } | Attachment::RawTracepoint { name } => name == "sys_enter",
+        _ => false,
+    };
+    let [one] = hook.instances.as_slice() else {
+        return Ok(None);
+    };
+    let Some(event) = entry.then(|| read_for(catalog, &one.name)).flatten() else {
+        return Ok(None);
+    };
+    let mut asm = Assembler::new();
+    asm.mov(Reg::R0, 0).exit();
+    let code = asm.finish().map_err(|error| Error::Compile {
+        event: one.name.clone(),
+        why: error.to_string(),
+    })?;
+    let nothing = Program::load(&ProgramSpec::new("k_read", ProgramKind::Tracepoint, &code, &[]))?;
+    tracepoint(&nothing, &catalog.tracefs()?, event, 0).map(Some)
+}
+
+/// Loads and attaches; the links of the hook's own programs are the first.
 pub(super) fn attach(
+    hook: &Hook,
+    way: &PlannedWay,
+    catalog: &Catalog,
+    load: &Load<'_>,
+    others: &LoadOthers<'_>,
+) -> Result<(Program, Vec<Map>, Links)> {
+    let reading = reading(hook, way, catalog)?;
+    let (program, maps, mut links) = attach_programs(hook, way, catalog, load, others)?;
+    links.links.extend(reading);
+    Ok((program, maps, links))
+}
+
+fn attach_programs(
     hook: &Hook,
     way: &PlannedWay,
     catalog: &Catalog,
@@ -269,7 +307,7 @@ pub(super) fn attach(
                 load,
             )
         }
-        Attachment::Entry { symbol, read_for } => entry(symbol, read_for.as_deref(), catalog, load),
+        Attachment::Entry { symbol } => entry(symbol, catalog, load),
         Attachment::Instructions { spots } => instructions(spots, (false, None), catalog, load),
         Attachment::Functions {
             at_return,
@@ -526,13 +564,8 @@ fn many(
     Ok((program, maps, vec![link].into()))
 }
 
-/// A function's entry, after a tracepoint for which the kernel is to read what arguments point to.
-fn entry(
-    symbol: &str,
-    read_for: Option<&str>,
-    catalog: &Catalog,
-    load: &Load<'_>,
-) -> Result<(Program, Vec<Map>, Links)> {
+/// A function's entry.
+fn entry(symbol: &str, catalog: &Catalog, load: &Load<'_>) -> Result<(Program, Vec<Map>, Links)> {
     let by_multi_link = || -> Result<_> {
         let (program, maps) = load(ProgramKind::KprobeMulti)?;
         let multi = KprobeMulti {
@@ -544,7 +577,7 @@ fn entry(
         let link = Link::kprobe_multi(&program, &multi)?;
         Ok((program, maps, Links::from(vec![link])))
     };
-    let (program, maps, mut links) = match by_multi_link() {
+    Ok(match by_multi_link() {
         Err(error) if lacks_multi(&error) => {
             let (program, maps) = load(ProgramKind::Kprobe)?;
             let mut links = Links::default();
@@ -552,20 +585,7 @@ fn entry(
             (program, maps, links)
         }
         attached => attached?,
-    };
-    if let Some((group, name)) = read_for.and_then(|name| name.split_once(':')) {
-        let mut asm = Assembler::new();
-        asm.mov(Reg::R0, 0).exit();
-        let code = asm.finish().map_err(|error| Error::Compile {
-            event: symbol.to_owned(),
-            why: error.to_string(),
-        })?;
-        let nothing = Program::load(&ProgramSpec::new("k_read", ProgramKind::Tracepoint, &code, &[]))?;
-        links
-            .links
-            .push(tracepoint(&nothing, &catalog.tracefs()?, (group, name), 0)?);
-    }
-    Ok((program, maps, links))
+    })
 }
 
 /// Whether the kernel's refusal is about one of the functions rather than about links to many.

@@ -96,6 +96,7 @@ impl Session {
             kind: ProgramKind::RawTracepoint,
             returns: false,
             module_build: None,
+            copies: 0,
             module: None,
             hook: 0,
             way: 0,

@@ -128,6 +128,8 @@ struct Attached {
     slots: Vec<Map>,
     /// Where threads can be preempted inside the program: the hits that were seen by it or by the programs behind it.
     seen: Option<Map>,
+    /// Where that is so, the number of these programs; else 0.
+    copies: u32,
     /// Type of the program.
     kind: ProgramKind,
     /// Whether it is at returns, which the kernel follows so many of.
@@ -348,6 +350,7 @@ impl Session {
             .map_err(|error| rejection::explain(error, &event, &source, &ready.compiled[0].code))?;
         maps.extend(ready.numbers.map(|(_, map)| map));
         ready.seen.as_ref().map_or(Ok(()), second_chance::begin)?;
+        let copies = ready.seen.as_ref().map_or(0, |_| ready.compiled.len() as u32);
         Ok(Attached {
             event,
             others: hook.instances.len().saturating_sub(1),
@@ -356,6 +359,7 @@ impl Session {
             links,
             slots: ready.slots,
             seen: ready.seen,
+            copies,
             kind: loaded.get(),
             returns: matches!(
                 way.attachment,

@@ -172,10 +172,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         companion: hook.companion,
         relay: hook.relay,
         module_build: attached.module_build.clone(),
-        copies: attached
-            .seen
-            .as_ref()
-            .map_or(0, |_| attached.links.each().len() as u32),
+        copies: attached.copies,
     }
 }
 

@@ -6,7 +6,7 @@ mod page_frame;
 mod plain;
 mod raw;
 pub(crate) mod rules;
-mod syscall;
+pub(crate) mod syscall;
 
 use super::kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
 use super::{Catalog, Glob};

@@ -85,8 +85,9 @@ fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Forma
     if via != Via::Raw {
         ways.extend(at_function(catalog, full, number, arch, format));
     }
-    // Where the kernel reads for the entry what arguments point to (6.19), its formatted tracepoint is better than the raw one, whose program comes before that.
-    if via == Via::Raw || !format.fields.iter().any(is_withheld) {
+    // Where the kernel reads for the entry what arguments point to (6.19), its formatted tracepoint costs other calls nothing; but it misses hits where threads are
+    // preempted in its programs.
+    if via == Via::Raw || !format.fields.iter().any(is_withheld) || catalog.preemption().tracepoints {
         ways.extend(by_arguments(catalog, full, number, arch, format));
     }
     ways
@@ -125,10 +126,7 @@ fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: 
     }
     fields.extend(withheld_of(format));
     Some(Way {
-        attachment: Attachment::Entry {
-            symbol,
-            read_for: format.fields.iter().any(is_withheld).then(|| full.to_owned()),
-        },
+        attachment: Attachment::Entry { symbol },
         context: Context {
             name: full.to_owned(),
             function: None,
@@ -157,6 +155,14 @@ fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: 
 /// what lies behind those in its context is not the entry's.
 pub(super) fn is_withheld(field: &Field) -> bool {
     field.location != Location::Inline
+}
+
+/// The formatted tracepoint for which the kernel reads what arguments of a call point to, where it does.
+pub(crate) fn read_for<'e>(catalog: &Catalog, event: &'e str) -> Option<(&'e str, &'e str)> {
+    let (group, name) = event.split_once(':')?;
+    name.strip_prefix("sys_enter_").filter(|_| group == "syscalls")?;
+    let format = catalog.tracefs().ok()?.format(group, name).ok()?;
+    format.fields.iter().any(is_withheld).then_some((group, name))
 }
 
 /// Such a field, for whoever names it.

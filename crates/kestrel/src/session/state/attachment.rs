@@ -34,8 +34,6 @@ pub enum AttachmentState {
     },
     Entry {
         symbol: String,
-        #[serde(default)]
-        read_for: Option<String>,
     },
     Instruction {
         module: Option<String>,
@@ -80,7 +78,7 @@ impl From<&Attachment> for AttachmentState {
                 alone,
                 maxactive,
             },
-            Attachment::Entry { symbol, read_for } => Self::Entry { symbol, read_for },
+            Attachment::Entry { symbol } => Self::Entry { symbol },
             Attachment::Instruction {
                 place,
                 address,
@@ -164,7 +162,7 @@ impl AttachmentState {
                 alone,
                 maxactive,
             },
-            Self::Entry { symbol, read_for } => Attachment::Entry { symbol, read_for },
+            Self::Entry { symbol } => Attachment::Entry { symbol },
             Self::Instruction {
                 module,
                 symbol,
