@@ -4,6 +4,7 @@
 
 mod support;
 
+use kestrel_bpf::helper;
 use kestrel_bpf::interp::Space as Memory;
 use kestrel_compiler::check::tree::*;
 use proptest::prelude::*;
@@ -167,7 +168,7 @@ fn leaf() -> impl Strategy<Value = Expr> {
             signed,
             Access::Kernel
         )),
-        Just(get(Intrinsic::PidTgid)),
+        Just(get(Intrinsic::fixed(helper::GET_CURRENT_PID_TGID))),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! The words and functions that the language knows by itself: one file and one row of one table for each.
+//! The words and functions that the language knows by itself: one file for each, and one row in its group's `mod.rs`.
 //!
 //! How each becomes BPF is not here: a built-in is made of nodes of the checked tree.
 
@@ -60,59 +60,23 @@ impl std::fmt::Debug for Meaning {
     }
 }
 
-/// The table.
-static BUILTINS: &[&Builtin] = &[
-    &task::pid::PID,
-    &task::tid::TID,
-    &task::uid::UID,
-    &task::gid::GID,
-    &task::comm::COMM,
-    &task::curtask::CURTASK,
-    &task::cgroup::CGROUP,
-    &number::cpu::CPU,
-    &number::rand::RAND,
-    &time::nsecs::NSECS,
-    &time::elapsed::ELAPSED,
-    &event::arg::ARG,
-    &event::retval::RETVAL,
-    &event::reg::REG,
-    &event::regs::REGS,
-    &event::entry::ENTRY,
-    &FUNC,
-    &PROBE,
-    &stack::kstack::KSTACK,
-    &stack::ustack::USTACK,
-    &text::str::STR,
-    &text::kstr::KSTR,
-    &address::kptr::KPTR,
-    &address::ksym::KSYM,
-    &address::uptr::UPTR,
-    &output::record::RECORD,
-    &aggregate::count::COUNT,
-    &aggregate::sum::SUM,
-    &aggregate::min::MIN,
-    &aggregate::max::MAX,
-    &aggregate::avg::AVG,
-    &aggregate::stats::STATS,
-    &aggregate::hist::HIST,
-    &aggregate::lhist::LHIST,
-    &map::delete::DELETE,
-    &map::clear::CLEAR,
-    &map::zero::ZERO,
-    &map::has_key::HAS_KEY,
-    &control::to::TO,
-    &control::use_table::USE_TABLE,
-    &control::use_buffer::USE_BUFFER,
-    &control::freeze::FREEZE,
-    &control::thaw::THAW,
-    &control::reset::RESET,
-    &control::notify::NOTIFY,
-    &control::exec::EXEC,
-    &control::dump::DUMP,
+/// The table, by groups.
+static GROUPS: &[&[&Builtin]] = &[
+    task::ROWS,
+    number::ROWS,
+    time::ROWS,
+    event::ROWS,
+    stack::ROWS,
+    text::ROWS,
+    address::ROWS,
+    output::ROWS,
+    aggregate::ROWS,
+    map::ROWS,
+    control::ROWS,
 ];
 
-/// Names of bpftrace that are not there yet, so that this can be said.
-const LATER: &[&str] = &[
+/// Names of bpftrace; of those that are no built-ins here it is said that they are not there yet.
+const BPFTRACE: &[&str] = &[
     "bswap",
     "buf",
     "cat",
@@ -147,7 +111,7 @@ const LATER: &[&str] = &[
 
 /// All names, for help and completion.
 pub fn all() -> impl Iterator<Item = &'static Builtin> {
-    BUILTINS.iter().copied()
+    GROUPS.iter().copied().flatten().copied()
 }
 
 /// All names as they are typed.
@@ -165,7 +129,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Builtin> {
 
 /// Whether bpftrace has the name and we shall.
 pub(crate) fn is_later(name: &str) -> bool {
-    LATER.contains(&name)
+    BPFTRACE.contains(&name) && find(name).is_none()
 }
 
 /// A place where a name is used.
@@ -304,6 +268,6 @@ mod tests {
         }
         assert!(find("arg").is_none());
         assert!(find("args").is_none());
-        assert!(LATER.is_sorted());
+        assert!(BPFTRACE.is_sorted());
     }
 }

@@ -7,8 +7,10 @@
 
 use crate::lang::ast::Span;
 use kestrel_bpf::btf::TypeId;
+use kestrel_bpf::helper::Helper;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::layout::{Base, EventName, Layout, Names, Space};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -368,28 +370,42 @@ pub enum Access {
 }
 
 /// What a helper gives; every one is a scalar of 64 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Intrinsic {
-    /// `bpf_get_current_pid_tgid`: process (tgid) in the upper half, thread (pid) in the lower.
-    PidTgid,
-    /// `bpf_get_current_uid_gid`: gid in the upper half, uid in the lower.
-    UidGid,
-    /// `bpf_get_smp_processor_id`.
-    Cpu,
-    /// `bpf_ktime_get_ns`.
-    Nanoseconds,
-    /// The time of [`Intrinsic::Nanoseconds`]' clock when the session started.
+    /// What a helper of the kernel says that takes no arguments.
+    Helper {
+        /// The helper.
+        helper: Helper,
+        /// Whether it says the same for the whole run of a program, so that one call is enough.
+        fixed: bool,
+    },
+    /// The time of `bpf_ktime_get_ns`' clock when the session started.
     StartTime,
-    /// `bpf_get_prandom_u32`.
-    Random,
-    /// `bpf_get_current_cgroup_id`.
-    Cgroup,
-    /// `bpf_get_current_task`: an address.
-    CurrentTask,
-    /// `bpf_get_current_task_btf`: an address that may be read through directly.
-    CurrentTaskBtf,
     /// `bpf_get_func_ip`: the address of the traced function.
     FunctionAddress,
+}
+
+impl Intrinsic {
+    /// A helper that says the same for the whole run of a program.
+    pub const fn fixed(helper: Helper) -> Self {
+        Self::Helper { helper, fixed: true }
+    }
+
+    /// A helper that is called each time that its value is wanted.
+    pub const fn varying(helper: Helper) -> Self {
+        Self::Helper { helper, fixed: false }
+    }
+}
+
+impl fmt::Debug for Intrinsic {
+    /// A helper by its name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Helper { helper, .. } => f.write_str(helper.name().unwrap_or("helper")),
+            Self::StartTime => f.write_str("StartTime"),
+            Self::FunctionAddress => f.write_str("FunctionAddress"),
+        }
+    }
 }
 
 /// Operators with one operand.

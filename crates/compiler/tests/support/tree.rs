@@ -1,5 +1,6 @@
 //! Short spellings of checked trees and contexts.
 
+use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::*;
 use kestrel_compiler::context::{Context, EventNumber, Features, ProgramKind};
 use kestrel_compiler::lang::ast::Span;
@@ -37,7 +38,11 @@ pub fn get(intrinsic: Intrinsic) -> Expr {
 }
 
 pub fn pid() -> Expr {
-    binary(BinaryOp::ShiftRight, get(Intrinsic::PidTgid), num(32))
+    binary(
+        BinaryOp::ShiftRight,
+        get(Intrinsic::fixed(helper::GET_CURRENT_PID_TGID)),
+        num(32),
+    )
 }
 
 pub fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {

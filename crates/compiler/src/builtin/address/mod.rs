@@ -4,10 +4,13 @@ pub(super) mod kptr;
 pub(super) mod ksym;
 pub(super) mod uptr;
 
-use super::Use;
+use super::{Builtin, Use};
 use crate::check::tree::{Expr, Pointee, Pointer, Type};
 use crate::check::{Checked, Checker};
 use kestrel_trace::layout::Space;
+
+/// These built-ins.
+pub(super) static ROWS: &[&Builtin] = &[&kptr::KPTR, &ksym::KSYM, &uptr::UPTR];
 
 /// An address as one of `space`.
 fn in_space(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) -> Checked<Expr> {

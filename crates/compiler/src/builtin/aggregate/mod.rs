@@ -9,9 +9,21 @@ pub(super) mod min;
 pub(super) mod stats;
 pub(super) mod sum;
 
-use super::Use;
+use super::{Builtin, Use};
 use crate::check::{Checked, Checker, Gathered};
 use kestrel_trace::aggregate::ValueKind;
+
+/// These built-ins.
+pub(super) static ROWS: &[&Builtin] = &[
+    &count::COUNT,
+    &sum::SUM,
+    &min::MIN,
+    &max::MAX,
+    &avg::AVG,
+    &stats::STATS,
+    &hist::HIST,
+    &lhist::LHIST,
+];
 
 /// An aggregation of one number; `kind` is told whether it is signed.
 fn of_number(checker: &mut Checker<'_>, usage: &Use<'_>, kind: fn(bool) -> ValueKind) -> Checked<Gathered> {

@@ -9,3 +9,18 @@ pub(super) mod thaw;
 pub(super) mod to;
 pub(super) mod use_buffer;
 pub(super) mod use_table;
+
+use super::Builtin;
+
+/// These built-ins.
+pub(super) static ROWS: &[&Builtin] = &[
+    &to::TO,
+    &use_table::USE_TABLE,
+    &use_buffer::USE_BUFFER,
+    &freeze::FREEZE,
+    &thaw::THAW,
+    &reset::RESET,
+    &notify::NOTIFY,
+    &exec::EXEC,
+    &dump::DUMP,
+];

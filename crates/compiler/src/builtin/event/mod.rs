@@ -7,3 +7,16 @@ pub(super) mod probe;
 pub(super) mod reg;
 pub(super) mod regs;
 pub(super) mod retval;
+
+use super::Builtin;
+
+/// These built-ins.
+pub(super) static ROWS: &[&Builtin] = &[
+    &arg::ARG,
+    &retval::RETVAL,
+    &reg::REG,
+    &regs::REGS,
+    &entry::ENTRY,
+    &func::FUNC,
+    &probe::PROBE,
+];

@@ -5,10 +5,13 @@ pub(super) mod delete;
 pub(super) mod has_key;
 pub(super) mod zero;
 
-use super::Use;
+use super::{Builtin, Use};
 use crate::check::tree::StatementKind;
 use crate::check::{Checked, Checker};
 use crate::lang::ast;
+
+/// These built-ins.
+pub(super) static ROWS: &[&Builtin] = &[&delete::DELETE, &clear::CLEAR, &zero::ZERO, &has_key::HAS_KEY];
 
 /// `f(@x[keys])` or `f(@x, key)`: the map's name and its keys.
 fn place<'a>(

@@ -2,6 +2,7 @@
 
 use super::super::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Type};
+use kestrel_bpf::helper;
 
 pub(crate) static CPU: Builtin = Builtin {
     name: "cpu",
@@ -10,6 +11,9 @@ pub(crate) static CPU: Builtin = Builtin {
     about: "the number of the CPU",
     meaning: Meaning::Value(|checker, usage| {
         usage.alone(checker)?;
-        Ok(usage.intrinsic(Intrinsic::Cpu, Type::integer(4, false)))
+        Ok(usage.intrinsic(
+            Intrinsic::fixed(helper::GET_SMP_PROCESSOR_ID),
+            Type::integer(4, false),
+        ))
     }),
 };

@@ -2,3 +2,8 @@
 
 pub(super) mod cpu;
 pub(super) mod rand;
+
+use super::Builtin;
+
+/// These built-ins.
+pub(super) static ROWS: &[&Builtin] = &[&cpu::CPU, &rand::RAND];

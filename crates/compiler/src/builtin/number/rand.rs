@@ -2,6 +2,7 @@
 
 use super::super::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Type};
+use kestrel_bpf::helper;
 
 pub(crate) static RAND: Builtin = Builtin {
     name: "rand",
@@ -10,6 +11,9 @@ pub(crate) static RAND: Builtin = Builtin {
     about: "a random number of 32 bits",
     meaning: Meaning::Value(|checker, usage| {
         usage.alone(checker)?;
-        Ok(usage.intrinsic(Intrinsic::Random, Type::integer(4, false)))
+        Ok(usage.intrinsic(
+            Intrinsic::varying(helper::GET_PRANDOM_U32),
+            Type::integer(4, false),
+        ))
     }),
 };

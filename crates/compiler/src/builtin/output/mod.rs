@@ -1,3 +1,8 @@
 //! Built-ins that write.
 
 pub(super) mod record;
+
+use super::Builtin;
+
+/// These built-ins.
+pub(super) static ROWS: &[&Builtin] = &[&record::RECORD];

@@ -3,10 +3,13 @@
 pub(super) mod kstack;
 pub(super) mod ustack;
 
-use super::Use;
+use super::{Builtin, Use};
 use crate::check::tree::{Expr, ExprKind, Type};
 use crate::check::{Checked, Checker};
 use kestrel_trace::layout::Space;
+
+/// These built-ins.
+pub(super) static ROWS: &[&Builtin] = &[&kstack::KSTACK, &ustack::USTACK];
 
 /// The kernel's limit (`kernel.perf_event_max_stack`), and what is taken where nothing is said.
 const DEPTH: u32 = 127;

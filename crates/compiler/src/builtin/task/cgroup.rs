@@ -2,6 +2,7 @@
 
 use super::super::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Type};
+use kestrel_bpf::helper;
 
 pub(crate) static CGROUP: Builtin = Builtin {
     name: "cgroup",
@@ -10,6 +11,6 @@ pub(crate) static CGROUP: Builtin = Builtin {
     about: "the number of the task's cgroup (version 2)",
     meaning: Meaning::Value(|checker, usage| {
         usage.alone(checker)?;
-        Ok(usage.intrinsic(Intrinsic::Cgroup, Type::U64))
+        Ok(usage.intrinsic(Intrinsic::fixed(helper::GET_CURRENT_CGROUP_ID), Type::U64))
     }),
 };

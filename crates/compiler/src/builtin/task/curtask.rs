@@ -3,6 +3,7 @@
 use super::super::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Pointee, Pointer, Type};
 use kestrel_bpf::btf::Kind;
+use kestrel_bpf::helper;
 use kestrel_trace::layout::Space;
 
 pub(crate) static CURTASK: Builtin = Builtin {
@@ -18,9 +19,9 @@ pub(crate) static CURTASK: Builtin = Builtin {
         let context = checker.context;
         let direct = task.is_some() && context.direct_loads && context.features.current_task_btf;
         let which = if direct {
-            Intrinsic::CurrentTaskBtf
+            Intrinsic::fixed(helper::GET_CURRENT_TASK_BTF)
         } else {
-            Intrinsic::CurrentTask
+            Intrinsic::fixed(helper::GET_CURRENT_TASK)
         };
         let ty = Type::Pointer(Pointer {
             to: task.map_or(Pointee::Unknown, Pointee::Btf),

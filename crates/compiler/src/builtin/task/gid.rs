@@ -3,6 +3,7 @@
 use super::super::{Builtin, Meaning};
 use super::half;
 use crate::check::tree::Intrinsic;
+use kestrel_bpf::helper;
 
 pub(crate) static GID: Builtin = Builtin {
     name: "gid",
@@ -11,6 +12,6 @@ pub(crate) static GID: Builtin = Builtin {
     about: "the group that the process runs as",
     meaning: Meaning::Value(|checker, usage| {
         usage.alone(checker)?;
-        Ok(half(usage, Intrinsic::UidGid, true))
+        Ok(half(usage, Intrinsic::fixed(helper::GET_CURRENT_UID_GID), true))
     }),
 };

@@ -8,8 +8,19 @@ pub(super) mod pid;
 pub(super) mod tid;
 pub(super) mod uid;
 
-use super::Use;
+use super::{Builtin, Use};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Intrinsic, Type};
+
+/// These built-ins.
+pub(super) static ROWS: &[&Builtin] = &[
+    &pid::PID,
+    &tid::TID,
+    &uid::UID,
+    &gid::GID,
+    &comm::COMM,
+    &curtask::CURTASK,
+    &cgroup::CGROUP,
+];
 
 /// One 32-bit half of an intrinsic of two.
 fn half(usage: &Use<'_>, which: Intrinsic, upper: bool) -> Expr {

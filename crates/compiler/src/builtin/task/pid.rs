@@ -3,6 +3,7 @@
 use super::super::{Builtin, Meaning};
 use super::half;
 use crate::check::tree::Intrinsic;
+use kestrel_bpf::helper;
 
 pub(crate) static PID: Builtin = Builtin {
     name: "pid",
@@ -11,6 +12,6 @@ pub(crate) static PID: Builtin = Builtin {
     about: "the process's number (the kernel's tgid)",
     meaning: Meaning::Value(|checker, usage| {
         usage.alone(checker)?;
-        Ok(half(usage, Intrinsic::PidTgid, true))
+        Ok(half(usage, Intrinsic::fixed(helper::GET_CURRENT_PID_TGID), true))
     }),
 };

@@ -3,6 +3,7 @@
 use super::super::{Builtin, Meaning};
 use super::half;
 use crate::check::tree::Intrinsic;
+use kestrel_bpf::helper;
 
 pub(crate) static TID: Builtin = Builtin {
     name: "tid",
@@ -11,6 +12,6 @@ pub(crate) static TID: Builtin = Builtin {
     about: "the thread's number (the kernel's pid)",
     meaning: Meaning::Value(|checker, usage| {
         usage.alone(checker)?;
-        Ok(half(usage, Intrinsic::PidTgid, false))
+        Ok(half(usage, Intrinsic::fixed(helper::GET_CURRENT_PID_TGID), false))
     }),
 };

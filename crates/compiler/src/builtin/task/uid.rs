@@ -3,6 +3,7 @@
 use super::super::{Builtin, Meaning};
 use super::half;
 use crate::check::tree::Intrinsic;
+use kestrel_bpf::helper;
 
 pub(crate) static UID: Builtin = Builtin {
     name: "uid",
@@ -11,6 +12,6 @@ pub(crate) static UID: Builtin = Builtin {
     about: "the user that the process runs as",
     meaning: Meaning::Value(|checker, usage| {
         usage.alone(checker)?;
-        Ok(half(usage, Intrinsic::UidGid, false))
+        Ok(half(usage, Intrinsic::fixed(helper::GET_CURRENT_UID_GID), false))
     }),
 };

@@ -3,10 +3,13 @@
 pub(super) mod kstr;
 pub(super) mod str;
 
-use super::Use;
+use super::{Builtin, Use};
 use crate::check::tree::{Expr, ExprKind};
 use crate::check::{Checked, Checker, STRING};
 use kestrel_trace::layout::Space;
+
+/// These built-ins.
+pub(super) static ROWS: &[&Builtin] = &[&str::STR, &kstr::KSTR];
 
 /// Most bytes of a text without its NUL.
 const MOST: u32 = 1023;

@@ -2,6 +2,7 @@
 
 use super::super::{Builtin, Meaning};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Intrinsic, Type};
+use kestrel_bpf::helper;
 
 pub(crate) static ELAPSED: Builtin = Builtin {
     name: "elapsed",
@@ -13,7 +14,7 @@ pub(crate) static ELAPSED: Builtin = Builtin {
         let kind = ExprKind::Binary {
             op: BinaryOp::Subtract,
             signed: false,
-            left: Box::new(usage.intrinsic(Intrinsic::Nanoseconds, Type::U64)),
+            left: Box::new(usage.intrinsic(Intrinsic::varying(helper::KTIME_GET_NS), Type::U64)),
             right: Box::new(usage.intrinsic(Intrinsic::StartTime, Type::U64)),
         };
         Ok(Expr::new(kind, Type::U64, usage.span))

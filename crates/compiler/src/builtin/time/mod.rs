@@ -2,3 +2,8 @@
 
 pub(super) mod elapsed;
 pub(super) mod nsecs;
+
+use super::Builtin;
+
+/// These built-ins.
+pub(super) static ROWS: &[&Builtin] = &[&nsecs::NSECS, &elapsed::ELAPSED];

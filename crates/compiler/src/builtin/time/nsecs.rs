@@ -2,6 +2,7 @@
 
 use super::super::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Type};
+use kestrel_bpf::helper;
 
 pub(crate) static NSECS: Builtin = Builtin {
     name: "nsecs",
@@ -10,6 +11,6 @@ pub(crate) static NSECS: Builtin = Builtin {
     about: "nanoseconds since the machine started, suspension left out",
     meaning: Meaning::Value(|checker, usage| {
         usage.alone(checker)?;
-        Ok(usage.intrinsic(Intrinsic::Nanoseconds, Type::U64))
+        Ok(usage.intrinsic(Intrinsic::varying(helper::KTIME_GET_NS), Type::U64))
     }),
 };

@@ -15,7 +15,7 @@ impl Known {
 
     /// Remembers a value, if it stays the same for the whole run of the program.
     pub(super) fn put(&mut self, intrinsic: Intrinsic, v: Vreg) {
-        if !matches!(intrinsic, Intrinsic::Nanoseconds | Intrinsic::Random) {
+        if !matches!(intrinsic, Intrinsic::Helper { fixed: false, .. }) {
             self.0.push((intrinsic, v));
         }
     }

@@ -66,7 +66,7 @@ impl Lower<'_> {
                 span,
             });
         }
-        let identity = self.intrinsic_at(Intrinsic::PidTgid, span)?;
+        let identity = self.intrinsic_at(Intrinsic::fixed(helper::GET_CURRENT_PID_TGID), span)?;
         let fields: Vec<(&Field, &Expr)> = record.layout.fields().iter().zip(&record.values).collect();
         let mut plans = Vec::with_capacity(fields.len());
         for (field, value) in &fields {

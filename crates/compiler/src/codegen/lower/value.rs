@@ -187,31 +187,16 @@ impl Lower<'_> {
         if let Some(v) = self.known.get(intrinsic) {
             return Ok(v);
         }
-        let helper = match intrinsic {
-            Intrinsic::PidTgid => helper::GET_CURRENT_PID_TGID,
-            Intrinsic::UidGid => helper::GET_CURRENT_UID_GID,
-            Intrinsic::Cpu => helper::GET_SMP_PROCESSOR_ID,
-            Intrinsic::Nanoseconds => helper::KTIME_GET_NS,
-            Intrinsic::Random => helper::GET_PRANDOM_U32,
-            Intrinsic::Cgroup => helper::GET_CURRENT_CGROUP_ID,
-            Intrinsic::CurrentTask => helper::GET_CURRENT_TASK,
-            Intrinsic::CurrentTaskBtf => helper::GET_CURRENT_TASK_BTF,
-            Intrinsic::FunctionAddress => helper::GET_FUNC_IP,
-            Intrinsic::StartTime => {
-                let v = self.sink.start_time(&mut self.b).map_err(|reason| Error::Sink {
-                    reason,
-                    span: expr.span,
-                })?;
-                self.known.put(intrinsic, v);
-                return Ok(v);
-            }
-        };
         let v = match intrinsic {
+            Intrinsic::Helper { helper, .. } => self.b.helper(helper, &[]),
             Intrinsic::FunctionAddress => {
                 let context = self.b.context();
-                self.b.helper(helper, &[context.into()])
+                self.b.helper(helper::GET_FUNC_IP, &[context.into()])
             }
-            _ => self.b.helper(helper, &[]),
+            Intrinsic::StartTime => self.sink.start_time(&mut self.b).map_err(|reason| Error::Sink {
+                reason,
+                span: expr.span,
+            })?,
         };
         self.known.put(intrinsic, v);
         Ok(v)
