@@ -223,3 +223,27 @@ fn a_field_is_named_once() {
         assert_eq!(record.number("fd"), record.number("fd_2"));
     }
 }
+
+#[test]
+fn the_numa_node_is_that_of_the_cpu() {
+    let run = kestrel(&[
+        "record",
+        "-o",
+        "/tmp/numa",
+        "-e",
+        "syscalls:sys_enter_getppid { record(cpu, numaid) }",
+        "--",
+        "calls",
+        "getppid",
+        "50",
+        "2",
+    ]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let all = records("/tmp/numa");
+    assert_eq!(all.len(), 100);
+    for record in all {
+        let (cpu, node) = (record.number("cpu"), record.number("numaid"));
+        let folder = format!("/sys/devices/system/cpu/cpu{cpu}/node{node}");
+        assert!(std::path::Path::new(&folder).exists(), "{folder}");
+    }
+}

@@ -1,9 +1,10 @@
 //! Built-ins that are plain numbers.
 
 pub(super) mod cpu;
+pub(super) mod numaid;
 pub(super) mod rand;
 
 use super::Builtin;
 
 /// These built-ins.
-pub(super) static ROWS: &[&Builtin] = &[&cpu::CPU, &rand::RAND];
+pub(super) static ROWS: &[&Builtin] = &[&cpu::CPU, &numaid::NUMAID, &rand::RAND];

@@ -1,0 +1,17 @@
+//! `numaid`.
+
+use super::super::{Builtin, Meaning};
+use crate::check::tree::{Intrinsic, Type};
+use kestrel_bpf::helper;
+
+pub(crate) static NUMAID: Builtin = Builtin {
+    name: "numaid",
+    numbered: false,
+    usage: "numaid",
+    about: "the number of the NUMA node that the CPU belongs to",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        let ty = Type::integer(4, false);
+        Ok(usage.intrinsic(Intrinsic::fixed(helper::GET_NUMA_NODE_ID), ty))
+    }),
+};
