@@ -8,7 +8,7 @@ use kestrel_trace::ctf::read::Reader;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::packet::{CAPACITY, HEADER, MAGIC, PAGE, SEALED, offset};
-use kestrel_trace::print::{Json, Printer, Style, Text};
+use kestrel_trace::export::{Export, Json, Style, Text};
 use kestrel_trace::process::Processes;
 use kestrel_trace::report::{self, Report};
 use kestrel_trace::symbol::Symbols;
@@ -45,8 +45,8 @@ fn digest(bytes: &[u8]) {
     let mut all = reader();
     let mut lines = Vec::new();
     while let Ok(Some(record)) = all.next() {
-        text.line(&record, &mut lines);
-        json.line(&record, &mut lines);
+        text.record(&record, &mut lines);
+        json.record(&record, &mut lines);
         lines.clear();
     }
     if let Ok(report) = Report::gather(&mut reader(), report::Options::default()) {

@@ -22,6 +22,7 @@ pub mod ctf;
 pub mod decode;
 mod error;
 pub mod event;
+pub mod export;
 pub mod files;
 pub mod image;
 pub mod info;

@@ -1,13 +1,14 @@
 //! `kestrel print`: a recorded trace as lines, in order of time.
 
-use super::{Format, default_trace};
+use super::default_trace;
 use crate::exit::{Exit, Failure};
 use crate::progress;
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::Losses;
-use kestrel_trace::print::{self, Json, Printer, Style, Text, shown};
-use kestrel_trace::print::{are, counted};
+use kestrel_trace::export::{self, Style};
+use kestrel_trace::print::{are, counted, shown};
 use kestrel_trace::summary::{UNFINISHED, tell_lost};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -19,9 +20,9 @@ pub(crate) struct Options {
     /// The trace directory
     #[arg(value_name = "DIR", default_value_os_t = default_trace())]
     trace: PathBuf,
-    /// How lines look
-    #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    /// The format that records are written in
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats())]
+    format: String,
     /// Only what was in this buffer
     #[arg(long, value_name = "NAME")]
     buffer: Option<String>,
@@ -37,6 +38,12 @@ Examples:
   kestrel print --format json | jq -r 'select(.event == \"sched:sched_switch\") | .time'
 
 Losses are told on stderr. The same directory opens in babeltrace2 and Trace Compass (Common Trace Format 1.8).";
+
+/// The formats there are, as an option's values.
+fn formats() -> PossibleValuesParser {
+    let value = |format: &export::Format| PossibleValue::new(format.name).help(format.about);
+    PossibleValuesParser::new(export::FORMATS.iter().map(value))
+}
 
 /// Prints.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
@@ -66,23 +73,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
     }
-    let mut printer: Box<dyn Printer> = match options.format {
-        Format::Json => Box::new(Json::new(trace.symbols, trace.processes)),
-        Format::Text => Box::new(Text::new(
-            Style {
-                nanoseconds: options.ns,
-            },
-            trace.symbols,
-            trace.processes,
-        )),
+    let style = Style {
+        nanoseconds: options.ns,
     };
+    let format = export::format(&options.format).unwrap_or(&export::FORMATS[0]);
+    let mut export = (format.new)(style, trace.symbols, trace.processes);
     let mut stdout = crate::screen::out();
-    let records = print::all(
-        &mut trace.reader,
-        printer.as_mut(),
-        &mut stdout,
-        "standard output",
-    )?;
+    let records = export::all(&mut trace.reader, export.as_mut(), &mut stdout, "standard output")?;
     let lost = trace
         .summary
         .as_ref()

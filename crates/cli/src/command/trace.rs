@@ -14,7 +14,7 @@ use kestrel::record::symbols_for;
 use kestrel::session::Session;
 use kestrel::session::stay::ThreadNames;
 use kestrel::watch::{Unseen, Watch};
-use kestrel_trace::print::{Json, Printer, Style, Text};
+use kestrel_trace::export::{Export, Json, Style, Text};
 use kestrel_trace::print::{counted, were};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
@@ -207,13 +207,13 @@ fn tell_unseen(unseen: Unseen) {
 
 fn printer(format: Format, symbols: Symbols, mut names: Names) -> Line {
     let processes = Processes::default();
-    let mut printer: Box<dyn Printer> = match format {
+    let mut printer: Box<dyn Export> = match format {
         Format::Json => Box::new(Json::new(symbols, processes)),
         Format::Text => Box::new(Text::new(Style::default(), symbols, processes)),
     };
     Box::new(move |record, out| {
         names.learn(record, printer.processes_mut());
-        printer.line(record, out);
+        printer.record(record, out);
     })
 }
 

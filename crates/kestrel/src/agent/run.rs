@@ -8,8 +8,9 @@ use super::limit::Bucket;
 use super::user::User;
 use kestrel_kernel::process::{Signal, send_to_group};
 use kestrel_kernel::procfs;
+use kestrel_trace::export::{Export, Json};
 use kestrel_trace::files;
-use kestrel_trace::print::{self, Json, Printer};
+use kestrel_trace::print;
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
@@ -291,7 +292,7 @@ fn spawn(
         .split_first()
         .ok_or_else(|| invalid("there is no command in it".to_owned()))?;
     let mut line = Vec::new();
-    Json::new(Symbols::default(), Processes::default()).line(record, &mut line);
+    Json::new(Symbols::default(), Processes::default()).record(record, &mut line);
     let output = match aside {
         true => Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?),
         false => Stdio::inherit(),

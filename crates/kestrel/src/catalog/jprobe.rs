@@ -17,7 +17,7 @@ use kestrel_compiler::lang::ast::EventSpec;
 pub(super) struct Jprobe;
 
 /// The name of the kind, which printers know, too.
-pub(crate) const NAME: &str = kestrel_trace::print::CALLS;
+pub(crate) const NAME: &str = kestrel_trace::export::CALLS;
 
 /// Parameters of these names are directories by number, of which one has a name.
 const DIRECTORIES: &[&str] = &["dfd", "dirfd", "olddfd", "newdfd"];

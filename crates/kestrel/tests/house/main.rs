@@ -25,8 +25,8 @@ use kestrel_bpf::interp::{self, Machine};
 use kestrel_compiler::ir::{MapKind, MapUse};
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
+use kestrel_trace::export::{Export, Json, Style, Text};
 use kestrel_trace::packet::PAGE;
-use kestrel_trace::print::{Json, Printer, Style, Text};
 use kestrel_trace::process::Processes;
 use kestrel_trace::symbol::Symbols;
 use support::Reader;
@@ -122,8 +122,8 @@ fn print(table: &EventTable, pages: &[u8]) -> Printed {
     let (mut lines, mut objects) = (Vec::new(), Vec::new());
     for page in pages.chunks(PAGE as usize) {
         for record in Packet::parse(page).unwrap().records(table) {
-            text.line(&record.as_ref().unwrap().clone(), &mut lines);
-            json.line(&record.unwrap(), &mut objects);
+            text.record(&record.as_ref().unwrap().clone(), &mut lines);
+            json.record(&record.unwrap(), &mut objects);
         }
     }
     Printed {

@@ -1,69 +1,15 @@
-//! Records as lines: text for people, JSON for programs. Values look alike wherever text is shown; tables are `report`'s matter.
+//! Values, numbers, names and times as text: they look alike wherever text is shown.
 
 pub mod escape;
-mod json;
 mod number;
-mod registers;
-mod text;
 
 pub use escape::shown;
-pub use json::Json;
 pub use number::{are, counted, thousands, were};
-pub use text::Text;
 
-use crate::ctf::read::Reader;
-use crate::error::{Error, Result};
 use crate::layout::{Base, Names};
-use crate::process::Processes;
-use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::{Value, flags, name_of};
 use escape::escape;
-use std::io::{Read, Write};
-
-/// The kind of event whose records read like the call in C.
-pub const CALLS: &str = "jprobe";
-
-/// How lines of text look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
-    /// Times with 9 decimals instead of 6.
-    pub nanoseconds: bool,
-}
-
-/// A way to print records as lines.
-pub trait Printer {
-    /// Appends the line, or lines, of one record.
-    fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>);
-
-    /// The names of threads, for those who know more of them than the records tell.
-    fn processes_mut(&mut self) -> &mut Processes;
-}
-
-/// Bytes of lines that are written at once.
-const CHUNK: usize = 64 * 1024;
-
-/// Prints all that is left in `reader`; gives the number of records. `name` stands for `out` in errors.
-pub fn all<R: Read>(
-    reader: &mut Reader<R>,
-    printer: &mut dyn Printer,
-    out: &mut dyn Write,
-    name: &str,
-) -> Result<u64> {
-    let mut lines = Vec::with_capacity(CHUNK * 2);
-    let mut records = 0;
-    while let Some(record) = reader.next()? {
-        printer.line(&record, &mut lines);
-        records += 1;
-        if lines.len() >= CHUNK {
-            out.write_all(&lines).map_err(Error::io("write to", name))?;
-            lines.clear();
-        }
-    }
-    let written = out.write_all(&lines).and_then(|()| out.flush());
-    written.map_err(Error::io("write to", name))?;
-    Ok(records)
-}
 
 /// A time, ns since 1970, as text: RFC 3339, to the nanosecond.
 pub fn wall_time(ns: u64) -> String {
@@ -113,21 +59,21 @@ pub fn value(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     }
 }
 
-fn pad_left(blanks: usize, out: &mut Vec<u8>) {
+pub(crate) fn pad_left(blanks: usize, out: &mut Vec<u8>) {
     out.resize(out.len() + blanks, b' ');
 }
 
-fn separate(index: usize, separator: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn separate(index: usize, separator: &[u8], out: &mut Vec<u8>) {
     if index > 0 {
         out.extend_from_slice(separator);
     }
 }
 
-fn decimal(value: impl itoa::Integer, out: &mut Vec<u8>) {
+pub(crate) fn decimal(value: impl itoa::Integer, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-fn unsigned(value: u64, base: Base, out: &mut Vec<u8>) {
+pub(crate) fn unsigned(value: u64, base: Base, out: &mut Vec<u8>) {
     match base {
         Base::Decimal => decimal(value, out),
         Base::Hexadecimal => hexadecimal(value, out),
@@ -140,7 +86,7 @@ fn unsigned(value: u64, base: Base, out: &mut Vec<u8>) {
     }
 }
 
-fn hexadecimal(value: u64, out: &mut Vec<u8>) {
+pub(crate) fn hexadecimal(value: u64, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.extend_from_slice(b"0x");
     let digits = (64 - (value | 1).leading_zeros()).div_ceil(4);
@@ -150,7 +96,7 @@ fn hexadecimal(value: u64, out: &mut Vec<u8>) {
 }
 
 /// `symbol+0x10 [module]`, or the address where no symbol is known.
-fn symbol(address: u64, symbols: &Symbols, out: &mut Vec<u8>) {
+pub(crate) fn symbol(address: u64, symbols: &Symbols, out: &mut Vec<u8>) {
     let Some(it) = symbols.resolve(address) else {
         return hexadecimal(address, out);
     };
@@ -164,7 +110,7 @@ fn symbol(address: u64, symbols: &Symbols, out: &mut Vec<u8>) {
     }
 }
 
-fn enumeration(value: i64, signed: bool, names: &Names, out: &mut Vec<u8>) {
+pub(crate) fn enumeration(value: i64, signed: bool, names: &Names, out: &mut Vec<u8>) {
     match name_of(value, names) {
         Some(name) => escape(name.as_bytes(), out),
         None if signed => decimal(value, out),
@@ -172,7 +118,7 @@ fn enumeration(value: i64, signed: bool, names: &Names, out: &mut Vec<u8>) {
     }
 }
 
-fn flag_names(bits: u64, names: &Names, out: &mut Vec<u8>) {
+pub(crate) fn flag_names(bits: u64, names: &Names, out: &mut Vec<u8>) {
     let start = out.len();
     let rest = flags(bits, names, |name| {
         if out.len() > start {

@@ -9,9 +9,9 @@ use kestrel_trace::ctf::pages::metadata_text;
 use kestrel_trace::ctf::read::Reader;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::EventClass;
+use kestrel_trace::export::{Export, Json, Style, Text};
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::packet::{HEADER, PAGE};
-use kestrel_trace::print::{Json, Printer, Style, Text};
 use kestrel_trace::process::Processes;
 use kestrel_trace::report::{Options, Report};
 use kestrel_trace::summary::Summary;
@@ -29,9 +29,9 @@ fn digest(events: &[EventClass], bytes: &[u8]) {
     let mut json = Json::new(Symbols::default(), Processes::default());
     let mut lines = Vec::new();
     while let Some(record) = reader.next().unwrap() {
-        printer.line(&record, &mut lines);
+        printer.record(&record, &mut lines);
         lines.clear();
-        json.line(&record, &mut lines);
+        json.record(&record, &mut lines);
         let line: Result<serde_json::Value, _> = serde_json::from_slice(&lines);
         assert!(line.is_ok(), "{}", String::from_utf8_lossy(&lines));
         lines.clear();

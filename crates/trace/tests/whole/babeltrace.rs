@@ -5,9 +5,9 @@ use crate::sample;
 use crate::writing::{sealed, write};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::export::{Export, Json};
 use kestrel_trace::layout::{Field, FieldType, Layout};
 use kestrel_trace::packet::offset::COMMITTED;
-use kestrel_trace::print::{Json, Printer};
 use kestrel_trace::process::Processes;
 use kestrel_trace::symbol::Symbols;
 use std::path::Path;
@@ -133,7 +133,7 @@ fn it_sees_short_integers_in_words_and_strings_that_could_not_be_read() {
     let mut reader = directory::open(dir.path()).unwrap().reader;
     let mut json = Json::new(Symbols::default(), Processes::default());
     while let Some(record) = reader.next().unwrap() {
-        json.line(&record, &mut ours);
+        json.record(&record, &mut ours);
     }
     let ours = String::from_utf8(ours).unwrap();
     assert_eq!(

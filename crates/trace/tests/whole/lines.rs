@@ -9,8 +9,8 @@ use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::Reader;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::export::{Export, Json, Style, Text, all};
 use kestrel_trace::layout::{Base, FieldType, Layout, Names};
-use kestrel_trace::print::{Json, Printer, Style, Text, all};
 use kestrel_trace::process::Processes;
 use kestrel_trace::report::{Options, Report, text};
 use kestrel_trace::summary::{Summary, UNFINISHED};
@@ -187,7 +187,7 @@ fn integers_are_exact_numbers_in_every_json() {
         let bytes = record(&event, 0, 1, 1, &[0; 6].map(|_| Cell::U(value)));
         let mut line = Vec::new();
         Json::new(Symbols::default(), Processes::default())
-            .line(&table.record(&bytes, 0, 0).unwrap(), &mut line);
+            .record(&table.record(&bytes, 0, 0).unwrap(), &mut line);
         let line = String::from_utf8(line).unwrap();
         for (name, ty) in &types {
             let digits = shown(name, value);

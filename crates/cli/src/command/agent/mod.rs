@@ -15,7 +15,8 @@ use kestrel::agent::{Answer, Inbox, Lost, Message, dump_time, user};
 use kestrel::kernel::Host;
 use kestrel::kernel::process::Interrupt;
 use kestrel::session::store::Store;
-use kestrel_trace::print::{self, Json, Printer};
+use kestrel_trace::export::{Export, Json};
+use kestrel_trace::print;
 use kestrel_trace::print::{counted, were};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
@@ -392,7 +393,7 @@ fn json(session: &str, message: &Message, record: &Record<'_>) -> Vec<u8> {
     let (verb, text) = words(message);
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut event = Vec::new();
-    Json::new(Symbols::default(), Processes::default()).line(record, &mut event);
+    Json::new(Symbols::default(), Processes::default()).record(record, &mut event);
     let mut line = format!(
         "{{\"session\":{},\"{verb}\":{},\"record\":",
         quoted(session),

@@ -1,13 +1,20 @@
 //! One record as one JSON object on one line, written without a tree of values in between.
 
-use super::escape::is_unsafe;
-use super::{Printer, decimal, flag_names, hexadecimal, symbol};
+use super::{Export, Format};
 use crate::event::EventClass;
 use crate::layout::Space;
+use crate::print::escape::is_unsafe;
+use crate::print::{decimal, flag_names, hexadecimal, separate, symbol};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::{Value, name_of};
+
+pub(super) const FORMAT: Format = Format {
+    name: "json",
+    about: "a JSON object a line",
+    new: |_, symbols, processes| Box::new(Json::new(symbols, processes)),
+};
 
 /// Prints records as JSON: `{"time":…,"cpu":…,"pid":…,"tid":…,"comm":"…","event":"…","fields":{…}}`.
 ///
@@ -45,12 +52,12 @@ impl Json {
     }
 }
 
-impl Printer for Json {
+impl Export for Json {
     fn processes_mut(&mut self) -> &mut Processes {
         &mut self.processes
     }
 
-    fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+    fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         self.learner.learn(record, &mut self.processes);
         let id = usize::from(record.event.id.0);
         if self.keys.len() <= id {
@@ -135,7 +142,7 @@ fn json(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
 fn list<T>(items: impl Iterator<Item = T>, out: &mut Vec<u8>, mut each: impl FnMut(T, &mut Vec<u8>)) {
     out.push(b'[');
     for (i, item) in items.enumerate() {
-        super::separate(i, b",", out);
+        separate(i, b",", out);
         each(item, out);
     }
     out.push(b']');

@@ -1,11 +1,18 @@
 //! One record as one line, like trace_pipe and `perf script`, stacks beneath it.
 
-use super::escape::escape;
-use super::{CALLS, Printer, Style, decimal, pad_left, registers, shown, symbol, value};
+use super::{CALLS, Export, Format, Style, registers};
+use crate::print::escape::escape;
+use crate::print::{decimal, pad_left, shown, symbol, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::Value;
+
+pub(super) const FORMAT: Format = Format {
+    name: "text",
+    about: "lines for people",
+    new: |style, symbols, processes| Box::new(Text::new(style, symbols, processes)),
+};
 
 /// Prints records as text; learns names of threads from the records that pass.
 ///
@@ -21,12 +28,12 @@ pub struct Text {
     learner: Learner,
 }
 
-impl Printer for Text {
+impl Export for Text {
     fn processes_mut(&mut self) -> &mut Processes {
         &mut self.processes
     }
 
-    fn line(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+    fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         self.learner.learn(record, &mut self.processes);
         self.head(record, out);
         let mut stacks = false;

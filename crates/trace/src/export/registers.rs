@@ -1,7 +1,7 @@
 //! All registers of the processor as a block of lines in columns, where a record holds them all; one register alone is a field like others.
 
-use super::{pad_left, value};
 use crate::layout::Field;
+use crate::print::{escape::escape, pad_left, value};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::Value;
@@ -37,7 +37,7 @@ pub(super) fn block(record: &Record<'_>, places: Range<usize>, symbols: &Symbols
             5_usize.saturating_sub(name.len()).max(1) - usize::from(column == 0),
             out,
         );
-        super::escape::escape(name, out);
+        escape(name, out);
         out.push(b' ');
         let from = out.len();
         match it {
