@@ -1,6 +1,7 @@
 //! A trace's records written out in a format, one after another: lines for people, formats for programs. One file and one row of [`FORMATS`] each; tables over all
 //! records are `report`'s matter.
 
+mod csv;
 mod json;
 mod registers;
 mod text;
@@ -53,7 +54,7 @@ pub struct Format {
 }
 
 /// The formats; the first is for people.
-pub static FORMATS: &[Format] = &[text::FORMAT, json::FORMAT];
+pub static FORMATS: &[Format] = &[text::FORMAT, json::FORMAT, csv::FORMAT];
 
 /// The format of that name.
 pub fn format(name: &str) -> Option<&'static Format> {

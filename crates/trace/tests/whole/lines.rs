@@ -9,7 +9,7 @@ use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::Reader;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::{EventClass, EventId};
-use kestrel_trace::export::{Export, Json, Style, Text, all};
+use kestrel_trace::export::{Export, Json, Style, Text, all, format};
 use kestrel_trace::layout::{Base, FieldType, Layout, Names};
 use kestrel_trace::process::Processes;
 use kestrel_trace::report::{Options, Report, text};
@@ -49,6 +49,47 @@ fn json_looks_as_it_should_and_any_parser_takes_it() {
     assert_eq!(first["fields"]["kstack"][0], "vfs_read+0x10");
     assert_eq!(first["fields"]["flags"], "O_A, B|%=:|ö");
     testkit::golden("tests/golden/lines.json", &out);
+}
+
+#[test]
+fn csv_has_a_column_for_each_field_of_any_event() {
+    let bytes = sealed(&mut sample::streams(8).remove(1).ring);
+    let of = |name: &str| {
+        let mut export =
+            (format(name).unwrap().new)(Style::default(), sample::symbols(), sample::processes());
+        let mut out = Vec::new();
+        all(&mut sample_reader(&bytes), export.as_mut(), &mut out, "memory").unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let (table, objects) = (of("csv"), of("json"));
+    let mut rows = csv::Reader::from_reader(table.as_bytes());
+    let names = rows.headers().unwrap().clone();
+    let mut compared = 0;
+    for (row, object) in rows.records().zip(objects.lines()) {
+        let row = row.unwrap();
+        let object: serde_json::Value = serde_json::from_str(object).unwrap();
+        let cell = |name: &str| names.iter().position(|known| known == name).map(|at| &row[at]);
+        for name in ["time", "cpu", "pid", "tid"] {
+            assert_eq!(cell(name).unwrap(), object[name].to_string());
+        }
+        assert_eq!(cell("event").unwrap(), object["event"]);
+        let fields = object["fields"].as_object().unwrap();
+        for (name, value) in fields
+            .iter()
+            .filter(|(_, value)| value.is_i64() || value.is_u64())
+        {
+            assert_eq!(cell(name).unwrap(), value.to_string(), "{name}");
+            compared += 1;
+        }
+        let empty = names
+            .iter()
+            .skip(6)
+            .filter(|name| !fields.contains_key(name.strip_prefix("args.").unwrap_or(name)));
+        assert!(empty.into_iter().all(|name| cell(name) == Some("")));
+    }
+    assert!(compared >= 8, "{compared}");
+    assert_eq!(table.lines().count(), 9);
+    testkit::golden("tests/golden/lines.csv", &table);
 }
 
 #[test]
