@@ -388,10 +388,15 @@ fn a_table_sees_a_module_that_comes_back() {
         return vm_tests::skip("the module is built in");
     }
     let table = format!(
-        "table one {{ kprobe:{READS}, kretprobe:{MODULE}:{READS} {{ record(pid) }} kprobe:{MODULE}:fw_cfg_sysfs_p* {{ count() }} }}"
+        "table one {{ kprobe:{READS} {{ record(pid) }} kretprobe:{MODULE}:{READS} {{ record(began = entry.nsecs) }} kprobe:{MODULE}:fw_cfg_sysfs_p* {{ count() }} }}"
     );
     fs::write("/tmp/modules.kst", table).unwrap();
     kestrel(&["start", "modules", "/tmp/modules.kst"]).success();
+    fs::write(
+        "/tmp/typed.kst",
+        format!("table one {{ fexit:{MODULE}:{READS} {{ record() }} }}"),
+    )
+    .unwrap();
     let file = shell("ls /sys/firmware/qemu_fw_cfg/by_key/*/raw | head -1").success();
     let status = || -> Value {
         serde_json::from_str(&kestrel(&["status", "modules", "--format", "json"]).success()).unwrap()
@@ -437,6 +442,14 @@ fn a_table_sees_a_module_that_comes_back() {
         "the ring and the one before it"
     );
     kestrel(&["stop", "modules"]).success();
+    shell(&format!("rmmod {MODULE}")).success();
+    let refused = kestrel(&["start", "/tmp/typed.kst"]);
+    assert!(
+        refused.err.contains("is not loaded; load it first") && refused.code != Some(0),
+        "{}",
+        refused.err
+    );
+    shell(&format!("insmod /modules/{MODULE}.ko")).success();
     // A session that is begun while the module is away sees it come, too.
     shell(&format!("rmmod {MODULE}")).success();
     fs::write(

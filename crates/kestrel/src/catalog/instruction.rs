@@ -185,6 +185,43 @@ pub(super) fn names_one(catalog: &Catalog, place: &Place) -> bool {
     found.next().is_some() && found.next().is_none() && place.module.as_deref() != Some(KERNEL)
 }
 
+/// Makes an attachment in a module one by name; says where it is if it was that of a function without its module.
+fn by_name(attachment: &mut Attachment, function: Option<&str>, catalog: &Catalog) -> Option<Place> {
+    match attachment {
+        Attachment::Instruction {
+            place,
+            address,
+            by_name: true,
+            ..
+        } if place.module.as_deref().is_some_and(|module| module != KERNEL) => {
+            *address = 0;
+            None
+        }
+        Attachment::Functions {
+            at_return, maxactive, ..
+        } => {
+            let symbol = function?;
+            let place = Place {
+                module: Some(catalog.module_of(None, symbol)?),
+                symbol: symbol.to_owned(),
+                offset: 0,
+            };
+            if !names_one(catalog, &place) {
+                return None;
+            }
+            *attachment = Attachment::Instruction {
+                place: place.clone(),
+                address: 0,
+                by_name: true,
+                at_return: *at_return,
+                maxactive: *maxactive,
+            };
+            Some(place)
+        }
+        _ => None,
+    }
+}
+
 impl Resolved {
     /// The same with kprobes in modules by name, as events of tracefs, which the kernel attaches again whenever their module is loaded again
     /// (`trace_kprobe_module_callback` in kernel/trace/trace_kprobe.c): a table's hooks have nobody who would look for modules.
@@ -194,42 +231,20 @@ impl Resolved {
             _ => None,
         };
         for way in &mut self.ways {
-            match &mut way.attachment {
-                Attachment::Instruction {
-                    place,
-                    address,
-                    by_name: true,
-                    ..
-                } if place.module.as_deref().is_some_and(|module| module != KERNEL) => *address = 0,
-                Attachment::Functions {
-                    at_return, maxactive, ..
-                } => {
-                    let Some(symbol) = &function else { continue };
-                    let Some(module) = catalog.module_of(None, symbol) else {
-                        continue;
-                    };
-                    let place = Place {
-                        module: Some(module),
-                        symbol: symbol.clone(),
-                        offset: 0,
-                    };
-                    if names_one(catalog, &place) {
-                        // A name by which it is found while the module is not loaded, too.
-                        let name = format!("{}:{place}", self.kind);
-                        way.context.name.clone_from(&name);
-                        self.instances
-                            .iter_mut()
-                            .for_each(|one| one.name.clone_from(&name));
-                        way.attachment = Attachment::Instruction {
-                            place,
-                            address: 0,
-                            by_name: true,
-                            at_return: *at_return,
-                            maxactive: *maxactive,
-                        };
-                    }
-                }
-                _ => {}
+            let companions = way.companions.iter_mut();
+            let served = companions.flat_map(|all| std::iter::once(&mut all.first).chain(&mut all.aborted));
+            for companion in served {
+                let symbol = companion.symbol.as_deref().or(function.as_deref());
+                by_name(&mut companion.attachment, symbol, catalog);
+            }
+            let named = by_name(&mut way.attachment, function.as_deref(), catalog);
+            if let Some(place) = named {
+                // A name by which it is found while the module is not loaded, too.
+                let name = format!("{}:{place}", self.kind);
+                way.context.name.clone_from(&name);
+                self.instances
+                    .iter_mut()
+                    .for_each(|one| one.name.clone_from(&name));
             }
         }
         self.apart = self

@@ -74,9 +74,14 @@ impl Catalog {
         };
         types.map_err(|why| Error::Unsupported {
             what: format!("types of the module {module}"),
-            why: format!(
-                "/sys/kernel/btf/{module} cannot be used: {why}; kprobe:{module}:FUNCTION has registers"
-            ),
+            why: match self.has_module(module) {
+                true => format!(
+                    "/sys/kernel/btf/{module} cannot be used: {why}; kprobe:{module}:FUNCTION has registers"
+                ),
+                false => format!(
+                    "the module {module} is not loaded; load it first, or take kprobe:{module}:FUNCTION, which waits for it and has registers"
+                ),
+            },
         })
     }
 

@@ -116,7 +116,7 @@ impl PinnedSession {
     /// Modules with hooks of this session that are not loaded, or of another build than before.
     pub(super) fn modules(&self, host: &Host) -> Vec<ModuleStatus> {
         let mut all: Vec<ModuleStatus> = Vec::new();
-        for hook in &self.state.hooks {
+        for hook in self.state.hooks.iter().filter(|hook| !hook.companion) {
             let attachment = hook.attached.attachment();
             let Some(module) = attachment.as_ref().and_then(awaited) else {
                 continue;
