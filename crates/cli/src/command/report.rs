@@ -5,6 +5,8 @@ use crate::exit::{Exit, Failure};
 use crate::progress;
 use crate::style;
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use kestrel_trace::analyze::ANALYSES;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::report::{self, Report};
@@ -22,6 +24,9 @@ pub(crate) struct Options {
     /// How it looks
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// Also this table; may be repeated
+    #[arg(long, value_name = "TABLE", value_parser = tables())]
+    also: Vec<String>,
     /// Also the most frequent values of this field
     #[arg(long, value_name = "FIELD")]
     field: Option<String>,
@@ -35,6 +40,12 @@ Examples:
 
 /// Columns where the output is no terminal.
 const WIDTH: usize = 100;
+
+/// The tables that not every report has, as an option's values.
+fn tables() -> PossibleValuesParser {
+    let others = ANALYSES.iter().filter(|kind| !kind.usual);
+    PossibleValuesParser::new(others.map(|kind| PossibleValue::new(kind.name).help(kind.about)))
+}
 
 /// Reports.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
@@ -52,6 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             processes: trace.processes,
             symbols: trace.symbols,
             summary: trace.summary,
+            also: options.also.clone(),
             field: options.field.clone(),
             maps: trace.maps,
             remarks: trace.remarks,

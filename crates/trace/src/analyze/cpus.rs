@@ -1,23 +1,31 @@
 //! How many records are there of each CPU?
 
 use super::count::Count;
+use super::{Analysis, AnalysisKind};
 use crate::record::Record;
 use std::collections::BTreeMap;
 
+pub(super) const KIND: AnalysisKind = AnalysisKind {
+    name: "cpus",
+    title: "CPUs",
+    about: "records by CPU",
+    usual: true,
+    new: |_| Box::new(Cpus::default()),
+};
+
 /// Counts by CPU.
 #[derive(Clone, Debug, Default)]
-pub struct Cpus {
+struct Cpus {
     counts: BTreeMap<u32, u64>,
 }
 
-impl Cpus {
-    /// Takes a record.
-    pub fn add(&mut self, record: &Record<'_>) {
+impl Analysis for Cpus {
+    fn add(&mut self, record: &Record<'_>) {
         *self.counts.entry(record.cpu).or_default() += 1;
     }
 
-    /// The answer, by CPU.
-    pub fn finish(self) -> Vec<Count> {
+    /// In the order of the CPUs.
+    fn finish(self: Box<Self>) -> Vec<Count> {
         let row = |(cpu, count)| Count {
             name: format!("CPU {cpu}"),
             count,

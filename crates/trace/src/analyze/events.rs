@@ -1,18 +1,26 @@
 //! How many records are there of each event?
 
 use super::count::{Count, largest_first};
+use super::{Analysis, AnalysisKind};
 use crate::record::Record;
+
+pub(super) const KIND: AnalysisKind = AnalysisKind {
+    name: "events",
+    title: "events",
+    about: "records by event",
+    usual: true,
+    new: |_| Box::new(Events::default()),
+};
 
 /// Counts by event.
 #[derive(Clone, Debug, Default)]
-pub struct Events {
+struct Events {
     /// By event number.
     counts: Vec<Option<Count>>,
 }
 
-impl Events {
-    /// Takes a record.
-    pub fn add(&mut self, record: &Record<'_>) {
+impl Analysis for Events {
+    fn add(&mut self, record: &Record<'_>) {
         let id = usize::from(record.event.id.0);
         if self.counts.len() <= id {
             self.counts.resize(id + 1, None);
@@ -28,8 +36,8 @@ impl Events {
         }
     }
 
-    /// The answer, largest first.
-    pub fn finish(self) -> Vec<Count> {
+    /// The largest first.
+    fn finish(self: Box<Self>) -> Vec<Count> {
         largest_first(self.counts.into_iter().flatten().collect())
     }
 }

@@ -59,6 +59,7 @@ impl Trace {
             processes: self.processes,
             symbols: self.symbols,
             summary: self.summary,
+            also: Vec::new(),
             field,
             maps: self.maps,
             remarks: self.remarks,

@@ -5,13 +5,13 @@ mod text;
 pub use text::text;
 
 use crate::aggregate::{self, KeptMaps};
-use crate::analyze::{Count, Cpus, Events, Histogram, ProcessCounts, Timeline, Values};
+use crate::analyze::{ANALYSES, AnalysisKind, Count, Histogram, Timeline, Values};
 use crate::ctf::read::{Losses, Reader};
 use crate::error::Result;
 use crate::process::Processes;
 use crate::summary::{Absent, CutShort, EventCount, Missed, Summary, UNFINISHED};
 use crate::symbol::Symbols;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::io::Read;
 
 /// A trace at a glance.
@@ -31,12 +31,9 @@ pub struct Report {
     pub records: u64,
     /// Packets they came in.
     pub packets: u64,
-    /// By event, largest first.
-    pub events: Vec<Count>,
-    /// By process, largest first.
-    pub processes: Vec<Count>,
-    /// By CPU.
-    pub cpus: Vec<Count>,
+    /// What was counted; each under its name in JSON.
+    #[serde(flatten, serialize_with = "by_name")]
+    pub tables: Vec<Table>,
     /// By time.
     pub timeline: Histogram,
     /// By the value of a field, where one was asked for.
@@ -55,6 +52,21 @@ pub struct Report {
     pub cut_short: Option<CutShort>,
     /// What the recorder wants to be known.
     pub notes: Vec<String>,
+}
+
+/// The answer of an analysis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The analysis' name.
+    pub name: &'static str,
+    /// What stands above it.
+    pub title: &'static str,
+    /// Its rows.
+    pub rows: Vec<Count>,
+}
+
+fn by_name<S: Serializer>(tables: &[Table], serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_map(tables.iter().map(|table| (table.name, &table.rows)))
 }
 
 /// Values of one field.
@@ -86,6 +98,8 @@ pub struct Options {
     pub symbols: Symbols,
     /// What the recorder counted.
     pub summary: Option<Summary>,
+    /// Analyses beside the usual ones, by name.
+    pub also: Vec<String>,
     /// Count the values of this field too.
     pub field: Option<String>,
     /// What the handlers' maps held.
@@ -106,9 +120,9 @@ fn shown(kept: &KeptMaps) -> Vec<MapReport> {
 impl Report {
     /// Reads a trace to its end.
     pub fn gather<R: Read>(reader: &mut Reader<R>, options: Options) -> Result<Self> {
-        let mut events = Events::default();
-        let mut processes = ProcessCounts::new(options.processes);
-        let mut cpus = Cpus::default();
+        let wanted = |kind: &&AnalysisKind| kind.usual || options.also.iter().any(|name| name == kind.name);
+        let kinds = ANALYSES.iter().filter(wanted);
+        let mut analyses: Vec<_> = kinds.map(|kind| (kind, (kind.new)(&options.processes))).collect();
         let mut timeline = Timeline::default();
         let mut values = options
             .field
@@ -117,9 +131,9 @@ impl Report {
         let mut records = 0;
         while let Some(record) = reader.next()? {
             records += 1;
-            events.add(&record);
-            processes.add(&record);
-            cpus.add(&record);
+            for (_, analysis) in &mut analyses {
+                analysis.add(&record);
+            }
             timeline.add(&record);
             if let Some(values) = &mut values {
                 values.add(&record);
@@ -138,9 +152,14 @@ impl Report {
             span_ns: timeline.end_ns - timeline.begin_ns,
             records,
             packets: reader.packets(),
-            events: events.finish(),
-            processes: processes.finish(),
-            cpus: cpus.finish(),
+            tables: analyses
+                .into_iter()
+                .map(|(kind, analysis)| Table {
+                    name: kind.name,
+                    title: kind.title,
+                    rows: analysis.finish(),
+                })
+                .collect(),
             timeline,
             values: options.field.zip(values).map(|(field, values)| FieldValues {
                 field,
@@ -167,6 +186,12 @@ impl Report {
             missed: options.summary.as_ref().and_then(|summary| summary.missed),
             counted: options.summary.map(|summary| summary.events),
         })
+    }
+
+    /// The rows of an analysis; none where it was not asked for.
+    pub fn table(&self, name: &str) -> &[Count] {
+        let table = self.tables.iter().find(|table| table.name == name);
+        table.map_or(&[], |table| &table.rows)
     }
 
     /// Events that the recorder or, lacking its word, the packets say were refused.

@@ -18,9 +18,9 @@ pub fn text(report: &Report, width: usize, colour: bool) -> String {
         colour,
     };
     page.head(report);
-    page.table("events", &report.events, report.records);
-    page.table("processes", &report.processes, report.records);
-    page.table("CPUs", &report.cpus, report.records);
+    for table in &report.tables {
+        page.table(table.title, &table.rows, report.records);
+    }
     if let Some(values) = &report.values {
         let total = values.counts.iter().map(|row| row.count).sum();
         page.table(
