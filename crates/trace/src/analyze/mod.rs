@@ -5,6 +5,7 @@ mod count;
 mod cpus;
 mod events;
 mod processes;
+mod threads;
 mod timeline;
 mod values;
 
@@ -40,4 +41,4 @@ pub struct AnalysisKind {
 }
 
 /// The analyses, in the order of a report.
-pub static ANALYSES: &[AnalysisKind] = &[events::KIND, processes::KIND, cpus::KIND];
+pub static ANALYSES: &[AnalysisKind] = &[events::KIND, processes::KIND, threads::KIND, cpus::KIND];

@@ -52,6 +52,38 @@ fn json_looks_as_it_should_and_any_parser_takes_it() {
 }
 
 #[test]
+fn a_report_counts_threads_where_that_is_asked_for() {
+    let bytes = sealed(&mut sample::streams(8).remove(1).ring);
+    let of = |also: &[&str]| {
+        let options = Options {
+            processes: sample::processes(),
+            also: also.iter().map(|&name| name.to_owned()).collect(),
+            ..Options::default()
+        };
+        Report::gather(&mut sample_reader(&bytes), options).unwrap()
+    };
+    assert!(of(&[]).table("threads").is_empty());
+    let report = of(&["threads"]);
+    let rows: Vec<(&str, u64)> = report
+        .table("threads")
+        .iter()
+        .map(|row| (row.name.as_str(), row.count))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("<...>-7 (7)", 2),
+            ("<...>-9 (8)", 2),
+            ("bash-100 (100)", 2),
+            ("cat-101 (100)", 2)
+        ]
+    );
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["threads"][3]["name"], "cat-101 (100)");
+    assert_eq!(json["cpus"][0]["count"], 8);
+}
+
+#[test]
 fn csv_has_a_column_for_each_field_of_any_event() {
     let bytes = sealed(&mut sample::streams(8).remove(1).ring);
     let of = |name: &str| {
