@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod arch;
 pub mod bpf;
 pub mod buffer;
 pub mod catalog;
@@ -16,7 +17,10 @@ pub mod record;
 pub mod recover;
 mod review;
 pub mod session;
+mod symbols;
 pub mod table;
+mod verifier;
+mod waiting;
 pub mod watch;
 
 pub use error::{Error, Result};

@@ -1,6 +1,5 @@
 //! What this kernel can tell: event kinds, their names, fields and the ways to attach to them; nothing here attaches anything.
 
-pub mod arch;
 pub mod class;
 mod counter;
 mod function;
@@ -17,6 +16,7 @@ pub(crate) mod tracepoint;
 mod trampoline;
 mod typed;
 
+pub use crate::arch;
 pub use glob::Glob;
 pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, KINDS, Resolved, Via, Way};
 

@@ -17,6 +17,7 @@ use super::second_chance::{self, Place, Switches};
 use super::{control, named, target};
 use crate::buffer::REMOVED;
 use crate::buffer::emit::RingSink;
+pub use crate::buffer::name::MESSAGES;
 use crate::plan::Call;
 use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, Destination, Statement, StatementKind};
@@ -55,9 +56,6 @@ pub enum Choice {
     /// The same, made anew: it is called from a slot, so the probe's word was read before.
     Renewed(named::Own),
 }
-
-/// The name of the ring that an agent reads.
-pub const MESSAGES: &str = "messages";
 
 /// What may happen to a session's buffers while its hooks run, which their code must then ask about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

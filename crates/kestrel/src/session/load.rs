@@ -19,9 +19,9 @@ use super::state::{
 };
 use super::stay::{Change, PinnedSession};
 use super::{LeftOut, Session, attach, event_of, rejection, relay};
-use crate::catalog::{Attachment, Catalog, Via, jprobe};
+use crate::catalog::{Attachment, Catalog, Via};
 use crate::error::{Error, Result};
-use crate::plan::{BufferPlan, Hook, Plan, Slot, room_to_grow};
+use crate::plan::{BufferPlan, Hook, Plan, Slot, no_second, room_to_grow};
 use crate::session::target::Target;
 use crate::table::{Existing, ExistingHook, TableFile, plan_load};
 use kestrel_bpf::btf::Btf;
@@ -331,7 +331,7 @@ impl<'a> Loading<'a> {
     pub(super) fn no_second_jprobe(&self, hooks: &[Hook], catalog: &Catalog) -> Result<()> {
         let sites = self.next.probes.each.iter().flat_map(|probe| &probe.sites);
         let named = sites.map(|site| site.event.as_str());
-        jprobe::no_second(hooks, named, catalog)
+        no_second(hooks, named, catalog)
     }
 
     /// Makes and pins the maps that the session does not have yet.

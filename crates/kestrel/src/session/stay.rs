@@ -10,7 +10,6 @@ use super::names;
 use super::objects::{self, Objects};
 use super::pins::{self, Directory};
 use super::state::{BufferState, State, TableState};
-use crate::agent::{self, Inbox};
 use crate::bpf::BpfMap;
 use crate::buffer::Buffer;
 use crate::catalog::Catalog;
@@ -21,7 +20,6 @@ use kestrel_kernel::bpf::Map;
 use kestrel_kernel::procfs::possible_cpus;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::aggregate::read::Snapshot;
-use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{TraceInfo, Uuid};
 use kestrel_trace::process::Processes;
 use std::ops::Deref;
@@ -188,20 +186,6 @@ impl PinnedSession {
     /// The kernel's.
     pub fn map_snapshots(&self) -> Result<Vec<Snapshot>> {
         self.maps()?.read(&self.state.event_names())
-    }
-
-    /// What its handlers have to say to an agent.
-    ///
-    /// # Errors
-    /// The kernel's, or when a part is missing.
-    pub fn inbox(&self) -> Result<Inbox> {
-        let buffer = self.buffers()?.into_iter().find(|b| b.name() == agent::BUFFER);
-        let buffer = buffer.ok_or_else(|| Error::State {
-            session: self.state.name.clone(),
-            why: "it has no buffer for messages".to_owned(),
-        })?;
-        let events = EventTable::new(self.info()?.events);
-        Ok(Inbox::new(buffer, events, self.state.messages()))
     }
 
     /// The maps of a compiled object in which handlers are, by the object's number: global data among them.

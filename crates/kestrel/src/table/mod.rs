@@ -20,6 +20,7 @@ pub use read::read;
 pub use resolve::{Options, resolve};
 
 use crate::buffer::layout::Mode;
+use crate::buffer::name::MAIN;
 use crate::error::{Error, Result};
 use crate::session::owner::Owner;
 use kestrel_compiler::check::globals::Parameter;
@@ -82,7 +83,7 @@ pub struct TableSpec {
 impl Default for BufferSpec {
     fn default() -> Self {
         Self {
-            name: crate::plan::BUFFER.to_owned(),
+            name: MAIN.to_owned(),
             bytes: 4 << 20,
             mode: Mode::Overwrite,
             process: None,
