@@ -10,6 +10,7 @@ pub mod code;
 pub mod dump;
 mod error;
 pub mod foreign;
+pub mod hook;
 pub mod live;
 pub mod plan;
 pub mod probe;

@@ -5,12 +5,12 @@ use crate::buffer::emit::{RingSink, map_name};
 use crate::catalog::kind::Companions;
 use crate::catalog::{Attachment, Instance};
 use crate::error::{Error, Result};
-use crate::session::SLOTS;
-use crate::session::gate::{Choice, Gate};
-use crate::session::named::{self, Own};
-use crate::session::relay::{Passing, Relay};
-use crate::session::second_chance::{Place, Switches};
-use crate::session::target::Target;
+use crate::hook::dispatch::{Choice, Gate};
+use crate::hook::named::{self, Own};
+use crate::hook::process_filter::Target;
+use crate::hook::relay::{Passing, Relay};
+use crate::hook::second_chance::{Place, Switches};
+use crate::hook::{Call, SLOTS};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::Span;
@@ -52,17 +52,6 @@ pub struct Hook {
     pub(crate) leads: Vec<Relay>,
     /// Where it stands in for a handler of such a one: what it passes on to that.
     pub(crate) passing: Option<Passing>,
-}
-
-/// A program of a compiled object that a handler calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// The path of the object's file, from the root.
-    pub object: String,
-    /// The program's name.
-    pub program: String,
-    /// Its place in the hook's program array.
-    pub entry: u32,
 }
 
 /// The object and the program that a handler calls.

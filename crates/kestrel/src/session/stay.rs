@@ -1,12 +1,10 @@
 //! A session that stays, found again by its pins: to be looked at by anybody who may, to be changed by one command at a time.
 
 use super::Session;
-use super::control::{Control, Table};
 use super::load::HookMaps;
 use super::lock::Lock;
 use super::maps::Maps;
 use super::metadata;
-use super::names;
 use super::objects::{self, Objects};
 use super::pins::{self, Directory};
 use super::state::{BufferState, State, TableState};
@@ -14,6 +12,8 @@ use crate::bpf::BpfMap;
 use crate::buffer::Buffer;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::hook::control::{Control, Table};
+use crate::hook::thread_names;
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::Map;
@@ -261,7 +261,7 @@ pub struct ThreadNames(pub(super) Map);
 impl ThreadNames {
     /// The newest name of a thread, if it appeared or changed it since.
     pub fn name(&self, tid: u32) -> Option<String> {
-        names::one(&self.0, tid)
+        thread_names::one(&self.0, tid)
     }
 
     /// The names so far.
@@ -270,7 +270,7 @@ impl ThreadNames {
     /// The kernel's.
     pub fn read(&self) -> Result<Processes> {
         let mut all = Processes::default();
-        names::collect(&self.0, &mut all)?;
+        thread_names::collect(&self.0, &mut all)?;
         Ok(all)
     }
 }
@@ -338,7 +338,7 @@ impl Change {
         for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_none()) {
             let maps = HookMaps::open(&self.directory, hook)?;
             let called: Vec<u32> = objects::entries(&hook.programs).collect();
-            let all = 0..maps.room().min(super::SLOTS + super::CALLS);
+            let all = 0..maps.room().min(crate::hook::SLOTS + crate::hook::CALLS);
             for slot in all.filter(|slot| !but.contains(slot) && !called.contains(slot)) {
                 maps.clear(slot)?;
             }

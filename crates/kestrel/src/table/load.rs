@@ -6,8 +6,8 @@ use super::{TableFile, relay, trust};
 use crate::buffer::REMOVED;
 use crate::catalog::{Attachment, Catalog, Resolved, Via};
 use crate::error::{Error, Result};
+use crate::hook::process_filter::Target;
 use crate::plan::{self, Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, Wanted, without_set};
-use crate::session::target::Target;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 

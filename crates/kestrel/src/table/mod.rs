@@ -22,7 +22,7 @@ pub use resolve::{Options, resolve};
 use crate::buffer::layout::Mode;
 use crate::buffer::name::MAIN;
 use crate::error::{Error, Result};
-use crate::session::owner::Owner;
+use crate::hook::owner::Owner;
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
