@@ -5,10 +5,11 @@
 use kestrel::agent::{Answer, Inbox};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
+use kestrel::plan::{Options, resolve};
 use kestrel::session::named::Request;
 use kestrel::session::start::Origin;
 use kestrel::session::store::Store;
-use kestrel::table::{Options, TableFile, resolve};
+use kestrel::table::TableFile;
 use kestrel_trace::aggregate::read::Held;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

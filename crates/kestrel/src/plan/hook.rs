@@ -65,7 +65,7 @@ pub(crate) fn called(handler: &CheckedProbe) -> Option<(&str, &str)> {
 /// A program for a slot of a hook that a running session has already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Which of [`crate::table::Existing::hooks`].
+    /// Which of [`crate::plan::Existing::hooks`].
     pub hook: usize,
     /// Per row: the places of its events among the program's instances; empty where it is for all of them.
     pub sets: Vec<Vec<u16>>,

@@ -1,17 +1,26 @@
 //! What a session will do, before it does anything: events resolved, handlers checked, numbers given out; pure but for asking the catalog.
 
 mod apart;
+mod describe;
+mod events;
 mod hook;
+mod load;
 mod pair;
+mod relayed;
+mod resolve;
 mod rows;
 mod second_jprobe;
 mod several;
 mod show;
+mod trust;
 
 pub use crate::hook::Call;
 pub(crate) use apart::Apart;
+pub use describe::{Shown, describe, handler};
 pub(crate) use hook::called;
 pub use hook::{Hook, PlannedWay, Row, Slot};
+pub use load::{Existing, ExistingHook, plan_load, plan_named};
+pub use resolve::{Options, resolve};
 pub(crate) use rows::{Candidate, Checked, Refused, Wanted, check_set, without_set};
 pub(crate) use second_jprobe::no_second;
 use several::{MANY, each_once, together};

@@ -5,19 +5,10 @@
 //!                  (diagnostics)                                 └─plan_load──► Plan (programs for the slots of hooks that run)
 //! ```
 
-mod describe;
-mod events;
-mod load;
 mod read;
-mod relay;
-mod resolve;
 pub mod shipped;
-mod trust;
 
-pub use describe::{Shown, describe, handler};
-pub use load::{Existing, ExistingHook, plan_load, plan_named};
 pub use read::read;
-pub use resolve::{Options, resolve};
 
 use crate::buffer::layout::Mode;
 use crate::buffer::name::MAIN;

@@ -7,6 +7,7 @@ use super::{Own, TABLE, kernel_line};
 use crate::catalog::{Catalog, Via};
 use crate::error::{Error, Result};
 use crate::hook::control::{MOST_PROBES, MOST_TABLES, ProbeWord};
+use crate::plan::plan_named;
 use crate::plan::{Hook, no_second, room_to_grow};
 use crate::session::load::{Loading, names_in};
 use crate::session::maps::Maps;
@@ -16,7 +17,6 @@ use crate::session::state::{
 };
 use crate::session::stay::{Change, PinnedSession};
 use crate::session::{LeftOut, own_event, pins};
-use crate::table::plan_named;
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
