@@ -363,6 +363,15 @@ pub enum Error {
     },
 }
 
+/// The error for a specification that nothing matches, with near names.
+pub(crate) fn nothing_matches(what: &str, wanted: &str, near: Vec<String>) -> Error {
+    Error::NoSuchEvent {
+        what: what.to_owned(),
+        wanted: wanted.to_owned(),
+        near,
+    }
+}
+
 /// The kernel's answer as the standard library has it.
 pub(crate) fn into_io(error: kestrel_kernel::Error) -> std::io::Error {
     match error.errno() {

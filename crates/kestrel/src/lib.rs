@@ -9,6 +9,7 @@ pub mod catalog;
 pub mod code;
 pub mod dump;
 mod error;
+pub mod facts;
 pub mod foreign;
 pub mod hook;
 pub mod live;
