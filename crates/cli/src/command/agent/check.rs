@@ -107,7 +107,7 @@ fn reactions(session: &PinnedSession, user: Option<&User>, options: &Options) ->
         .values()
         .filter(|m| matches!(m, Message::Dump(_)))
         .count();
-    let found = match Inbox::open(&session) {
+    let found = match Inbox::open(session) {
         Err(error) => Err(error.to_string()),
         Ok(_) if messages.is_empty() => Ok("its handlers ask for nothing".to_owned()),
         Ok(_) => Ok(format!(
