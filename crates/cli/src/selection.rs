@@ -328,13 +328,13 @@ fn table(
     for buffer in &mut file.buffers {
         buffer.bytes = selection.buffer_size.unwrap_or(buffer.bytes);
     }
-    let options = kestrel::table::Options {
+    let options = kestrel::plan::Options {
         target,
         via: via(selection),
         mode: Some(mode),
         stays: false,
     };
-    let plan = kestrel::table::resolve(&file, catalog, &options)?;
+    let plan = kestrel::plan::resolve(&file, catalog, &options)?;
     for (_, warning) in &plan.warnings {
         let one = std::slice::from_ref(warning);
         eprintln!("{}", style::diagnostics_in(&file.name, one, &file.text));

@@ -3,12 +3,12 @@
 //! What each ring holds is noted for all of them at once; then they are copied one after the other, and what was overwritten before its turn came
 //! is counted. The trace appears at its place when it is whole.
 
+use crate::buffer::Buffer;
+use crate::buffer::name::{MESSAGES, no_buffer};
 use crate::buffer::snapshot::{Copied, Stretch};
-use crate::buffer::{Buffer, REMOVED};
 use crate::error::{Error, Result};
+use crate::hook::control::Control;
 use crate::review::{Progress, Review, counts, review, tally};
-use crate::session::control::Control;
-use crate::session::gate::MESSAGES;
 use crate::session::store::Store;
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs::{self, ClockPair};
@@ -21,6 +21,8 @@ use kestrel_trace::process::Processes;
 use kestrel_trace::summary::{Summary, note_frozen};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+pub use crate::buffer::name::numbers;
 
 /// How often a session is looked at again that is changed at the same time.
 const LOOKS: u32 = 20;
@@ -225,46 +227,6 @@ fn choose<'a>(buffers: &'a [Buffer], names: &[String]) -> Result<Vec<(u32, &'a B
     Ok(chosen)
 }
 
-/// Numbers of the buffers that are frozen, thawed or reset under these names; no names: all but that of the agent's messages.
-///
-/// # Errors
-/// When there is none of a name; it names those that can be meant. [`Error::AgentsBuffer`] for that of the messages.
-pub fn numbers(buffers: &[Buffer], names: &[String]) -> Result<Vec<u32>> {
-    let own: Vec<&str> = buffers.iter().map(Buffer::name).collect();
-    steered(&own, names)
-}
-
-fn steered(buffers: &[&str], names: &[String]) -> Result<Vec<u32>> {
-    let all = (0..).zip(buffers);
-    let all = all.filter(|(_, buffer)| **buffer != MESSAGES && !buffer.starts_with(REMOVED));
-    let all: Vec<(u32, &str)> = all.map(|(number, buffer)| (number, *buffer)).collect();
-    if names.is_empty() {
-        return Ok(all.iter().map(|(number, _)| *number).collect());
-    }
-    let number = |name: &String| match all.iter().find(|(_, buffer)| buffer == name) {
-        Some((number, _)) => Ok(*number),
-        None if name == MESSAGES && buffers.contains(&MESSAGES) => {
-            Err(Error::AgentsBuffer { buffer: name.clone() })
-        }
-        None => Err(Error::NoSuchBuffer {
-            wanted: name.clone(),
-            known: all.iter().map(|(_, buffer)| (*buffer).to_owned()).collect(),
-        }),
-    };
-    names.iter().map(number).collect()
-}
-
-pub(crate) fn no_buffer(buffers: &[Buffer], wanted: &str) -> Error {
-    Error::NoSuchBuffer {
-        wanted: wanted.to_owned(),
-        known: buffers
-            .iter()
-            .filter(|buffer| !buffer.is_removed())
-            .map(|buffer| buffer.name().to_owned())
-            .collect(),
-    }
-}
-
 /// These buffers' parts, each with its buffer's place and the number in its packets.
 fn each<'a>(chosen: &[(u32, &'a Buffer)]) -> impl Iterator<Item = (u32, u32, &'a Buffer)> {
     let parts = |&(place, buffer): &(u32, &'a Buffer)| {
@@ -330,26 +292,4 @@ fn span(seen: &Review, now: u64, clock: ClockOffset) -> (u64, u64) {
     let (first, last) = seen.span.unwrap_or((now, now));
     let offset = clock.seconds * 1_000_000_000 + u64::from(clock.nanoseconds);
     (offset + first, last - first)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_buffer_of_messages_is_the_agents() {
-        let all = ["m", MESSAGES, "n"];
-        let asked = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            steered(&all, &names).map_err(|error| error.to_string())
-        };
-        assert_eq!(asked(&[]), Ok(vec![0, 2]));
-        assert_eq!(asked(&["n"]), Ok(vec![2]));
-        let said = asked(&["m", MESSAGES]).unwrap_err();
-        assert!(said.contains("is the agent's"), "{said}");
-        assert_eq!(
-            asked(&["x"]).unwrap_err(),
-            "the session has no buffer x; it has m, n"
-        );
-    }
 }

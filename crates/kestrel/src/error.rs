@@ -1,6 +1,7 @@
 //! What can go wrong in live tracing: what was attempted, on what, why not, what to do.
 
-use crate::session::store::Waiting;
+use crate::verifier::{Refusal, Rejection};
+use crate::waiting::Waiting;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_trace::files::Objection;
 
@@ -153,7 +154,7 @@ pub enum Error {
     },
     /// The verifier refused a program that was made from a text, on the last way tried.
     #[error(transparent)]
-    Rejected(Box<crate::session::rejection::Rejection>),
+    Rejected(Box<Rejection>),
     /// A compiled object is damaged, or asks for something that makes no sense.
     #[error("{object}: {why}")]
     Object {
@@ -164,7 +165,7 @@ pub enum Error {
     },
     /// The verifier refused a program of an object.
     #[error(transparent)]
-    Refused(Box<crate::bpf::Refusal>),
+    Refused(Box<Refusal>),
     /// A generated program could not be made.
     #[error("cannot compile the handler of {event}: {why}")]
     Compile {
@@ -360,6 +361,23 @@ pub enum Error {
         /// The system's answer.
         error: std::io::Error,
     },
+}
+
+/// The error for a specification that nothing matches, with near names.
+pub(crate) fn nothing_matches(what: &str, wanted: &str, near: Vec<String>) -> Error {
+    Error::NoSuchEvent {
+        what: what.to_owned(),
+        wanted: wanted.to_owned(),
+        near,
+    }
+}
+
+/// The kernel's answer as the standard library has it.
+pub(crate) fn into_io(error: kestrel_kernel::Error) -> std::io::Error {
+    match error.errno() {
+        Some(errno) => std::io::Error::from_raw_os_error(errno.0),
+        None => std::io::Error::other(error),
+    }
 }
 
 fn no_session(wanted: Option<&str>, names: &[String]) -> String {

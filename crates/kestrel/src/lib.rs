@@ -2,13 +2,16 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod arch;
 pub mod bpf;
 pub mod buffer;
 pub mod catalog;
 pub mod code;
 pub mod dump;
 mod error;
+pub mod facts;
 pub mod foreign;
+pub mod hook;
 pub mod live;
 pub mod plan;
 pub mod probe;
@@ -16,7 +19,10 @@ pub mod record;
 pub mod recover;
 mod review;
 pub mod session;
+mod symbols;
 pub mod table;
+mod verifier;
+mod waiting;
 pub mod watch;
 
 pub use error::{Error, Result};

@@ -4,31 +4,30 @@ use crate::buffer::Buffer;
 use crate::buffer::layout::Mode;
 use crate::buffer::ring::Ring;
 use crate::catalog::Catalog;
-use crate::error::Result;
-use crate::review::{counts, review, shows_addresses, tally};
+use crate::error::{Result, into_io};
+use crate::review::{counts, review, tally};
 use crate::session::Session;
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
-use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::aggregate::KeptMaps;
 use kestrel_trace::ctf::directory::{self, Directory};
 use kestrel_trace::ctf::read::Reader;
 use kestrel_trace::ctf::write::{Writer, Written};
 use kestrel_trace::decode::EventTable;
-use kestrel_trace::event::EventClass;
 use kestrel_trace::packet::PAGE;
 use kestrel_trace::print::counted;
 use kestrel_trace::summary::{CutShort, Missed, Summary, note_frozen};
-use kestrel_trace::symbol::{REACH, Symbols};
+use kestrel_trace::symbol::Symbols;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Cursor};
+use std::io::Cursor;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use crate::review::Progress;
+pub use crate::symbols::{all_symbols, symbols_for};
 
 /// Bytes of the disk set aside for the summary: so many for each event and ring, but not fewer and not more than these.
 const ROW: u64 = 192;
@@ -318,62 +317,7 @@ impl Recorder {
     }
 }
 
-/// The kernel's answer as the standard library has it.
-pub(crate) fn into_io(error: kestrel_kernel::Error) -> io::Error {
-    match error.errno() {
-        Some(errno) => io::Error::from_raw_os_error(errno.0),
-        None => io::Error::other(error),
-    }
-}
-
 /// Names for what a session shows live: all of the kernel's where it shows addresses, else none.
 pub fn live_symbols(session: &Session, host: &Host) -> Symbols {
     symbols_for(session.classes(), host)
-}
-
-/// The kernel's function symbols, if records of these classes hold addresses.
-pub fn symbols_for(classes: &[EventClass], host: &Host) -> Symbols {
-    if !shows_addresses(classes) {
-        return Symbols::default();
-    }
-    match Kallsyms::read(host) {
-        Ok(table) if !table.is_restricted() => all_symbols(&table),
-        _ => Symbols::default(),
-    }
-}
-
-/// All function symbols of the running kernel; each ends where anything else begins, as data behind the last function does.
-pub fn all_symbols(table: &Kallsyms) -> Symbols {
-    let size = |address| {
-        let next = table.next_address(address).map(|next| next - address);
-        // Without a size it ends itself before the next hole.
-        next.filter(|size| *size < REACH).unwrap_or(0)
-    };
-    Symbols::new(
-        table
-            .functions()
-            .map(|s| (s.address, size(s.address), s.name, s.module)),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_behind_the_last_function_is_no_part_of_it() {
-        let table = Kallsyms::parse(
-            "ffffffff81000000 T _stext\nffffffff81000040 t last_exit\nffffffff81000080 D some_timer\nffffffffc0000000 t in_module\t[m]\n"
-                .to_owned(),
-        );
-        let symbols = all_symbols(&table);
-        let name = |address| {
-            symbols
-                .resolve(address)
-                .map(|found| (found.name.to_owned(), found.offset))
-        };
-        assert_eq!(name(0xffff_ffff_8100_0048), Some(("last_exit".to_owned(), 8)));
-        assert_eq!(name(0xffff_ffff_8100_0088), None);
-        assert_eq!(name(0xffff_ffff_c000_0010), Some(("in_module".to_owned(), 16)));
-    }
 }

@@ -2,20 +2,16 @@
 
 use crate::buffer::Buffer;
 use crate::buffer::layout::Mode;
-use crate::catalog::arch;
 use crate::error::Result;
+use crate::symbols::{kernel_symbols, shows_addresses};
 use kestrel_kernel::Host;
-use kestrel_kernel::index;
-use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::event::EventClass;
-use kestrel_trace::layout::{FieldType, Space};
 use kestrel_trace::process::{Learner, Processes};
 use kestrel_trace::summary::EventCount;
 use kestrel_trace::symbol::{self, Symbols};
 use std::collections::{BTreeMap, HashSet};
-use std::ops::Range;
 use std::path::Path;
 
 /// Told how many packets of how many were looked through.
@@ -83,43 +79,6 @@ pub(crate) fn review(
         symbols,
         processes,
     })
-}
-
-/// Whether records of these classes hold addresses that people want to see as names.
-pub(crate) fn shows_addresses(classes: &[EventClass]) -> bool {
-    classes
-        .iter()
-        .any(|class| class.layout.fields().iter().any(|field| is_symbolic(&field.ty)))
-}
-
-fn is_symbolic(ty: &FieldType) -> bool {
-    match ty {
-        FieldType::Pointer { symbolic } => *symbolic,
-        FieldType::Stack { space, .. } => *space == Space::Kernel,
-        FieldType::Array { element, .. } => is_symbolic(element),
-        _ => false,
-    }
-}
-
-/// The kernel's names of these addresses.
-fn kernel_symbols(host: &Host, addresses: &HashSet<u64>) -> Symbols {
-    let own = |table: &Kallsyms| {
-        let bound = |name| table.named(name).find(|s| s.module.is_none()).map(|s| s.address);
-        bound("_stext").zip(bound("_end")).map(|(begin, end)| begin..end)
-    };
-    let lowest = arch::current().lowest_code;
-    let kept = index::symbols(host).ok().filter(|table| {
-        let known = |kernel: &Range<u64>, address: &u64| *address < lowest || kernel.contains(address);
-        own(table).is_some_and(|kernel| addresses.iter().all(|address| known(&kernel, address)))
-    });
-    // Elsewhere there may be programs and trampolines, which come and go.
-    let Some(table) = kept.or_else(|| Kallsyms::read(host).ok()) else {
-        return Symbols::default();
-    };
-    if table.is_restricted() {
-        return Symbols::default();
-    }
-    crate::record::all_symbols(&table).subset(addresses.iter().copied())
 }
 
 /// What the rings count of an event on a CPU: records written (in overwriting buffers), records refused.

@@ -110,7 +110,7 @@ impl Watch {
     ) -> Result<Self> {
         let session = store.session(session)?;
         let buffers = session.buffers()?;
-        let places = crate::dump::numbers(&buffers, names)?;
+        let places = crate::buffer::name::numbers(&buffers, names)?;
         let since_ns = since.map_or(0, |since| {
             procfs::monotonic().saturating_sub(since.as_nanos() as u64).max(1)
         });

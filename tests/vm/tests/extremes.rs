@@ -1,13 +1,14 @@
 //! Sessions at their limits: no memory, bpffs that takes nothing, hundreds of tables, a state of another version, many reloads, two at once.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use kestrel::agent::Answer;
+use kestrel::agent::{Answer, Inbox};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
 use kestrel::kernel::bpf::{pin, unpin};
+use kestrel::plan::{Options, resolve};
 use kestrel::session::start::Origin;
 use kestrel::session::store::Store;
-use kestrel::table::{Options, TableFile, resolve};
+use kestrel::table::TableFile;
 use kestrel_trace::record::Record;
 use std::fmt::Write as _;
 use std::fs;
@@ -132,7 +133,7 @@ fn tables_that_come_again_use_no_new_numbers() {
     kestrel(&["table", "use", "a"]).success();
     kestrel(&["table", "unload", "c"]).success();
     let session = store().session(None).unwrap();
-    let mut inbox = session.inbox().unwrap();
+    let mut inbox = Inbox::open(&session).unwrap();
     let mut heard = 0;
     let mut hear = |message: &kestrel::agent::Message, _: &Record<'_>| {
         heard += u64::from(*message == kestrel::agent::Message::Notify("here".to_owned()));

@@ -1,6 +1,8 @@
 //! A buffer for one process: its records from the first to the last, nobody else's, as a recorder with `-p` has them.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
+use kestrel::catalog::Catalog;
+use kestrel::kernel::Host;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -205,7 +207,9 @@ fn it_holds_what_a_recorder_of_the_process_has() {
         apart <= missed,
         "{apart} differ, {missed} were missed: {different:#?}"
     );
-    if missed == 0 {
+    // Where a thread can be preempted between the programs of one hit, the switch comes before the hit for the second of them.
+    let preempted = Catalog::new(Host::default()).preemption().tracepoints;
+    if missed == 0 && !preempted {
         assert_eq!(ends(&own), ends(&reference));
     }
     let on = |cpu: u64| own.iter().any(|record| record.cpu == cpu);

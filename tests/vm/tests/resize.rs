@@ -2,13 +2,14 @@
 //! same for what named probes write.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use kestrel::agent::Answer;
+use kestrel::agent::{Answer, Inbox};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
+use kestrel::plan::{Options, resolve};
 use kestrel::session::named::Request;
 use kestrel::session::start::Origin;
 use kestrel::session::store::Store;
-use kestrel::table::{Options, TableFile, resolve};
+use kestrel::table::TableFile;
 use kestrel_trace::aggregate::read::Held;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -311,7 +312,7 @@ fn what_was_held_is_dumped_and_wrong_wishes_change_nothing() {
     assert!(dumped() <= 5);
     // Messages are all there, whichever ring they are in.
     let session = store().session(None).unwrap();
-    let mut inbox = session.inbox().unwrap();
+    let mut inbox = Inbox::open(&session).unwrap();
     let take = |inbox: &mut kestrel::agent::Inbox| inbox.poll(&mut |_, _| Ok(Answer::Done)).unwrap();
     assert_eq!(resize(&["messages", "128K"]).0, Some(0));
     calls(10);
@@ -324,11 +325,11 @@ fn what_was_held_is_dumped_and_wrong_wishes_change_nothing() {
         Ok(if three > 3 { Answer::Later } else { Answer::Done })
     });
     assert_eq!(some.unwrap(), 3);
-    let mut inbox = inbox.renewed(store().session(None).unwrap().inbox().unwrap());
+    let mut inbox = inbox.renewed(Inbox::open(&store().session(None).unwrap()).unwrap());
     about(take(&mut inbox) + 3, 190);
     assert_eq!(resize(&["messages", "64K"]).0, Some(0));
     calls(10);
-    let mut inbox = inbox.renewed(store().session(None).unwrap().inbox().unwrap());
+    let mut inbox = inbox.renewed(Inbox::open(&store().session(None).unwrap()).unwrap());
     about(take(&mut inbox), 10);
     kestrel(&["stop", "held"]).success();
     assert!(!std::path::Path::new("/sys/fs/bpf/kestrel").exists());

@@ -8,6 +8,7 @@ use clap::Args;
 
 mod crates;
 mod files;
+mod floors;
 mod hosts;
 mod map;
 mod scatter;
@@ -30,6 +31,7 @@ const RULES: &[Rule] = &[
     ("hosts", hosts::hosts),
     ("licences", crates::licences),
     ("reasons", crates::reasons),
+    ("floors", floors::floors),
     ("map", map::map),
     ("scatter", scatter::scatter),
 ];
@@ -64,6 +66,11 @@ mod tests {
     #[test]
     fn arrows_go_one_way() {
         holds("arrows");
+    }
+
+    #[test]
+    fn imports_go_down() {
+        holds("floors");
     }
 
     #[test]

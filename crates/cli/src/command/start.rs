@@ -4,9 +4,10 @@ use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
+use kestrel::plan::{Options as Use, resolve};
 use kestrel::session::start::Origin;
 use kestrel::session::store::DEFAULT;
-use kestrel::table::{Options as Use, resolve, shipped};
+use kestrel::table::shipped;
 use kestrel_trace::print::counted;
 use std::time::Instant;
 

@@ -12,7 +12,8 @@ pub mod run;
 pub mod user;
 
 use crate::buffer::Buffer;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::session::stay::PinnedSession;
 pub use kestrel_compiler::check::tree::{Message, dump_time};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
@@ -22,9 +23,9 @@ use mail::Mail;
 use std::collections::HashMap;
 
 /// The name of the buffer that messages go through.
-pub const BUFFER: &str = crate::session::gate::MESSAGES;
+pub use crate::buffer::name::MESSAGES as BUFFER;
 /// Bytes of it per CPU.
-pub const BYTES: u64 = 64 << 10;
+pub use crate::buffer::name::MESSAGES_BYTES as BYTES;
 
 /// What to do about a message that was just read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,20 @@ pub struct Lost {
 }
 
 impl Inbox {
+    /// What the handlers of a session have to say to an agent.
+    ///
+    /// # Errors
+    /// The kernel's, or when a part is missing.
+    pub fn open(session: &PinnedSession) -> Result<Self> {
+        let buffer = session.buffers()?.into_iter().find(|b| b.name() == BUFFER);
+        let buffer = buffer.ok_or_else(|| Error::State {
+            session: session.name().to_owned(),
+            why: "it has no buffer for messages".to_owned(),
+        })?;
+        let events = EventTable::new(session.info()?.events);
+        Ok(Self::new(buffer, events, session.state().messages()))
+    }
+
     /// The inbox over a session's messages buffer; `meanings` says by record number what each asks for.
     pub fn new(buffer: Buffer, events: EventTable, meanings: HashMap<u16, Message>) -> Self {
         Self {

@@ -1,8 +1,9 @@
 //! What objects ask of the kernel by name: types, functions, variables, addresses; read when first needed.
 
 use super::attach::Executables;
-use crate::catalog::Catalog;
+use crate::code::KnownCode;
 use crate::error::{Error, Result};
+use crate::facts::Facts;
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::kallsyms::Kallsyms;
@@ -12,7 +13,7 @@ use std::sync::OnceLock;
 /// The running kernel.
 #[derive(Debug)]
 pub(super) struct Kernel {
-    pub(super) catalog: Catalog,
+    pub(super) known: KnownCode,
     modules: OnceLock<Vec<(String, Btf)>>,
     /// Programs and libraries that its processes run.
     pub(super) executables: Executables,
@@ -29,19 +30,19 @@ pub(super) struct Found {
 impl Kernel {
     pub(super) fn new(host: Host) -> Self {
         Self {
-            catalog: Catalog::new(host),
+            known: KnownCode::new(Facts::new(host)),
             modules: OnceLock::new(),
             executables: Executables::default(),
         }
     }
 
     pub(super) fn host(&self) -> &Host {
-        self.catalog.host()
+        self.known.host()
     }
 
     /// Something of the kernel's types, its own first, then those of modules; `module:name` asks for a module's.
     pub(super) fn find(&self, kind: Kind, name: &str) -> Result<Option<Found>> {
-        let types = self.catalog.types()?;
+        let types = self.known.types()?;
         let (wanted, name) = match name.split_once(':') {
             Some((module, name)) => (Some(module), name),
             None => (None, name),
@@ -68,7 +69,7 @@ impl Kernel {
 
     /// Whether the kernel, or else a module, has a type of an object with all that the object says of it.
     pub(super) fn matches(&self, object: &Btf, ty: TypeId) -> Result<bool> {
-        if let Some(answer) = object.matched_in(ty, &*self.catalog.types()?) {
+        if let Some(answer) = object.matched_in(ty, &*self.known.types()?) {
             return Ok(answer);
         }
         let modules = self.modules()?.iter();
@@ -81,7 +82,7 @@ impl Kernel {
         if let Some(known) = self.modules.get() {
             return Ok(known);
         }
-        let base = self.catalog.types()?;
+        let base = self.known.types()?;
         let mut all = Vec::new();
         for name in btf::modules(self.host())? {
             // One that goes, or is built for another kernel, hides none of the others.
@@ -94,7 +95,7 @@ impl Kernel {
 
     /// The kernel's symbols with their addresses.
     pub(super) fn symbols(&self) -> Result<&Kallsyms> {
-        self.catalog.symbols()
+        self.known.symbols()
     }
 
     /// The error for a kernel function that is not there, with names that come close.

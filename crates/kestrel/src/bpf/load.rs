@@ -4,7 +4,7 @@ use super::attach::{self, Bound};
 use super::kernel::{Found, Kernel};
 use super::map::{self, BpfMap, NewPins};
 use super::running::Running;
-use super::{Object, Refusal, kconfig};
+use super::{Object, kconfig, refusal};
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::Kind;
 use kestrel_bpf::code::{Code, MapRef, Relocation, Target};
@@ -483,7 +483,7 @@ impl Loaded {
             )));
         }
         let program = Program::load(&spec)
-            .map_err(|error| Refusal::explain(error, &self.object, &declared, &linked, &code))?;
+            .map_err(|error| refusal::explain(error, &self.object, &declared, &linked, &code))?;
         let prints = code
             .insns
             .iter()

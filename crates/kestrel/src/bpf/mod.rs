@@ -24,6 +24,7 @@ mod running;
 mod typed;
 pub mod value;
 
+pub use crate::verifier::Refusal;
 pub use handler::{HandlerFile, trusted};
 pub use kestrel_bpf::btf::{Btf, TypeId};
 pub use kestrel_bpf::object::map::Pinning;
@@ -31,7 +32,6 @@ pub use kestrel_bpf::object::{Hook, KINDS, Linked, Map as MapDeclaration, Progra
 pub use kestrel_bpf::verifier_log::VerifierLog;
 pub use load::{Loaded, LoadedProgram};
 pub use map::{BpfMap, Shape};
-pub use refusal::Refusal;
 pub use running::{Attached, Running};
 pub use typed::TypedMap;
 

@@ -1,82 +1,33 @@
-//! A verifier's refusal of an object's program: the source line, the instruction, the registers it is about, what to change; the log as a whole.
+//! A program that could not be loaded: where the verifier refused it, with the line of the source; every other error stays as it is.
 
 use super::Object;
 use crate::error::Error;
+use crate::verifier::Refusal;
 use kestrel_bpf::code::Code;
-use kestrel_bpf::object::{Linked, Program, SourceLine};
-use kestrel_bpf::verifier_log::{self, VerifierLog};
-use kestrel_kernel::Errno;
+use kestrel_bpf::object::{Linked, Program};
+use kestrel_bpf::verifier_log;
 
-/// Why the kernel refused a program.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("the kernel's verifier refused the program {program} (section {section}): {errno}")]
-pub struct Refusal {
-    /// The program's name.
-    pub program: String,
-    /// Its section.
-    pub section: String,
-    /// The kernel's answer.
-    pub errno: Errno,
-    /// What the verifier's log says.
-    pub said: VerifierLog,
-    /// The function that the instruction is in.
-    pub function: String,
-    /// The line of the source that the instruction was made from, if the object was compiled with `-g`.
-    pub line: Option<SourceLine>,
-    /// All that the verifier wrote.
-    pub log: String,
-}
-
-impl Refusal {
-    /// Turns a refusal by the verifier into [`Error::Refused`]; every other error stays as it is.
-    pub(super) fn explain(
-        error: kestrel_kernel::Error,
-        object: &Object,
-        program: &Program,
-        linked: &Linked,
-        code: &Code,
-    ) -> Error {
-        let kestrel_kernel::Error::Load { errno, log, .. } = &error else {
-            return error.into();
-        };
-        let said = verifier_log::parse(log);
-        let insn = said.insn.filter(|insn| *insn < code.insns.len());
-        let function = insn.and_then(|insn| linked.parts.iter().rev().find(|(begin, _)| *begin <= insn));
-        Error::Refused(Box::new(Self {
-            program: program.name.clone(),
-            section: program.section.text.clone(),
-            errno: *errno,
-            function: function.map_or_else(|| program.name.clone(), |(_, name)| name.clone()),
-            line: insn.and_then(|insn| object.parsed.source_line(linked, insn)),
-            log: log.clone(),
-            said,
-        }))
-    }
-
-    /// The registers and stack slots that the refused instruction or the message names, with what the verifier knew of them.
-    pub fn registers(&self) -> impl Iterator<Item = (&str, &str)> {
-        let names = |text: &str, letter: &str, number: &str| {
-            let word = format!("{letter}{number}");
-            text.split(|c: char| !c.is_ascii_alphanumeric())
-                .any(|part| part == word)
-        };
-        self.said.state.iter().filter_map(move |(name, value)| {
-            let number = name.strip_prefix('R');
-            let matters = match number {
-                // Halves are written w1.
-                Some(number) => {
-                    names(&self.said.text, "r", number)
-                        || names(&self.said.text, "w", number)
-                        || names(&self.said.message, "R", number)
-                }
-                None => self.said.message.contains(name.as_str()),
-            };
-            matters.then_some((name.as_str(), value.as_str()))
-        })
-    }
-
-    /// What to change, for the refusals that happen most.
-    pub fn advice(&self) -> Option<&'static str> {
-        self.said.advice()
-    }
+/// Turns a refusal by the verifier into [`Error::Refused`]; every other error stays as it is.
+pub(super) fn explain(
+    error: kestrel_kernel::Error,
+    object: &Object,
+    program: &Program,
+    linked: &Linked,
+    code: &Code,
+) -> Error {
+    let kestrel_kernel::Error::Load { errno, log, .. } = &error else {
+        return error.into();
+    };
+    let said = verifier_log::parse(log);
+    let insn = said.insn.filter(|insn| *insn < code.insns.len());
+    let function = insn.and_then(|insn| linked.parts.iter().rev().find(|(begin, _)| *begin <= insn));
+    Error::Refused(Box::new(Refusal {
+        program: program.name.clone(),
+        section: program.section.text.clone(),
+        errno: *errno,
+        function: function.map_or_else(|| program.name.clone(), |(_, name)| name.clone()),
+        line: insn.and_then(|insn| object.parsed.source_line(linked, insn)),
+        log: log.clone(),
+        said,
+    }))
 }

@@ -45,7 +45,7 @@
 //! *A record's number* is 0, which no event has, until the record is committed: an unfinished one is never taken for an event.
 
 use super::layout::{COUNTER, Geometry, Mode, offset};
-use crate::agent;
+use super::name::MESSAGES;
 use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::Destination;
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vreg, Width};
@@ -394,7 +394,7 @@ impl Sink for RingSink {
         let header = b.shift_left(time, 16);
         b.store(Width::B8, record, 0, header);
         // Of other streams each reader has all to count.
-        if self.geometry.mode == Mode::Overwrite || self.map == map_name(agent::BUFFER) {
+        if self.geometry.mode == Mode::Overwrite || self.map == map_name(MESSAGES) {
             self.count_recorded(b, region, number);
         }
         let number = b.materialize(number);

@@ -4,6 +4,7 @@ pub mod emit;
 pub mod layout;
 pub mod lend;
 pub mod memory;
+pub mod name;
 pub mod ring;
 pub mod snapshot;
 pub mod status;

@@ -7,7 +7,6 @@ use super::typed::qualified;
 use super::{Catalog, Glob};
 use crate::code::Wanted;
 use crate::error::{Error, Result};
-use crate::plan::Hook;
 use kestrel_bpf::btf::{Btf, Function, Type};
 use kestrel_compiler::context::{Context, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -229,27 +228,6 @@ fn copies(catalog: &Catalog, name: &str) -> Vec<String> {
     found.sort();
     found.dedup();
     found
-}
-
-/// Refuses hooks of which one is a jprobe on a function that has one already, among events that are there.
-pub(crate) fn no_second<'e>(
-    hooks: &[Hook],
-    there: impl Iterator<Item = &'e str>,
-    catalog: &Catalog,
-) -> Result<()> {
-    let jprobes = hooks.iter().filter(|hook| hook.kind == NAME);
-    let new: Vec<&Instance> = jprobes.flat_map(|hook| &hook.instances).collect();
-    if new.is_empty() {
-        return Ok(());
-    }
-    let kind = format!("{NAME}:");
-    for event in there.filter(|event| event.starts_with(&kind)) {
-        let identity = catalog.identity(event);
-        if let Some(second) = new.iter().find(|instance| instance.identity() == identity) {
-            return Err(self::second(second));
-        }
-    }
-    Ok(())
 }
 
 /// What is said of a second jprobe on a function.

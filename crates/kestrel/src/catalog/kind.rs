@@ -2,7 +2,8 @@
 
 use super::{Catalog, Glob};
 use crate::code::Place;
-use crate::error::{Error, Result};
+use crate::error::Result;
+pub(crate) use crate::error::nothing_matches;
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
@@ -354,13 +355,4 @@ impl Instance {
 fn is_syscall_words(layout: &Layout) -> bool {
     let names: Vec<&str> = layout.fields().iter().map(|f| f.name.as_str()).collect();
     names == ["__syscall_nr", "args"]
-}
-
-/// The error for a specification that nothing matches, with near names.
-pub(crate) fn nothing_matches(what: &str, wanted: &str, near: Vec<String>) -> Error {
-    Error::NoSuchEvent {
-        what: what.to_owned(),
-        wanted: wanted.to_owned(),
-        near,
-    }
 }

@@ -1,6 +1,5 @@
 //! What this kernel can tell: event kinds, their names, fields and the ways to attach to them; nothing here attaches anything.
 
-pub mod arch;
 pub mod class;
 mod counter;
 mod function;
@@ -12,46 +11,35 @@ pub mod kind;
 mod mark;
 pub(crate) mod moment;
 mod raw_tracepoint;
-mod traced;
 pub(crate) mod tracepoint;
 mod trampoline;
 mod typed;
 
+pub use crate::arch;
 pub use glob::Glob;
 pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, KINDS, Resolved, Via, Way};
 
-use crate::code::{Function, Reserved};
+use crate::code::KnownCode;
 use crate::error::{Error, Result};
-use kestrel_bpf::btf::{Btf, Kind};
-use kestrel_compiler::context::{Features, ProgramKind};
+use crate::facts::Facts;
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 use kestrel_kernel::Host;
-use kestrel_kernel::index::{self, Traceable};
-use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
-use kestrel_kernel::kcore::Kcore;
 use kestrel_kernel::preemption::Preemption;
-use kestrel_kernel::tracefs::Tracefs;
-use std::cell::{OnceCell, RefCell};
-use std::collections::{HashMap, HashSet};
-use std::ops::Range;
-use std::sync::Arc;
-use traced::Traced;
+use std::collections::HashSet;
+use std::ops::Deref;
 
-/// One kernel's events; what is costly to know is found when first asked for.
+/// One kernel's events, on what is known of that kernel: what is costly to know is found when first asked for.
 #[derive(Debug)]
 pub struct Catalog {
-    host: Host,
-    types: OnceCell<std::result::Result<Arc<Btf>, String>>,
-    /// Those of modules, by name.
-    module_types: RefCell<HashMap<String, std::result::Result<Arc<Btf>, String>>>,
-    symbols: OnceCell<std::result::Result<Kallsyms, kestrel_kernel::Error>>,
-    functions: OnceCell<std::result::Result<Traceable, kestrel_kernel::Error>>,
-    traced: OnceCell<Traced>,
-    blacklist: OnceCell<Vec<(Range<u64>, String)>>,
-    reserved: OnceCell<Reserved>,
-    preemption: OnceCell<Preemption>,
-    /// Functions whose code was looked at, by address.
-    code: RefCell<HashMap<u64, Arc<Function>>>,
+    known: KnownCode,
+}
+
+impl Deref for Catalog {
+    type Target = KnownCode;
+
+    fn deref(&self) -> &KnownCode {
+        &self.known
+    }
 }
 
 /// Names close to a mistyped one are looked for among at most so many.
@@ -61,16 +49,7 @@ impl Catalog {
     /// The catalog of a host.
     pub fn new(host: Host) -> Self {
         Self {
-            host,
-            types: OnceCell::new(),
-            module_types: RefCell::default(),
-            symbols: OnceCell::new(),
-            functions: OnceCell::new(),
-            traced: OnceCell::new(),
-            blacklist: OnceCell::new(),
-            reserved: OnceCell::new(),
-            preemption: OnceCell::new(),
-            code: RefCell::default(),
+            known: KnownCode::new(Facts::new(host)),
         }
     }
 
@@ -78,55 +57,11 @@ impl Catalog {
     /// event, as where they are preempted (docs/missed-events.md), at several times the cost.
     #[must_use]
     pub fn with_nested_hits(mut self) -> Self {
-        self.preemption = OnceCell::from(Preemption {
+        self.known.facts_mut().take_preemption(Preemption {
             tracepoints: true,
             trampolines: true,
         });
         self
-    }
-
-    /// The host.
-    pub fn host(&self) -> &Host {
-        &self.host
-    }
-
-    /// tracefs, mounted if it was not.
-    ///
-    /// # Errors
-    /// When it cannot be mounted.
-    pub fn tracefs(&self) -> Result<Tracefs> {
-        Ok(Tracefs::mount(&self.host)?)
-    }
-
-    /// The kernel's types.
-    ///
-    /// # Errors
-    /// When the kernel publishes none, or they cannot be read.
-    pub fn types(&self) -> Result<Arc<Btf>> {
-        let load = || kestrel_kernel::btf::load(&self.host).map_err(|e| e.to_string());
-        self.types
-            .get_or_init(load)
-            .clone()
-            .map_err(|why| Error::Unsupported {
-                what: "types of kernel functions and structures".to_owned(),
-                why,
-            })
-    }
-
-    /// Functions that probes can be put on.
-    ///
-    /// # Errors
-    /// When the kernel does not list them.
-    pub fn functions(&self) -> Result<&Traceable> {
-        match self.functions.get_or_init(|| index::traceable(&self.host)) {
-            Ok(functions) => Ok(functions),
-            Err(error) => Err(error.clone().into()),
-        }
-    }
-
-    /// Whether the kernel lists a function of this name among those that probes can be put on.
-    pub(crate) fn is_listed(&self, name: &str) -> Result<bool> {
-        Ok(self.functions()?.has(name))
     }
 
     /// Names that match a pattern and that ftrace does not list, of functions that it lists by a name that does not match: of several names for one address it
@@ -159,104 +94,6 @@ impl Catalog {
             }
         }
         Ok(others)
-    }
-
-    /// Whether the kernel has a function of this name, traceable or not.
-    pub(crate) fn is_function(&self, name: &str) -> bool {
-        self.symbols()
-            .is_ok_and(|s| s.named(name).any(|symbol| symbol.is_text()))
-    }
-
-    /// The symbols of the kernel and its modules, as they were when first asked for. Those of BPF programs and trampolines may be missing:
-    /// [`Kallsyms::read`] has all there are now.
-    ///
-    /// # Errors
-    /// When /proc/kallsyms cannot be read.
-    pub fn symbols(&self) -> Result<&Kallsyms> {
-        match self.symbols.get_or_init(|| index::symbols(&self.host)) {
-            Ok(symbols) => Ok(symbols),
-            Err(error) => Err(error.clone().into()),
-        }
-    }
-
-    /// Address ranges that the kernel bars from kprobes, with a symbol each; empty where it does not tell (debugfs).
-    pub(crate) fn blacklist(&self) -> &[(Range<u64>, String)] {
-        self.blacklist.get_or_init(|| {
-            // What cannot be known beforehand the kernel says when it refuses.
-            let _ = self.host.mount_debugfs();
-            kestrel_kernel::tracefs::kprobe_blacklist(&self.host).unwrap_or_default()
-        })
-    }
-
-    /// Places in code that the kernel keeps for itself, as they were when first asked for: all events of a command ask, and the tables are long.
-    pub(crate) fn reserved(&self, memory: &Kcore) -> &Reserved {
-        self.reserved.get_or_init(|| Reserved::read(self, memory))
-    }
-
-    /// A function that was looked at before: many events of a command may be in one.
-    pub(crate) fn known_function(&self, address: u64) -> Option<Arc<Function>> {
-        self.code.borrow().get(&address).cloned()
-    }
-
-    /// Keeps a function for the next event in it.
-    pub(crate) fn know_function(&self, function: Arc<Function>) {
-        self.code.borrow_mut().insert(function.address, function);
-    }
-
-    /// Whether a function has a place for ftrace, so that perf and tracefs let it be probed; of a part that the compiler split off
-    /// (`f.cold`, `f.isra.0`), whether the whole has.
-    ///
-    /// # Errors
-    /// When the kernel does not list them.
-    pub(crate) fn is_traced(
-        &self,
-        module: Option<&str>,
-        symbol: &str,
-        address: u64,
-        size: u64,
-    ) -> Result<bool> {
-        let functions = self.functions()?;
-        let traced = self.traced.get_or_init(|| Traced::of(functions));
-        let symbols = self.symbols()?;
-        if traced.holds(functions, symbols, module, address, size) {
-            return Ok(true);
-        }
-        let Some((whole, _)) = symbol.split_once('.') else {
-            return Ok(false);
-        };
-        let whole = symbols.named(whole).find(|s| s.is_text() && s.module == module);
-        let end = |s: &Symbol<'_>| symbols.next_address(s.address).unwrap_or(s.address + 1);
-        Ok(whole.is_some_and(|s| traced.holds(functions, symbols, module, s.address, end(&s) - s.address)))
-    }
-
-    /// Whether perf can put kprobes.
-    pub fn has_kprobes(&self) -> bool {
-        self.host
-            .path("/sys/bus/event_source/devices/kprobe/type")
-            .exists()
-    }
-
-    /// Where this kernel preempts threads inside programs.
-    pub fn preemption(&self) -> Preemption {
-        let look = || Preemption::of(&self.host, self.types().ok().as_deref());
-        *self.preemption.get_or_init(look)
-    }
-
-    /// What generated code of a program kind may use on this kernel.
-    pub fn features(&self, program: ProgramKind) -> Features {
-        let kfunc = |name: &str| self.types().is_ok_and(|t| t.find(Kind::Func, name).is_some());
-        let perf = matches!(
-            program,
-            ProgramKind::Kprobe | ProgramKind::Kretprobe | ProgramKind::Tracepoint
-        );
-        Features {
-            preempt_disable: kfunc("bpf_preempt_disable"),
-            irq_save: kfunc("bpf_local_irq_save"),
-            attach_cookie: perf,
-            func_ip: matches!(program, ProgramKind::Kprobe | ProgramKind::Kretprobe),
-            current_task_btf: true,
-            probe_read_kernel: true,
-        }
     }
 
     /// Names of a kind that match; when there is none, an error with near names.

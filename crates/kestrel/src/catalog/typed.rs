@@ -55,36 +55,6 @@ fn untyped(module: Option<&str>, name: &str) -> Error {
 }
 
 impl Catalog {
-    /// The types of a module, over the kernel's.
-    ///
-    /// # Errors
-    /// When the kernel publishes none for it, or they cannot be read.
-    pub(crate) fn module_types(&self, module: &str) -> Result<Arc<Btf>> {
-        let known = self.module_types.borrow().get(module).cloned();
-        let types = match known {
-            Some(types) => types,
-            None => {
-                let base = self.types()?;
-                let read = kestrel_kernel::btf::load_module(self.host(), &base, module);
-                let read = read.map(Arc::new).map_err(|error| error.to_string());
-                let mut all = self.module_types.borrow_mut();
-                all.insert(module.to_owned(), read.clone());
-                read
-            }
-        };
-        types.map_err(|why| Error::Unsupported {
-            what: format!("types of the module {module}"),
-            why: match self.has_module(module) {
-                true => format!(
-                    "/sys/kernel/btf/{module} cannot be used: {why}; kprobe:{module}:FUNCTION has registers"
-                ),
-                false => format!(
-                    "the module {module} is not loaded; load it first, or take kprobe:{module}:FUNCTION, which waits for it and has registers"
-                ),
-            },
-        })
-    }
-
     /// The module that a function is in: the one that is named, or that of the first symbol of the name; none for the kernel itself.
     pub(crate) fn module_of(&self, module: Option<&str>, name: &str) -> Option<String> {
         match module {
@@ -99,11 +69,6 @@ impl Catalog {
                 }
             }
         }
-    }
-
-    /// Whether a module is loaded.
-    pub(crate) fn has_module(&self, module: &str) -> bool {
-        self.host().path(format!("/sys/module/{module}")).exists()
     }
 
     /// The functions of a module that ftrace lists and that match.

@@ -4,8 +4,8 @@
 //! are found whoever attached it, and however many probes share one place.
 
 use super::registered::{Table, half, no_types, word};
-use crate::catalog::Catalog;
 use crate::error::Result;
+use crate::facts::Facts;
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_kernel::Host;
 use kestrel_kernel::kcore::Kcore;
@@ -36,7 +36,7 @@ pub fn registered(host: &Host) -> Result<Vec<Registered>> {
     let place = match WHERE.get() {
         Some(place) => place,
         None => {
-            let found = Where::find(&Catalog::new(host.clone()))?;
+            let found = Where::find(&Facts::new(host.clone()))?;
             WHERE.get_or_init(|| found)
         }
     };
@@ -83,15 +83,15 @@ struct Where {
 }
 
 impl Where {
-    fn find(catalog: &Catalog) -> Result<Self> {
-        let symbols = catalog.symbols()?;
+    fn find(facts: &Facts) -> Result<Self> {
+        let symbols = facts.symbols()?;
         let address = |name: &&str| {
             let mut named = symbols.named(name).filter(|s| s.module.is_none());
             named.next().map(|s| s.address)
         };
-        let types = catalog.types()?;
+        let types = facts.types()?;
         Ok(Self {
-            table: Table::find(catalog)?,
+            table: Table::find(facts)?,
             shape: shape(&types).ok_or_else(no_types)?,
             handlers: ["kprobe_dispatcher", "pre_handler_kretprobe"]
                 .iter()

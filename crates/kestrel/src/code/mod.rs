@@ -5,6 +5,7 @@
 
 mod decode;
 mod flow;
+mod known;
 pub(crate) mod misses;
 mod original;
 mod place;
@@ -13,11 +14,11 @@ mod reserved;
 mod wanted;
 
 pub use flow::Follow;
+pub use known::KnownCode;
 pub use misses::{Registered, registered};
 pub use place::{KERNEL, Place};
 pub use wanted::Wanted;
 
-use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use flow::After;
 use kestrel_kernel::kcore::Kcore;
@@ -33,7 +34,7 @@ use std::time::Duration;
 /// The code of one kernel, as it is while this lives.
 #[derive(Debug)]
 pub struct Code<'c> {
-    catalog: &'c Catalog,
+    known: &'c KnownCode,
     memory: Kcore,
     /// Read when it is first needed: the kernel's table of probes may be long.
     originals: OnceCell<Originals>,
@@ -164,31 +165,31 @@ const LOOKS: u32 = 50;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 impl<'c> Code<'c> {
-    /// The code of the catalog's host.
+    /// The code of a kernel.
     ///
     /// # Errors
     /// When /proc/kcore cannot be opened: the kernel has none, or is locked down.
-    pub fn new(catalog: &'c Catalog) -> Result<Self> {
-        let memory = Kcore::open(catalog.host())?;
+    pub fn new(known: &'c KnownCode) -> Result<Self> {
+        let memory = Kcore::open(known.host())?;
         Ok(Self {
-            catalog,
+            known,
             originals: OnceCell::new(),
             memory,
         })
     }
 
     fn originals(&self) -> &Originals {
-        let read = || Originals::read(self.catalog, &self.memory);
+        let read = || Originals::read(self.known, &self.memory);
         self.originals.get_or_init(read)
     }
 
     /// A function as it was when it was first asked for: what can be probed in it, and where instructions begin, does not change.
     fn known(&self, extent: &Extent) -> Result<Arc<Function>> {
-        if let Some(known) = self.catalog.known_function(extent.address) {
+        if let Some(known) = self.known.known_function(extent.address) {
             return Ok(known);
         }
         let function = Arc::new(self.read(extent)?);
-        self.catalog.know_function(function.clone());
+        self.known.know_function(function.clone());
         Ok(function)
     }
 
@@ -270,7 +271,7 @@ impl<'c> Code<'c> {
             return Ok((before, Vec::new()));
         }
         for _ in 0..LOOKS {
-            let originals = Originals::read(self.catalog, &self.memory);
+            let originals = Originals::read(self.known, &self.memory);
             if let Some(why) = originals.failed() {
                 return Err(hidden(extent, why));
             }
@@ -290,7 +291,7 @@ impl<'c> Code<'c> {
 
     fn read(&self, extent: &Extent) -> Result<Function> {
         let (mut bytes, mut patches) = self.text(extent)?;
-        let traced = self.catalog.is_traced(
+        let traced = self.known.is_traced(
             extent.module.as_deref(),
             &extent.symbol,
             extent.address,
@@ -299,7 +300,7 @@ impl<'c> Code<'c> {
         if traced && let Some(at) = original::restore_ftrace(&mut bytes) {
             patches.push((at, Patch::Ftrace));
         }
-        let symbols = self.catalog.symbols()?;
+        let symbols = self.known.symbols()?;
         let name = |address: u64| {
             let (symbol, offset) = symbols.at(address)?;
             let place = Place {
@@ -309,7 +310,7 @@ impl<'c> Code<'c> {
             };
             Some(place.to_string())
         };
-        let reserved = self.catalog.reserved(&self.memory);
+        let reserved = self.known.reserved(&self.memory);
         let instruction = |decoded: decode::Decoded| {
             let offset = decoded.offset as u64;
             let address = extent.address + offset;
@@ -349,7 +350,7 @@ impl<'c> Code<'c> {
 
     /// Whether somebody's probe has changed the text of a function.
     fn is_probed(&self, extent: &Extent) -> bool {
-        let listed = kestrel_kernel::kprobes::list(self.catalog.host()).unwrap_or_default();
+        let listed = kestrel_kernel::kprobes::list(self.known.host()).unwrap_or_default();
         let inside = |probe: &Listed| probe.address.wrapping_sub(extent.address) < extent.size;
         listed
             .iter()
@@ -357,7 +358,7 @@ impl<'c> Code<'c> {
     }
 
     fn blacklisted(&self, address: u64) -> Option<Why> {
-        let barred = self.catalog.blacklist();
+        let barred = self.known.blacklist();
         let range = barred.iter().find(|(range, _)| range.contains(&address));
         range.map(|(_, symbol)| Why::Blacklisted(symbol.clone()))
     }

@@ -4,8 +4,8 @@
 //! They are read from its table of them (`registered`), by the kernel's own types, so that one probe can be put behind another.
 
 use super::{Patch, registered};
-use crate::catalog::Catalog;
 use crate::error::Result;
+use crate::facts::Facts;
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_kernel::kcore::Kcore;
 
@@ -58,8 +58,8 @@ struct Shape {
 }
 
 impl Originals {
-    pub(super) fn read(catalog: &Catalog, memory: &Kcore) -> Self {
-        match probes(catalog, memory) {
+    pub(super) fn read(facts: &Facts, memory: &Kcore) -> Self {
+        match probes(facts, memory) {
             Ok(probes) => Self { probes, failed: None },
             Err(error) => Self {
                 probes: Vec::new(),
@@ -125,9 +125,9 @@ pub(super) fn restore_ftrace(bytes: &mut [u8]) -> Option<u64> {
     })
 }
 
-fn probes(catalog: &Catalog, memory: &Kcore) -> Result<Vec<Probe>> {
-    let table = registered::Table::find(catalog)?;
-    let types = catalog.types()?;
+fn probes(facts: &Facts, memory: &Kcore) -> Result<Vec<Probe>> {
+    let table = registered::Table::find(facts)?;
+    let types = facts.types()?;
     let shape = shape(&types).ok_or_else(registered::no_types)?;
     let mut probes = Vec::new();
     table.each(memory, |at| {

@@ -1,8 +1,7 @@
 //! Places in the kernel's code by name and by address: the symbol, how far it reaches, and what to say where there is none.
 
 use super::{Code, Function, Instruction, LONGEST, Why, original};
-use crate::catalog::kind;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, nothing_matches};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use std::fmt;
 
@@ -62,7 +61,7 @@ fn extent(symbols: &Kallsyms, symbol: &Symbol<'_>) -> Extent {
 
 impl Code<'_> {
     pub(super) fn find(&self, module: Option<&str>, name: &str) -> Result<Extent> {
-        let symbols = self.catalog.symbols()?;
+        let symbols = self.known.symbols()?;
         let there = |symbol: &Symbol<'_>| match module {
             None => true,
             Some(KERNEL) => symbol.module.is_none(),
@@ -84,7 +83,7 @@ impl Code<'_> {
     }
 
     pub(super) fn at(&self, address: u64) -> Result<Extent> {
-        let kept = self.catalog.symbols()?;
+        let kept = self.known.symbols()?;
         let own = kept
             .at(address)
             .is_some_and(|(symbol, _)| symbol.module.is_none() && is_code(kept, &symbol));
@@ -92,7 +91,7 @@ impl Code<'_> {
         let now = if own {
             None
         } else {
-            Some(Kallsyms::read(self.catalog.host())?)
+            Some(Kallsyms::read(self.known.host())?)
         };
         let symbols = now.as_ref().unwrap_or(kept);
         let found = symbols.at(address).filter(|(symbol, _)| is_code(symbols, symbol));
@@ -146,7 +145,7 @@ impl Code<'_> {
         let names = symbols.functions().filter(of_module).map(|symbol| symbol.name);
         let near = kestrel_compiler::lang::diag::nearest(name, names);
         let near = near.into_iter().take(NEAR).map(str::to_owned).collect();
-        kind::nothing_matches("function", name, near)
+        nothing_matches("function", name, near)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The kernel's table of kprobes (`kprobe_table`) in its memory: where each `struct kprobe` lies; what is in one, others read.
 
-use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::facts::Facts;
 use kestrel_bpf::btf::Kind;
 use kestrel_kernel::kcore::Kcore;
 
@@ -22,8 +22,8 @@ impl Table {
     ///
     /// # Errors
     /// [`Error::Unsupported`] where kallsyms does not name it, or types do not tell what is in it.
-    pub(super) fn find(catalog: &Catalog) -> Result<Self> {
-        let symbols = catalog.symbols()?;
+    pub(super) fn find(facts: &Facts) -> Result<Self> {
+        let symbols = facts.symbols()?;
         let table = symbols
             .named("kprobe_table")
             .find(|s| s.module.is_none() && s.address != 0);
@@ -34,7 +34,7 @@ impl Table {
                     .to_owned(),
             });
         };
-        let types = catalog.types()?;
+        let types = facts.types()?;
         let node = types
             .find(Kind::Struct, "kprobe")
             .and_then(|probe| types.find_member(probe, "hlist"))

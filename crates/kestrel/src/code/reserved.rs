@@ -1,7 +1,7 @@
 //! Places that the kernel keeps for itself: static branches, static calls, BUG and WARN; read from its own tables.
 
 use super::Why;
-use crate::catalog::Catalog;
+use crate::facts::Facts;
 use kestrel_bpf::btf::Kind;
 use kestrel_kernel::kcore::Kcore;
 use std::cell::RefCell;
@@ -47,9 +47,9 @@ const PART: u64 = 1 << 16;
 
 impl Reserved {
     /// Reads the tables of the kernel and its modules; what cannot be read is left out: then the kernel's refusal says less, later.
-    pub(crate) fn read(catalog: &Catalog, memory: &Kcore) -> Self {
+    pub(crate) fn read(facts: &Facts, memory: &Kcore) -> Self {
         let bug = || {
-            let types = catalog.types().ok()?;
+            let types = facts.types().ok()?;
             types.size_of(types.find(Kind::Struct, "bug_entry")?)
         };
         let tables = [
@@ -76,7 +76,7 @@ impl Reserved {
             },
         ];
         let copies = tables.iter().flat_map(|table| {
-            let ranges = ranges(catalog, table).into_iter();
+            let ranges = ranges(facts, table).into_iter();
             ranges.filter_map(|(begin, end)| Copied::of(memory, table, begin, end))
         });
         Self {
@@ -125,9 +125,9 @@ impl Copied {
 }
 
 /// Where the kernel's table and those of modules are.
-fn ranges(catalog: &Catalog, table: &Table) -> Vec<(u64, u64)> {
+fn ranges(facts: &Facts, table: &Table) -> Vec<(u64, u64)> {
     let mut ranges = Vec::new();
-    if let Ok(symbols) = catalog.symbols() {
+    if let Ok(symbols) = facts.symbols() {
         let own = |name: &str| {
             symbols
                 .named(name)
@@ -136,19 +136,19 @@ fn ranges(catalog: &Catalog, table: &Table) -> Vec<(u64, u64)> {
         };
         ranges.extend(own(table.begin).zip(own(table.end)));
     }
-    let modules = std::fs::read_dir(catalog.host().path("/sys/module"));
+    let modules = std::fs::read_dir(facts.host().path("/sys/module"));
     for module in modules.into_iter().flatten().flatten() {
-        ranges.extend(section(catalog, &module.path().join("sections"), table.section));
+        ranges.extend(section(facts, &module.path().join("sections"), table.section));
     }
     ranges
 }
 
 /// A module's section: from its address to the next section's.
-fn section(catalog: &Catalog, sections: &std::path::Path, name: &str) -> Option<(u64, u64)> {
+fn section(facts: &Facts, sections: &std::path::Path, name: &str) -> Option<(u64, u64)> {
     let number = |path: &std::path::Path| {
-        let text = catalog
+        let text = facts
             .host()
-            .read(path.strip_prefix(catalog.host().path("/")).ok()?)
+            .read(path.strip_prefix(facts.host().path("/")).ok()?)
             .ok()?;
         u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
     };

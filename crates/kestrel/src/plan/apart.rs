@@ -3,7 +3,7 @@
 
 use super::{Candidate, Checked, Hook, PlannedWay, Row, without_set};
 use crate::catalog::{Resolved, Way};
-use crate::session::SLOTS;
+use crate::hook::SLOTS;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::CheckedProbe;
 

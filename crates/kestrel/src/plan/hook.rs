@@ -5,12 +5,12 @@ use crate::buffer::emit::{RingSink, map_name};
 use crate::catalog::kind::Companions;
 use crate::catalog::{Attachment, Instance};
 use crate::error::{Error, Result};
-use crate::session::SLOTS;
-use crate::session::gate::{Choice, Gate};
-use crate::session::named::{self, Own};
-use crate::session::relay::{Passing, Relay};
-use crate::session::second_chance::{Place, Switches};
-use crate::session::target::Target;
+use crate::hook::dispatch::{Choice, Gate};
+use crate::hook::named::{self, Own};
+use crate::hook::process_filter::Target;
+use crate::hook::relay::{Passing, Relay};
+use crate::hook::second_chance::{Place, Switches};
+use crate::hook::{Call, SLOTS};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::Span;
@@ -54,17 +54,6 @@ pub struct Hook {
     pub(crate) passing: Option<Passing>,
 }
 
-/// A program of a compiled object that a handler calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// The path of the object's file, from the root.
-    pub object: String,
-    /// The program's name.
-    pub program: String,
-    /// Its place in the hook's program array.
-    pub entry: u32,
-}
-
 /// The object and the program that a handler calls.
 pub(crate) fn called(handler: &CheckedProbe) -> Option<(&str, &str)> {
     handler.body.iter().find_map(|statement| match &statement.kind {
@@ -76,7 +65,7 @@ pub(crate) fn called(handler: &CheckedProbe) -> Option<(&str, &str)> {
 /// A program for a slot of a hook that a running session has already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Which of [`crate::table::Existing::hooks`].
+    /// Which of [`crate::plan::Existing::hooks`].
     pub hook: usize,
     /// Per row: the places of its events among the program's instances; empty where it is for all of them.
     pub sets: Vec<Vec<u16>>,

@@ -1,28 +1,41 @@
 //! What a session will do, before it does anything: events resolved, handlers checked, numbers given out; pure but for asking the catalog.
 
 mod apart;
+mod describe;
+mod events;
 mod hook;
+mod load;
 mod pair;
+mod relayed;
+mod resolve;
 mod rows;
+mod second_jprobe;
 mod several;
 mod show;
+mod trust;
 
+pub use crate::hook::Call;
 pub(crate) use apart::Apart;
+pub use describe::{Shown, describe, handler};
 pub(crate) use hook::called;
-pub use hook::{Call, Hook, PlannedWay, Row, Slot};
+pub use hook::{Hook, PlannedWay, Row, Slot};
+pub use load::{Existing, ExistingHook, plan_load, plan_named};
+pub use resolve::{Options, resolve};
 pub(crate) use rows::{Candidate, Checked, Refused, Wanted, check_set, without_set};
+pub(crate) use second_jprobe::no_second;
 use several::{MANY, each_once, together};
 pub use show::show;
 
-use crate::agent;
 use crate::bpf::HandlerFile;
 use crate::buffer::layout::{Geometry, Mode};
+pub use crate::buffer::name::MAIN as BUFFER;
+use crate::buffer::name::{MESSAGES, MESSAGES_BYTES};
 use crate::catalog::jprobe;
 use crate::catalog::{Catalog, Instance, Resolved, Via};
 use crate::error::{Error, Result};
-use crate::session::gate::Steering;
-use crate::session::owner::Owner;
-use crate::session::target::Target;
+use crate::hook::dispatch::Steering;
+use crate::hook::owner::Owner;
+use crate::hook::process_filter::Target;
 use kestrel_compiler::check::globals::{Globals, Parameter};
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
@@ -94,8 +107,6 @@ pub struct Plan {
     pub warnings: Vec<(String, Diagnostic)>,
 }
 
-/// The one buffer of a nameless table.
-pub const BUFFER: &str = "main";
 /// The name under which a nameless table is known.
 pub const TABLE: &str = "main";
 
@@ -307,13 +318,13 @@ pub(crate) fn room_to_grow(numbers: u32) -> u32 {
 impl Plan {
     /// Makes sure that what handlers have to say to an agent goes through a buffer of its own.
     pub(crate) fn give_messages_a_buffer(&mut self) {
-        if self.buffers.iter().any(|buffer| buffer.name == agent::BUFFER) {
+        if self.buffers.iter().any(|buffer| buffer.name == MESSAGES) {
             return;
         }
         let events = self.buffers.iter().map(|b| b.geometry.events).max();
         self.buffers.push(BufferPlan {
-            name: agent::BUFFER.to_owned(),
-            geometry: Geometry::new(Mode::Stream, agent::BYTES, events.unwrap_or(1)),
+            name: MESSAGES.to_owned(),
+            geometry: Geometry::new(Mode::Stream, MESSAGES_BYTES, events.unwrap_or(1)),
             process: None,
         });
     }

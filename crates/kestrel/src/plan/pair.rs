@@ -2,7 +2,7 @@
 
 use super::{Hook, PlannedWay, Row};
 use crate::catalog::kind::Companion;
-use crate::session::SLOTS;
+use crate::hook::SLOTS;
 use kestrel_compiler::check::tree::{CheckedPair, CheckedProbe, Statement};
 use kestrel_compiler::context::Context;
 

@@ -5,7 +5,7 @@ use super::{Hook, PlannedWay, Row, guard, pair};
 use crate::bpf::{HandlerFile, handler};
 use crate::catalog::{Attachment, Instance, Resolved, Way};
 use crate::error::Error;
-use crate::session::SLOTS;
+use crate::hook::SLOTS;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::context::{Context, EventNumber, Member};

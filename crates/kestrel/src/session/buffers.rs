@@ -9,12 +9,12 @@ use super::stay::Change;
 use crate::buffer::Buffer;
 use crate::buffer::check_memory;
 use crate::buffer::layout::{Geometry, MAX_BYTES, Mode};
+use crate::buffer::name::{MESSAGES, numbers};
 use crate::buffer::ring::RingSpec;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
-use crate::session::control::MOST_BUFFERS;
-use crate::session::gate::MESSAGES;
-use crate::session::owner::Owner;
+use crate::hook::control::MOST_BUFFERS;
+use crate::hook::owner::Owner;
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::info::BufferInfo;
@@ -75,7 +75,7 @@ impl Change {
     /// When there is none, it is the session's first or the agent's, a handler names it, or records go to it.
     pub fn remove_buffer(&mut self, name: &str, catalog: &Catalog) -> Result<()> {
         let buffers = self.buffers()?;
-        let place = crate::dump::numbers(&buffers, &[name.to_owned()])?;
+        let place = numbers(&buffers, &[name.to_owned()])?;
         let place = place.first().copied().unwrap_or_default();
         let refused = |why: String| refused("remove", name, why);
         if place == 0 {
@@ -133,7 +133,7 @@ impl Change {
     /// When there is none of this name, or it is the agent's.
     pub fn use_buffer(&self, name: &str) -> Result<()> {
         let buffers = self.buffers()?;
-        for number in crate::dump::numbers(&buffers, &[name.to_owned()])? {
+        for number in numbers(&buffers, &[name.to_owned()])? {
             for cpu in possible_cpus()?.iter() {
                 self.control.set_current(cpu, number);
             }

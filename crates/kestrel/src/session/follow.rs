@@ -2,10 +2,11 @@
 
 use super::attach::Links;
 use super::stay::ThreadNames;
-use super::target::{self, Follower, Target};
-use super::{Attached, Session, names, second_chance};
+use super::{Attached, Session};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::hook::process_filter::{self, Follower, Target};
+use crate::hook::{second_chance, thread_names};
 use kestrel_bpf::btf::Btf;
 use kestrel_kernel::bpf::{Map, ProgramKind};
 use kestrel_trace::process::Processes;
@@ -32,7 +33,7 @@ impl Session {
         match target {
             Target::Command(pid) => {
                 let types = catalog.types().map_err(following)?;
-                self.attach_followers(vec![target::admission(pid)?], &types, catalog)
+                self.attach_followers(vec![process_filter::admission(pid)?], &types, catalog)
             }
             _ => Ok(()),
         }
@@ -46,9 +47,9 @@ impl Session {
             (Err(error), Target::Command(_)) => return Err(following(error)),
             (Err(_), _) => return Ok(()),
         };
-        let mut followers = names::followers(&types)?;
+        let mut followers = thread_names::followers(&types)?;
         if let Target::Command(_) = target {
-            followers.extend(target::followers(&types)?);
+            followers.extend(process_filter::followers(&types)?);
         }
         self.attach_followers(followers, &types, catalog)
     }
@@ -110,7 +111,7 @@ impl Session {
     /// When the kernel does not answer.
     pub fn thread_names(&self) -> Result<Processes> {
         let mut all = Processes::default();
-        names::collect(&self.names, &mut all)?;
+        thread_names::collect(&self.names, &mut all)?;
         Ok(all)
     }
 

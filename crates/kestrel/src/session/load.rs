@@ -4,14 +4,12 @@
 //! what makes it part of the session. What it replaces is in the new state as *retiring*, and is taken out by [`Change::settle`], here or, if
 //! this process is killed, by the next command.
 
-use super::gate;
 use super::metadata::Description;
 use super::number::Owners;
 use super::objects;
 use super::pins::{self, Directory};
 use super::ready::{self, Ready};
 use super::remake::Remake;
-use super::second_chance::{self, Place};
 use super::start::hook_state;
 use super::state::{
     BufferState, HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter,
@@ -19,11 +17,14 @@ use super::state::{
 };
 use super::stay::{Change, PinnedSession};
 use super::{LeftOut, Session, attach, event_of, rejection, relay};
-use crate::catalog::{Attachment, Catalog, Via, jprobe};
+use crate::catalog::{Attachment, Catalog, Via};
 use crate::error::{Error, Result};
-use crate::plan::{BufferPlan, Hook, Plan, Slot, room_to_grow};
-use crate::session::target::Target;
-use crate::table::{Existing, ExistingHook, TableFile, plan_load};
+use crate::hook::dispatch;
+use crate::hook::process_filter::Target;
+use crate::hook::second_chance::{self, Place};
+use crate::plan::{BufferPlan, Hook, Plan, Slot, no_second, room_to_grow};
+use crate::plan::{Existing, ExistingHook, plan_load};
+use crate::table::TableFile;
 use kestrel_bpf::btf::Btf;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
@@ -220,7 +221,7 @@ impl<'a> Loading<'a> {
                 self.next.give_place(name, names);
             }
         }
-        if self.next.places.len() > super::control::MOST_TABLES as usize {
+        if self.next.places.len() > crate::hook::control::MOST_TABLES as usize {
             return Err(full(names, "a session has room for 512 names of tables"));
         }
         for name in names {
@@ -281,7 +282,7 @@ impl<'a> Loading<'a> {
             return Ok(());
         }
         let is_relayed = plan.hooks.iter().any(|hook| hook.relay.is_some());
-        if is_relayed && 2 * self.next.tables.len() + 2 > super::SLOTS as usize {
+        if is_relayed && 2 * self.next.tables.len() + 2 > crate::hook::SLOTS as usize {
             let why = "an object is of another type than the session's hook, so all handlers are made anew, and there are too few free slots for that: unload some tables first";
             return Err(full(&one, why));
         }
@@ -331,7 +332,7 @@ impl<'a> Loading<'a> {
     pub(super) fn no_second_jprobe(&self, hooks: &[Hook], catalog: &Catalog) -> Result<()> {
         let sites = self.next.probes.each.iter().flat_map(|probe| &probe.sites);
         let named = sites.map(|site| site.event.as_str());
-        jprobe::no_second(hooks, named, catalog)
+        no_second(hooks, named, catalog)
     }
 
     /// Makes and pins the maps that the session does not have yet.
@@ -397,7 +398,7 @@ impl<'a> Loading<'a> {
     pub(super) fn number_calls(&self, hook: &mut Hook, into: &Slot) -> Result<()> {
         let there = &self.next.hooks[into.hook];
         hook.first_call = objects::free(&there.programs, hook.most_calls()).ok_or_else(|| {
-            let why = format!("a hook has room for {} programs of objects", super::CALLS);
+            let why = format!("a hook has room for {} programs of objects", crate::hook::CALLS);
             full(&[event_of(hook)], &why)
         })?;
         Ok(())
@@ -568,7 +569,7 @@ pub(super) fn compile(
             let compiled = hook.compile(way, plan, place)?;
             let given = numbers.iter().map(|(name, map)| (name.as_str(), map));
             let seen = maps.seen.as_ref().map(|seen| (second_chance::MAP, seen));
-            let given: Vec<_> = given.chain([(gate::SLOTS, slots)]).chain(seen).collect();
+            let given: Vec<_> = given.chain([(dispatch::SLOTS, slots)]).chain(seen).collect();
             match session.load(&event, kind, &compiled.code, &compiled.maps, types, &given) {
                 Ok((program, _)) => programs.push(program),
                 Err(error) => {

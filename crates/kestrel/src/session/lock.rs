@@ -1,9 +1,8 @@
 //! One command at a time changes a session: a lock on a file of its own, which goes with the session; readers need none.
 
 use crate::error::{Error, Result};
-use kestrel_kernel::{Host, process, procfs};
-use kestrel_trace::print::shown;
-use std::fmt;
+pub use crate::waiting::{Holder, Waiting};
+use kestrel_kernel::process;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -23,61 +22,6 @@ impl Default for Patience {
         Self {
             time: Duration::from_secs(60),
             told: |_| {},
-        }
-    }
-}
-
-/// What a command waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// The session that another command is changing.
-    pub session: String,
-    /// That command, where the kernel shows it.
-    pub holder: Option<Holder>,
-}
-
-/// A process that is changing a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Its number.
-    pub pid: u32,
-    /// Its command line.
-    pub command: String,
-    /// Whether it is stopped, and does nothing until somebody lets it go on.
-    pub stopped: bool,
-}
-
-impl Holder {
-    fn of(path: &Path) -> Option<Self> {
-        let host = Host::default();
-        let pid = procfs::holder(&host, path)?;
-        let words = procfs::command_line(&host, pid).unwrap_or_default();
-        Some(Self {
-            pid,
-            command: match words.is_empty() {
-                true => procfs::comm(&host, pid).unwrap_or_default(),
-                false => words.join(" "),
-            },
-            stopped: procfs::is_stopped(&host, pid).unwrap_or(false),
-        })
-    }
-}
-
-impl fmt::Display for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "another command is changing the session {}", self.session)?;
-        let Some(Holder {
-            pid,
-            command,
-            stopped,
-        }) = &self.holder
-        else {
-            return Ok(());
-        };
-        write!(f, ": process {pid} ({})", shown(command))?;
-        match stopped {
-            true => write!(f, ", which is stopped: `kill -CONT {pid}` lets it go on"),
-            false => Ok(()),
         }
     }
 }

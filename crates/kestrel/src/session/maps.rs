@@ -2,7 +2,7 @@
 //! [`kestrel_trace::aggregate`]'s.
 
 use crate::error::{Error, Result};
-use crate::record::all_symbols;
+use crate::symbols::all_symbols;
 use kestrel_compiler::{ir, map};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};

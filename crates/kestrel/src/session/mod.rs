@@ -2,9 +2,7 @@
 
 mod attach;
 pub mod buffers;
-pub mod control;
 mod follow;
-pub mod gate;
 pub mod handlers;
 mod identity;
 mod lacking;
@@ -15,28 +13,26 @@ mod metadata;
 mod missed;
 mod modules;
 pub mod named;
-mod names;
 mod number;
 mod objects;
 mod own_event;
-pub mod owner;
 mod pins;
 pub mod processors;
 mod ready;
 pub mod rejection;
-pub mod relay;
 mod remake;
 pub mod resize;
-pub mod second_chance;
 pub mod start;
 pub mod state;
 pub mod status;
 pub mod stay;
 pub mod store;
-pub mod target;
 mod told;
 mod uses;
 
+pub use crate::hook::{
+    CALLS, SLOTS, control, dispatch as gate, owner, process_filter as target, relay, second_chance,
+};
 pub use missed::UNCOUNTED;
 pub use modules::{ModuleGap, ModuleState, ModuleStatus};
 pub use told::{Detour, LeftOut, Missed};
@@ -46,9 +42,11 @@ use crate::buffer::ring::{Ring, RingSpec};
 use crate::buffer::{self, Buffer};
 use crate::catalog::{Attachment, Catalog};
 use crate::error::{Error, Result};
+use crate::hook::control::{Control, Table};
+use crate::hook::process_filter::{self, Target};
+use crate::hook::thread_names;
 use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
 use attach::Links;
-use control::{Control, Table};
 use identity::{new_uuid, trace_info};
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_compiler::ir::MapUse;
@@ -70,12 +68,6 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use target::Target;
-
-/// Handlers of tables that were loaded later that a hook has room for.
-pub const SLOTS: u32 = 512;
-/// Programs of compiled objects that a hook's handlers have room for, behind the slots.
-pub const CALLS: u32 = 64;
 
 /// Events on their way into a buffer.
 #[derive(Debug)]
@@ -180,7 +172,7 @@ impl Session {
             control.set_table(number - 1, Table::known(number));
         }
         let targets = matches!(plan.target, Target::Command(_))
-            .then(target::create_map)
+            .then(process_filter::create_map)
             .transpose()?;
         let mut info = trace_info(catalog.host(), &buffers, uuid, command);
         name.clone_into(&mut info.session);
@@ -189,7 +181,7 @@ impl Session {
             buffers,
             targets,
             chosen: plan.target != Target::All,
-            names: names::create_map()?,
+            names: thread_names::create_map()?,
             hits: None,
             relay: None,
             maps: Maps::create(&plan.globals.maps)?,
@@ -424,8 +416,8 @@ impl Session {
         }
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
-            (target::MAP, Some(map)) => Ok(map.as_fd()),
-            (names::MAP, _) => Ok(self.names.as_fd()),
+            (process_filter::MAP, Some(map)) => Ok(map.as_fd()),
+            (thread_names::MAP, _) => Ok(self.names.as_fd()),
             _ => Err(Error::Compile {
                 event: name.clone(),
                 why: "it names a map that the session does not have".to_owned(),

@@ -3,11 +3,11 @@
 
 use super::pins::{self, Directory};
 use super::state::{CallState, ObjectMapState, ObjectState, ProgramState};
-use super::{CALLS, SLOTS};
 use crate::bpf::BpfMap;
 use crate::bpf::HandlerFile;
 use crate::bpf::handler::HandlerObject;
 use crate::error::{Error, Result};
+use crate::hook::{CALLS, SLOTS};
 use crate::plan::{Call, Hook, PlannedWay};
 use kestrel_kernel::bpf::{Map, ProgramKind};
 use std::collections::BTreeSet;

@@ -1,10 +1,11 @@
 //! Programs made before they are attached: compiled and loaded by several threads, because the verifier looks at each program for itself and
 //! takes longer than all the rest. What cannot be made here is made, with its error or by its next way, when its turn comes.
 
-use super::second_chance::{self, Place};
-use super::{Session, gate, load, numbers_map, slots_map};
+use super::{Session, load, numbers_map, slots_map};
 use crate::catalog::{Attachment, Catalog};
 use crate::error::Result;
+use crate::hook::dispatch;
+use crate::hook::second_chance::{self, Place};
 use crate::plan::{Hook, Plan, PlannedWay};
 use kestrel_bpf::btf::Btf;
 use kestrel_compiler::Program as Compiled;
@@ -70,7 +71,7 @@ impl Ready {
     /// The maps of one of the programs by the names that its code has for them.
     pub(super) fn maps(&self, program: usize) -> Vec<(&str, &Map)> {
         let numbers = self.numbers.iter().map(|(name, map)| (name.as_str(), map));
-        let slots = self.slots.get(program).map(|map| (gate::SLOTS, map));
+        let slots = self.slots.get(program).map(|map| (dispatch::SLOTS, map));
         let seen = self.seen.as_ref().map(|map| (second_chance::MAP, map));
         numbers.chain(slots).chain(seen).collect()
     }

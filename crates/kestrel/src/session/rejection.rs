@@ -1,100 +1,26 @@
-//! A verifier's refusal in the user's words: which expression of the text, why, and what the verifier said last; nothing is retried here.
+//! A load that failed as the user is told of it: where the verifier refused the program, with the place in the text; nothing is retried here.
 
 use crate::error::Error;
-use kestrel_bpf::code::{Code, SourceRange};
-use kestrel_bpf::verifier_log::{self, VerifierLog};
-use kestrel_compiler::lang::diag::Diagnostic;
-use kestrel_kernel::Errno;
-
-/// A refused program, traced back to its text.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("the kernel's verifier refused the program for {event}: {errno}")]
-pub struct Rejection {
-    /// The event that it was for.
-    pub event: String,
-    /// The text that it was made from; the diagnostic's places are in it.
-    pub source_text: String,
-    /// "This expression, this reason".
-    pub diagnostic: Diagnostic,
-    /// The kernel's answer.
-    pub errno: Errno,
-    /// All that the verifier wrote.
-    pub log: String,
-}
-
-impl Rejection {
-    /// What the verifier said at the end.
-    pub fn last_words(&self) -> String {
-        last_words(&verifier_log::parse(&self.log)).trim().to_owned()
-    }
-}
+pub use crate::verifier::Rejection;
+use kestrel_bpf::code::Code;
 
 /// Turns a refusal by the verifier into [`Error::Rejected`]; every other error stays as it is.
 pub(super) fn explain(error: Error, event: &str, source: &str, code: &Code) -> Error {
     match error {
         Error::Kernel(kestrel_kernel::Error::Load { errno, log, .. }) if !log.is_empty() => {
-            let said = verifier_log::parse(&log);
-            Error::Rejected(Box::new(Rejection {
-                event: event.to_owned(),
-                source_text: source.to_owned(),
-                diagnostic: diagnose(&said, source, code),
-                errno,
-                log,
-            }))
+            Error::Rejected(Box::new(Rejection::new(event, source, code, errno, log)))
         }
         other => other,
-    }
-}
-
-fn diagnose(said: &VerifierLog, source: &str, code: &Code) -> Diagnostic {
-    let place = said.insn.and_then(|insn| place(code, insn, source));
-    let words = last_words(said);
-    let why = said.explanation().unwrap_or(words);
-    let diagnostic = match place {
-        Some(span) => Diagnostic::error(span, format!("the verifier refuses this: {why}")),
-        None => Diagnostic::error(
-            whole(source),
-            format!("the verifier refuses code that no part of this text asks for: {why}"),
-        ),
-    };
-    let said = match said.insn {
-        Some(insn) if !said.text.is_empty() => {
-            format!("it said `{words}` at instruction {insn}, `{}`", said.text)
-        }
-        _ => format!("it said `{words}`"),
-    };
-    diagnostic
-        .hint(said)
-        .hint("the text passed Kestrel's own checks: please report it with the output of the same command and --dry-run -v")
-}
-
-/// The last line of the verifier's message; older kernels stop without one.
-fn last_words(said: &VerifierLog) -> &str {
-    said.message.lines().last().unwrap_or("nothing")
-}
-
-/// Where in the text an instruction comes from: the last entry at or before it. Entries that do not lie in the text (code that options
-/// added) count as none.
-fn place(code: &Code, insn: usize, source: &str) -> Option<SourceRange> {
-    let line = code.lines.iter().rev().find(|line| line.insn <= insn)?;
-    let SourceRange { start, end } = line.source;
-    let inside = start < end && source.get(start as usize..end as usize).is_some();
-    inside.then_some(line.source)
-}
-
-fn whole(source: &str) -> SourceRange {
-    SourceRange {
-        start: 0,
-        end: source.len() as u32,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kestrel_bpf::code::Line;
+    use kestrel_bpf::code::{Line, SourceRange};
     use kestrel_bpf::insn::Insn;
     use kestrel_compiler::lang::diag::{Style, render};
+    use kestrel_kernel::Errno;
 
     const SOURCE: &str = "sched:sched_switch /args.prev_pid > 1/ { record(args.prev_comm) }";
     const LOG: &str = "\
@@ -167,7 +93,13 @@ processed 3 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_stat
         code.lines[1].source = SourceRange { start: 500, end: 600 };
         let rejection = rejection(LOG, &code);
         assert!(rejection.diagnostic.message.contains("no part of this text"));
-        assert_eq!(rejection.diagnostic.span, whole(SOURCE));
+        assert_eq!(
+            rejection.diagnostic.span,
+            SourceRange {
+                start: 0,
+                end: SOURCE.len() as u32
+            }
+        );
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use super::load::{HookMaps, buffers, compile, globals, program_state};
 use super::pins::Directory;
-use super::relay::{self, Passing, Relay};
 use super::state::{
     CallState, EventState, HookState, ObjectState, ProgramState, RowState, State, TableState,
 };
@@ -11,8 +10,9 @@ use super::{Session, event_of};
 use crate::catalog::moment::Moment;
 use crate::catalog::{Catalog, Resolved, Via};
 use crate::error::{Error, Result};
+use crate::hook::process_filter::Target;
+use crate::hook::relay::{self, Passing, Relay};
 use crate::plan::{Apart, Call, Candidate, Checked, Hook, Plan, Slot, Wanted, without_set};
-use crate::session::target::Target;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::{Action, StatementKind};
 use kestrel_compiler::lang::ast::Probe;

@@ -197,7 +197,7 @@ impl Change {
 
 fn find(buffers: &[Buffer], wanted: &str) -> Result<usize> {
     let found = buffers.iter().position(|buffer| buffer.name() == wanted);
-    found.ok_or_else(|| crate::dump::no_buffer(buffers, wanted))
+    found.ok_or_else(|| crate::buffer::name::no_buffer(buffers, wanted))
 }
 
 fn refused(buffer: &str, why: String) -> Error {
@@ -232,7 +232,7 @@ fn check_read(old: &Buffer, next: Geometry, since: u64) -> Result<()> {
     let unread = |before: &Buffer| mode == Mode::Stream && next != ring.geometry() && waits(before, since);
     if old.before().is_some_and(unread) {
         let why = match name {
-            crate::agent::BUFFER => {
+            crate::buffer::name::MESSAGES => {
                 "messages from before its last resize wait in it; let `kestrel agent` act on them first"
                     .to_owned()
             }

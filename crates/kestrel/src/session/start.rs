@@ -1,6 +1,5 @@
 //! Starting a session that stays: everything is made unpinned, then pinned where nobody looks, then given its name by one rename.
 
-use super::control::Table;
 use super::objects::Objects;
 use super::pins::{self, Directory};
 use super::state::{AttachmentState, EventState, HookState, MessageState, ProgramState, RowState, State};
@@ -10,6 +9,7 @@ use super::{Attached, Detour, LeftOut, Session};
 use crate::buffer::layout::Geometry;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::hook::control::Table;
 use crate::plan::{Hook, Plan, room_to_grow};
 use kestrel_kernel::bpf::ProgramKind;
 use kestrel_kernel::procfs::ClockPair;

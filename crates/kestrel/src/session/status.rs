@@ -3,12 +3,12 @@
 use super::missed::{self, Misses};
 use super::modules::ModuleStatus;
 use super::pins;
-use super::second_chance;
 use super::state::{HookState, TableState};
 use super::stay::PinnedSession;
 use crate::buffer::Buffer;
 use crate::buffer::status::Status as BufferStatus;
 use crate::error::{Error, Result};
+use crate::hook::second_chance;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{LinkInfo, Pinned, Program, enable_stats};
 use kestrel_kernel::procfs::{self, ClockPair};

@@ -1,27 +1,25 @@
 //! A session that stays, found again by its pins: to be looked at by anybody who may, to be changed by one command at a time.
 
 use super::Session;
-use super::control::{Control, Table};
 use super::load::HookMaps;
 use super::lock::Lock;
 use super::maps::Maps;
 use super::metadata;
-use super::names;
 use super::objects::{self, Objects};
 use super::pins::{self, Directory};
 use super::state::{BufferState, State, TableState};
-use crate::agent::{self, Inbox};
 use crate::bpf::BpfMap;
 use crate::buffer::Buffer;
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::hook::control::{Control, Table};
+use crate::hook::thread_names;
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::Map;
 use kestrel_kernel::procfs::possible_cpus;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::aggregate::read::Snapshot;
-use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{TraceInfo, Uuid};
 use kestrel_trace::process::Processes;
 use std::ops::Deref;
@@ -190,20 +188,6 @@ impl PinnedSession {
         self.maps()?.read(&self.state.event_names())
     }
 
-    /// What its handlers have to say to an agent.
-    ///
-    /// # Errors
-    /// The kernel's, or when a part is missing.
-    pub fn inbox(&self) -> Result<Inbox> {
-        let buffer = self.buffers()?.into_iter().find(|b| b.name() == agent::BUFFER);
-        let buffer = buffer.ok_or_else(|| Error::State {
-            session: self.state.name.clone(),
-            why: "it has no buffer for messages".to_owned(),
-        })?;
-        let events = EventTable::new(self.info()?.events);
-        Ok(Inbox::new(buffer, events, self.state.messages()))
-    }
-
     /// The maps of a compiled object in which handlers are, by the object's number: global data among them.
     ///
     /// # Errors
@@ -277,7 +261,7 @@ pub struct ThreadNames(pub(super) Map);
 impl ThreadNames {
     /// The newest name of a thread, if it appeared or changed it since.
     pub fn name(&self, tid: u32) -> Option<String> {
-        names::one(&self.0, tid)
+        thread_names::one(&self.0, tid)
     }
 
     /// The names so far.
@@ -286,7 +270,7 @@ impl ThreadNames {
     /// The kernel's.
     pub fn read(&self) -> Result<Processes> {
         let mut all = Processes::default();
-        names::collect(&self.0, &mut all)?;
+        thread_names::collect(&self.0, &mut all)?;
         Ok(all)
     }
 }
@@ -354,7 +338,7 @@ impl Change {
         for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_none()) {
             let maps = HookMaps::open(&self.directory, hook)?;
             let called: Vec<u32> = objects::entries(&hook.programs).collect();
-            let all = 0..maps.room().min(super::SLOTS + super::CALLS);
+            let all = 0..maps.room().min(crate::hook::SLOTS + crate::hook::CALLS);
             for slot in all.filter(|slot| !but.contains(slot) && !called.contains(slot)) {
                 maps.clear(slot)?;
             }

@@ -5,23 +5,15 @@
 //!                  (diagnostics)                                 └─plan_load──► Plan (programs for the slots of hooks that run)
 //! ```
 
-mod describe;
-mod events;
-mod load;
 mod read;
-mod relay;
-mod resolve;
 pub mod shipped;
-mod trust;
 
-pub use describe::{Shown, describe, handler};
-pub use load::{Existing, ExistingHook, plan_load, plan_named};
 pub use read::read;
-pub use resolve::{Options, resolve};
 
 use crate::buffer::layout::Mode;
+use crate::buffer::name::MAIN;
 use crate::error::{Error, Result};
-use crate::session::owner::Owner;
+use crate::hook::owner::Owner;
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
@@ -82,7 +74,7 @@ pub struct TableSpec {
 impl Default for BufferSpec {
     fn default() -> Self {
         Self {
-            name: crate::plan::BUFFER.to_owned(),
+            name: MAIN.to_owned(),
             bytes: 4 << 20,
             mode: Mode::Overwrite,
             process: None,

@@ -3,7 +3,8 @@
 use kestrel::catalog::{Attachment, Catalog};
 use kestrel::kernel::Host;
 use kestrel::plan::{Hook, Plan};
-use kestrel::table::{Options, TableFile, resolve};
+use kestrel::plan::{Options, resolve};
+use kestrel::table::TableFile;
 use kestrel::{Error, language};
 use std::fmt::Write;
 use std::path::Path;
@@ -122,7 +123,7 @@ pub fn handlers(plan: &Plan, event: &str) -> Vec<(u32, String)> {
     let rows = hook_of(plan, event).map_or(&[][..], |hook| &hook.rows);
     let mut all: Vec<(u32, String)> = Vec::new();
     for row in rows {
-        all.extend(row.tables.iter().map(|t| (*t, kestrel::table::handler(row))));
+        all.extend(row.tables.iter().map(|t| (*t, kestrel::plan::handler(row))));
     }
     all.sort();
     all

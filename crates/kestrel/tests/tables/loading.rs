@@ -2,8 +2,9 @@
 
 use crate::kernel::{build, said};
 use kestrel::catalog::{Catalog, Via};
+use kestrel::plan::{Existing, ExistingHook, Options, plan_load, resolve};
 use kestrel::plan::{Hook, Plan, Slot};
-use kestrel::table::{Existing, ExistingHook, Options, TableFile, plan_load, resolve};
+use kestrel::table::TableFile;
 
 /// What a session would say of itself that was started with this plan, the first ways taken.
 fn existing(plan: &Plan) -> Existing {
@@ -110,7 +111,7 @@ fn a_set_keeps_its_order_and_several_handlers_their_places() {
             "kprobe:vfs_write"
         ]
     );
-    let texts: Vec<String> = hook.rows.iter().map(kestrel::table::handler).collect();
+    let texts: Vec<String> = hook.rows.iter().map(kestrel::plan::handler).collect();
     let mut found: Vec<(&str, &Vec<u16>)> = texts.iter().map(String::as_str).zip(&slot.sets).collect();
     found.sort();
     assert_eq!(

@@ -1,7 +1,8 @@
 //! Which handler each event has in which table.
 
 use crate::kernel::{build, handlers, hook_of, is_functions, right, wrong};
-use kestrel::table::{Options, TableFile, describe, resolve};
+use kestrel::plan::{Options, describe, resolve};
+use kestrel::table::TableFile;
 
 fn row(table: u32, handler: &str) -> (u32, String) {
     (table, handler.to_owned())

@@ -1,7 +1,7 @@
 //! How many records are there of each CPU?
 
+use super::analysis::{Analysis, AnalysisKind};
 use super::count::Count;
-use super::{Analysis, AnalysisKind};
 use crate::record::Record;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! How many records are there of each event?
 
+use super::analysis::{Analysis, AnalysisKind};
 use super::count::{Count, largest_first};
-use super::{Analysis, AnalysisKind};
 use crate::record::Record;
 
 pub(super) const KIND: AnalysisKind = AnalysisKind {

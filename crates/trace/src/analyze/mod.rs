@@ -1,6 +1,7 @@
 //! Questions about a trace, one per file: each takes records one by one and gives an answer as data; how it looks is `report`'s matter. Those that are answered by a table of
 //! counts have a row in [`ANALYSES`].
 
+mod analysis;
 mod count;
 mod cpus;
 mod events;
@@ -9,36 +10,10 @@ mod threads;
 mod timeline;
 mod values;
 
+pub use analysis::{Analysis, AnalysisKind};
 pub use count::Count;
 pub use timeline::{Histogram, Timeline};
 pub use values::Values;
-
-use crate::process::Processes;
-use crate::record::Record;
-
-/// A question that is answered by a table of counts.
-pub trait Analysis {
-    /// Takes a record.
-    fn add(&mut self, record: &Record<'_>);
-
-    /// The answer.
-    fn finish(self: Box<Self>) -> Vec<Count>;
-}
-
-/// A row of the table of analyses.
-#[derive(Clone, Copy, Debug)]
-pub struct AnalysisKind {
-    /// Its name in JSON and as an option's value.
-    pub name: &'static str,
-    /// What stands above its table.
-    pub title: &'static str,
-    /// What it tells, in a sentence without a full stop.
-    pub about: &'static str,
-    /// Whether every report has it.
-    pub usual: bool,
-    /// Makes it; some names of threads are known.
-    pub new: fn(&Processes) -> Box<dyn Analysis>,
-}
 
 /// The analyses, in the order of a report.
 pub static ANALYSES: &[AnalysisKind] = &[events::KIND, processes::KIND, threads::KIND, cpus::KIND];

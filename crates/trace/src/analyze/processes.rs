@@ -1,7 +1,7 @@
 //! How many records are there of each process?
 
+use super::analysis::{Analysis, AnalysisKind};
 use super::count::{Count, largest_first};
-use super::{Analysis, AnalysisKind};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use std::collections::BTreeMap;

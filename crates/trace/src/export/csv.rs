@@ -1,6 +1,6 @@
 //! Comma-separated values (RFC 4180, lines that end with LF): a line of names, then a line for each record, for spreadsheets and data frames.
 
-use super::{Export, Format};
+use super::format::{Export, Format};
 use crate::event::EventClass;
 use crate::print::{decimal, value};
 use crate::process::{Learner, Processes};

@@ -1,6 +1,6 @@
 //! One record as one JSON object on one line, written without a tree of values in between.
 
-use super::{Export, Format};
+use super::format::{Export, Format};
 use crate::event::EventClass;
 use crate::layout::Space;
 use crate::print::escape::is_unsafe;

@@ -1,6 +1,7 @@
 //! One record as one line, like trace_pipe and `perf script`, stacks beneath it.
 
-use super::{CALLS, Export, Format, Style, registers};
+use super::format::{CALLS, Export, Format, Style};
+use super::registers;
 use crate::print::escape::escape;
 use crate::print::{decimal, pad_left, shown, symbol, value};
 use crate::process::{Learner, Processes};

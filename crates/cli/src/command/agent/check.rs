@@ -5,7 +5,7 @@ use crate::command::Format;
 use crate::command::doctor::{Row, show};
 use crate::exit::{Exit, Failure};
 use kestrel::agent::user::{self, User};
-use kestrel::agent::{log as logs, run};
+use kestrel::agent::{Inbox, log as logs, run};
 use kestrel::kernel::Host;
 use kestrel::session::stay::PinnedSession;
 use kestrel_trace::print::counted;
@@ -107,7 +107,7 @@ fn reactions(session: &PinnedSession, user: Option<&User>, options: &Options) ->
         .values()
         .filter(|m| matches!(m, Message::Dump(_)))
         .count();
-    let found = match session.inbox() {
+    let found = match Inbox::open(session) {
         Err(error) => Err(error.to_string()),
         Ok(_) if messages.is_empty() => Ok("its handlers ask for nothing".to_owned()),
         Ok(_) => Ok(format!(

@@ -215,7 +215,7 @@ impl Agent {
                 Some((known, at, _)) if *known == uuid && *at == generation => continue,
                 Some((known, at, inbox)) if *known == uuid => {
                     // Tables were loaded, or the ring is another one.
-                    if let Ok(now) = session.inbox() {
+                    if let Ok(now) = Inbox::open(&session) {
                         *inbox = inbox.renewed(now);
                         *at = generation;
                     }
@@ -223,7 +223,7 @@ impl Agent {
                 }
                 _ => {}
             }
-            if let Ok(inbox) = session.inbox() {
+            if let Ok(inbox) = Inbox::open(&session) {
                 self.inboxes.insert(name, (uuid, generation, inbox));
             }
         }

@@ -5,8 +5,8 @@ mod spool;
 
 use super::user::User;
 use crate::buffer::layout::Mode;
+use crate::buffer::name::MESSAGES;
 use crate::error::{Error, Result};
-use crate::session::gate::MESSAGES;
 use crate::session::stay::PinnedSession;
 use crate::session::store::{LogLock, Store, check_name};
 use kestrel_kernel::Host;

@@ -43,7 +43,7 @@ fn begins(request: &Request<'_>, function: &str, offset: u64) -> Result<()> {
         symbol: symbol.to_owned(),
         offset: Some(offset),
     };
-    let probeable = Code::new(&kernel.catalog).and_then(|code| code.probeable(&wanted));
+    let probeable = Code::new(&kernel.known).and_then(|code| code.probeable(&wanted));
     match probeable {
         Ok(_) => Ok(()),
         Err(error @ (Error::NoPlace { .. } | Error::NoSuchEvent { .. })) => Err(error),

@@ -42,7 +42,7 @@ fn functions(request: &Request<'_>) -> Result<Vec<String>> {
     }
     let all: Vec<String> = request
         .kernel
-        .catalog
+        .known
         .functions()?
         .names()
         .filter(|name| glob.matches(name))

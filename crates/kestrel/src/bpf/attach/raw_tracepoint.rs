@@ -27,7 +27,7 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -
 /// The error for a tracepoint that is not there, with names that come close.
 pub(super) fn unknown(request: &Request<'_>) -> Error {
     let mut near = Vec::new();
-    if let Ok(types) = request.kernel.catalog.types() {
+    if let Ok(types) = request.kernel.known.types() {
         let names = types
             .ids()
             .filter(|id| types.kind(*id) == Some(Kind::Typedef))

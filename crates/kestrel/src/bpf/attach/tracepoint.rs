@@ -16,7 +16,7 @@ fn split<'r>(request: &'r Request<'_>) -> Result<(&'r str, &'r str)> {
 
 fn id(request: &Request<'_>) -> Result<u64> {
     let (group, name) = split(request)?;
-    let tracefs = request.kernel.catalog.tracefs()?;
+    let tracefs = request.kernel.known.tracefs()?;
     tracefs.event_id(group, name).map_err(|error| {
         let all: Vec<String> = tracefs
             .events()
@@ -67,6 +67,6 @@ fn explain(request: &Request<'_>, error: kestrel_kernel::Error) -> Error {
 
 fn end_of_record(request: &Request<'_>) -> Option<u32> {
     let (group, name) = split(request).ok()?;
-    let tracefs = request.kernel.catalog.tracefs().ok()?;
+    let tracefs = request.kernel.known.tracefs().ok()?;
     tracefs.format(group, name).ok().map(|format| format.size())
 }

@@ -37,7 +37,7 @@ fn unknown(request: &Request<'_>, prefix: &str) -> Error {
         _ => "function with known types",
     };
     let mut near = Vec::new();
-    if let Ok(types) = request.kernel.catalog.types() {
+    if let Ok(types) = request.kernel.known.types() {
         let names = types
             .functions()
             .filter_map(|function| function.name.strip_prefix(prefix));
@@ -70,7 +70,7 @@ fn no_place(request: &Request<'_>, error: &kestrel_kernel::Error) -> Option<Erro
         .split_once(':')
         .map_or(request.target, |(_, name)| name);
     let is_function = matches!(request.kind.hook, Hook::Fentry | Hook::Fexit | Hook::FmodRet);
-    let listed = || request.kernel.catalog.is_listed(name);
+    let listed = || request.kernel.known.is_listed(name);
     (busy && is_function && matches!(listed(), Ok(false))).then(|| Error::Unsupported {
         what: format!("the program {} on the function {name}", request.name),
         why: "ftrace cannot hook this function on this kernel, and neither can fentry or fexit".to_owned(),

@@ -4,8 +4,8 @@
 //! entry by the attach cookie.
 
 use super::{Binding, Request, Tie, executable};
+use crate::arch;
 use crate::bpf::map::BpfMap;
-use crate::catalog::arch;
 use crate::error::{Error, Result};
 use crate::foreign;
 use kestrel_compiler::lang::diag::nearest;

@@ -7,9 +7,9 @@ use super::missed::Misses;
 use super::owner::Owner;
 use super::state::{Baseline, ParameterState, RowState, State};
 use super::stay::{Change, PinnedSession};
-use crate::agent;
 use crate::buffer::Buffer;
 use crate::buffer::layout::Mode;
+use crate::buffer::name::MESSAGES;
 use crate::error::{Error, Result};
 use group::{Group, Part, choose, groups};
 use kestrel_compiler::lang::diag::nearest;
@@ -248,7 +248,7 @@ struct Now<'s> {
 impl<'s> Now<'s> {
     fn of(session: &'s PinnedSession) -> Result<Self> {
         let buffers = session.buffers()?;
-        let streams = |b: &Buffer| b.name() != agent::BUFFER && b.ring().geometry().mode == Mode::Stream;
+        let streams = |b: &Buffer| b.name() != MESSAGES && b.ring().geometry().mode == Mode::Stream;
         Ok(Self {
             uncounted: buffers.iter().any(streams),
             buffers,
@@ -391,7 +391,7 @@ pub(super) fn counts_of(buffers: &[Buffer], first: u64, records: u16, asks: bool
         for buffer in buffers.iter().filter(has_room) {
             for cpu in buffer.ring().cpus() {
                 let counts = buffer.counts(cpu, number);
-                if asks == (buffer.name() == agent::BUFFER) {
+                if asks == (buffer.name() == MESSAGES) {
                     sum.0 += counts.recorded;
                 }
                 sum.1 += counts.refused;

@@ -4,10 +4,11 @@ use super::site;
 use super::status::{Flags, counted};
 use super::text::{check_name, file, rooted};
 use super::{Own, TABLE, kernel_line};
-use crate::catalog::{Catalog, Via, jprobe};
+use crate::catalog::{Catalog, Via};
 use crate::error::{Error, Result};
-use crate::plan::{Hook, room_to_grow};
-use crate::session::control::{MOST_PROBES, MOST_TABLES, ProbeWord};
+use crate::hook::control::{MOST_PROBES, MOST_TABLES, ProbeWord};
+use crate::plan::plan_named;
+use crate::plan::{Hook, no_second, room_to_grow};
 use crate::session::load::{Loading, names_in};
 use crate::session::maps::Maps;
 use crate::session::metadata::Description;
@@ -16,7 +17,6 @@ use crate::session::state::{
 };
 use crate::session::stay::{Change, PinnedSession};
 use crate::session::{LeftOut, own_event, pins};
-use crate::table::plan_named;
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
@@ -505,7 +505,7 @@ impl Loading<'_> {
         let there = tables
             .flat_map(|hook| &hook.events)
             .map(|event| event.name.as_str());
-        jprobe::no_second(hooks, there, catalog)
+        no_second(hooks, there, catalog)
     }
 
     /// The number of the named probes' table, which comes with the first of them.

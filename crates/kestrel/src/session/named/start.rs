@@ -6,11 +6,11 @@ use super::{Added, Request};
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::{Catalog, Via};
 use crate::error::{Error, Result};
+use crate::hook::process_filter::Target;
 use crate::plan::{BUFFER, BufferPlan, Plan};
+use crate::plan::{Existing, plan_named};
 use crate::session::start::Origin;
 use crate::session::store::Store;
-use crate::session::target::Target;
-use crate::table::{Existing, plan_named};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 

@@ -15,12 +15,12 @@ pub use object::{CallState, ObjectMapState, ObjectState};
 pub use parameter::ParameterState;
 pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 
-use super::control::{MOST_TABLES, Table};
-use super::owner::Owner;
 use super::processors::OnCpu;
-use super::relay::Relay;
 use crate::buffer::REMOVED;
 use crate::buffer::layout::{Geometry, Mode};
+use crate::hook::control::{MOST_TABLES, Table};
+use crate::hook::owner::Owner;
+use crate::hook::relay::Relay;
 use kestrel_compiler::check::tree::Message;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::info::BufferInfo;
@@ -510,7 +510,7 @@ impl State {
         let tables = self.tables.iter().filter_map(|table| table.slot);
         let retiring = self.retiring.iter().filter_map(|table| table.slot);
         let taken: Vec<u32> = tables.chain(retiring).chain(besides.iter().copied()).collect();
-        (0..super::SLOTS).find(|slot| !taken.contains(slot))
+        (0..crate::hook::SLOTS).find(|slot| !taken.contains(slot))
     }
 
     /// The names of its events by their numbers.

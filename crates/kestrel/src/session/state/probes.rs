@@ -1,6 +1,6 @@
 //! What the state says about named probes.
 
-use crate::session::control::ProbeWord;
+use crate::hook::control::ProbeWord;
 use serde::{Deserialize, Serialize};
 
 /// The named probes of a session: rows of a table that is in force beside the active one.

@@ -3,7 +3,7 @@
 use super::kernel::{Dialect, Kernel, Spot};
 use super::place::Place;
 use super::{Parsed, Word, Wrong, name, number};
-use crate::catalog::arch;
+use crate::arch;
 use kestrel_bpf::btf::{Btf, Type, TypeId};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;

@@ -3,6 +3,7 @@
 use super::place::Place;
 use crate::catalog::Catalog;
 use crate::code::{Code, Wanted};
+use crate::facts::Facts;
 use kestrel_bpf::btf::{Btf, TypeId};
 use std::sync::Arc;
 
@@ -138,7 +139,7 @@ impl Kernel for Catalog {
     }
 
     fn types(&self) -> Option<Arc<Btf>> {
-        Catalog::types(self).ok()
+        Facts::types(self).ok()
     }
 
     fn dialect(&self) -> Dialect {

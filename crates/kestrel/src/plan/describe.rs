@@ -1,7 +1,7 @@
 //! A plan's tables for people: event by event, its handler and its class.
 
+use super::{Plan, Row};
 use crate::catalog::class;
-use crate::plan::{Plan, Row};
 use std::collections::HashMap;
 
 /// One event of a table.

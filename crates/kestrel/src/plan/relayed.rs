@@ -1,11 +1,11 @@
 //! Which of a table's handlers need a hook of their own beside one that the running session has on their event: objects whose programs that one
 //! cannot call, because they are of another type.
 
+use super::Hook;
 use super::load::ExistingHook;
 use super::resolve::{Cells, Work};
 use crate::catalog::Attachment;
-use crate::plan::Hook;
-use crate::session::relay::Relay;
+use crate::hook::relay::Relay;
 
 /// The event of a hook whose handler in the table is an object that the hook cannot call, where another way to see the event serves it.
 pub(super) fn misfit(cells: &Cells, hook: &ExistingHook, work: &Work<'_>) -> Option<usize> {

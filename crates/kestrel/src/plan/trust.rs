@@ -1,9 +1,9 @@
 //! What a table file may ask for, by who could have written it: one that another user could have written, or put where it is, may record, count and
 //! switch tables; it may not have commands run or objects loaded. The file's own descriptor was looked at when it was opened.
 
-use super::TableFile;
+use super::Plan;
 use crate::error::{Error, Result};
-use crate::plan::Plan;
+use crate::table::TableFile;
 use kestrel_compiler::check::tree::{CheckedProbe, Message, Record};
 
 /// Passes a file's plan on, unless it asks for more than the file may.

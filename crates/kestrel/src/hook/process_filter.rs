@@ -16,7 +16,7 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec};
 /// Name by which programs refer to the bits of traced processes.
 pub const MAP: &str = "targets";
 /// Process numbers are below this, whatever `kernel.pid_max` says (include/linux/threads.h, `PID_MAX_LIMIT`).
-pub(super) const NUMBERS: u32 = 1 << 22;
+pub(crate) const NUMBERS: u32 = 1 << 22;
 /// Bytes of the map.
 pub const SIZE: u32 = NUMBERS / 8;
 
@@ -33,18 +33,18 @@ pub enum Target {
 }
 
 /// Makes the map: nobody is traced.
-pub(super) fn create_map() -> Result<Map> {
+pub(crate) fn create_map() -> Result<Map> {
     let spec = MapSpec::new(MapKind::ARRAY, "kestrel_targets", 4, SIZE, 1);
     Ok(Map::create(&spec)?)
 }
 
 /// The process that runs.
-pub(super) fn tgid(b: &mut Builder) -> Vreg {
+pub(crate) fn tgid(b: &mut Builder) -> Vreg {
     let id = b.helper(helper::GET_CURRENT_PID_TGID, &[]);
     b.shift_right(id, 32)
 }
 
-pub(super) fn key(b: &mut Builder, value: impl Into<Operand>) -> Vreg {
+pub(crate) fn key(b: &mut Builder, value: impl Into<Operand>) -> Vreg {
     let slot = b.slot(4, 4);
     let key = b.slot_address(slot, 0);
     b.store(Width::B4, key, 0, value);
@@ -93,18 +93,18 @@ fn leave(b: &mut Builder, tgid: Vreg) {
 }
 
 /// A follower: the raw tracepoint it is on, and its code.
-pub(super) struct Follower {
-    pub(super) tracepoint: &'static str,
-    pub(super) code: Generated,
+pub(crate) struct Follower {
+    pub(crate) tracepoint: &'static str,
+    pub(crate) code: Generated,
 }
 
 /// The program that lets a command in, whose process is `pid`, at its exec.
-pub(super) fn admission(pid: u32) -> Result<Follower> {
+pub(crate) fn admission(pid: u32) -> Result<Follower> {
     make("sched_process_exec", on_exec(pid))
 }
 
 /// The two programs that follow its children.
-pub(super) fn followers(types: &Btf) -> Result<Vec<Follower>> {
+pub(crate) fn followers(types: &Btf) -> Result<Vec<Follower>> {
     Ok(vec![
         make("sched_process_fork", on_fork(types)?)?,
         make("sched_process_free", on_free(types)?)?,
@@ -112,7 +112,7 @@ pub(super) fn followers(types: &Btf) -> Result<Vec<Follower>> {
 }
 
 /// Generates a follower's code.
-pub(super) fn make(tracepoint: &'static str, b: Builder) -> Result<Follower> {
+pub(crate) fn make(tracepoint: &'static str, b: Builder) -> Result<Follower> {
     let failed = |e: kestrel_compiler::Error| Error::Compile {
         event: format!("rawtracepoint:{tracepoint} (following processes)"),
         why: e.to_string(),
@@ -134,7 +134,7 @@ fn on_exec(pid: u32) -> Builder {
 }
 
 /// Byte offset of a member of `task_struct` or the like.
-pub(super) fn member(types: &Btf, structure: &str, path: &[&str]) -> Result<i64> {
+pub(crate) fn member(types: &Btf, structure: &str, path: &[&str]) -> Result<i64> {
     let missing = || Error::Unsupported {
         what: "following processes".to_owned(),
         why: format!("the kernel's types have no {structure}.{}", path.join(".")),
@@ -150,7 +150,7 @@ pub(super) fn member(types: &Btf, structure: &str, path: &[&str]) -> Result<i64>
 }
 
 /// Reads `width` bytes of kernel memory at `base + offset`; 0 where it cannot.
-pub(super) fn read(b: &mut Builder, width: Width, base: Vreg, offset: i64) -> Vreg {
+pub(crate) fn read(b: &mut Builder, width: Width, base: Vreg, offset: i64) -> Vreg {
     let slot = b.slot(8, 8);
     let to = b.slot_address(slot, 0);
     b.store(Width::B8, to, 0, 0);

@@ -20,7 +20,7 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec};
 use serde::{Deserialize, Serialize};
 
 /// Name by which programs refer to the words that are passed on.
-pub(super) const MAP: &str = "relay";
+pub(crate) const MAP: &str = "relay";
 
 /// Cells, each of [`CELL`] bytes: whose word it is, and the word.
 const CELLS: u32 = 1 << 14;
@@ -57,7 +57,7 @@ impl Relay {
 }
 
 /// Makes the map of a session: no word is passed on.
-pub(super) fn create_map() -> Result<Map> {
+pub(crate) fn create_map() -> Result<Map> {
     let spec = MapSpec::new(MapKind::ARRAY, "kestrel_relay", 4, CELLS * CELL, 1);
     Ok(Map::create(&spec)?)
 }
@@ -87,7 +87,7 @@ fn cell(b: &mut Builder, relay: Relay) -> (Vreg, Vreg) {
 }
 
 /// In a relay: gives the word that was passed on for this hit; leaves where there is none.
-pub(super) fn emit_take(b: &mut Builder, relay: Relay, refused: BlockId) -> Vreg {
+pub(crate) fn emit_take(b: &mut Builder, relay: Relay, refused: BlockId) -> Vreg {
     let (key, cell) = cell(b, relay);
     let whose = b.load(Width::B8, cell, 0);
     b.branch_if(Condition::NotEqual, whose, key, refused);
@@ -97,7 +97,7 @@ pub(super) fn emit_take(b: &mut Builder, relay: Relay, refused: BlockId) -> Vreg
 }
 
 /// In any program that the first hook calls: takes away what a hit before this one left, whose other hook was skipped.
-pub(super) fn emit_clear(b: &mut Builder, relay: Relay) {
+pub(crate) fn emit_clear(b: &mut Builder, relay: Relay) {
     let (key, cell) = cell(b, relay);
     let whose = b.load(Width::B8, cell, 0);
     let (left, clear) = (b.cold_block(), b.block());
@@ -109,7 +109,7 @@ pub(super) fn emit_clear(b: &mut Builder, relay: Relay) {
 }
 
 /// In what stands in a table's slot of the hook that looks at the active word: passes the table's word on.
-pub(super) fn emit_pass(b: &mut Builder, passing: Passing) {
+pub(crate) fn emit_pass(b: &mut Builder, passing: Passing) {
     let Some(word) = passing.word else { return };
     let (key, cell) = cell(b, passing.relay);
     let word = b.constant(word.cast_signed());

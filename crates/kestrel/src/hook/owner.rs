@@ -5,7 +5,7 @@
 //! switches it, `sched:sched_switch`, and the moment in which the kernel takes up the next process, there are more events, and they are still the last one's.
 //! Processes that it starts are others.
 
-use super::{control, target};
+use super::{control, process_filter};
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::Type;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Operand};
@@ -50,10 +50,10 @@ impl Owner {
     /// Where none can have it.
     pub fn process(pid: u64) -> Result<Self, String> {
         match u32::try_from(pid) {
-            Ok(pid) if (1..target::NUMBERS).contains(&pid) => Ok(Self::Process(pid)),
+            Ok(pid) if (1..process_filter::NUMBERS).contains(&pid) => Ok(Self::Process(pid)),
             _ => Err(format!(
                 "a process has a number from 1 to {}",
-                target::NUMBERS - 1
+                process_filter::NUMBERS - 1
             )),
         }
     }
@@ -90,7 +90,7 @@ impl Owner {
 }
 
 /// Goes to a buffer's block where the process runs that the buffer is for; the code goes on where none does.
-pub(super) fn emit_route(
+pub(crate) fn emit_route(
     b: &mut Builder,
     owners: &[(&Owner, BlockId)],
     parameters: &[String],
@@ -98,7 +98,7 @@ pub(super) fn emit_route(
     if owners.is_empty() {
         return Ok(());
     }
-    let running = target::tgid(b);
+    let running = process_filter::tgid(b);
     for (owner, buffer) in owners {
         let wanted: Operand = match owner {
             Owner::Process(pid) => Operand::from(i64::from(*pid)),

@@ -1,13 +1,14 @@
 //! A table file on this kernel: which handler each event has in each table, and so one hook per event with a row per handler.
 
 use super::events::{Events, about, is_name};
-use super::{BufferSpec, TableFile, trust};
+use super::trust;
+use super::{BufferPlan, Candidate, Hook, Plan, Wanted, check_set};
 use crate::bpf::HandlerFile;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::catalog::{Catalog, Via, jprobe};
 use crate::error::{Error, Result};
-use crate::plan::{self, BufferPlan, Candidate, Hook, Plan, Wanted, check_set};
-use crate::session::target::Target;
+use crate::hook::process_filter::Target;
+use crate::table::{BufferSpec, TableFile};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::Diagnostic;
@@ -53,9 +54,9 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
         objects,
         warnings,
     } = work.finish()?;
-    let next = plan::number(&mut hooks, 1)?;
+    let next = super::number(&mut hooks, 1)?;
     let room = match options.stays {
-        true => plan::room_to_grow(next),
+        true => super::room_to_grow(next),
         false => next,
     };
     let buffer = |buffer: &BufferSpec| BufferPlan {
@@ -273,7 +274,7 @@ impl<'a> Work<'a> {
         }
         let mut probe = probe.clone();
         if let Target::Process(pid) = self.target {
-            plan::guard(&mut probe, &format!("pid == {pid}"), &file.text);
+            super::guard(&mut probe, &format!("pid == {pid}"), &file.text);
         }
         let wanted = probe.object.as_ref().and_then(|object| self.object(object));
         self.wanted.push(wanted);

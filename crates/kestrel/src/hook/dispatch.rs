@@ -14,10 +14,10 @@
 use super::owner::{self, Owner};
 use super::relay::{self, Passing, Relay};
 use super::second_chance::{self, Place, Switches};
-use super::{control, named, target};
+use super::{Call, control, named, process_filter};
 use crate::buffer::REMOVED;
 use crate::buffer::emit::RingSink;
-use crate::plan::Call;
+pub use crate::buffer::name::MESSAGES;
 use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, Destination, Statement, StatementKind};
 use kestrel_compiler::codegen::lower::emit_preemption_on;
@@ -55,9 +55,6 @@ pub enum Choice {
     /// The same, made anew: it is called from a slot, so the probe's word was read before.
     Renewed(named::Own),
 }
-
-/// The name of the ring that an agent reads.
-pub const MESSAGES: &str = "messages";
 
 /// What may happen to a session's buffers while its hooks run, which their code must then ask about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -320,7 +317,7 @@ impl Sink for Gate {
                 for (entry, handler) in to.into_iter().zip(handlers) {
                     b.switch_to(entry);
                     if self.followed {
-                        target::emit_admit(b, refused);
+                        process_filter::emit_admit(b, refused);
                     }
                     b.jump(*handler);
                 }
@@ -328,14 +325,14 @@ impl Sink for Gate {
             }
             Choice::Row(row) => {
                 if self.followed {
-                    target::emit_admit(b, refused);
+                    process_filter::emit_admit(b, refused);
                 }
                 b.jump(handlers.get(*row).copied().unwrap_or(refused));
                 return;
             }
             Choice::Instances(sets) => {
                 if self.followed {
-                    target::emit_admit(b, refused);
+                    process_filter::emit_admit(b, refused);
                 }
                 match instance {
                     Some(instance) => branch_runs(b, instance, &runs(sets, handlers), refused),
@@ -345,7 +342,7 @@ impl Sink for Gate {
             }
         }
         if self.followed {
-            target::emit_admit(b, refused);
+            process_filter::emit_admit(b, refused);
         }
         b.jump(first);
     }

@@ -62,7 +62,7 @@ pub const MOST_CPUS: u32 = 4096;
 
 /// A table as the active word names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table(pub(super) u64);
+pub struct Table(pub(crate) u64);
 
 impl Table {
     /// No table: everything is masked.
@@ -265,11 +265,11 @@ impl Control {
     }
 
     /// The generation of the state up to which named probes have their words.
-    pub(super) fn armed(&self) -> u64 {
+    pub(crate) fn armed(&self) -> u64 {
         self.get(ARMED)
     }
 
-    pub(super) fn set_armed(&self, generation: u64) {
+    pub(crate) fn set_armed(&self, generation: u64) {
         self.set(ARMED, generation);
     }
 }

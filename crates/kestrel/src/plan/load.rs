@@ -2,12 +2,13 @@
 
 use super::events::Events;
 use super::resolve::{Cell, Cells, Done, Work};
-use super::{TableFile, relay, trust};
+use super::{Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, Wanted, without_set};
+use super::{relayed, trust};
 use crate::buffer::REMOVED;
 use crate::catalog::{Attachment, Catalog, Resolved, Via};
 use crate::error::{Error, Result};
-use crate::plan::{self, Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, Wanted, without_set};
-use crate::session::target::Target;
+use crate::hook::process_filter::Target;
+use crate::table::TableFile;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 
@@ -70,9 +71,9 @@ pub fn plan_load(
     let mut hooks = Vec::new();
     let mut relayed = Vec::new();
     for (place, hook) in existing.hooks.iter().enumerate() {
-        if let Some(event) = relay::misfit(&cells[0], hook, &work) {
+        if let Some(event) = relayed::misfit(&cells[0], hook, &work) {
             let others = existing.hooks.get(place + 1..).unwrap_or_default();
-            if !relay::is_served(event, others, &cells[0], &work) && !hook.is_relay {
+            if !relayed::is_served(event, others, &cells[0], &work) && !hook.is_relay {
                 relayed.push((event, hook));
             }
             continue;
@@ -83,7 +84,7 @@ pub fn plan_load(
         )?);
     }
     for (event, from) in relayed {
-        hooks.extend(relay::hook(&mut work, &mut cells[0], event, from, number));
+        hooks.extend(relayed::hook(&mut work, &mut cells[0], event, from, number));
     }
     let groups = work.groups(&cells);
     for mut hook in work.hooks(groups, &[number]) {
@@ -104,7 +105,7 @@ pub fn plan_load(
         objects,
         warnings,
     } = work.finish()?;
-    plan::number(&mut hooks, existing.next_number)?;
+    super::number(&mut hooks, existing.next_number)?;
     let plan = Plan {
         objects,
         tables: globals.tables.clone(),
@@ -144,7 +145,7 @@ pub fn plan_named(
         objects,
         warnings,
     } = work.finish()?;
-    plan::number(&mut hooks, existing.next_number)?;
+    super::number(&mut hooks, existing.next_number)?;
     let plan = Plan {
         objects,
         tables: globals.tables.clone(),

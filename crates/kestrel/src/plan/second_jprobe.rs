@@ -1,0 +1,27 @@
+//! The refusal of a second jprobe on a function among the hooks of a session: a jprobe stands for its function's call.
+
+use super::Hook;
+use crate::catalog::jprobe::{NAME, second};
+use crate::catalog::{Catalog, Instance};
+use crate::error::Result;
+
+/// Refuses hooks of which one is a jprobe on a function that has one already, among events that are there.
+pub(crate) fn no_second<'e>(
+    hooks: &[Hook],
+    there: impl Iterator<Item = &'e str>,
+    catalog: &Catalog,
+) -> Result<()> {
+    let jprobes = hooks.iter().filter(|hook| hook.kind == NAME);
+    let new: Vec<&Instance> = jprobes.flat_map(|hook| &hook.instances).collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    let kind = format!("{NAME}:");
+    for event in there.filter(|event| event.starts_with(&kind)) {
+        let identity = catalog.identity(event);
+        if let Some(second) = new.iter().find(|instance| instance.identity() == identity) {
+            return Err(self::second(second));
+        }
+    }
+    Ok(())
+}

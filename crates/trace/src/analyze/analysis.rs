@@ -1,0 +1,29 @@
+//! What an analysis is that is answered by a table of counts, and its row in the table of analyses.
+
+use super::count::Count;
+use crate::process::Processes;
+use crate::record::Record;
+
+/// A question that is answered by a table of counts.
+pub trait Analysis {
+    /// Takes a record.
+    fn add(&mut self, record: &Record<'_>);
+
+    /// The answer.
+    fn finish(self: Box<Self>) -> Vec<Count>;
+}
+
+/// A row of the table of analyses.
+#[derive(Clone, Copy, Debug)]
+pub struct AnalysisKind {
+    /// Its name in JSON and as an option's value.
+    pub name: &'static str,
+    /// What stands above its table.
+    pub title: &'static str,
+    /// What it tells, in a sentence without a full stop.
+    pub about: &'static str,
+    /// Whether every report has it.
+    pub usual: bool,
+    /// Makes it; some names of threads are known.
+    pub new: fn(&Processes) -> Box<dyn Analysis>,
+}
