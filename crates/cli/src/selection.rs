@@ -55,7 +55,7 @@ pub(crate) struct Selection {
     via: ViaOption,
     /// Handle hits in interrupts that come while a handler runs, too, on kernels that miss them: several programs for each event, at three times the cost
     #[arg(long, hide_short_help = true)]
-    pub(crate) nested: bool,
+    nested: bool,
     /// Print the plan (programs, maps, records) and stop: nothing is loaded
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -226,6 +226,15 @@ fn target(selection: &Selection, held: Option<&Held>) -> Target {
         (Some(pid), _) => Target::Process(pid),
         (None, Some(held)) if !selection.all => Target::Command(held.pid()),
         _ => Target::All,
+    }
+}
+
+/// The catalog for what is selected.
+pub(crate) fn catalog(selection: &Selection) -> Catalog {
+    let catalog = Catalog::new(Host::default());
+    match selection.nested {
+        true => catalog.with_nested_hits(),
+        false => catalog,
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Holder {
     pub pid: u32,
     /// Its command line.
     pub command: String,
-    /// Whether it is stopped, and does nothing until somebody lets it go on.
+    /// Whether it is stopped (Ctrl-Z, SIGSTOP).
     pub stopped: bool,
 }
 

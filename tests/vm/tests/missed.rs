@@ -271,7 +271,7 @@ fn texts_of_system_calls_in_tables_miss_next_to_nothing() {
     fs::remove_dir_all("/tmp/texts").unwrap();
 }
 
-/// Files are freed by interrupts, behind the back of whoever closed them: many at once, while a handler takes a stack.
+/// A soft interrupt frees many files at once; it often comes while a handler takes a stack.
 #[test]
 fn hits_in_interrupts_are_handled_where_that_is_asked_for() {
     let event = "kmem:kmem_cache_free /comm == \"calls\"/ { record(kstack) }";

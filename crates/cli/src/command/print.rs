@@ -35,6 +35,7 @@ const EXAMPLES: &str = "\
 Examples:
   kestrel print                                           the trace in ./kestrel.trace
   kestrel print my.trace | less
+  kestrel print --format csv > events.csv                 a column for each field, for spreadsheets and data frames
   kestrel print --format json | jq -r 'select(.event == \"sched:sched_switch\") | .time'
 
 Losses are told on stderr. The same directory opens in babeltrace2 and Trace Compass (Common Trace Format 1.8).";

@@ -9,7 +9,6 @@ use crate::style::bytes;
 use clap::Args;
 use kestrel::bpf::BpfMap;
 use kestrel::buffer::layout::Mode;
-use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::{CLOSER, set_niceness};
 use kestrel::record::{Recorded, Recorder};
@@ -63,10 +62,7 @@ const READER_NICENESS: i32 = -15;
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let selection = &options.selection;
-    let mut catalog = Catalog::new(Host::default());
-    if options.selection.nested {
-        catalog = catalog.with_nested_hits();
-    }
+    let catalog = selection::catalog(selection);
     let held = if selection.dry_run {
         None
     } else {

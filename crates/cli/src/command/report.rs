@@ -36,6 +36,7 @@ const EXAMPLES: &str = "\
 Examples:
   kestrel report                                          the trace in ./kestrel.trace
   kestrel report --field next_comm                        and the most frequent values of a field
+  kestrel report --also threads                           and the threads
   kestrel report --format json my.trace | jq .events";
 
 /// Columns where the output is no terminal.

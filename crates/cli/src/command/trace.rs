@@ -6,7 +6,6 @@ use crate::exit::{Exit, Failure};
 use crate::selection::{self, Ends, Selection};
 use clap::Args;
 use kestrel::buffer::layout::Mode;
-use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::Interrupt;
 use kestrel::live::Live;
@@ -82,10 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return watch(options, Some(session.as_str()).filter(|name| !name.is_empty()));
     }
     let selection = &options.selection;
-    let mut catalog = Catalog::new(Host::default());
-    if options.selection.nested {
-        catalog = catalog.with_nested_hits();
-    }
+    let catalog = selection::catalog(selection);
     let held = if selection.dry_run {
         None
     } else {

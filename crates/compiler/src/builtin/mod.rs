@@ -75,7 +75,7 @@ static GROUPS: &[&[&Builtin]] = &[
     control::ROWS,
 ];
 
-/// Names of bpftrace; of those that are no built-ins here it is said that they are not there yet.
+/// Built-ins of bpftrace. One that has no row here is refused as not yet supported.
 const BPFTRACE: &[&str] = &[
     "bswap",
     "buf",

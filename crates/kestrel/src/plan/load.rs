@@ -100,23 +100,7 @@ pub fn plan_load(
         }
         hooks.push(hook);
     }
-    let Done {
-        globals,
-        objects,
-        warnings,
-    } = work.finish()?;
-    super::number(&mut hooks, existing.next_number)?;
-    let plan = Plan {
-        objects,
-        tables: globals.tables.clone(),
-        hooks,
-        target: existing.target,
-        buffers: existing.buffers.clone(),
-        globals,
-        slots: true,
-        warnings,
-    };
-    trust::check(file, plan)
+    finished(work, hooks, existing, file)
 }
 
 /// Plans a named probe for a session that runs: hooks of its own whose rows stand in the table of this `number`, whatever hooks are there. What
@@ -139,7 +123,12 @@ pub fn plan_named(
     let names: Vec<&str> = file.table_names().collect();
     let cells = work.tables(&names)?;
     let groups = work.groups(&cells);
-    let mut hooks = work.hooks(groups, &[number]);
+    let hooks = work.hooks(groups, &[number]);
+    finished(work, hooks, existing, file)
+}
+
+/// The plan of these hooks, numbered behind those of the running session.
+fn finished(work: Work<'_>, mut hooks: Vec<Hook>, existing: &Existing, file: &TableFile) -> Result<Plan> {
     let Done {
         globals,
         objects,

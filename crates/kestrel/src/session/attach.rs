@@ -217,18 +217,16 @@ pub(super) fn function_kind(attachment: &Attachment) -> Result<ProgramKind> {
     })
 }
 
-/// A program that does nothing on a call's formatted tracepoint, where the kernel reads for that what arguments point to (6.19): so others' programs on the call find
-/// it in memory. Those on the raw tracepoint run later if they are attached later (perf's own function is one of the tracepoint's, too).
+/// A program that does nothing on the formatted tracepoint of a system call whose strings the kernel reads for that tracepoint (6.19): the hook's own programs, which are attached
+/// elsewhere, then find them in memory. On the raw tracepoint they run later because they are attached later.
 fn reading(hook: &Hook, way: &PlannedWay, catalog: &Catalog) -> Result<Option<Link>> {
-    let entry = match &way.attachment {
-        Attachment::Entry { .. } => true,
-        Attachment::TypedTracepoint { name, .. } | Attachment::RawTracepoint { name } => name == "sys_enter",
-        _ => false,
-    };
-    let [one] = hook.instances.as_slice() else {
+    let ([one], false) = (
+        hook.instances.as_slice(),
+        matches!(way.attachment, Attachment::Tracepoint { .. }),
+    ) else {
         return Ok(None);
     };
-    let Some(event) = entry.then(|| read_for(catalog, &one.name)).flatten() else {
+    let Some(event) = read_for(catalog, &one.name) else {
         return Ok(None);
     };
     let mut asm = Assembler::new();

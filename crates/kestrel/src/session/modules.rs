@@ -1,4 +1,5 @@
-//! Hooks on functions of modules, followed while their modules go and come: a kprobe goes with its module, and the kernel does not attach it again.
+//! Modules that are unloaded and loaded again while their functions are probed. A recorder attaches its kprobes again itself; those of persistent sessions are events of tracefs,
+//! which the kernel attaches again, and their status tells which modules are absent or of another build.
 //!
 //! ```text
 //!   rmmod: the kernel's kprobes are gone ──► insmod: nothing is attached ──► the next look: attached again, and noted what was not seen

@@ -1,5 +1,5 @@
 //! Events of tracefs that sessions define for themselves: kretprobes that say how many calls they follow, and how many they missed; probes in modules
-//! that are not loaded yet.
+//! that the kernel attaches whenever these are loaded.
 //!
 //! Such an event outlives its process. Its name says whose it is, so that the next run can remove what a killed one left; the kernel refuses to
 //! remove one that is in use, so those of sessions that stay are safe until their links go.

@@ -1,4 +1,4 @@
-//! A load that failed as the user is told of it: where the verifier refused the program, with the place in the text; nothing is retried here.
+//! The error for a program that the verifier refused: with the place in the handler's text.
 
 use crate::error::Error;
 pub use crate::verifier::Rejection;

@@ -2,7 +2,7 @@
 
 use super::format::{Export, Format};
 use crate::event::EventClass;
-use crate::print::{decimal, value};
+use crate::print::{decimal, escape::escape, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -48,19 +48,22 @@ impl Csv {
 
 impl Export for Csv {
     fn begin(&mut self, events: &[&EventClass], out: &mut Vec<u8>) {
-        let mut places: HashMap<String, usize> = HashMap::new();
         for event in events {
-            let columns = event.layout.shown().map(|field| {
+            let mut columns = Vec::new();
+            for field in event.layout.shown() {
                 let name = match COLUMNS.contains(&field.name.as_str()) {
                     true => format!("args.{}", field.name),
                     false => field.name.clone(),
                 };
-                *places.entry(name).or_insert_with_key(|name| {
+                // An event of somebody else's trace may have two fields of one name.
+                let free = |at: &usize| self.names[*at] == name && !columns.contains(at);
+                let column = (0..self.names.len()).find(free).unwrap_or_else(|| {
                     self.names.push(name.clone());
                     self.names.len() - 1
-                })
-            });
-            self.columns.insert(event.id.0, columns.collect());
+                });
+                columns.push(column);
+            }
+            self.columns.insert(event.id.0, columns);
         }
         self.row = vec![Vec::new(); self.names.len()];
         let names = COLUMNS.into_iter().chain(self.names.iter().map(String::as_str));
@@ -68,7 +71,7 @@ impl Export for Csv {
             if index > 0 {
                 out.push(b',');
             }
-            quoted(name.as_bytes(), out);
+            text(name, out);
         }
         out.extend_from_slice(b"\n");
     }
@@ -85,10 +88,10 @@ impl Export for Csv {
             out.push(b',');
         }
         if let Some(name) = self.processes.name(record.tid, record.pid) {
-            quoted(name.as_bytes(), out);
+            text(name, out);
         }
         out.push(b',');
-        quoted(record.event.name.as_bytes(), out);
+        text(&record.event.name, out);
         self.row.iter_mut().for_each(Vec::clear);
         let columns = self.columns.get(&record.event.id.0);
         for ((_, it), column) in record.fields().zip(columns.into_iter().flatten()) {
@@ -111,6 +114,13 @@ impl Export for Csv {
     fn processes_mut(&mut self) -> &mut Processes {
         &mut self.processes
     }
+}
+
+/// Appends a name of others, as values are shown: what a terminal would obey is spelled out.
+fn text(name: &str, out: &mut Vec<u8>) {
+    let mut shown = Vec::new();
+    escape(name.as_bytes(), &mut shown);
+    quoted(&shown, out);
 }
 
 /// Appends a value, in quotes where it needs them.

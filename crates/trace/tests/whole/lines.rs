@@ -223,6 +223,35 @@ fn nothing_that_others_have_named_reaches_a_terminal_as_it_is() {
     assert!(!shown.lines().any(|line| line.starts_with("owned")), "{shown}");
 }
 
+/// Two fields of one name have a column each, one that is named like a column of every record another name, and no name makes a line or a column.
+#[test]
+fn names_of_others_do_not_shift_columns_of_csv() {
+    let number = || sample::integer(1, false, Base::Decimal);
+    let event = sample::class(
+        1,
+        "tracepoint",
+        "a:\x1b\n,b",
+        vec![("n", number()), ("n", number()), ("pid", number())],
+    );
+    let bytes = record(&event, 0, 4, 5, &[7, 8, 9].map(Cell::U));
+    let mut processes = Processes::default();
+    processes.insert(5, "x,\ny");
+    let mut csv = (format("csv").unwrap().new)(Style::default(), Symbols::default(), processes);
+    let mut out = Vec::new();
+    csv.begin(&[&event], &mut out);
+    let table = EventTable::new([event.clone()]);
+    csv.record(&table.record(&bytes, 2, 3).unwrap(), &mut out);
+    csv.finish(&mut out);
+    let out = String::from_utf8(out).unwrap();
+    let (head, line) = out.split_once('\n').unwrap();
+    assert_eq!(head, "time,cpu,pid,tid,comm,event,n,n,args.pid");
+    assert!(
+        line.ends_with(",4,5,\"x,\\x0ay\",\"a:\\x1b\\x0a,b\",7,8,9\n"),
+        "{line}"
+    );
+    assert_eq!(line.lines().count(), 1);
+}
+
 /// In every JSON an integer is a number, digit by digit, however large.
 #[test]
 fn integers_are_exact_numbers_in_every_json() {
