@@ -1,4 +1,4 @@
-//! The examples in the documentation of `kestrel::probe` and of the README, as functions that a guest test calls: what is printed there runs.
+//! The examples in the documentation of `kestrel::probe` and of its page, as functions that a guest test calls: what is printed there runs.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::{env, fs};
 
 /// The rooms whose examples are taken, from here.
 const DOCUMENTED: &str = "../../crates/kestrel/src/probe";
-/// The page whose example of the library is taken.
-const README: &str = "../../README.md";
+/// The page whose example is taken.
+const PAGE: &str = "../../docs/library.md";
 
 fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-changed={DOCUMENTED}");
-    println!("cargo::rerun-if-changed={README}");
+    println!("cargo::rerun-if-changed={PAGE}");
     let mut files: Vec<_> = fs::read_dir(DOCUMENTED)?
         .map(|entry| Ok(entry?.path()))
         .collect::<std::io::Result<_>>()?;
@@ -30,8 +30,8 @@ fn main() -> std::io::Result<()> {
                 .map(|(line, text)| (format!("{name}:{line}"), text)),
         );
     }
-    let readme = indented(&fs::read_to_string(README)?, "    use kestrel::probe::");
-    all.extend(readme.map(|text| ("README.md".to_owned(), text)));
+    let page = indented(&fs::read_to_string(PAGE)?, "    use kestrel::probe::");
+    all.extend(page.map(|text| ("library.md".to_owned(), text)));
     let mut out = String::new();
     let mut table = String::new();
     for (number, (place, text)) in all.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The documentation, run: the examples of `kestrel::probe` and of the README, and the commands with probes that are printed there.
+//! The documentation, run: the examples of `kestrel::probe` and of its page, and the commands with probes of docs/probes.md.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use kestrel::catalog::Catalog;
@@ -53,7 +53,7 @@ fn none_left() {
 
 #[test]
 fn every_example_of_the_library_runs() {
-    assert!(examples::run() >= 10, "of the module, its types, and the README");
+    assert!(examples::run() >= 10, "of the module, its types, and the page");
     none_left();
 }
 
@@ -68,10 +68,10 @@ fn commands(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_command_with_probes_of_the_readme_runs() {
-    let readme = commands(include_str!("../../../README.md"));
-    assert!(readme.len() >= 6, "{readme:?}");
-    for line in &readme {
+fn every_command_of_the_page_about_probes_runs() {
+    let page = commands(include_str!("../../../docs/probes.md"));
+    assert!(page.len() >= 6, "{page:?}");
+    for line in &page {
         let line = line.split(" # ").next().unwrap();
         let run = shell(line);
         assert_eq!(run.code, Some(0), "{line}: {}{}", run.out, run.err);

@@ -10,6 +10,7 @@ mod crates;
 mod files;
 mod floors;
 mod hosts;
+mod links;
 mod map;
 mod scatter;
 mod unsafe_code;
@@ -33,6 +34,7 @@ const RULES: &[Rule] = &[
     ("reasons", crates::reasons),
     ("floors", floors::floors),
     ("map", map::map),
+    ("links", links::links),
     ("scatter", scatter::scatter),
 ];
 
@@ -106,6 +108,11 @@ mod tests {
     #[test]
     fn the_map_names_every_room() {
         holds("map");
+    }
+
+    #[test]
+    fn links_lead_somewhere() {
+        holds("links");
     }
 
     #[test]
