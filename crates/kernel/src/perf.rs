@@ -4,6 +4,7 @@ use crate::bpf::{Link, Program};
 use crate::error::{Errno, Error, Result};
 use crate::host::Host;
 use bytemuck::{Pod, Zeroable};
+use std::borrow::Cow;
 use std::ffi::CString;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -111,6 +112,30 @@ impl Software {
             .iter()
             .filter(|(_, own, other)| *own == name || !other.is_empty() && *other == name);
         named.next().map(|(counter, ..)| *counter)
+    }
+}
+
+/// A counter or clock that perf knows by a type (`enum perf_type_id`) and a number of that type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// Its type.
+    pub kind: u32,
+    /// Its number.
+    pub config: u64,
+    /// As perf calls it.
+    pub name: Cow<'static, str>,
+    /// Whether it counts nanoseconds.
+    pub counts_time: bool,
+}
+
+impl From<Software> for Counter {
+    fn from(counter: Software) -> Self {
+        Self {
+            kind: TYPE_SOFTWARE,
+            config: counter as u64,
+            name: counter.name().into(),
+            counts_time: counter.counts_time(),
+        }
     }
 }
 
@@ -267,18 +292,26 @@ impl PerfEvent {
     /// # Errors
     /// [`Error::System`].
     pub fn software(counter: Software, rate: Rate, target: Target) -> Result<Self> {
+        Self::counter(&counter.into(), rate, target)
+    }
+
+    /// A counter of any type.
+    ///
+    /// # Errors
+    /// [`Error::System`]: `ENOENT` if the machine does not have it.
+    pub fn counter(counter: &Counter, rate: Rate, target: Target) -> Result<Self> {
         let (period, flags) = match rate {
             Rate::Period(period) => (period, 0),
             Rate::Frequency(frequency) => (frequency, FREQUENCY),
         };
         let attributes = Attributes {
-            kind: TYPE_SOFTWARE,
-            config: counter as u64,
+            kind: counter.kind,
+            config: counter.config,
             sample_period: period,
             flags: flags | DISABLED,
             ..Zeroable::zeroed()
         };
-        open(attributes, target, format!("{counter:?}"))
+        open(attributes, target, counter.name.clone().into_owned())
     }
 
     /// An event whose ring takes what programs write with `bpf_perf_event_output` on one CPU.

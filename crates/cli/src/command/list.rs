@@ -4,7 +4,7 @@ use super::Format;
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::catalog::class::{self, CLASSES};
-use kestrel::catalog::{Catalog, EventKind, Glob, KINDS, kind};
+use kestrel::catalog::{Catalog, EventKind, Glob, kind, kinds};
 use kestrel::kernel::Host;
 use std::io::Write;
 
@@ -169,12 +169,12 @@ struct Lister<'a> {
 
 impl Lister<'_> {
     fn pattern(&mut self, wanted: &Wanted) -> Result<(), Failure> {
-        for kind in KINDS {
+        for kind in kinds() {
             let chosen = match wanted.kind {
                 Some(only) => only.name() == kind.name(),
                 None => kind.listed(),
             };
-            let Some(parts) = patterns(*kind, wanted).filter(|_| chosen) else {
+            let Some(parts) = patterns(kind, wanted).filter(|_| chosen) else {
                 continue;
             };
             let mut names = Vec::new();
@@ -186,7 +186,7 @@ impl Lister<'_> {
                 self.problems.push((kind.name(), error));
             }
             for name in names {
-                self.line(*kind, &name)?;
+                self.line(kind, &name)?;
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ pub(crate) use crate::error::nothing_matches;
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
-use kestrel_kernel::perf::Software;
+use kestrel_kernel::perf::Counter;
 use kestrel_trace::layout::{EventName, Field as LayoutField, Layout};
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,11 @@ pub trait EventKind: Sync {
 }
 
 /// All kinds, in the order in which they are listed and tried.
-pub const KINDS: &[&dyn EventKind] = &[
+pub fn kinds() -> impl Iterator<Item = &'static dyn EventKind> {
+    KINDS.iter().chain(super::counter::KINDS).copied()
+}
+
+const KINDS: &[&dyn EventKind] = &[
     &super::tracepoint::Tracepoint,
     &super::raw_tracepoint::RawTracepoint,
     &super::function::KPROBE,
@@ -73,12 +77,9 @@ pub const KINDS: &[&dyn EventKind] = &[
     &super::trampoline::FEXIT,
     &super::class::ClassKind,
     &super::mark::Mark,
-    &super::counter::Interval,
-    &super::counter::Profile,
-    &super::counter::SoftwareKind,
 ];
 
-/// Kinds of the language that Kestrel does not have yet, with their short forms. A kind that comes goes out of here.
+/// Kinds of bpftrace, with their short forms; of those that are no kinds here it is said that they are not there yet.
 pub(crate) const LATER: &[(&str, &[&str])] = &[
     ("BEGIN", &["begin"]),
     ("END", &["end"]),
@@ -94,18 +95,14 @@ pub(crate) const LATER: &[(&str, &[&str])] = &[
 
 /// The kind with this name or alias, if it is one of those that are not there yet.
 pub(crate) fn find_later(name: &str) -> Option<&'static str> {
-    let found = LATER
-        .iter()
-        .find(|(kind, aliases)| *kind == name || aliases.contains(&name));
+    let mut later = LATER.iter().filter(|(kind, _)| find(kind).is_none());
+    let found = later.find(|(kind, aliases)| *kind == name || aliases.contains(&name));
     found.map(|(kind, _)| *kind)
 }
 
 /// The kind with this name or alias.
 pub fn find(name: &str) -> Option<&'static dyn EventKind> {
-    KINDS
-        .iter()
-        .copied()
-        .find(|k| k.name() == name || k.aliases().contains(&name))
+    kinds().find(|k| k.name() == name || k.aliases().contains(&name))
 }
 
 /// How tracepoints are read.
@@ -182,7 +179,7 @@ pub enum Attachment {
     },
     /// A counter or clock of the kernel, one event per `period` of what it counts (clocks: ns), on the first CPU or on every one.
     Counter {
-        counter: Software,
+        counter: Counter,
         period: u64,
         every_cpu: bool,
     },

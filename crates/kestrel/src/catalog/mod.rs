@@ -17,7 +17,7 @@ mod typed;
 
 pub use crate::arch;
 pub use glob::Glob;
-pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, KINDS, Resolved, Via, Way};
+pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way, kinds};
 
 use crate::code::KnownCode;
 use crate::error::{Error, Result};
@@ -179,7 +179,7 @@ impl Catalog {
         let text = text_of(spec);
         let last = Glob::new(spec.parts.last().map_or("", |p| p.text.as_str()));
         let mut near = Vec::new();
-        for kind in KINDS {
+        for kind in kinds() {
             let patterns: Vec<Glob> = if kind.parts() == 2 {
                 vec![Glob::new("*"), last.clone()]
             } else {
@@ -199,7 +199,7 @@ impl Catalog {
         }
         near.truncate(NEAR);
         if near.is_empty() {
-            let kinds: Vec<&str> = KINDS.iter().map(|k| k.name()).collect();
+            let kinds: Vec<&str> = kinds().map(|k| k.name()).collect();
             return Error::WrongShape {
                 wanted: text,
                 shape: format!(

@@ -138,13 +138,9 @@ impl fmt::Display for PlannedWay {
                 period,
                 every_cpu,
             } => {
-                let unit = if counter.counts_time() { " ns" } else { "" };
+                let unit = if counter.counts_time { " ns" } else { "" };
                 let place = if *every_cpu { "every CPU" } else { "one CPU" };
-                write!(
-                    f,
-                    "perf event {} on {place}, one in {period}{unit}",
-                    counter.name()
-                )
+                write!(f, "perf event {} on {place}, one in {period}{unit}", counter.name)
             }
         }
     }

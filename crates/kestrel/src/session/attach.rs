@@ -95,8 +95,8 @@ impl Links {
     }
 
     /// What is counted on CPUs one by one.
-    pub(super) fn counting(&self) -> Option<Counting> {
-        self.counting
+    pub(super) fn counting(&self) -> Option<&Counting> {
+        self.counting.as_ref()
     }
 
     /// Where CPUs have links one by one: the CPU of each.
@@ -357,7 +357,7 @@ fn counter(attachment: &Attachment, load: &Load<'_>) -> Result<(Program, Vec<Map
     let (program, maps) = load(ProgramKind::PerfEvent)?;
     let mut links = Links::from(Vec::new());
     links.counting = Counting::of(attachment);
-    if let Some(counting) = links.counting {
+    if let Some(counting) = &links.counting {
         (links.links, links.cpus) = counting.attach(&program)?;
     }
     Ok((program, maps, links))

@@ -8,7 +8,7 @@ use crate::catalog::Attachment;
 use crate::error::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Link, Pinned, Program};
-use kestrel_kernel::perf::{PerfEvent, Rate, Software, Target};
+use kestrel_kernel::perf::{Counter, PerfEvent, Rate, Target};
 use kestrel_kernel::procfs::{cpu_stay, online_cpus};
 use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd;
@@ -27,9 +27,9 @@ pub struct OnCpu {
 }
 
 /// What is counted on the CPUs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Counting {
-    counter: Software,
+    counter: Counter,
     period: u64,
     every_cpu: bool,
 }
@@ -63,15 +63,15 @@ fn missing(every_cpu: bool, have: &[OnCpu], online: &[OnCpu]) -> Vec<(Option<usi
 impl Counting {
     /// What an attachment counts, if it is attached to CPUs one by one.
     pub(super) fn of(attachment: &Attachment) -> Option<Self> {
-        match *attachment {
+        match attachment {
             Attachment::Counter {
                 counter,
                 period,
                 every_cpu,
             } => Some(Self {
-                counter,
-                period,
-                every_cpu,
+                counter: counter.clone(),
+                period: *period,
+                every_cpu: *every_cpu,
             }),
             _ => None,
         }
@@ -81,7 +81,7 @@ impl Counting {
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn attach(self, program: &Program) -> Result<(Vec<Link>, Vec<OnCpu>)> {
+    pub(super) fn attach(&self, program: &Program) -> Result<(Vec<Link>, Vec<OnCpu>)> {
         let (mut links, mut cpus) = (Vec::new(), Vec::new());
         for (_, on) in missing(self.every_cpu, &[], &online()?) {
             if let Some(link) = self.attach_on(program, on.cpu)? {
@@ -93,8 +93,8 @@ impl Counting {
     }
 
     /// A link for one CPU; none if it has gone meanwhile.
-    fn attach_on(self, program: &Program, cpu: u32) -> Result<Option<Link>> {
-        let event = match PerfEvent::software(self.counter, Rate::Period(self.period), Target::Cpu(cpu)) {
+    fn attach_on(&self, program: &Program, cpu: u32) -> Result<Option<Link>> {
+        let event = match PerfEvent::counter(&self.counter, Rate::Period(self.period), Target::Cpu(cpu)) {
             Err(error) if error.errno().is_some_and(|e| e.name() == Some("ENODEV")) => return Ok(None),
             other => other?,
         };
@@ -107,7 +107,7 @@ impl Counting {
 impl Attached {
     /// Attaches it to CPUs that have come since.
     fn follow_cpus(&mut self, online: &[OnCpu]) -> Result<()> {
-        let Some(counting) = self.links.counting() else {
+        let Some(counting) = self.links.counting().cloned() else {
             return Ok(());
         };
         for (place, on) in missing(counting.every_cpu, self.links.cpus(), online) {

@@ -5,28 +5,28 @@ mod period;
 mod profile;
 mod software;
 
-pub(super) use interval::Interval;
-pub(super) use profile::Profile;
-pub(super) use software::SoftwareKind;
-
 use super::Catalog;
-use super::kind::{Attachment, DescribedField, Description, Instance, Resolved, Way};
+use super::kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Way};
 use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
-use kestrel_kernel::perf::Software;
+use kestrel_kernel::perf::Counter;
+
+/// These kinds.
+pub(super) const KINDS: &[&dyn EventKind] =
+    &[&interval::Interval, &profile::Profile, &software::SoftwareKind];
 
 /// One event of a counter, seen in the only way there is.
 fn resolved(
     catalog: &Catalog,
     kind: &'static str,
     name: String,
-    counter: Software,
+    counter: impl Into<Counter>,
     period: u64,
     every_cpu: bool,
 ) -> Resolved {
     let program = ProgramKind::PerfEvent;
     let way = Way {
         attachment: Attachment::Counter {
-            counter,
+            counter: counter.into(),
             period,
             every_cpu,
         },

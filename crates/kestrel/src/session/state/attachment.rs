@@ -4,7 +4,7 @@ use crate::catalog::Attachment;
 use crate::catalog::kind::Spot;
 use crate::code::Place;
 use kestrel_bpf::btf::TypeId;
-use kestrel_kernel::perf::Software;
+use kestrel_kernel::perf::Counter;
 use serde::{Deserialize, Serialize};
 
 /// What a hook is attached to: [`Attachment`] as the state spells it.
@@ -56,7 +56,10 @@ pub enum AttachmentState {
         at_return: bool,
     },
     Counter {
-        counter: String,
+        kind: u32,
+        config: u64,
+        name: String,
+        counts_time: bool,
         period: u64,
         every_cpu: bool,
     },
@@ -111,7 +114,10 @@ impl From<&Attachment> for AttachmentState {
                 period,
                 every_cpu,
             } => Self::Counter {
-                counter: counter.name().to_owned(),
+                kind: counter.kind,
+                config: counter.config,
+                name: counter.name.into_owned(),
+                counts_time: counter.counts_time,
                 period,
                 every_cpu,
             },
@@ -195,11 +201,19 @@ impl AttachmentState {
                 at_return,
             },
             Self::Counter {
-                counter,
+                kind,
+                config,
+                name,
+                counts_time,
                 period,
                 every_cpu,
             } => Attachment::Counter {
-                counter: Software::find(&counter)?,
+                counter: Counter {
+                    kind,
+                    config,
+                    name: name.into(),
+                    counts_time,
+                },
                 period,
                 every_cpu,
             },
