@@ -58,10 +58,9 @@ fn served(attachment: &Attachment) -> (&'static [Hook], &'static str) {
         Attachment::Tracepoint { .. } | Attachment::Tracepoints => (&[Hook::Tracepoint], "SEC(\"tp\")"),
         Attachment::RawTracepoint { .. } => (&[Hook::RawTracepoint], "SEC(\"raw_tp\")"),
         Attachment::TypedTracepoint { .. } => (&[Hook::TypedTracepoint], "SEC(\"tp_btf\")"),
-        Attachment::Functions { .. }
-        | Attachment::Entry { .. }
-        | Attachment::Instruction { .. }
-        | Attachment::Instructions { .. } => (
+        // A program for a function means that function, and not a tracepoint's event that is seen there.
+        Attachment::Entry { .. } => (&[], "SEC(\"raw_tp\"), SEC(\"tp_btf\") or SEC(\"tp\")"),
+        Attachment::Functions { .. } | Attachment::Instruction { .. } | Attachment::Instructions { .. } => (
             &[
                 Hook::Classic,
                 Hook::Kprobe,

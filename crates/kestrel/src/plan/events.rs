@@ -67,7 +67,6 @@ impl<'a> Events<'a> {
 
     /// As tables have them.
     fn for_tables(&self, resolved: Resolved) -> Resolved {
-        let resolved = resolved.at_tracepoints();
         match self.with_modules {
             true => resolved.with_modules(self.catalog),
             false => resolved,
@@ -98,12 +97,11 @@ impl<'a> Events<'a> {
                 names.push(instance.name.clone());
                 names.len() - 1
             });
-            // One hook follows as many calls as any row asks for.
+            // One hook follows as many calls as any row asks for; an event of a pattern for many may be known without some of its ways.
             let single = &mut self.all[event].single;
-            if single
-                .as_ref()
-                .is_none_or(|known| known.calls() < resolved.calls())
-            {
+            if single.as_ref().is_none_or(|known| {
+                known.calls() < resolved.calls() || known.ways.len() < resolved.ways.len()
+            }) {
                 *single = Some(resolved);
             }
             matched.push(Matched {

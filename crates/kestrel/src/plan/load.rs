@@ -72,6 +72,10 @@ pub fn plan_load(
     let mut relayed = Vec::new();
     for (place, hook) in existing.hooks.iter().enumerate() {
         if let Some(event) = relayed::misfit(&cells[0], hook, &work) {
+            if matches!(hook.attachment, Attachment::Entry { .. }) {
+                work.needs_the_tracepoint(cells[0][event].take(), &hook.instances);
+                continue;
+            }
             let others = existing.hooks.get(place + 1..).unwrap_or_default();
             if !relayed::is_served(event, others, &cells[0], &work) && !hook.is_relay {
                 relayed.push((event, hook));

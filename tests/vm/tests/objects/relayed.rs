@@ -9,6 +9,11 @@ use std::process::Command;
 use std::time::Duration;
 use vm_tests::{kestrel, shell, until};
 
+/// Tables whose hooks see tracepoints.
+fn main() -> String {
+    format!("{MAIN}table object {{ syscalls:sys_enter_getppid handler \"/object_handler.o:raw\" }}\n")
+}
+
 const MAIN: &str = r#"
 buffer ring { size = 256k }
 table main { syscalls:sys_enter_getppid /comm == "calls"/ { @main = count() } }
@@ -107,7 +112,7 @@ fn calls(times: u64) {
 #[test]
 fn programs_of_other_types_come_into_a_running_session() {
     let before = held();
-    kestrel(&["start", &write("relayed", MAIN)]).success();
+    kestrel(&["start", &write("relayed", &main())]).success();
     calls(100);
     let later = write("other", LATER);
     kestrel(&["table", "load", &later]).success();
@@ -158,7 +163,7 @@ fn programs_of_other_types_come_into_a_running_session() {
 #[test]
 fn no_event_is_lost_or_handled_twice_while_tables_are_switched_between_them() {
     let before = held();
-    kestrel(&["start", &write("relayed", MAIN)]).success();
+    kestrel(&["start", &write("relayed", &main())]).success();
     let later = LATER.replace(
         "  sched:sched_process_exec /comm == \"calls\"/ handler \"/object_handler.o:classic\"\n",
         "",
@@ -195,6 +200,39 @@ fn no_event_is_lost_or_handled_twice_while_tables_are_switched_between_them() {
     gone(&before);
 }
 
+#[test]
+fn a_session_that_sees_a_call_at_its_function_says_how_to_see_it_at_the_tracepoint() {
+    let before = held();
+    let (main, later) = (write("relayed", MAIN), write("other", LATER));
+    kestrel(&["start", &main]).success();
+    // Where threads are preempted in programs of tracepoints.
+    let at_function = kestrel(&["status", "-v"]).success().contains("__x64_sys_getppid");
+    println!("at the function: {at_function}");
+    let load = kestrel(&["table", "load", &later]);
+    if at_function {
+        assert_eq!(load.code, Some(2), "{}", load.out);
+        let said = load.err;
+        assert!(
+            said.contains("sees syscalls:sys_enter_getppid at the call's function"),
+            "{said}"
+        );
+        assert!(said.contains("has this table from the start"), "{said}");
+        calls(100);
+        let seen = seen();
+        assert_eq!((seen.main, seen.all()), (100, 100), "as it was before");
+    } else {
+        load.success();
+    }
+    kestrel(&["stop"]).success();
+    // A file that has an object from the start.
+    kestrel(&["start", &write("both", &self::main())]).success();
+    kestrel(&["table", "load", &later]).success();
+    calls(100);
+    seen().is(100);
+    kestrel(&["stop"]).success();
+    gone(&before);
+}
+
 /// How many of the session's hooks beside others the handlers of those do not know.
 fn untold() -> usize {
     let session = Store::open(&Host::default()).unwrap().session(None).unwrap();
@@ -204,7 +242,7 @@ fn untold() -> usize {
 #[test]
 fn a_load_that_is_killed_before_the_handlers_know_the_new_hook_is_finished_by_the_next_change() {
     let before = held();
-    let (main, later) = (write("relayed", MAIN), write("other", LATER));
+    let (main, later) = (write("relayed", &main()), write("other", LATER));
     // At some of the moments between its beginning and its end; where the state is in its place and the handlers are not, the session says so.
     let mut seen_untold = 0;
     let mut pause = Duration::from_millis(20);

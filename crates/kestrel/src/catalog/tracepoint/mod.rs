@@ -127,9 +127,8 @@ impl Tracepoint {
 }
 
 impl Resolved {
-    /// The same without ways that see a tracepoint's event at a function behind the tracepoint: where programs of several types see one event, their order counts, and
-    /// many kprobes take long to go.
-    pub(crate) fn at_tracepoints(mut self) -> Self {
+    /// The same without ways that see a tracepoint's event at a function behind the tracepoint: many kprobes take long to go.
+    pub(super) fn at_tracepoints(mut self) -> Self {
         let elsewhere = |way: &Way| matches!(way.attachment, Attachment::Entry { .. });
         if self.kind == "tracepoint" {
             self.ways.retain(|way| !elsewhere(way));
