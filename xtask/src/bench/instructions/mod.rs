@@ -17,6 +17,7 @@ use crate::{
 mod getppid;
 mod kestrel_kprobe;
 mod kestrel_mark;
+mod kestrel_table;
 mod kestrel_tracepoint;
 mod null_write;
 mod tracefs_kprobe;
@@ -46,6 +47,7 @@ const ROWS: &[Row] = &[
     kestrel_kprobe::ROW,
     tracefs_tracepoint::ROW,
     kestrel_tracepoint::ROW,
+    kestrel_table::ROW,
     null_write::ROW,
     kestrel_mark::ROW,
 ];
