@@ -297,6 +297,14 @@ pub enum Error {
         /// How many kinds of record the session would have.
         needed: u32,
     },
+    /// The session sees system calls at their functions, where a table's objects are not run; a load makes the hooks anew at the tracepoint.
+    #[error("the session sees {} at the call's function, where no program of an object is run", .events.join(", "))]
+    AtFunction {
+        /// Numbers of the hooks.
+        hooks: Vec<u32>,
+        /// Their events.
+        events: Vec<String>,
+    },
     /// There is no buffer of this name.
     #[error("the session has no buffer {wanted}; it has {}", .known.join(", "))]
     NoSuchBuffer {

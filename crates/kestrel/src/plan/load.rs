@@ -48,7 +48,7 @@ pub struct ExistingHook {
 /// rows know the table's `number`. Buffers are the session's; parameters that it does not have are added.
 ///
 /// # Errors
-/// [`Error::Table`] with all that is wrong, among it what only a new session could do; or why this kernel cannot be asked.
+/// [`Error::Table`] with all that is wrong, among it what only a new session could do; [`Error::AtFunction`] where hooks must be made anew first; or why this kernel cannot be asked.
 pub fn plan_load(
     existing: &Existing,
     file: &TableFile,
@@ -70,10 +70,12 @@ pub fn plan_load(
     let mut cells = work.tables(&[table])?;
     let mut hooks = Vec::new();
     let mut relayed = Vec::new();
+    let mut at_function = Vec::new();
     for (place, hook) in existing.hooks.iter().enumerate() {
         if let Some(event) = relayed::misfit(&cells[0], hook, &work) {
             if matches!(hook.attachment, Attachment::Entry { .. }) {
-                work.needs_the_tracepoint(cells[0][event].take(), &hook.instances);
+                cells[0][event] = None;
+                at_function.push(hook);
                 continue;
             }
             let others = existing.hooks.get(place + 1..).unwrap_or_default();
@@ -104,7 +106,17 @@ pub fn plan_load(
         }
         hooks.push(hook);
     }
-    finished(work, hooks, existing, file)
+    let plan = finished(work, hooks, existing, file)?;
+    match at_function.is_empty() {
+        true => Ok(plan),
+        false => Err(Error::AtFunction {
+            hooks: at_function.iter().map(|hook| hook.number).collect(),
+            events: at_function
+                .iter()
+                .flat_map(|hook| hook.instances.clone())
+                .collect(),
+        }),
+    }
 }
 
 /// Plans a named probe for a session that runs: hooks of its own whose rows stand in the table of this `number`, whatever hooks are there. What

@@ -405,25 +405,6 @@ impl<'a> Work<'a> {
         self.wanted.get(cell.handler)?.as_ref()
     }
 
-    /// Refuses an object for an event that the running session sees at the function behind the tracepoint: its program would run before that hook has looked at the
-    /// active table.
-    pub(super) fn needs_the_tracepoint(&mut self, cell: Option<Cell>, events: &[String]) {
-        let Some(cell) = cell else { return };
-        let event = events.first().map_or("the event", String::as_str);
-        let probe = &self.handlers[cell.handler];
-        let span = probe.object.as_ref().map_or(probe.span, |object| object.span);
-        let message = format!(
-            "the running session sees {event} at the call's function, where no program of an object is run"
-        );
-        let hint =
-            "a session whose table file has this table from the start sees the event at the tracepoint";
-        self.refused(
-            cell.handler,
-            &[Some(cell)],
-            vec![Diagnostic::error(span, message).hint(hint)],
-        );
-    }
-
     /// Candidates for one event or set, and which handler each is.
     pub(super) fn candidates(
         &self,

@@ -192,10 +192,21 @@ impl Change {
     pub(super) fn put_rings(
         &mut self,
         rings: Vec<(usize, Buffer)>,
+        next: super::state::State,
+        catalog: &Catalog,
+    ) -> Result<usize> {
+        self.make_anew(rings, &[], next, catalog)
+    }
+
+    /// The same, where hooks of these numbers are made anew at the tracepoint.
+    pub(super) fn make_anew(
+        &mut self,
+        rings: Vec<(usize, Buffer)>,
+        moving: &[u32],
         mut next: super::state::State,
         catalog: &Catalog,
     ) -> Result<usize> {
-        let made = self.exchange(rings, &mut next, catalog);
+        let made = self.exchange(rings, &mut next, moving, catalog);
         let programs = match made.and_then(|programs| self.write(next).map(|()| programs)) {
             Ok(programs) => programs,
             Err(error) => {

@@ -42,6 +42,8 @@ pub struct Loaded {
     pub warnings: Vec<(String, Diagnostic)>,
     /// Events that this kernel does not let be attached, and only a pattern named.
     pub left_out: Vec<LeftOut>,
+    /// System calls that are seen at their tracepoint from now on, and no longer at their function: a call that was between the two at that moment is missed.
+    pub moved: Vec<String>,
     /// Why the handlers that were there were not made anew for an object's hook beside theirs: an event that the kernel skips in that hook may be handled by two tables
     /// when they are switched meanwhile. The next change tries again.
     pub not_told: Option<Error>,
@@ -64,6 +66,13 @@ impl Change {
             Err(Error::NoRoom { needed, .. }) if needed <= u32::from(u16::MAX) + 1 => {
                 self.make_room(room_to_grow(needed), catalog)?;
                 self.try_load(file, names, catalog, via)
+            }
+            Err(Error::AtFunction { hooks, events }) => {
+                let next = self.state.clone();
+                self.make_anew(Vec::new(), &hooks, next, catalog)?;
+                let mut loaded = self.load(file, names, catalog, via)?;
+                loaded.moved.extend(events);
+                Ok(loaded)
             }
             other => other,
         }

@@ -3,8 +3,9 @@
 
 use super::load::{HookMaps, buffers, compile, globals, program_state};
 use super::pins::Directory;
+use super::start::hook_state;
 use super::state::{
-    CallState, EventState, HookState, ObjectState, ProgramState, RowState, State, TableState,
+    AttachmentState, CallState, EventState, HookState, ObjectState, ProgramState, RowState, State, TableState,
 };
 use super::{Session, event_of};
 use crate::catalog::moment::Moment;
@@ -311,6 +312,50 @@ impl<'a> Remake<'a> {
             return Ok(Again { hook, companions });
         }
         Err(again_refused(event, &why))
+    }
+
+    /// A hook that sees a system call at its function (`Attachment::Entry`) as one at the tracepoint, attached and pinned as hook `number`, with the program that is attached
+    /// there in the place of the one that is attached here; `tables` gives the numbers that tables will have.
+    pub(super) fn at_tracepoint(
+        &mut self,
+        there: &HookState,
+        number: u32,
+        tables: &dyn Fn(&[u32]) -> Vec<u32>,
+    ) -> Result<HookState> {
+        let event = there.events.first().map_or("", |event| &event.name);
+        let mut refused = again_refused(event, "it cannot be seen at its tracepoint");
+        let own = there.programs.iter().find(|program| program.slot.is_none());
+        let own = own.ok_or_else(|| again_refused(event, "it has no program of its own"))?;
+        let rows: Vec<usize> = (0..own.rows.len()).collect();
+        let resolved = self.resolved(there)?;
+        let ways = resolved.iter().flat_map(|resolved| &resolved.ways);
+        let elsewhere = ways.filter(|way| !there.attached.is(&way.attachment));
+        for attachment in elsewhere.map(|way| AttachmentState::from(&way.attachment)) {
+            let other = HookState {
+                attached: attachment,
+                ..there.clone()
+            };
+            let made = self.again(&other, 0, own, &rows).and_then(|again| {
+                let mut hook = again.hook;
+                hook.slot = None;
+                for (row, was) in hook.rows.iter_mut().zip(&own.rows) {
+                    row.tables = tables(&was.tables);
+                }
+                let attached = self.session.attach(&self.plan, &hook, None, self.catalog)?.0;
+                Ok((hook, attached))
+            });
+            match made {
+                Ok((hook, mut attached)) => {
+                    attached.pin(number, self.directory)?;
+                    attached.links.leave();
+                    let state = hook_state(number, &hook, &attached, &self.session.objects);
+                    self.programs.push(attached.program);
+                    return Ok(state);
+                }
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
     }
 
     fn is_known(&self, class: &EventClass) -> bool {

@@ -139,11 +139,12 @@ impl Change {
         Ok(made)
     }
 
-    /// Makes all handlers anew over new rings; gives how many programs that took.
+    /// Makes all handlers anew over new rings, those of hooks that are `moving` for another hook at the tracepoint; gives how many programs that took.
     pub(super) fn exchange(
         &self,
         rings: Vec<(usize, Buffer)>,
         next: &mut State,
+        moving: &[u32],
         catalog: &Catalog,
     ) -> Result<usize> {
         let control = self.session.directory.map(pins::CONTROL)?;
@@ -162,8 +163,25 @@ impl Change {
             if there.probe.is_some() || there.companion {
                 continue;
             }
+            let is_moving = moving.contains(&there.number);
+            let (there, index, programs) = match is_moving {
+                false => (there.clone(), index, there.programs.clone()),
+                true => {
+                    let numbers = |old: &[u32]| {
+                        let serves = |table: &&Renewed| old.contains(&table.old);
+                        renewed.iter().filter(serves).map(|table| table.number).collect()
+                    };
+                    let moved = remake.at_tracepoint(there, next.next_hook, &numbers)?;
+                    next.next_hook += 1;
+                    let later = there.programs.iter().filter(|program| program.slot.is_some());
+                    let later = later.cloned().collect();
+                    next.hooks.push(moved.clone());
+                    (moved, next.hooks.len() - 1, later)
+                }
+            };
+            let there = &there;
             let mut made = Vec::new();
-            for program in &there.programs {
+            for program in &programs {
                 for (rows, tables) in parts(program, &renewed) {
                     let again = remake.again(there, index, program, &rows)?;
                     let state = renewed_state(program, &rows, &tables);

@@ -9,11 +9,6 @@ use std::process::Command;
 use std::time::Duration;
 use vm_tests::{kestrel, shell, until};
 
-/// Tables whose hooks see tracepoints.
-fn main() -> String {
-    format!("{MAIN}table object {{ syscalls:sys_enter_getppid handler \"/object_handler.o:raw\" }}\n")
-}
-
 const MAIN: &str = r#"
 buffer ring { size = 256k }
 table main { syscalls:sys_enter_getppid /comm == "calls"/ { @main = count() } }
@@ -112,7 +107,7 @@ fn calls(times: u64) {
 #[test]
 fn programs_of_other_types_come_into_a_running_session() {
     let before = held();
-    kestrel(&["start", &write("relayed", &main())]).success();
+    kestrel(&["start", &write("relayed", MAIN)]).success();
     calls(100);
     let later = write("other", LATER);
     kestrel(&["table", "load", &later]).success();
@@ -163,7 +158,7 @@ fn programs_of_other_types_come_into_a_running_session() {
 #[test]
 fn no_event_is_lost_or_handled_twice_while_tables_are_switched_between_them() {
     let before = held();
-    kestrel(&["start", &write("relayed", &main())]).success();
+    kestrel(&["start", &write("relayed", MAIN)]).success();
     let later = LATER.replace(
         "  sched:sched_process_exec /comm == \"calls\"/ handler \"/object_handler.o:classic\"\n",
         "",
@@ -201,34 +196,44 @@ fn no_event_is_lost_or_handled_twice_while_tables_are_switched_between_them() {
 }
 
 #[test]
-fn a_session_that_sees_a_call_at_its_function_says_how_to_see_it_at_the_tracepoint() {
+fn a_hook_at_the_function_of_a_call_is_made_anew_at_the_tracepoint_for_an_object() {
     let before = held();
-    let (main, later) = (write("relayed", MAIN), write("other", LATER));
-    kestrel(&["start", &main]).success();
-    // Where threads are preempted in programs of tracepoints.
-    let at_function = kestrel(&["status", "-v"]).success().contains("__x64_sys_getppid");
-    println!("at the function: {at_function}");
-    let load = kestrel(&["table", "load", &later]);
-    if at_function {
-        assert_eq!(load.code, Some(2), "{}", load.out);
-        let said = load.err;
-        assert!(
-            said.contains("sees syscalls:sys_enter_getppid at the call's function"),
-            "{said}"
-        );
-        assert!(said.contains("has this table from the start"), "{said}");
-        calls(100);
-        let seen = seen();
-        assert_eq!((seen.main, seen.all()), (100, 100), "as it was before");
-    } else {
-        load.success();
-    }
-    kestrel(&["stop"]).success();
-    // A file that has an object from the start.
-    kestrel(&["start", &write("both", &self::main())]).success();
-    kestrel(&["table", "load", &later]).success();
+    let main = MAIN.replace(
+        "table none",
+        r#"table recorded { syscalls:sys_enter_getppid /comm == "calls"/ { @kept = count(); record() } } table none"#,
+    );
+    kestrel(&["start", &write("relayed", &main)]).success();
+    let quiet = write(
+        "quiet",
+        "table quiet { syscalls:sys_enter_getppid /comm == \"calls\"/ { @main = count() } }",
+    );
+    kestrel(&["table", "load", &quiet]).success();
     calls(100);
-    seen().is(100);
+    // Where threads are preempted in programs of tracepoints.
+    let at_function = || kestrel(&["status", "-v"]).success().contains("__x64_sys_getppid");
+    let was_at_function = at_function();
+    println!("at the function: {was_at_function}");
+    let load = kestrel(&["table", "load", &write("other", LATER)]);
+    assert_eq!(load.code, Some(0), "{}", load.err);
+    let said = "syscalls:sys_enter_getppid is seen at the tracepoint from now on";
+    assert_eq!(load.err.contains(said), was_at_function, "{}", load.err);
+    assert!(!at_function());
+    // Every table that was there goes on with what it had.
+    calls(100);
+    use_table("quiet");
+    calls(100);
+    assert_eq!(seen().main, 300);
+    use_table("recorded");
+    calls(100);
+    use_table("raw");
+    calls(100);
+    use_table("none");
+    let seen = seen();
+    assert_eq!((seen.main, seen.raw), (300, 100));
+    kestrel(&["buffer", "dump", "-o", "/tmp/moved"]).success();
+    let lines = kestrel(&["print", "/tmp/moved"]).success();
+    let kept = lines.lines().filter(|line| line.contains("sys_enter_getppid"));
+    assert_eq!(kept.count(), 100);
     kestrel(&["stop"]).success();
     gone(&before);
 }
@@ -242,7 +247,7 @@ fn untold() -> usize {
 #[test]
 fn a_load_that_is_killed_before_the_handlers_know_the_new_hook_is_finished_by_the_next_change() {
     let before = held();
-    let (main, later) = (write("relayed", &main()), write("other", LATER));
+    let (main, later) = (write("relayed", MAIN), write("other", LATER));
     // At some of the moments between its beginning and its end; where the state is in its place and the handlers are not, the session says so.
     let mut seen_untold = 0;
     let mut pause = Duration::from_millis(20);
