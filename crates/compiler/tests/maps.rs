@@ -17,6 +17,7 @@ use kestrel_compiler::ir::{MapKind, MapSpec, MapUse};
 use kestrel_compiler::lang::diag::{Style, render};
 use kestrel_compiler::lang::parse_events;
 use kestrel_compiler::{compile, map};
+use kestrel_trace::aggregate::gather::Metric;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{self, state};
 use kestrel_trace::symbol::Symbols;
@@ -619,11 +620,14 @@ fn every_histogram_agrees_with_the_reader() {
             let mut maps = Maps::new(&[handler]);
             maps.run(0, 1, &[0, 0, value]);
             let snapshot = maps.snapshot("");
-            let aggregate::ValueKind::Histogram(buckets) = snapshot.ty.value else {
+            let aggregate::ValueKind::Gathered(gathered) = &snapshot.ty.value else {
                 panic!("{snapshot:?}")
             };
-            let aggregate::read::Held::Histogram(counts) = &snapshot.rows[0].value else {
+            let aggregate::read::Held::Words(counts) = &snapshot.rows[0].value else {
                 panic!("{snapshot:?}")
+            };
+            let Metric::Histogram(buckets) = gathered.function.metric(gathered, counts) else {
+                panic!("{gathered:?}")
             };
             let index = buckets.index(value) as usize;
             assert_eq!(counts.iter().sum::<u64>(), 1, "{handler} {value}");

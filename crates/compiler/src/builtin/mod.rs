@@ -21,10 +21,14 @@ pub(crate) use event::probe::PROBE;
 pub(crate) use event::reg::REG;
 pub(crate) use event::regs::REGS;
 
-use crate::check::tree::{Expr, ExprKind, Intrinsic, StatementKind, Type};
-use crate::check::{Checked, Checker, Gathered};
+use crate::check::tree::{Expr, ExprKind, Intrinsic, MapPlace, StatementKind, Type};
+use crate::check::{Checked, Checker, Gathering};
+use crate::codegen::lower::Lower;
+use crate::error::Error;
+use crate::ir::Vreg;
 use crate::lang::ast::{self, Arg, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
+use kestrel_trace::aggregate::Gathered;
 
 /// A name that the language knows.
 #[derive(Debug)]
@@ -46,8 +50,13 @@ enum Meaning {
     Value(fn(&mut Checker<'_>, &Use<'_>) -> Checked<Expr>),
     /// A statement.
     Action(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
-    /// What a map gathers: how, and the value that is added, if it takes one.
-    Aggregation(fn(&mut Checker<'_>, &Use<'_>) -> Checked<Gathered>),
+    /// What a map gathers.
+    Aggregation {
+        /// How, and the value that is added, if it takes one.
+        check: fn(&mut Checker<'_>, &Use<'_>) -> Checked<Gathering>,
+        /// Adds a value (1 where it takes none) to what a map holds.
+        lower: Gather,
+    },
 }
 
 impl std::fmt::Debug for Meaning {
@@ -55,10 +64,13 @@ impl std::fmt::Debug for Meaning {
         f.write_str(match self {
             Self::Value(_) => "Value",
             Self::Action(_) => "Action",
-            Self::Aggregation(_) => "Aggregation",
+            Self::Aggregation { .. } => "Aggregation",
         })
     }
 }
+
+/// Emits code that adds a value to what a function keeps.
+pub(crate) type Gather = fn(&mut Lower<'_>, &MapPlace, &Gathered, Vreg) -> Result<(), Error>;
 
 /// The table, by groups.
 static GROUPS: &[&[&Builtin]] = &[
@@ -150,7 +162,7 @@ pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr>
             let message = format!("{}() is a statement and has no value", builtin.name);
             Err(checker.error(usage.span, message))
         }
-        Some((builtin, Meaning::Aggregation(_))) => {
+        Some((builtin, Meaning::Aggregation { .. })) => {
             let message = format!("{}() fills a map and has no value", builtin.name);
             let hint = format!("write it as a statement: @x = {}", builtin.usage);
             Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
@@ -171,7 +183,7 @@ pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr>
 pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<StatementKind>> {
     match find(usage.name)?.meaning {
         Meaning::Action(check) => Some(check(checker, usage)),
-        Meaning::Aggregation(check) => {
+        Meaning::Aggregation { check, .. } => {
             Some(check(checker, usage).and_then(|g| checker.gather(g, usage.span)))
         }
         Meaning::Value(_) => None,
@@ -179,9 +191,17 @@ pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Check
 }
 
 /// What a use gathers in a map, if it is an aggregation.
-pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<Gathered>> {
+pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<Gathering>> {
     match find(usage.name)?.meaning {
-        Meaning::Aggregation(check) => Some(check(checker, usage)),
+        Meaning::Aggregation { check, .. } => Some(check(checker, usage)),
+        Meaning::Value(_) | Meaning::Action(_) => None,
+    }
+}
+
+/// The code of an aggregation.
+pub(crate) fn gather(function: &str) -> Option<Gather> {
+    match find(function)?.meaning {
+        Meaning::Aggregation { lower, .. } => Some(lower),
         Meaning::Value(_) | Meaning::Action(_) => None,
     }
 }

@@ -10,7 +10,7 @@ use super::{Checked, Checker, Reported};
 use crate::builtin;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
-use kestrel_trace::aggregate::{Buckets, MOST_KEY, MapType, ValueKind, state};
+use kestrel_trace::aggregate::{Gathered, MOST_KEY, MapType, ValueKind, state};
 use kestrel_trace::layout::FieldType;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use std::sync::Arc;
 const TEXT: u32 = 64;
 
 /// What an aggregation puts into a map.
-pub(crate) struct Gathered {
+pub(crate) struct Gathering {
     /// How.
-    pub(crate) kind: ValueKind,
+    pub(crate) gathered: Gathered,
     /// The number, if it takes one.
     pub(crate) value: Option<Expr>,
 }
@@ -109,7 +109,8 @@ impl Checker<'_> {
                 span: value.span,
             };
             if let Some(gathered) = builtin::aggregation(self, &usage) {
-                let Gathered { kind, value } = gathered?;
+                let Gathering { gathered, value } = gathered?;
+                let kind = ValueKind::Gathered(gathered);
                 let place = self.map_place(name, &keys, Some(&kind), &kind, Usage::Writes, span)?;
                 return Ok(StatementKind::Map(place, MapChange::Aggregate(value)));
             }
@@ -212,9 +213,10 @@ impl Checker<'_> {
     }
 
     /// An aggregation that names no map: one by the event's number.
-    pub(crate) fn gather(&mut self, gathered: Gathered, span: Span) -> Checked<StatementKind> {
-        let Gathered { kind, value } = gathered;
-        let function = kind.function().unwrap_or_default();
+    pub(crate) fn gather(&mut self, gathering: Gathering, span: Span) -> Checked<StatementKind> {
+        let Gathering { gathered, value } = gathering;
+        let function = gathered.function.name();
+        let kind = ValueKind::Gathered(gathered);
         // The second hist() of a handler is another map than the first; so is one of another kind.
         if !self.bare.contains(&(function, span)) {
             self.bare.push((function, span));
@@ -485,8 +487,9 @@ impl Checker<'_> {
             .any(|(number, _)| *number == map.number);
         let agreed = match (&map.value, kind) {
             (ValueKind::Text { size }, ValueKind::Text { size: other }) => other <= size,
-            (ValueKind::Histogram(a), ValueKind::Histogram(b)) => a == b,
-            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
+            (ValueKind::Gathered(a), ValueKind::Gathered(b)) => a.agrees_with(b),
+            (ValueKind::Scalar(_), ValueKind::Scalar(_)) => true,
+            _ => false,
         };
         if !agreed && !self.globals.open.contains(&map.number) {
             let first = if known { "since" } else { "as it was read in" };
@@ -627,8 +630,6 @@ fn held_words(kind: &ValueKind) -> String {
     match kind {
         ValueKind::Scalar(_) => "a number".to_owned(),
         ValueKind::Text { size } => format!("a text of up to {size} bytes"),
-        ValueKind::Histogram(Buckets::Powers { bits }) => format!("hist(…, {bits})"),
-        ValueKind::Histogram(Buckets::Linear { min, max, step }) => format!("lhist(…, {min}, {max}, {step})"),
-        other => format!("{}()", other.function().unwrap_or_default()),
+        ValueKind::Gathered(gathered) => gathered.function.described(gathered),
     }
 }

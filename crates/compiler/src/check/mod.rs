@@ -41,7 +41,7 @@ mod walk;
 
 pub(crate) use control::Telling;
 pub(crate) use expression::text_constant;
-pub(crate) use map::Gathered;
+pub(crate) use map::Gathering;
 pub(crate) use text::room;
 pub(crate) use types::STRING;
 

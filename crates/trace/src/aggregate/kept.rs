@@ -1,7 +1,7 @@
 //! What maps held when a recording ended, as a file of its trace; how it is shown is `text`'s and `json`'s.
 
 use super::read::{Held, Row, Snapshot};
-use super::{Buckets, MOST_KEY, MapType, ValueKind};
+use super::{MOST_KEY, MapType, ValueKind};
 use crate::error::{Error, Result};
 use crate::layout::FieldType;
 use crate::symbol::Symbols;
@@ -103,8 +103,8 @@ impl MapType {
         };
         let value = match &self.value {
             ValueKind::Scalar(ty) => is_scalar(ty),
-            ValueKind::Histogram(Buckets::Linear { min, max, step }) => *step > 0 && min < max,
-            _ => true,
+            ValueKind::Text { .. } => true,
+            ValueKind::Gathered(gathered) => gathered.function.is_sound(gathered),
         };
         value && self.keys.len() <= MOST_KEYS && self.keys.iter().all(key) && self.key_size() <= MOST_KEY
     }
@@ -119,7 +119,8 @@ fn is_scalar(ty: &FieldType) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{json, text};
+    use super::super::function::{COUNT, LHIST};
+    use super::super::{Gathered, json, text};
     use super::*;
     use crate::layout::Base;
     use proptest::prelude::*;
@@ -150,17 +151,17 @@ mod tests {
                 .map(|(k, v)| (k.clone(), v.iter().map(Vec::as_slice)));
             Snapshot::new(ty, &[], lent)
         };
-        let counts = ty("n", vec![text, number], ValueKind::Count);
+        let counts = ty(
+            "n",
+            vec![text, number],
+            ValueKind::Gathered(Gathered::new(COUNT, false)),
+        );
         let symbol = FieldType::Pointer { symbolic: true };
         let last = ty("last", vec![], ValueKind::Scalar(symbol));
         let sizes = ty(
             "h",
             vec![],
-            ValueKind::Histogram(Buckets::Linear {
-                min: 0,
-                max: 10,
-                step: 5,
-            }),
+            ValueKind::Gathered(Gathered::with(LHIST, true, vec![0, 10, 5])),
         );
         let buckets: Vec<u8> = [0u64, 3, 0, 1].iter().flat_map(|n| n.to_le_bytes()).collect();
         let maps = vec![
@@ -202,12 +203,10 @@ mod tests {
         let good = sample().to_text();
         for (from, to) in [
             ("\"size\":16", "\"size\":4294967295"),
-            ("\"step\":5", "\"step\":0"),
-            (
-                "{\"Histogram\":[0,3,0,1]}",
-                "{\"Histogram\":[0,3,0,1,9,9,9,9,9,9]}",
-            ),
-            ("{\"Number\":7}", "{\"Histogram\":[7]}"),
+            ("[0,10,5]", "[0,10,0]"),
+            ("\"lhist\"", "\"nothing\""),
+            ("{\"Words\":[0,3,0,1]}", "{\"Words\":[0,3,0,1,9,9,9,9,9,9]}"),
+            ("{\"Words\":[7]}", "{\"Number\":7}"),
         ] {
             let bad = good.replace(from, to);
             assert_ne!(bad, good, "{from}");

@@ -11,6 +11,9 @@
 //! A map without keys has no generation either: it is an array of one element. `clear(@x)` is one addition to the map's generation: what
 //! was kept under older ones is as good as gone, at once and for every CPU.
 
+mod bars;
+pub mod function;
+pub mod gather;
 mod histogram;
 mod json;
 mod kept;
@@ -18,6 +21,7 @@ pub mod read;
 pub mod state;
 mod text;
 
+pub use gather::Gathered;
 pub use histogram::{Buckets, Label};
 pub use json::json;
 pub use kept::KeptMaps;
@@ -65,20 +69,8 @@ pub enum ValueKind {
     Scalar(FieldType),
     /// `size` bytes of text, zero-padded.
     Text { size: u32 },
-    /// `count()`.
-    Count,
-    /// `sum(e)`.
-    Sum { signed: bool },
-    /// `min(e)`: the greatest complement of what [`rank`] gives, so that 0 stands for nothing.
-    Min { signed: bool },
-    /// `max(e)`: the greatest of what [`rank`] gives, so that 0 stands for nothing.
-    Max { signed: bool },
-    /// `avg(e)`: count, then sum.
-    Average { signed: bool },
-    /// `stats(e)`: count, then sum.
-    Stats { signed: bool },
-    /// `hist(e)`, `lhist(e, min, max, step)`: one count per bucket.
-    Histogram(Buckets),
+    /// What a function gathers, on each CPU for itself.
+    Gathered(Gathered),
 }
 
 impl ValueKind {
@@ -86,36 +78,23 @@ impl ValueKind {
     pub fn size(&self) -> u32 {
         match self {
             Self::Text { size } => size.next_multiple_of(8),
-            Self::Average { .. } | Self::Stats { .. } => 16,
-            Self::Histogram(buckets) => buckets.count().saturating_mul(8),
-            _ => 8,
+            Self::Gathered(gathered) => gathered.function.words(gathered).saturating_mul(8),
+            Self::Scalar(_) => 8,
         }
     }
 
     /// Whether each CPU has a value of its own.
     pub fn is_per_cpu(&self) -> bool {
-        !matches!(self, Self::Scalar(_) | Self::Text { .. })
+        matches!(self, Self::Gathered(_))
     }
 
     /// The function that fills it, if one does: `count`.
     pub fn function(&self) -> Option<&'static str> {
-        Some(match self {
-            Self::Scalar(_) | Self::Text { .. } => return None,
-            Self::Count => "count",
-            Self::Sum { .. } => "sum",
-            Self::Min { .. } => "min",
-            Self::Max { .. } => "max",
-            Self::Average { .. } => "avg",
-            Self::Stats { .. } => "stats",
-            Self::Histogram(Buckets::Powers { .. }) => "hist",
-            Self::Histogram(Buckets::Linear { .. }) => "lhist",
-        })
+        match self {
+            Self::Scalar(_) | Self::Text { .. } => None,
+            Self::Gathered(gathered) => Some(gathered.function.name()),
+        }
     }
-}
-
-/// The order-preserving number of 0 and up that a value of `min` and `max` counts as.
-pub fn rank(value: u64, signed: bool) -> u64 {
-    if signed { value ^ 1 << 63 } else { value }
 }
 
 impl MapType {

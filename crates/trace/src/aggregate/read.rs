@@ -1,6 +1,6 @@
 //! Raw keys and values of a map become rows: CPUs added up, what was cleared left out, sorted; any bytes are taken.
 
-use super::{MapType, ValueKind, rank, state};
+use super::{MapType, ValueKind, state};
 use crate::layout::FieldType;
 use crate::value::Value;
 use serde::{Deserialize, Serialize};
@@ -28,17 +28,13 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub enum Held {
-    /// A scalar, a count, a sum, a minimum or a maximum: 64 bits, whose sign the map's type knows.
+    /// A scalar: 64 bits, whose type the map's type knows.
     Number(u64),
     Text(Vec<u8>),
     /// A text that could not be read.
     Fault,
-    Mean {
-        count: u64,
-        sum: u64,
-    },
-    /// A count per bucket.
-    Histogram(Vec<u64>),
+    /// What a function keeps.
+    Words(Vec<u64>),
 }
 
 impl Row {
@@ -53,19 +49,12 @@ impl Row {
     /// Whether key and value are of the sizes that the type says.
     pub(super) fn is_sound(&self, ty: &MapType) -> bool {
         let value = match (&self.value, &ty.value) {
-            (Held::Histogram(counts), ValueKind::Histogram(buckets)) => {
-                counts.len() == buckets.count() as usize
+            (Held::Number(_), ValueKind::Scalar(_)) => true,
+            (Held::Text(_) | Held::Fault, ValueKind::Text { .. }) => true,
+            (Held::Words(words), ValueKind::Gathered(gathered)) => {
+                words.len() == gathered.function.words(gathered) as usize
             }
-            (Held::Mean { .. }, kind) => matches!(kind, ValueKind::Average { .. } | ValueKind::Stats { .. }),
-            (Held::Text(_) | Held::Fault, kind) => matches!(kind, ValueKind::Text { .. }),
-            (Held::Number(_), kind) => !matches!(
-                kind,
-                ValueKind::Histogram(_)
-                    | ValueKind::Text { .. }
-                    | ValueKind::Average { .. }
-                    | ValueKind::Stats { .. }
-            ),
-            (Held::Histogram(_), _) => false,
+            _ => false,
         };
         value && self.key.len() == ty.key_size() as usize
     }
@@ -102,6 +91,14 @@ impl Snapshot {
         }
     }
 
+    /// A value in one line, where its text is several.
+    pub fn brief(&self, row: &Row) -> Option<String> {
+        match (&row.value, &self.ty.value) {
+            (Held::Words(words), ValueKind::Gathered(gathered)) => gathered.function.brief(gathered, words),
+            _ => None,
+        }
+    }
+
     /// Whether it has nothing to show: no keys, and nothing lost.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.lost == 0
@@ -113,55 +110,48 @@ impl Held {
         let size = kind.size() as usize;
         let mut values = values.into_iter().filter(|bytes| bytes.len() == size).peekable();
         values.peek()?;
-        if let ValueKind::Text { size } = kind {
-            return Some(
+        match kind {
+            ValueKind::Scalar(_) => {
+                let word = values.next()?.first_chunk::<8>()?;
+                Some(Self::Number(u64::from_le_bytes(*word)))
+            }
+            ValueKind::Text { size } => Some(
                 match Value::read(&FieldType::Text { size: *size }, values.next()?) {
                     Value::Text(text) => Self::Text(text.to_vec()),
                     _ => Self::Fault,
                 },
-            );
-        }
-        let mut words = vec![0u64; size / 8];
-        for bytes in values {
-            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-                let value = u64::from_le_bytes(*bytes);
-                *word = match kind {
-                    ValueKind::Min { .. } | ValueKind::Max { .. } => (*word).max(value),
-                    _ => word.wrapping_add(value),
+            ),
+            ValueKind::Gathered(gathered) => {
+                let words = |bytes: &[u8]| -> Vec<u64> {
+                    let words = bytes.as_chunks::<8>().0.iter();
+                    words.map(|word| u64::from_le_bytes(*word)).collect()
                 };
+                let mut all = words(values.next()?);
+                for bytes in values {
+                    gathered.function.join(gathered, &mut all, &words(bytes));
+                }
+                Some(Self::Words(all))
             }
         }
-        Some(match kind {
-            ValueKind::Histogram(_) => Self::Histogram(words),
-            ValueKind::Average { .. } | ValueKind::Stats { .. } => Self::Mean {
-                count: words.first().copied()?,
-                sum: words.get(1).copied()?,
-            },
-            ValueKind::Min { signed } => Self::Number(rank(!words.first().copied()?, *signed)),
-            ValueKind::Max { signed } => Self::Number(rank(words.first().copied()?, *signed)),
-            _ => Self::Number(words.first().copied()?),
-        })
     }
 
     /// Whether nothing was ever added: the one element of an array exists before that.
     fn is_untouched(&self, kind: &ValueKind) -> bool {
         match (self, kind) {
-            (Self::Number(value), ValueKind::Min { signed }) => *value == rank(u64::MAX, *signed),
-            (Self::Number(value), ValueKind::Max { signed }) => *value == rank(0, *signed),
-            (Self::Mean { count, .. }, _) => *count == 0,
-            (Self::Histogram(counts), _) => counts.iter().all(|c| *c == 0),
+            (Self::Words(words), ValueKind::Gathered(gathered)) => {
+                gathered.function.is_untouched(gathered, words)
+            }
             _ => false,
         }
     }
 
     /// What rows are sorted by.
     fn weight(&self, kind: &ValueKind) -> i128 {
-        match self {
-            Self::Number(value) if is_signed(kind) => i128::from(*value as i64),
-            Self::Number(value) => i128::from(*value),
-            Self::Text(_) | Self::Fault => 0,
-            Self::Mean { count, sum } => mean(*count, *sum, is_signed(kind)),
-            Self::Histogram(counts) => counts.iter().map(|c| i128::from(*c)).sum(),
+        match (self, kind) {
+            (Self::Words(words), ValueKind::Gathered(gathered)) => gathered.function.weight(gathered, words),
+            (Self::Number(value), kind) if is_signed(kind) => i128::from(*value as i64),
+            (Self::Number(value), _) => i128::from(*value),
+            _ => 0,
         }
     }
 
@@ -173,34 +163,20 @@ impl Held {
     }
 }
 
-/// Whether numbers of this kind are signed.
+/// Whether scalars of this kind are signed.
 pub(super) fn is_signed(kind: &ValueKind) -> bool {
-    match kind {
-        ValueKind::Sum { signed }
-        | ValueKind::Min { signed }
-        | ValueKind::Max { signed }
-        | ValueKind::Average { signed }
-        | ValueKind::Stats { signed } => *signed,
-        ValueKind::Scalar(FieldType::Integer { signed, .. } | FieldType::Enumeration { signed, .. }) => {
-            *signed
-        }
-        _ => false,
-    }
-}
-
-/// The mean, cut towards zero.
-pub(super) fn mean(count: u64, sum: u64, signed: bool) -> i128 {
-    let sum = if signed {
-        i128::from(sum as i64)
-    } else {
-        i128::from(sum)
-    };
-    sum / i128::from(count.max(1))
+    matches!(
+        kind,
+        ValueKind::Scalar(
+            FieldType::Integer { signed: true, .. } | FieldType::Enumeration { signed: true, .. }
+        )
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Buckets, json, text};
+    use super::super::function::{AVG, COUNT, HIST, LHIST, MAX, MIN, STATS, SUM};
+    use super::super::{Gathered, json, text};
     use super::*;
     use crate::layout::Base;
     use crate::symbol::Symbols;
@@ -226,6 +202,10 @@ mod tests {
         }
     }
 
+    fn gathered(function: &'static dyn super::super::gather::Function) -> ValueKind {
+        ValueKind::Gathered(Gathered::new(function, false))
+    }
+
     /// Bytes of words.
     fn words(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|w| w.to_le_bytes()).collect()
@@ -240,7 +220,7 @@ mod tests {
 
     #[test]
     fn processors_are_added_up_and_rows_sorted() {
-        let ty = map(vec![FieldType::Text { size: 8 }, number(true)], ValueKind::Count);
+        let ty = map(vec![FieldType::Text { size: 8 }, number(true)], gathered(COUNT));
         let key = |text: &[u8; 8], n: i64| {
             let mut key = words(&[0]);
             key.extend(text);
@@ -285,44 +265,34 @@ mod tests {
             )
         };
         assert_eq!(
-            one(ValueKind::Stats { signed: true }, &[4, -8i64 as u64]),
+            one(
+                ValueKind::Gathered(Gathered::new(STATS, true)),
+                &[4, -8i64 as u64]
+            ),
             serde_json::json!({ "type": "stats", "data": { "@x": { "count": 4, "average": -2, "total": -8 } } })
         );
-        let buckets = Buckets::Linear {
-            min: 0,
-            max: 20,
-            step: 10,
-        };
+        let buckets = Gathered::with(LHIST, true, vec![0, 20, 10]);
         assert_eq!(
-            one(ValueKind::Histogram(buckets), &[3, 0, 5, 1]),
+            one(ValueKind::Gathered(buckets), &[3, 0, 5, 1]),
             serde_json::json!({ "type": "hist", "data": { "@x": [
                 { "max": -1, "count": 3 }, { "min": 0, "max": 9, "count": 0 },
                 { "min": 10, "max": 19, "count": 5 }, { "min": 20, "count": 1 }
             ] } })
         );
-        assert_eq!(
-            one(ValueKind::Min { signed: false }, &[0])["data"]["@x"],
-            serde_json::Value::Null
-        );
+        assert_eq!(one(gathered(MIN), &[0])["data"]["@x"], serde_json::Value::Null);
     }
 
     fn any_kind() -> impl Strategy<Value = ValueKind> {
         prop_oneof![
-            Just(ValueKind::Count),
             Just(ValueKind::Scalar(FieldType::Pointer { symbolic: true })),
             Just(ValueKind::Scalar(FieldType::Bool)),
             (0u32..40).prop_map(|size| ValueKind::Text { size }),
-            any::<bool>().prop_map(|signed| ValueKind::Sum { signed }),
-            any::<bool>().prop_map(|signed| ValueKind::Min { signed }),
-            any::<bool>().prop_map(|signed| ValueKind::Max { signed }),
-            any::<bool>().prop_map(|signed| ValueKind::Average { signed }),
-            any::<bool>().prop_map(|signed| ValueKind::Stats { signed }),
-            any::<u8>().prop_map(|bits| ValueKind::Histogram(Buckets::Powers { bits })),
-            any::<[i64; 3]>().prop_map(|[min, max, step]| ValueKind::Histogram(Buckets::Linear {
-                min,
-                max,
-                step
-            })),
+            (0..8usize, any::<bool>(), any::<[i64; 3]>(), 0..4usize).prop_map(
+                |(which, signed, numbers, count)| {
+                    let function = [COUNT, SUM, MIN, MAX, AVG, STATS, HIST, LHIST][which];
+                    ValueKind::Gathered(Gathered::with(function, signed, numbers[..count.min(3)].to_vec()))
+                }
+            ),
         ]
     }
 

@@ -10,7 +10,7 @@ use kestrel::kernel::procfs::ClockPair;
 use kestrel::session::handlers::{EventCounts, Handler};
 use kestrel::session::maps;
 use kestrel::session::stay::PinnedSession;
-use kestrel_trace::aggregate::read::{Held, Snapshot};
+use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{json as map_as_json, text as map_as_text};
 use kestrel_trace::print::{counted, thousands};
 use kestrel_trace::symbol::Symbols;
@@ -221,12 +221,9 @@ fn short(map: &Snapshot, symbols: &Symbols) -> String {
     };
     let held = match map.rows.as_slice() {
         [] => format!("{title}: nothing"),
-        [row] => match &row.value {
-            Held::Histogram(counts) => {
-                let values = counted(counts.iter().sum(), "value");
-                format!("{title}: a histogram of {values}")
-            }
-            _ => map_as_text(map, symbols)
+        [row] => match map.brief(row) {
+            Some(brief) => format!("{title}: {brief}"),
+            None => map_as_text(map, symbols)
                 .lines()
                 .next()
                 .unwrap_or_default()

@@ -1,15 +1,16 @@
 //! `avg`.
 
 use super::super::{Builtin, Meaning};
-use super::of_number;
-use kestrel_trace::aggregate::ValueKind;
+use super::{add_with_count, of_number};
+use kestrel_trace::aggregate::function;
 
 pub(crate) static AVG: Builtin = Builtin {
     name: "avg",
     numbered: false,
     usage: "avg(value)",
     about: "keep the values' average",
-    meaning: Meaning::Aggregation(|checker, usage| {
-        of_number(checker, usage, |signed| ValueKind::Average { signed })
-    }),
+    meaning: Meaning::Aggregation {
+        check: |checker, usage| of_number(checker, usage, function::AVG),
+        lower: add_with_count,
+    },
 };

@@ -1,19 +1,23 @@
 //! `count`.
 
 use super::super::{Builtin, Meaning};
-use crate::check::Gathered;
-use kestrel_trace::aggregate::ValueKind;
+use super::add;
+use crate::check::Gathering;
+use kestrel_trace::aggregate::{Gathered, function};
 
 pub(crate) static COUNT: Builtin = Builtin {
     name: "count",
     numbered: false,
     usage: "count()",
     about: "count how often this is passed",
-    meaning: Meaning::Aggregation(|checker, usage| {
-        usage.alone(checker)?;
-        Ok(Gathered {
-            kind: ValueKind::Count,
-            value: None,
-        })
-    }),
+    meaning: Meaning::Aggregation {
+        check: |checker, usage| {
+            usage.alone(checker)?;
+            Ok(Gathering {
+                gathered: Gathered::new(function::COUNT, false),
+                value: None,
+            })
+        },
+        lower: add,
+    },
 };

@@ -1,41 +1,42 @@
 //! `lhist`.
 
 use super::super::{Builtin, Meaning};
-use crate::check::Gathered;
-use kestrel_trace::aggregate::{Buckets, ValueKind};
+use crate::check::Gathering;
+use kestrel_trace::aggregate::{Buckets, Gathered, function};
 
 pub(crate) static LHIST: Builtin = Builtin {
     name: "lhist",
     numbered: false,
     usage: "lhist(value, min, max, step)",
     about: "count the values in steps of equal width between min and max",
-    meaning: Meaning::Aggregation(|checker, usage| {
-        let args = usage.positional(checker, 4, 4)?;
-        let [value, min, max, step] = args.as_slice() else {
-            return Err(checker.error(usage.span, "an argument is missing"));
-        };
-        let what = "a border of a histogram";
-        let value = checker.number(value);
-        let least = checker.whole(min, i64::MIN..=i64::MAX, what);
-        let most = checker.whole(max, i64::MIN..=i64::MAX, what);
-        let width = checker.whole(step, 1..=i64::MAX, "the step of a histogram");
-        let (value, least, most, width) = (value?, least?, most?, width?);
-        let span = i128::from(most) - i128::from(least);
-        if span <= 0 {
-            return Err(checker.error(max.span, "the histogram ends before it begins"));
-        }
-        if span > i128::from(width) * i128::from(Buckets::MOST_LINEAR) {
-            let message = format!("a histogram has at most {} steps", Buckets::MOST_LINEAR);
-            return Err(checker.error(step.span, message));
-        }
-        let kind = ValueKind::Histogram(Buckets::Linear {
-            min: least,
-            max: most,
-            step: width,
-        });
-        Ok(Gathered {
-            kind,
-            value: Some(value),
-        })
-    }),
+    meaning: Meaning::Aggregation {
+        check: |checker, usage| {
+            let args = usage.positional(checker, 4, 4)?;
+            let [value, min, max, step] = args.as_slice() else {
+                return Err(checker.error(usage.span, "an argument is missing"));
+            };
+            let what = "a border of a histogram";
+            let value = checker.number(value);
+            let least = checker.whole(min, i64::MIN..=i64::MAX, what);
+            let most = checker.whole(max, i64::MIN..=i64::MAX, what);
+            let width = checker.whole(step, 1..=i64::MAX, "the step of a histogram");
+            let (value, least, most, width) = (value?, least?, most?, width?);
+            let span = i128::from(most) - i128::from(least);
+            if span <= 0 {
+                return Err(checker.error(max.span, "the histogram ends before it begins"));
+            }
+            if span > i128::from(width) * i128::from(Buckets::MOST_LINEAR) {
+                let message = format!("a histogram has at most {} steps", Buckets::MOST_LINEAR);
+                return Err(checker.error(step.span, message));
+            }
+            Ok(Gathering {
+                gathered: Gathered::with(function::LHIST, true, vec![least, most, width]),
+                value: Some(value),
+            })
+        },
+        lower: |lower, place, gathered, value| {
+            let [min, max, step] = [0, 1, 2].map(|index| gathered.parameter(index));
+            lower.count_in(place, Buckets::Linear { min, max, step }, value)
+        },
+    },
 };

@@ -2,14 +2,18 @@
 
 use super::super::{Builtin, Meaning};
 use super::of_number;
-use kestrel_trace::aggregate::ValueKind;
+use kestrel_trace::aggregate::function;
 
 pub(crate) static MAX: Builtin = Builtin {
     name: "max",
     numbered: false,
     usage: "max(value)",
     about: "keep the greatest value",
-    meaning: Meaning::Aggregation(|checker, usage| {
-        of_number(checker, usage, |signed| ValueKind::Max { signed })
-    }),
+    meaning: Meaning::Aggregation {
+        check: |checker, usage| of_number(checker, usage, function::MAX),
+        lower: |lower, place, gathered, value| {
+            let rank = lower.rank(value, gathered.signed);
+            lower.raise(place, rank)
+        },
+    },
 };

@@ -2,14 +2,20 @@
 
 use super::super::{Builtin, Meaning};
 use super::of_number;
-use kestrel_trace::aggregate::ValueKind;
+use crate::ir::{AluOp, Bits};
+use kestrel_trace::aggregate::function;
 
 pub(crate) static MIN: Builtin = Builtin {
     name: "min",
     numbered: false,
     usage: "min(value)",
     about: "keep the least value",
-    meaning: Meaning::Aggregation(|checker, usage| {
-        of_number(checker, usage, |signed| ValueKind::Min { signed })
-    }),
+    meaning: Meaning::Aggregation {
+        check: |checker, usage| of_number(checker, usage, function::MIN),
+        lower: |lower, place, gathered, value| {
+            let rank = lower.rank(value, gathered.signed);
+            let complement = lower.b.alu(AluOp::Xor, Bits::B64, rank, -1);
+            lower.raise(place, complement)
+        },
+    },
 };

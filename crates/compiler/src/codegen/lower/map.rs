@@ -11,6 +11,7 @@
 
 use super::Lower;
 use super::text::Bytes;
+use crate::builtin;
 use crate::check::tree::{Expr, MapChange, MapPlace};
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Vreg, Width, helper};
@@ -150,7 +151,7 @@ impl Lower<'_> {
 
     /// Does something with the element of a key, which is made first if need be. `then` may go to the block it is given, where the update is
     /// counted as lost.
-    fn on_element(
+    pub(crate) fn on_element(
         &mut self,
         place: &MapPlace,
         then: &mut dyn FnMut(&mut Self, Vreg, BlockId),
@@ -249,38 +250,23 @@ impl Lower<'_> {
             Some(value) => self.value(value)?,
             None => self.b.constant(1),
         };
-        match place.map.value {
-            ValueKind::Count | ValueKind::Sum { .. } => self.on_element(place, &mut |lower, element, _| {
-                lower.b.atomic_add(Width::B8, element, 0, value);
-            }),
-            ValueKind::Average { .. } | ValueKind::Stats { .. } => {
-                self.on_element(place, &mut |lower, element, _| {
-                    lower.b.atomic_add(Width::B8, element, 0, 1);
-                    lower.b.atomic_add(Width::B8, element, 8, value);
-                })
+        let gather = match &place.map.value {
+            ValueKind::Gathered(gathered) => {
+                builtin::gather(gathered.function.name()).map(|gather| (gather, gathered))
             }
-            ValueKind::Max { signed } => {
-                let rank = self.rank(value, signed);
-                self.raise(place, rank)
-            }
-            ValueKind::Min { signed } => {
-                let rank = self.rank(value, signed);
-                let complement = self.b.alu(AluOp::Xor, Bits::B64, rank, -1);
-                self.raise(place, complement)
-            }
-            ValueKind::Histogram(buckets) => {
-                let index = self.bucket(buckets, value);
-                self.count_in(place, buckets, index)
-            }
-            ValueKind::Scalar(_) | ValueKind::Text { .. } => Err(Error::Malformed {
+            ValueKind::Scalar(_) | ValueKind::Text { .. } => None,
+        };
+        let Some((gather, gathered)) = gather else {
+            return Err(Error::Malformed {
                 what: "an aggregation in a map of plain values",
                 span: self.b.span(),
-            }),
-        }
+            });
+        };
+        gather(self, place, gathered, value)
     }
 
-    /// What [`kestrel_trace::aggregate::rank`] gives.
-    fn rank(&mut self, value: Vreg, signed: bool) -> Vreg {
+    /// What [`kestrel_trace::aggregate::gather::rank`] gives.
+    pub(crate) fn rank(&mut self, value: Vreg, signed: bool) -> Vreg {
         if signed {
             self.b.alu(AluOp::Xor, Bits::B64, value, i64::MIN)
         } else {
@@ -289,7 +275,7 @@ impl Lower<'_> {
     }
 
     /// Keeps the greater of the element and `rank`.
-    fn raise(&mut self, place: &MapPlace, rank: Vreg) -> Result<(), Error> {
+    pub(crate) fn raise(&mut self, place: &MapPlace, rank: Vreg) -> Result<(), Error> {
         self.on_element(place, &mut |lower, element, lost| {
             let end = lower.b.block();
             for _ in 0..TRIES {
@@ -303,9 +289,10 @@ impl Lower<'_> {
         })
     }
 
-    /// Adds 1 to a bucket. The verifier learns from the comparison that the bucket is one of the element's; the mask keeps what is compared in
+    /// Adds 1 to the bucket of a value. The verifier learns from the comparison that the bucket is one of the element's; the mask keeps what is compared in
     /// a register of its own.
-    fn count_in(&mut self, place: &MapPlace, buckets: Buckets, index: Vreg) -> Result<(), Error> {
+    pub(crate) fn count_in(&mut self, place: &MapPlace, buckets: Buckets, value: Vreg) -> Result<(), Error> {
+        let index = self.bucket(buckets, value);
         let count = buckets.count();
         self.on_element(place, &mut |lower, element, lost| {
             let mask = count.next_power_of_two() - 1;

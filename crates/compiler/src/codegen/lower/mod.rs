@@ -87,8 +87,8 @@ pub fn emit_preemption_on(b: &mut Builder) {
 }
 
 /// The state of lowering one probe.
-struct Lower<'a> {
-    b: Builder,
+pub(crate) struct Lower<'a> {
+    pub(crate) b: Builder,
     context: &'a Context,
     sink: &'a dyn Sink,
     /// Scratch variables.

@@ -4,6 +4,7 @@
 //! of two; sums of what was sorted into them are not known, and not given.
 
 use super::text::{Family, Kind, Number};
+use kestrel_trace::aggregate::gather::Metric;
 use kestrel_trace::aggregate::read::{Held, Row, Snapshot};
 use kestrel_trace::aggregate::{Buckets, ValueKind};
 use kestrel_trace::print;
@@ -105,15 +106,7 @@ fn keys(snapshot: &Snapshot, row: &Row) -> Vec<(&'static str, String)> {
 }
 
 fn held(kind: &ValueKind, value: &Held, labels: &[(&'static str, &str)], all: &mut Families) {
-    let signed = |n: u64| Number::Whole(i128::from(n as i64));
     match (kind, value) {
-        (ValueKind::Count, Held::Number(n)) => all.counts.add(labels, *n),
-        (ValueKind::Sum { signed: false }, Held::Number(n)) => all.sums.add(labels, *n),
-        (ValueKind::Sum { .. }, Held::Number(n)) => all.values.add(labels, signed(*n)),
-        (ValueKind::Min { signed: yes } | ValueKind::Max { signed: yes }, Held::Number(n)) => {
-            all.values
-                .add(labels, if *yes { signed(*n) } else { (*n).into() });
-        }
         (ValueKind::Scalar(ty), Held::Number(n)) => {
             let value = match kestrel_trace::value::Value::read(ty, &n.to_le_bytes()) {
                 kestrel_trace::value::Value::Signed { value, .. } => Number::Whole(value.into()),
@@ -123,16 +116,17 @@ fn held(kind: &ValueKind, value: &Held, labels: &[(&'static str, &str)], all: &m
             };
             all.values.add(labels, value);
         }
-        (
-            ValueKind::Average { signed: yes } | ValueKind::Stats { signed: yes },
-            Held::Mean { count, sum },
-        ) => {
-            let sum = if *yes { signed(*sum) } else { (*sum).into() };
-            all.means.add_part("_sum", labels, sum);
-            all.means.add_part("_count", labels, *count);
-        }
-        (ValueKind::Histogram(buckets), Held::Histogram(counts)) => {
-            histogram(*buckets, counts, labels, &mut all.histograms);
+        (ValueKind::Gathered(gathered), Held::Words(words)) => {
+            match gathered.function.metric(gathered, words) {
+                Metric::Count(n) => all.counts.add(labels, n),
+                Metric::Sum(n) => all.sums.add(labels, n),
+                Metric::Value(n) => all.values.add(labels, Number::Whole(n)),
+                Metric::Mean { count, sum } => {
+                    all.means.add_part("_sum", labels, Number::Whole(sum));
+                    all.means.add_part("_count", labels, count);
+                }
+                Metric::Histogram(buckets) => histogram(buckets, words, labels, &mut all.histograms),
+            }
         }
         _ => {}
     }

@@ -1,0 +1,42 @@
+//! `avg(value)`: how many, and their sum.
+
+use super::mean;
+use crate::aggregate::gather::{Function, Gathered, Metric, json_number};
+use serde_json::Value as Json;
+use std::fmt::Write;
+
+/// `avg(value)`.
+pub const AVG: &dyn Function = &Avg;
+
+struct Avg;
+
+impl Function for Avg {
+    fn name(&self) -> &'static str {
+        "avg"
+    }
+
+    fn words(&self, _with: &Gathered) -> u32 {
+        mean::WORDS
+    }
+
+    fn is_untouched(&self, _with: &Gathered, words: &[u64]) -> bool {
+        mean::is_untouched(words)
+    }
+
+    fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
+        mean::average(with, words)
+    }
+
+    fn text(&self, with: &Gathered, words: &[u64], out: &mut String) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, " {}", mean::average(with, words));
+    }
+
+    fn json(&self, with: &Gathered, words: &[u64]) -> Json {
+        json_number(mean::average(with, words))
+    }
+
+    fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
+        mean::metric(with, words)
+    }
+}

@@ -1,0 +1,28 @@
+//! What functions of a count and a sum share.
+
+use crate::aggregate::gather::{Gathered, Metric, first};
+
+/// Words: how many, and their sum.
+pub(super) const WORDS: u32 = 2;
+
+/// The sum.
+pub(super) fn total(with: &Gathered, words: &[u64]) -> i128 {
+    with.number(words.get(1).copied().unwrap_or_default())
+}
+
+/// The mean, cut towards zero.
+pub(super) fn average(with: &Gathered, words: &[u64]) -> i128 {
+    total(with, words) / i128::from(first(words).max(1))
+}
+
+/// Whether none was counted.
+pub(super) fn is_untouched(words: &[u64]) -> bool {
+    first(words) == 0
+}
+
+pub(super) fn metric(with: &Gathered, words: &[u64]) -> Metric {
+    Metric::Mean {
+        count: first(words),
+        sum: total(with, words),
+    }
+}

@@ -1,0 +1,36 @@
+//! The functions that gather values in a map: each is one file and one row; what generated code does for it is the compiler's.
+
+mod avg;
+mod count;
+mod hist;
+mod lhist;
+mod max;
+mod mean;
+mod min;
+mod stats;
+mod sum;
+
+pub use avg::AVG;
+pub use count::COUNT;
+pub use hist::HIST;
+pub use lhist::LHIST;
+pub use max::MAX;
+pub use min::MIN;
+pub use stats::STATS;
+pub use sum::SUM;
+
+use super::gather::{Function, Which};
+use serde::{Deserialize, Deserializer};
+
+/// All of them.
+static FUNCTIONS: &[&dyn Function] = &[COUNT, SUM, MIN, MAX, AVG, STATS, HIST, LHIST];
+
+impl<'de> Deserialize<'de> for Which {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let known = FUNCTIONS.iter().find(|function| function.name() == name);
+        known
+            .map(|function| Self(*function))
+            .ok_or_else(|| serde::de::Error::custom(format!("no function {name} gathers values")))
+    }
+}

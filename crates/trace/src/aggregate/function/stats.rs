@@ -1,0 +1,56 @@
+//! `stats(value)`: how many, and their sum.
+
+use super::mean;
+use crate::aggregate::gather::{Function, Gathered, Metric, first, json_number};
+use serde_json::{Value as Json, json};
+use std::fmt::Write;
+
+/// `stats(value)`.
+pub const STATS: &dyn Function = &Stats;
+
+struct Stats;
+
+impl Function for Stats {
+    fn name(&self) -> &'static str {
+        "stats"
+    }
+
+    fn words(&self, _with: &Gathered) -> u32 {
+        mean::WORDS
+    }
+
+    fn is_untouched(&self, _with: &Gathered, words: &[u64]) -> bool {
+        mean::is_untouched(words)
+    }
+
+    fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
+        mean::average(with, words)
+    }
+
+    fn text(&self, with: &Gathered, words: &[u64], out: &mut String) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            " count {}, average {}, total {}",
+            first(words),
+            mean::average(with, words),
+            mean::total(with, words)
+        );
+    }
+
+    fn json_type(&self) -> &'static str {
+        "stats"
+    }
+
+    fn json(&self, with: &Gathered, words: &[u64]) -> Json {
+        json!({
+            "count": first(words),
+            "average": json_number(mean::average(with, words)),
+            "total": json_number(mean::total(with, words)),
+        })
+    }
+
+    fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
+        mean::metric(with, words)
+    }
+}

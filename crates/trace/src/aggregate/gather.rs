@@ -1,0 +1,182 @@
+//! What a map gathers, `@x[keys] = count()`: a function with its parameters, what it keeps on each CPU, how CPUs are joined, and how that is shown; the functions
+//! themselves are `function`'s.
+
+use super::histogram::Buckets;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value as Json;
+use std::fmt;
+
+/// A function that gathers values. What it keeps are words of 64 bits on each CPU, zeroes at first.
+pub trait Function: Sync {
+    /// Its name in the language.
+    fn name(&self) -> &'static str;
+
+    /// Words that it keeps on each CPU.
+    fn words(&self, _with: &Gathered) -> u32 {
+        1
+    }
+
+    /// Whether the language makes it with these parameters: a trace's file may say anything.
+    fn is_sound(&self, with: &Gathered) -> bool {
+        with.parameters.is_empty()
+    }
+
+    /// Adds what another CPU has to what there is.
+    fn join(&self, _with: &Gathered, words: &mut [u64], other: &[u64]) {
+        for (word, other) in words.iter_mut().zip(other) {
+            *word = word.wrapping_add(*other);
+        }
+    }
+
+    /// Whether nothing was ever gathered: the one element of a map without keys exists before that.
+    fn is_untouched(&self, _with: &Gathered, words: &[u64]) -> bool {
+        words.iter().all(|word| *word == 0)
+    }
+
+    /// What keys are sorted by.
+    fn weight(&self, with: &Gathered, words: &[u64]) -> i128;
+
+    /// What stands behind the colon, up to the end of the line or over several lines.
+    fn text(&self, with: &Gathered, words: &[u64], out: &mut String);
+
+    /// The type of a map of it in JSON.
+    fn json_type(&self) -> &'static str {
+        "map"
+    }
+
+    /// Its value in JSON.
+    fn json(&self, with: &Gathered, words: &[u64]) -> Json;
+
+    /// What it is as a metric.
+    fn metric(&self, with: &Gathered, words: &[u64]) -> Metric;
+
+    /// In one line, for overviews; `None` where [`Function::text`] is one line.
+    fn brief(&self, _with: &Gathered, _words: &[u64]) -> Option<String> {
+        None
+    }
+
+    /// Its use with these parameters, for messages.
+    fn described(&self, _with: &Gathered) -> String {
+        format!("{}()", self.name())
+    }
+}
+
+/// A value as a metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "fields speak for themselves")]
+pub enum Metric {
+    /// How often something happened.
+    Count(u64),
+    /// A sum that only grows.
+    Sum(u64),
+    /// A number that may fall, too.
+    Value(i128),
+    /// A sum, and of how many.
+    Mean { count: u64, sum: i128 },
+    /// The words are counts of these buckets.
+    Histogram(Buckets),
+}
+
+/// What a map gathers: a function and its parameters.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gathered {
+    /// The function.
+    pub function: Which,
+    /// Whether its numbers are signed.
+    pub signed: bool,
+    /// Constants of its use: a histogram's borders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<i64>,
+}
+
+/// One of the functions.
+#[derive(Clone, Copy)]
+pub struct Which(pub(super) &'static dyn Function);
+
+impl Gathered {
+    /// A function of numbers.
+    pub fn new(function: &'static dyn Function, signed: bool) -> Self {
+        Self::with(function, signed, Vec::new())
+    }
+
+    /// A function with parameters.
+    pub fn with(function: &'static dyn Function, signed: bool, parameters: Vec<i64>) -> Self {
+        Self {
+            function: Which(function),
+            signed,
+            parameters,
+        }
+    }
+
+    /// A parameter, 0 where there is none.
+    pub fn parameter(&self, index: usize) -> i64 {
+        self.parameters.get(index).copied().unwrap_or_default()
+    }
+
+    /// Whether this gathers into the same map: signs may differ.
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        self.function == other.function && self.parameters == other.parameters
+    }
+
+    /// A word as a number of its sign.
+    pub(super) fn number(&self, word: u64) -> i128 {
+        if self.signed {
+            i128::from(word as i64)
+        } else {
+            i128::from(word)
+        }
+    }
+}
+
+impl fmt::Debug for Gathered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let signed = if self.signed { ", signed" } else { "" };
+        write!(f, "{}{signed}", self.function.described(self))
+    }
+}
+
+impl std::ops::Deref for Which {
+    type Target = dyn Function;
+
+    fn deref(&self) -> &Self::Target {
+        self.0
+    }
+}
+
+impl PartialEq for Which {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Which {}
+
+impl fmt::Debug for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Which {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// The first of what a function keeps.
+pub(super) fn first(words: &[u64]) -> u64 {
+    words.first().copied().unwrap_or_default()
+}
+
+/// A number as JSON.
+pub(super) fn json_number(n: i128) -> Json {
+    i64::try_from(n)
+        .map(Json::from)
+        .or_else(|_| u64::try_from(n).map(Json::from))
+        .unwrap_or(Json::Null)
+}
+
+/// The order-preserving number of 0 and up that a value of `min` and `max` counts as.
+pub fn rank(value: u64, signed: bool) -> u64 {
+    if signed { value ^ 1 << 63 } else { value }
+}
