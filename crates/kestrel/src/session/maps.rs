@@ -8,6 +8,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::mmap::{Access, Mapping};
+use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{MapType, ValueKind, state};
 use kestrel_trace::layout::{EventName, FieldType, Names};
@@ -142,7 +143,7 @@ impl Maps {
             Some(state) => state.mapping.to_vec(0..state::ZEROES as usize)?,
             None => Vec::new(),
         };
-        Ok(Snapshot::new(&ty, &state, elements))
+        Ok(Snapshot::new(&ty, &state, elements).dated(ClockPair::now().offset()))
     }
 
     /// Empties a map, as `clear(@x)` does. What events add at the same moment to a map without keys may go, too.

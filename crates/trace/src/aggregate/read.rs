@@ -91,6 +91,19 @@ impl Snapshot {
         }
     }
 
+    /// The same with dates: `offset` is what has to be added to times of the kernel's monotonic clock, in ns.
+    #[must_use]
+    pub fn dated(mut self, offset: i64) -> Self {
+        if let ValueKind::Gathered(gathered) = &self.ty.value {
+            for row in &mut self.rows {
+                if let Held::Words(words) = &mut row.value {
+                    gathered.function.date(words, offset);
+                }
+            }
+        }
+        self
+    }
+
     /// A value in one line, where its text is several.
     pub fn brief(&self, row: &Row) -> Option<String> {
         match (&row.value, &self.ty.value) {

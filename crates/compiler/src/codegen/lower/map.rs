@@ -277,32 +277,49 @@ impl Lower<'_> {
     /// Keeps the greater of the element and `rank`.
     pub(crate) fn raise(&mut self, place: &MapPlace, rank: Vreg) -> Result<(), Error> {
         self.on_element(place, &mut |lower, element, lost| {
-            let end = lower.b.block();
-            for _ in 0..TRIES {
-                let current = lower.b.load(Width::B8, element, 0);
-                lower.b.branch_if(Condition::GreaterEqual, current, rank, end);
-                let was = lower.b.compare_exchange(Width::B8, element, 0, current, rank);
-                lower.b.branch_if(Condition::Equal, was, current, end);
-            }
-            lower.b.jump(lost);
-            lower.b.switch_to(end);
+            lower.raise_word(element, 0, rank, lost)
         })
     }
 
-    /// Adds 1 to the bucket of a value. The verifier learns from the comparison that the bucket is one of the element's; the mask keeps what is compared in
-    /// a register of its own.
+    /// Keeps the greater of a word and `rank`; goes to `lost` where interrupts keep changing it.
+    pub(crate) fn raise_word(&mut self, at: Vreg, offset: i16, rank: Vreg, lost: BlockId) {
+        let end = self.b.block();
+        for _ in 0..TRIES {
+            let current = self.b.load(Width::B8, at, offset);
+            self.b.branch_if(Condition::GreaterEqual, current, rank, end);
+            let was = self.b.compare_exchange(Width::B8, at, offset, current, rank);
+            self.b.branch_if(Condition::Equal, was, current, end);
+        }
+        self.b.jump(lost);
+        self.b.switch_to(end);
+    }
+
+    /// Adds 1 to the bucket of a value.
     pub(crate) fn count_in(&mut self, place: &MapPlace, buckets: Buckets, value: Vreg) -> Result<(), Error> {
         let index = self.bucket(buckets, value);
-        let count = buckets.count();
         self.on_element(place, &mut |lower, element, lost| {
-            let mask = count.next_power_of_two() - 1;
-            let index = lower.b.and(index, i64::from(mask));
-            lower
-                .b
-                .branch_if(Condition::GreaterEqual, index, i64::from(count), lost);
-            let offset = lower.b.shift_left(index, 3);
-            let bucket = lower.b.add(element, offset);
+            let bucket = lower.part(element, index, (buckets.count(), 8), lost);
             lower.b.atomic_add(Width::B8, bucket, 0, 1);
         })
+    }
+
+    /// The address of one of the `count` parts of an element, each of `size` bytes. The verifier learns from the comparison that it is one of the element's; the mask keeps what
+    /// is compared in a register of its own.
+    pub(crate) fn part(
+        &mut self,
+        element: Vreg,
+        index: Vreg,
+        (count, size): (u32, u32),
+        lost: BlockId,
+    ) -> Vreg {
+        let mask = count.next_power_of_two() - 1;
+        let index = self.b.and(index, i64::from(mask));
+        self.b
+            .branch_if(Condition::GreaterEqual, index, i64::from(count), lost);
+        let offset = match size.is_power_of_two() {
+            true => self.b.shift_left(index, i64::from(size.trailing_zeros())),
+            false => self.b.mul(index, i64::from(size)),
+        };
+        self.b.add(element, offset)
     }
 }
