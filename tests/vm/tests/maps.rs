@@ -58,11 +58,23 @@ fn sum(run: &Run, title: &str) -> usize {
     rows.map(|row| count(row).unwrap()).sum()
 }
 
+/// The sum over a time series' intervals, of which the longest that an emulated machine needs are not as many as it has.
+fn series(run: &Run, title: &str) -> usize {
+    let rows = run
+        .out
+        .lines()
+        .skip_while(|line| *line != format!("{title}:"))
+        .skip(3);
+    let rows = rows.take_while(|line| !line.starts_with(' '));
+    let value = |row: &str| row.split_whitespace().last()?.parse::<usize>().ok();
+    rows.filter_map(value).sum()
+}
+
 #[test]
 fn every_event_counts() {
     for via in ["raw", "classic"] {
         let handler = format!(
-            "{GETPPID} {{ @[comm] = count(); @n++; @plain = count(); @h = hist(nsecs); @l = lhist(pid, 0, 100000, 1000); @one = sum(1) }}"
+            "{GETPPID} {{ @[comm] = count(); @n++; @plain = count(); @h = hist(nsecs); @l = lhist(pid, 0, 100000, 1000); @one = sum(1); @series = tseries(1, 10ms, 680, \"sum\") }}"
         );
         let run = record(&["--via", via], &[&handler], &calls());
         let told = counts(&run.err);
@@ -73,6 +85,7 @@ fn every_event_counts() {
             number(&run, "@one"),
             sum(&run, "@h"),
             sum(&run, "@l"),
+            series(&run, "@series"),
         ] {
             assert!(
                 told.explain(kept, CALLS),
@@ -168,6 +181,7 @@ fn every_handler_loads() {
         "{ count(); hist(tid); sum(tid); if (tid > 3) { lhist(tid, 0, 10, 1) } else { hist(cpu) } }",
         "{ @o[kstr(curtask->comm, 7), tid, kstr(curtask->comm, 13)] = kstr(curtask->comm, 5); @n[kstr(curtask->comm, 1)]++; $t = kstr(0, 3) == \"\"; record($t, str(1, 9)) }",
         "{ @a = (int16 *)0x32; @a += 2; @b = @a - (int16 *)0x32; @f[kstr(0)] = count(); @g[tid ? kstr(curtask->comm, 6) : \"x\"]++ }",
+        "{ @ = count(); @s = tseries(tid, 1ms, 682); @t[comm] = tseries((int64)tid, 100ms, 9, \"max\"); @u[tid] = tseries(tid, 1s, 1, \"avg\"); tseries(cpu, 1s, 3, \"sum\") }",
         "{ @p[kptr(curtask)] = count(); @q[1, 2, 3, 4, 5, 6, comm, comm] = max(nsecs) }",
     ];
     for (options, event) in [

@@ -188,6 +188,7 @@ pub(super) fn is_signed(kind: &ValueKind) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::function::tseries::TSERIES;
     use super::super::function::{AVG, COUNT, HIST, LHIST, MAX, MIN, STATS, SUM};
     use super::super::{Gathered, json, text};
     use super::*;
@@ -300,9 +301,9 @@ mod tests {
             Just(ValueKind::Scalar(FieldType::Pointer { symbolic: true })),
             Just(ValueKind::Scalar(FieldType::Bool)),
             (0u32..40).prop_map(|size| ValueKind::Text { size }),
-            (0..8usize, any::<bool>(), any::<[i64; 3]>(), 0..4usize).prop_map(
+            (0..9usize, any::<bool>(), any::<[i64; 3]>(), 0..4usize).prop_map(
                 |(which, signed, numbers, count)| {
-                    let function = [COUNT, SUM, MIN, MAX, AVG, STATS, HIST, LHIST][which];
+                    let function = [COUNT, SUM, MIN, MAX, AVG, STATS, HIST, LHIST, TSERIES][which];
                     ValueKind::Gathered(Gathered::with(function, signed, numbers[..count.min(3)].to_vec()))
                 }
             ),

@@ -8,6 +8,7 @@ pub(super) mod max;
 pub(super) mod min;
 pub(super) mod stats;
 pub(super) mod sum;
+pub(super) mod tseries;
 
 use super::{Builtin, Use};
 use crate::check::tree::MapPlace;
@@ -28,6 +29,7 @@ pub(super) static ROWS: &[&Builtin] = &[
     &stats::STATS,
     &hist::HIST,
     &lhist::LHIST,
+    &tseries::TSERIES,
 ];
 
 /// An aggregation of one number.

@@ -9,6 +9,7 @@ mod mean;
 mod min;
 mod stats;
 mod sum;
+pub mod tseries;
 
 pub use avg::AVG;
 pub use count::COUNT;
@@ -23,7 +24,7 @@ use super::gather::{Function, Which};
 use serde::{Deserialize, Deserializer};
 
 /// All of them.
-static FUNCTIONS: &[&dyn Function] = &[COUNT, SUM, MIN, MAX, AVG, STATS, HIST, LHIST];
+static FUNCTIONS: &[&dyn Function] = &[COUNT, SUM, MIN, MAX, AVG, STATS, HIST, LHIST, tseries::TSERIES];
 
 impl<'de> Deserialize<'de> for Which {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

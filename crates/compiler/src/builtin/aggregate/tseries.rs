@@ -1,0 +1,124 @@
+//! `tseries`.
+//!
+//! The first value of an interval takes the place of an older one: who exchanges the interval's number also takes away what was there. An interrupt in between adds to what
+//! the other takes exactly itself away from; only a least or greatest value of it may go, in the few instructions in which an interval begins.
+
+use super::super::{Builtin, Meaning};
+use crate::check::Gathering;
+use crate::check::tree::MapPlace;
+use crate::codegen::lower::Lower;
+use crate::error::Error;
+use crate::ir::{AluOp, Bits, BlockId, Condition, Vreg, Width};
+use crate::lang::ast::ExprKind;
+use kestrel_bpf::helper;
+use kestrel_trace::aggregate::Gathered;
+use kestrel_trace::aggregate::function::tseries::{self, HOW, How, MOST, WORDS};
+
+pub(crate) static TSERIES: Builtin = Builtin {
+    name: "tseries",
+    numbered: false,
+    usage: "tseries(value, interval, count[, \"avg\"|\"max\"|\"min\"|\"sum\"])",
+    about: "keep the newest intervals of time (100ms, 1s), each with its last value, or with what the values make together",
+    meaning: Meaning::Aggregation {
+        check: |checker, usage| {
+            let args = usage.positional(checker, 3, 4)?;
+            let [value, interval, count, how @ ..] = args.as_slice() else {
+                return Err(checker.error(usage.span, "an argument is missing"));
+            };
+            let value = checker.number(value);
+            let interval = checker.whole(interval, 1..=i64::MAX, "the interval of a time series");
+            let count = checker.whole(count, 1..=MOST, "the number of intervals");
+            let how = match how.first().map(|how| (&how.kind, how.span)) {
+                None => 0,
+                Some((ExprKind::String(word), span)) => match HOW.iter().position(|(how, _)| how == word) {
+                    Some(how) => how as i64,
+                    None => {
+                        let words: Vec<&str> = HOW.iter().map(|(how, _)| *how).collect();
+                        let words = words.join(", ");
+                        let message =
+                            format!("no values are put together by \"{word}\": it is one of {words}");
+                        return Err(checker.error(span, message));
+                    }
+                },
+                Some((_, span)) => {
+                    return Err(
+                        checker.error(span, "how values are put together is a word in quotes: \"max\"")
+                    );
+                }
+            };
+            let (value, interval, count) = (value?, interval?, count?);
+            let signed = value.ty.is_signed();
+            Ok(Gathering {
+                gathered: Gathered::with(tseries::TSERIES, signed, vec![interval, count, how]),
+                value: Some(value),
+            })
+        },
+        lower,
+    },
+};
+
+/// Bytes of an interval.
+const SIZE: u32 = WORDS * 8;
+const VALUE: i16 = 8;
+const BESIDE: i16 = 16;
+
+fn lower(lower: &mut Lower<'_>, place: &MapPlace, gathered: &Gathered, value: Vreg) -> Result<(), Error> {
+    let [interval, count] = [0, 1].map(|index| gathered.parameter(index));
+    let how = How::of(gathered);
+    let now = lower.b.helper(helper::KTIME_GET_NS, &[]);
+    let number = lower.b.alu(AluOp::Div, Bits::B64, now, interval);
+    let index = lower.b.alu(AluOp::Mod, Bits::B64, number, count);
+    let number = lower.b.add(number, 1);
+    let ranked = match how {
+        How::Most => lower.rank(value, gathered.signed),
+        How::Least => {
+            let rank = lower.rank(value, gathered.signed);
+            lower.b.alu(AluOp::Xor, Bits::B64, rank, -1)
+        }
+        How::Last | How::Mean | How::Sum => value,
+    };
+    lower.on_element(place, &mut |lower, element, lost| {
+        let at = lower.part(element, index, (count as u32, SIZE), lost);
+        begin(lower, at, number, how, lost);
+        match how {
+            How::Mean => {
+                lower.b.atomic_add(Width::B8, at, VALUE, ranked);
+                lower.b.atomic_add(Width::B8, at, BESIDE, 1);
+            }
+            How::Sum => lower.b.atomic_add(Width::B8, at, VALUE, ranked),
+            How::Most | How::Least => lower.raise_word(at, VALUE, ranked, lost),
+            How::Last => {
+                lower.b.store(Width::B8, at, VALUE, ranked);
+                lower.b.store(Width::B8, at, BESIDE, now);
+            }
+        }
+    })
+}
+
+/// Gives the place to this interval, where an older one has it; a newer one keeps it, and the value is lost.
+fn begin(lower: &mut Lower<'_>, at: Vreg, number: Vreg, how: How, lost: BlockId) {
+    let (old, there) = (lower.b.cold_block(), lower.b.block());
+    let was = lower.b.load(Width::B8, at, 0);
+    lower.b.branch(Condition::Equal, was, number, there, old);
+    lower.b.switch_to(old);
+    lower.b.branch_if(Condition::Greater, was, number, lost);
+    let before = [VALUE, BESIDE].map(|word| lower.b.load(Width::B8, at, word));
+    let seen = lower.b.compare_exchange(Width::B8, at, 0, was, number);
+    lower.b.branch_if(Condition::NotEqual, seen, was, there);
+    for (word, before) in [VALUE, BESIDE].into_iter().zip(before) {
+        match how {
+            How::Mean | How::Sum => {
+                let zero = lower.b.constant(0);
+                let less = lower.b.sub(zero, before);
+                lower.b.atomic_add(Width::B8, at, word, less);
+            }
+            How::Most | How::Least => {
+                let zero = lower.b.constant(0);
+                lower.b.compare_exchange(Width::B8, at, word, before, zero);
+            }
+            How::Last => {}
+        }
+    }
+    lower.b.jump(there);
+    lower.b.switch_to(there);
+}

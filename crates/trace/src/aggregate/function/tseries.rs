@@ -1,0 +1,223 @@
+//! `tseries(value, interval, count[, how])`: the newest intervals of time, each with one value.
+//!
+//! ```text
+//!   words: { interval's number + 1 (0: never used), value, beside it } × count, then what turns times into dates
+//! ```
+//!
+//! An interval's place is its number modulo `count`. Beside the value stands when it was stored (the last one wins) or of how many values it is the sum (the average).
+
+use crate::aggregate::gather::{Function, Gathered, Metric, json_number, rank};
+use crate::print::wall_time;
+use serde_json::{Value as Json, json};
+use std::cmp::Ordering;
+use std::fmt::Write;
+
+/// `tseries(value, interval, count[, how])`: parameters are the interval in ns, the count, and the place of `how` in [`HOW`].
+pub const TSERIES: &dyn Function = &Tseries;
+
+/// How values of one interval become one, by the words for it; the first is what happens where nothing is said.
+pub const HOW: &[(&str, How)] = &[
+    ("last", How::Last),
+    ("avg", How::Mean),
+    ("max", How::Most),
+    ("min", How::Least),
+    ("sum", How::Sum),
+];
+/// Words of an interval.
+pub const WORDS: u32 = 3;
+/// Most intervals: what a value of a map has room for.
+pub const MOST: i64 = (crate::aggregate::state::MOST_VALUE as i64 / 8 - 1) / WORDS as i64;
+
+/// Columns between the borders of the picture.
+const WIDTH: i128 = 52;
+
+/// How values of one interval become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the words of HOW say it")]
+pub enum How {
+    Last,
+    Mean,
+    Most,
+    Least,
+    Sum,
+}
+
+struct Tseries;
+
+/// An interval: when it began, in ns since 1970, and its value, if there was any.
+type Point = (u64, Option<i128>);
+
+impl How {
+    /// What the parameters say.
+    pub fn of(with: &Gathered) -> Self {
+        let place = usize::try_from(with.parameter(2)).unwrap_or_default();
+        HOW.get(place).map_or(Self::Last, |(_, how)| *how)
+    }
+}
+
+/// The intervals among the words.
+fn parts(words: &[u64]) -> &[[u64; WORDS as usize]] {
+    words.as_chunks().0
+}
+
+fn value(with: &Gathered, [_, value, beside]: [u64; 3]) -> i128 {
+    match How::of(with) {
+        How::Mean => with.number(value) / i128::from(beside.max(1)),
+        How::Most => with.number(rank(value, with.signed)),
+        How::Least => with.number(rank(!value, with.signed)),
+        _ => with.number(value),
+    }
+}
+
+/// The intervals from the first that has a value to the newest, at most `count` of them.
+fn points(with: &Gathered, words: &[u64]) -> Vec<Point> {
+    let numbers = || {
+        parts(words)
+            .iter()
+            .map(|part| part[0])
+            .filter(|number| *number > 0)
+    };
+    let Some(newest) = numbers().max() else {
+        return Vec::new();
+    };
+    let count = with.parameter(1).clamp(1, MOST) as u64;
+    let oldest = newest.saturating_sub(count - 1).max(1);
+    let first = numbers()
+        .filter(|number| *number >= oldest)
+        .min()
+        .unwrap_or(newest);
+    let offset = words.chunks_exact(WORDS as usize).remainder().first().copied();
+    let point = |number: u64| {
+        let begin = (number - 1).wrapping_mul(with.parameter(0).cast_unsigned());
+        let part = parts(words).iter().find(|part| part[0] == number);
+        let date = begin.wrapping_add(offset.unwrap_or_default());
+        (date, part.map(|part| value(with, *part)))
+    };
+    (first..=newest).map(point).collect()
+}
+
+fn newest(with: &Gathered, words: &[u64]) -> i128 {
+    points(with, words)
+        .last()
+        .and_then(|(_, value)| *value)
+        .unwrap_or_default()
+}
+
+/// `10:41:46.700`, UTC.
+fn time_of_day(ns: u64) -> String {
+    wall_time(ns).get(11..23).unwrap_or_default().to_owned()
+}
+
+/// The least and the greatest value of a picture, which differ.
+fn range(points: &[Point]) -> (i128, i128) {
+    let values = || points.iter().filter_map(|(_, value)| *value);
+    let (least, most) = (values().min().unwrap_or(0), values().max().unwrap_or(0));
+    match (least == most, least) {
+        (false, _) => (least, most),
+        (true, 0) => (0, 1),
+        (true, _) => (least - 1, most + 1),
+    }
+}
+
+impl Function for Tseries {
+    fn name(&self) -> &'static str {
+        "tseries"
+    }
+
+    fn words(&self, with: &Gathered) -> u32 {
+        with.parameter(1).clamp(1, MOST) as u32 * WORDS + 1
+    }
+
+    fn is_sound(&self, with: &Gathered) -> bool {
+        let &[interval, count, how] = with.parameters.as_slice() else {
+            return false;
+        };
+        interval > 0 && (1..=MOST).contains(&count) && (0..HOW.len() as i64).contains(&how)
+    }
+
+    fn join(&self, with: &Gathered, words: &mut [u64], other: &[u64]) {
+        let mine = words.as_chunks_mut::<{ WORDS as usize }>().0;
+        for (mine, other) in mine.iter_mut().zip(parts(other)) {
+            match (mine[0].cmp(&other[0]), How::of(with)) {
+                (Ordering::Less, _) => *mine = *other,
+                (Ordering::Greater, _) => {}
+                (Ordering::Equal, How::Mean | How::Sum) => {
+                    mine[1] = mine[1].wrapping_add(other[1]);
+                    mine[2] = mine[2].wrapping_add(other[2]);
+                }
+                (Ordering::Equal, How::Most | How::Least) => mine[1] = mine[1].max(other[1]),
+                (Ordering::Equal, _) if other[2] > mine[2] => *mine = *other,
+                (Ordering::Equal, _) => {}
+            }
+        }
+    }
+
+    fn date(&self, words: &mut [u64], offset: i64) {
+        if let Some(last) = words.last_mut() {
+            *last = offset.cast_unsigned();
+        }
+    }
+
+    fn is_untouched(&self, _with: &Gathered, words: &[u64]) -> bool {
+        parts(words).iter().all(|part| part[0] == 0)
+    }
+
+    fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
+        newest(with, words)
+    }
+
+    fn text(&self, with: &Gathered, words: &[u64], out: &mut String) {
+        let points = points(with, words);
+        let (least, most) = range(&points);
+        let column = |value: i128| (value - least).saturating_mul(WIDTH) / (most - least);
+        let zero = (least < 0 && most > 0).then(|| column(0));
+        let ends = format!("{:13}{least:<26}{most:>27}\n", "");
+        let line = "_".repeat(WIDTH as usize - 1);
+        // Writing to a string cannot fail.
+        let _ = write!(out, "\n{ends}hh:mm:ss.ms  |{line}|\n");
+        for (begin, value) in &points {
+            let at = value.map(column);
+            let row: String = (0..=WIDTH)
+                .map(|place| match place {
+                    _ if at == Some(place) => '*',
+                    0 | WIDTH => '|',
+                    _ if zero == Some(place) => '.',
+                    _ => ' ',
+                })
+                .collect();
+            let value = value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+            let _ = writeln!(out, "{} {row} {value}", time_of_day(*begin));
+        }
+        let _ = writeln!(out, "{:13}v{line}v\n{ends}", "");
+    }
+
+    fn json_type(&self) -> &'static str {
+        "tseries"
+    }
+
+    fn json(&self, with: &Gathered, words: &[u64]) -> Json {
+        let date = |ns: u64| wall_time(ns).replace('T', " ").trim_end_matches('Z').to_owned();
+        let with_value = |(begin, value): Point| {
+            let value = value?;
+            Some(json!({ "interval_start": date(begin), "value": json_number(value) }))
+        };
+        points(with, words).into_iter().filter_map(with_value).collect()
+    }
+
+    fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
+        Metric::Value(newest(with, words))
+    }
+
+    fn brief(&self, with: &Gathered, words: &[u64]) -> Option<String> {
+        let count = points(with, words).len() as u64;
+        let intervals = crate::print::counted(count, "interval");
+        Some(format!("{intervals}, the newest {}", newest(with, words)))
+    }
+
+    fn described(&self, with: &Gathered) -> String {
+        let [interval, count] = [0, 1].map(|index| with.parameter(index));
+        let how = HOW.iter().find(|(_, how)| *how == How::of(with));
+        let how = how.map_or("", |(word, _)| word);
+        format!("tseries(…, {interval}ns, {count}, \"{how}\")")
+    }
+}
