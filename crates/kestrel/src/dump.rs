@@ -6,10 +6,10 @@
 use crate::buffer::Buffer;
 use crate::buffer::name::{MESSAGES, no_buffer};
 use crate::buffer::snapshot::{Copied, Stretch};
-use crate::error::{Error, Result};
 use crate::hook::control::Control;
 use crate::review::{Progress, Review, counts, review, tally};
 use crate::session::store::Store;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory;

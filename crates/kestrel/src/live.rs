@@ -3,9 +3,9 @@
 use crate::buffer::Buffer;
 use crate::buffer::memory::Memory;
 use crate::buffer::ring::Ring;
-use crate::error::Result;
 use crate::review;
 use crate::session::Session;
+use kestrel_catalog::Result;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet::Packet;

@@ -2,8 +2,8 @@
 
 use crate::buffer::Buffer;
 use crate::buffer::layout::Mode;
-use crate::error::Result;
-use crate::symbols::{kernel_symbols, shows_addresses};
+use kestrel_catalog::Result;
+use kestrel_catalog::symbols::{kernel_symbols, shows_addresses};
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::directory;

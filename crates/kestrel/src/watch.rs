@@ -6,11 +6,11 @@
 
 use crate::buffer::watch::{Cursor, Mark};
 use crate::buffer::{Buffer, numbered};
-use crate::error::{Error, Result};
 use crate::live::Queue;
 use crate::live::settled::Settled;
 use crate::session::stay::{PinnedSession, ThreadNames};
 use crate::session::store::Store;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;

@@ -15,12 +15,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kestrel-compiler", &["kestrel-bpf", "kestrel-trace"]),
     ("kestrel-kernel", &["kestrel-bpf"]),
     (
+        "kestrel-catalog",
+        &[
+            "kestrel-bpf",
+            "kestrel-trace",
+            "kestrel-compiler",
+            "kestrel-kernel",
+        ],
+    ),
+    (
         "kestrel",
         &[
             "kestrel-bpf",
             "kestrel-trace",
             "kestrel-compiler",
             "kestrel-kernel",
+            "kestrel-catalog",
         ],
     ),
     ("kestrel-cli", &["kestrel", "kestrel-trace"]),

@@ -20,9 +20,15 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "crates/kestrel/src/",
         rooms: &[
-            "waiting", "verifier", "error", "foreign", "arch", "buffer", "symbols", "facts", "code",
-            "catalog", "bpf", "hook", "table", "plan", "review", "session", "dump", "agent", "live",
-            "record", "probe", "recover", "watch",
+            "buffer", "bpf", "hook", "table", "plan", "review", "session", "dump", "agent", "live", "record",
+            "probe", "recover", "watch",
+        ],
+        up: &[],
+    },
+    Order {
+        sources: "crates/catalog/src/",
+        rooms: &[
+            "waiting", "verifier", "error", "foreign", "arch", "symbols", "facts", "code", "catalog",
         ],
         up: &[],
     },
@@ -83,7 +89,7 @@ const CIRCLES: &[(&str, usize, &str)] = &[
         "a change of a pinned session and its clients know each other",
     ),
     (
-        "crates/kestrel/src/catalog",
+        "crates/catalog/src/catalog",
         21,
         "event kinds are given the catalog, which knows the kinds",
     ),
@@ -103,7 +109,7 @@ const CIRCLES: &[(&str, usize, &str)] = &[
         "the parts of one recursive reader",
     ),
     (
-        "crates/kestrel/src/code",
+        "crates/catalog/src/code",
         6,
         "code, its places and what was under patches",
     ),

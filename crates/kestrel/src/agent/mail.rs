@@ -6,7 +6,7 @@
 use super::Answer;
 use crate::buffer::memory::Memory;
 use crate::buffer::ring::Ring;
-use crate::error::Result;
+use kestrel_catalog::Result;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::{HEADER, PAGE};

@@ -12,8 +12,8 @@ pub mod run;
 pub mod user;
 
 use crate::buffer::Buffer;
-use crate::error::{Error, Result};
 use crate::session::stay::PinnedSession;
+use kestrel_catalog::{Error, Result};
 pub use kestrel_compiler::check::tree::{Message, dump_time};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;

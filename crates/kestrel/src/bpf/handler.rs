@@ -30,11 +30,11 @@
 use super::attach::Bound;
 use super::load::Loaded;
 use super::{Object, wrong};
-use crate::catalog::{Attachment, Instance};
-use crate::error::{Error, Result};
-use crate::foreign;
 use fnv::FnvHasher;
 use kestrel_bpf::object::{self, Hook};
+use kestrel_catalog::catalog::{Attachment, Instance};
+use kestrel_catalog::foreign;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_trace::files::Objection;
 use std::hash::Hasher as _;

@@ -1,8 +1,8 @@
 //! Values of the kernel's configuration for variables that objects declare `extern … __kconfig`.
 
-use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Type};
 use kestrel_bpf::object::map::KconfigVariable;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs::{self, KernelConfig};
 

@@ -1,10 +1,10 @@
 //! What objects ask of the kernel by name: types, functions, variables, addresses; read when first needed.
 
 use super::attach::Executables;
-use crate::code::KnownCode;
-use crate::error::{Error, Result};
-use crate::facts::Facts;
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
+use kestrel_catalog::code::KnownCode;
+use kestrel_catalog::facts::Facts;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::{Host, btf};

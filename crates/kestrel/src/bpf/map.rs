@@ -1,9 +1,9 @@
 //! Maps of an object on the kernel: created, or found pinned and reused where their shape fits; read and written by type.
 
-use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, TypeId};
 use kestrel_bpf::object::Map as Declaration;
 use kestrel_bpf::object::map::Pinning;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{self, Map, MapBtf, MapInfo, MapKind, MapSpec, Pinned};
 use kestrel_kernel::{Host, procfs};
 use kestrel_trace::files;

@@ -24,19 +24,19 @@ mod running;
 mod typed;
 pub mod value;
 
-pub use crate::verifier::Refusal;
 pub use handler::{HandlerFile, trusted};
 pub use kestrel_bpf::btf::{Btf, TypeId};
 pub use kestrel_bpf::object::map::Pinning;
 pub use kestrel_bpf::object::{Hook, KINDS, Linked, Map as MapDeclaration, Program as ProgramDeclaration};
 pub use kestrel_bpf::verifier_log::VerifierLog;
+pub use kestrel_catalog::verifier::Refusal;
 pub use load::{Loaded, LoadedProgram};
 pub use map::{BpfMap, Shape};
 pub use running::{Attached, Running};
 pub use typed::TypedMap;
 
-use crate::error::{Error, Result};
 use kestrel_bpf::object;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use std::path::{Path, PathBuf};
 

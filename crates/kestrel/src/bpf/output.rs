@@ -2,8 +2,8 @@
 
 use super::Running;
 use super::map::BpfMap;
-use crate::error::Result;
 use kestrel_bpf::btf::{Btf, TypeId};
+use kestrel_catalog::Result;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{MapKind, PerfOutput, PerfRecord, RingBuffer};
 use kestrel_kernel::tracefs::{Instance, Tracefs};
@@ -33,7 +33,7 @@ impl Outputs {
     /// Opens them. Programs find somebody to write to from now on: attach later, or miss the first records.
     ///
     /// # Errors
-    /// [`crate::Error::Kernel`].
+    /// [`kestrel_catalog::Error::Kernel`].
     pub fn open(running: &Running) -> Result<Self> {
         let (mut rings, mut arrays) = (Vec::new(), Vec::new());
         for (index, map) in running.maps().iter().enumerate() {
@@ -58,7 +58,7 @@ impl Outputs {
     /// Hands over what has come since the last time.
     ///
     /// # Errors
-    /// [`crate::Error::Kernel`] if a ring makes no sense.
+    /// [`kestrel_catalog::Error::Kernel`] if a ring makes no sense.
     pub fn read(&mut self, running: &Running, mut each: impl FnMut(Record<'_>)) -> Result<()> {
         let record = |map: &BpfMap, cpu, data: &[u8], each: &mut dyn FnMut(Record<'_>)| {
             each(Record {
@@ -103,7 +103,7 @@ impl Printk {
     /// Begins to listen.
     ///
     /// # Errors
-    /// [`crate::Error::Kernel`] if tracefs has no such event, or cannot be mounted.
+    /// [`kestrel_catalog::Error::Kernel`] if tracefs has no such event, or cannot be mounted.
     pub fn open(host: &Host) -> Result<Self> {
         let tracefs = Tracefs::mount(host)?;
         let instance = Instance::create(&tracefs, host)?;
@@ -118,7 +118,7 @@ impl Printk {
     /// themselves, are left out.
     ///
     /// # Errors
-    /// [`crate::Error::Kernel`].
+    /// [`kestrel_catalog::Error::Kernel`].
     pub fn read(&mut self, mut each: impl FnMut(&str)) -> Result<()> {
         let new = self.instance.read()?;
         self.rest.push_str(&new);

@@ -1,11 +1,11 @@
 //! A program that could not be loaded: where the verifier refused it, with the line of the source; every other error stays as it is.
 
 use super::Object;
-use crate::error::Error;
-use crate::verifier::Refusal;
 use kestrel_bpf::code::Code;
 use kestrel_bpf::object::{Linked, Program};
 use kestrel_bpf::verifier_log;
+use kestrel_catalog::Error;
+use kestrel_catalog::verifier::Refusal;
 
 /// Turns a refusal by the verifier into [`Error::Refused`]; every other error stays as it is.
 pub(super) fn explain(

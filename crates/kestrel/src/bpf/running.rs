@@ -3,8 +3,8 @@
 use super::attach::{self, Tie};
 use super::load::{Loaded, left_out};
 use super::map::{BpfMap, NewPins, file_name};
-use crate::error::{Error, Result};
 use kestrel_bpf::object::Hook;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{LinkDetail, ProgramInfo};
 use std::fs::File;

@@ -2,8 +2,8 @@
 
 use super::map::BpfMap;
 use super::running::Running;
-use crate::error::{Error, Result};
 use bytemuck::Pod;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::ValueCheck;
 use std::marker::PhantomData;
 

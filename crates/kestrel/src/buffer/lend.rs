@@ -7,7 +7,7 @@
 use super::layout::{Mode, offset};
 use super::memory::Memory;
 use super::ring::{PAGE64, Ring};
-use crate::error::Result;
+use kestrel_catalog::Result;
 use kestrel_trace::ctf::packet::{self as ctf, Page};
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::{self, HEADER, PAGE};

@@ -1,6 +1,6 @@
 //! What a ring's reader asks of the memory that it shares with writers.
 
-use crate::error::Result;
+use kestrel_catalog::Result;
 use kestrel_kernel::mmap::Mapping;
 use std::sync::atomic::Ordering;
 

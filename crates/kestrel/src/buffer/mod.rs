@@ -10,8 +10,8 @@ pub mod snapshot;
 pub mod status;
 pub mod watch;
 
-use crate::error::{Error, Result};
 use emit::map_name;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_kernel::{Host, procfs};

@@ -1,7 +1,7 @@
 //! Buffers by name: those that Kestrel names itself, and those that a command means.
 
 use super::{Buffer, REMOVED};
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
 
 /// The one buffer of a nameless table.
 pub const MAIN: &str = "main";

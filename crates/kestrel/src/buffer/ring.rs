@@ -6,7 +6,7 @@
 
 use super::layout::{COUNTER, Geometry, Mode, offset};
 use super::memory::Memory;
-use crate::error::Result;
+use kestrel_catalog::Result;
 use kestrel_kernel::mmap::Mapping;
 use kestrel_trace::ctf::packet::{self as ctf, Page, Sealed};
 use kestrel_trace::decode::EventTable;

@@ -6,7 +6,7 @@
 use super::layout::Mode;
 use super::memory::Memory;
 use super::ring::{PAGE64, Ring};
-use crate::error::Result;
+use kestrel_catalog::Result;
 use kestrel_trace::packet::{self, HEADER, PAGE};
 
 /// How far somebody who takes nothing has looked at a CPU's ring.

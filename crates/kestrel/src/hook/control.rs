@@ -21,8 +21,8 @@
 //! A table's *place* stays the same as long as the table bears its name; its *number* is new each time it is loaded, so that a hook that
 //! knows an older one under this name never takes it for the new one.
 
-use crate::error::Result;
 use kestrel_bpf::helper;
+use kestrel_catalog::Result;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg, Width};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};

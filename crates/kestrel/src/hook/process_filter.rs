@@ -6,9 +6,9 @@
 //! when its first thread, which is reaped last, will never run again. `sched_process_exit` would be too early: a process gives back its memory
 //! and files behind it (kernel/exit.c; from 6.16 on all of its memory).
 
-use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_bpf::helper;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::codegen::{self, Generated};
 use kestrel_compiler::ir::{AluOp, AtomicOp, Bits, BlockId, Builder, Condition, Operand, Vreg, Width};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec};

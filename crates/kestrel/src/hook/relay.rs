@@ -13,8 +13,8 @@
 //! that is hit (idle threads, by the processor), and taken away by who acts on it. Where the kernel skipped the relayed hook it stays; so whatever else the
 //! first hook calls takes it away before anything else, and so does what stands in the slots of tables that mask the event.
 
-use crate::error::Result;
 use kestrel_bpf::helper;
+use kestrel_catalog::Result;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg, Width};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec};
 use serde::{Deserialize, Serialize};

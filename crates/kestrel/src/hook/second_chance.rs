@@ -39,10 +39,10 @@
 //! The programs are copies, not one that the others call: some kernels give a program a stack per CPU because it cannot run twice there (`priv_stack_ptr` on
 //! x86, Linux 6.13), and a program that is called is not guarded. What they share per CPU they change atomically.
 
-use crate::catalog::Attachment;
-use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_bpf::helper;
+use kestrel_catalog::catalog::Attachment;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Vreg, Width};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::preemption::Preemption;

@@ -4,9 +4,9 @@
 //! `task_rename` the one a thread gives itself. Threads that were there before are found in /proc.
 
 use super::process_filter::{Follower, key, make, member, read};
-use crate::error::Result;
 use kestrel_bpf::btf::Btf;
 use kestrel_bpf::helper;
+use kestrel_catalog::Result;
 use kestrel_compiler::ir::{Builder, Operand, Vreg, Width};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec};
 use kestrel_trace::process::Processes;

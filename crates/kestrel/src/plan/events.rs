@@ -1,9 +1,11 @@
 //! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it and by whatever name it is asked for.
 
-use crate::catalog::moment::Moment;
-use crate::catalog::tracepoint::alike::family;
-use crate::catalog::{Attachment, Catalog, Glob, Instance, Resolved, Via, Way, class, jprobe, kind, text_of};
-use crate::error::{Error, Result};
+use kestrel_catalog::catalog::moment::Moment;
+use kestrel_catalog::catalog::tracepoint::alike::family;
+use kestrel_catalog::catalog::{
+    Attachment, Catalog, Glob, Instance, Resolved, Via, Way, class, jprobe, kind, text_of,
+};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::parse_events;
 use std::collections::HashMap;
@@ -322,7 +324,7 @@ pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
                 [] => None,
                 near => Some(format!("did you mean {}?", near.join(", "))),
             };
-            let message = Error::without_near(error).to_string();
+            let message = without_near(error).to_string();
             Ok((message, hint))
         }
         Error::WrongShape { wanted, shape } => Ok((
@@ -337,15 +339,14 @@ pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
     }
 }
 
-impl Error {
-    fn without_near(error: Self) -> Self {
-        match error {
-            Self::NoSuchEvent { what, wanted, .. } => Self::NoSuchEvent {
-                what,
-                wanted,
-                near: Vec::new(),
-            },
-            other => other,
-        }
+/// The same without names that come close.
+fn without_near(error: Error) -> Error {
+    match error {
+        Error::NoSuchEvent { what, wanted, .. } => Error::NoSuchEvent {
+            what,
+            wanted,
+            near: Vec::new(),
+        },
+        other => other,
     }
 }

@@ -2,15 +2,15 @@
 
 use super::{BufferPlan, Plan};
 use crate::buffer::emit::{RingSink, map_name};
-use crate::catalog::kind::Companions;
-use crate::catalog::{Attachment, Instance};
-use crate::error::{Error, Result};
 use crate::hook::dispatch::{Choice, Gate};
 use crate::hook::named::{self, Own};
 use crate::hook::process_filter::Target;
 use crate::hook::relay::{Passing, Relay};
 use crate::hook::second_chance::{Place, Switches};
 use crate::hook::{Call, SLOTS};
+use kestrel_catalog::catalog::kind::Companions;
+use kestrel_catalog::catalog::{Attachment, Instance};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::Span;

@@ -1,8 +1,8 @@
 //! The hooks that keep for another what it asks of the event before it; what is kept, the checker has said.
 
 use super::{Hook, PlannedWay, Row};
-use crate::catalog::kind::Companion;
 use crate::hook::SLOTS;
+use kestrel_catalog::catalog::kind::Companion;
 use kestrel_compiler::check::tree::{CheckedPair, CheckedProbe, Statement};
 use kestrel_compiler::context::Context;
 

@@ -3,9 +3,9 @@
 use super::hook::layouts;
 use super::{Hook, PlannedWay, Row, guard, pair};
 use crate::bpf::{HandlerFile, handler};
-use crate::catalog::{Attachment, Instance, Resolved, Way};
-use crate::error::Error;
 use crate::hook::SLOTS;
+use kestrel_catalog::Error;
+use kestrel_catalog::catalog::{Attachment, Instance, Resolved, Way};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::context::{Context, EventNumber, Member};

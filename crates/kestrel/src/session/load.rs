@@ -17,8 +17,6 @@ use super::state::{
 };
 use super::stay::{Change, PinnedSession};
 use super::{LeftOut, Session, attach, event_of, rejection, relay};
-use crate::catalog::{Attachment, Catalog, Via};
-use crate::error::{Error, Result};
 use crate::hook::dispatch;
 use crate::hook::process_filter::Target;
 use crate::hook::second_chance::{self, Place};
@@ -26,6 +24,8 @@ use crate::plan::{BufferPlan, Hook, Plan, Slot, no_second, room_to_grow};
 use crate::plan::{Existing, ExistingHook, plan_load};
 use crate::table::TableFile;
 use kestrel_bpf::btf::Btf;
+use kestrel_catalog::catalog::{Attachment, Catalog, Via};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};

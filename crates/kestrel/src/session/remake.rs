@@ -7,12 +7,12 @@ use super::state::{
     CallState, EventState, HookState, ObjectState, ProgramState, RowState, State, TableState,
 };
 use super::{Session, event_of};
-use crate::catalog::moment::Moment;
-use crate::catalog::{Catalog, Resolved, Via};
-use crate::error::{Error, Result};
 use crate::hook::process_filter::Target;
 use crate::hook::relay::{self, Passing, Relay};
 use crate::plan::{Apart, Call, Candidate, Checked, Hook, Plan, Slot, Wanted, without_set};
+use kestrel_catalog::catalog::moment::Moment;
+use kestrel_catalog::catalog::{Catalog, Resolved, Via};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::{Action, StatementKind};
 use kestrel_compiler::lang::ast::Probe;

@@ -8,7 +8,7 @@ use super::own_event;
 use super::pins::{self, Directory, PASSING};
 use super::state::{HookState, State};
 use super::stay::{Change, PinnedSession};
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::Pinned;
 use kestrel_kernel::process::allow_open_files;

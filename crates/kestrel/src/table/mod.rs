@@ -12,8 +12,8 @@ pub use read::read;
 
 use crate::buffer::layout::Mode;
 use crate::buffer::name::MAIN;
-use crate::error::{Error, Result};
 use crate::hook::owner::Owner;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};

@@ -1,8 +1,8 @@
 //! Table files that come with Kestrel, each a file of `tables/` and a row here; people start from them and write their own.
 
 use super::TableFile;
-use crate::error::{Error, Result};
-use crate::foreign;
+use kestrel_catalog::foreign;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use std::path::Path;
 

@@ -6,9 +6,9 @@ pub mod text;
 
 use super::log::Progress;
 use crate::buffer::layout::Mode;
-use crate::error::Result;
 use crate::session::stay::PinnedSession;
 use crate::session::store::Store;
+use kestrel_catalog::Result;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Stats, enable_stats};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Programs and libraries as files: where they are, and where their functions begin in them.
 
-use crate::error::{Error, Result};
-use crate::foreign;
+use kestrel_catalog::foreign;
+use kestrel_catalog::{Error, Result};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::collections::HashMap;
 use std::path::Path;

@@ -4,7 +4,7 @@
 //! the entries of a map that is given none walks the first of the object's maps whose entries have what it reads; one over cgroups all of them.
 
 use super::{Binding, Request, Tie, tracing};
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{self, Link, Map, MapKind, Pinned, Program, ProgramKind, Walked};
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -2,9 +2,9 @@
 
 use super::{Binding, Request, Tie};
 use crate::bpf::Via;
-use crate::code::{Code, Wanted};
-use crate::error::{Error, Result};
 use kestrel_bpf::object::Hook;
+use kestrel_catalog::code::{Code, Wanted};
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::perf::{PerfEvent, Place, Target};
 use kestrel_kernel::tracefs::{KprobeEvent, Tracefs, sweep_kprobe_events};

@@ -1,9 +1,9 @@
 //! Many functions by one link (`kprobe.multi`), or where the kernel has no such links, one by one.
 
 use super::{Binding, Request, Tie, kprobe};
-use crate::catalog::Glob;
-use crate::error::{Error, Result};
 use kestrel_bpf::object::Hook;
+use kestrel_catalog::catalog::Glob;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{KprobeMulti, KprobeTargets, Link, Program, ProgramKind};
 use kestrel_kernel::feature::{Feature, Features, Support};
 

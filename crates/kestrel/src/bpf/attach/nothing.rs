@@ -1,8 +1,8 @@
 //! Programs that are loaded and attached to nothing: others run them, or only program arrays and tests do.
 
 use super::{Binding, Request, Tie};
-use crate::error::Result;
 use kestrel_bpf::object::Hook;
+use kestrel_catalog::Result;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 
 pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {

@@ -1,8 +1,8 @@
 //! Tracepoints by their raw arguments.
 
 use super::{Binding, Request, Tie};
-use crate::error::{Error, Result};
 use kestrel_bpf::btf::Kind;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind};
 

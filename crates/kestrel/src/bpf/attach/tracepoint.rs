@@ -1,7 +1,7 @@
 //! Tracepoints by their formatted entries.
 
 use super::{Binding, Request, Tie};
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::perf::{PerfEvent, Target};

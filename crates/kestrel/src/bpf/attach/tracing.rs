@@ -1,9 +1,9 @@
 //! Programs that are bound to something of the kernel's types when they are loaded: typed tracepoints, functions, iterators, LSM hooks.
 
 use super::{Binding, Request, Tie, raw_tracepoint};
-use crate::error::{Error, Result};
 use kestrel_bpf::btf::Kind;
 use kestrel_bpf::object::Hook;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::bpf::{AttachType, Link, Program, ProgramKind};
 

@@ -2,9 +2,9 @@
 
 use super::executable;
 use super::{Binding, Request, Tie};
-use crate::catalog::Glob;
-use crate::error::{Error, Result};
 use kestrel_bpf::object::Hook;
+use kestrel_catalog::catalog::Glob;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Link, Program, ProgramKind, UprobeMulti};
 use kestrel_kernel::feature::{Feature, Features};
 use kestrel_kernel::perf::{PerfEvent, Target};

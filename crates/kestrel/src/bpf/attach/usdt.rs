@@ -4,10 +4,10 @@
 //! entry by the attach cookie.
 
 use super::{Binding, Request, Tie, executable};
-use crate::arch;
 use crate::bpf::map::BpfMap;
-use crate::error::{Error, Result};
-use crate::foreign;
+use kestrel_catalog::arch;
+use kestrel_catalog::foreign;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::bpf::{Program, ProgramKind, ValueCheck};
 use kestrel_kernel::perf::{PerfEvent, Target};

@@ -4,8 +4,6 @@ use super::site;
 use super::status::{Flags, counted};
 use super::text::{check_name, file, rooted};
 use super::{Own, TABLE, kernel_line};
-use crate::catalog::{Catalog, Via};
-use crate::error::{Error, Result};
 use crate::hook::control::{MOST_PROBES, MOST_TABLES, ProbeWord};
 use crate::plan::plan_named;
 use crate::plan::{Hook, no_second, room_to_grow};
@@ -17,6 +15,8 @@ use crate::session::state::{
 };
 use crate::session::stay::{Change, PinnedSession};
 use crate::session::{LeftOut, own_event, pins};
+use kestrel_catalog::catalog::{Catalog, Via};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};

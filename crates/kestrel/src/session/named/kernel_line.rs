@@ -18,10 +18,10 @@ pub use place::Place;
 pub use write::of;
 
 use super::Request;
-use crate::catalog::kind;
-use crate::catalog::moment::Moment;
-use crate::error::{Error, Result};
 use fetch::Unfound;
+use kestrel_catalog::catalog::kind;
+use kestrel_catalog::catalog::moment::Moment;
+use kestrel_catalog::{Error, Result};
 
 /// Longest line that the kernel reads (`trace_parse_run_command`).
 const LONGEST: usize = 4094;

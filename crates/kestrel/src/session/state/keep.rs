@@ -1,7 +1,7 @@
 //! The state as a session keeps it: JSON text in a frozen map, one value for all.
 
 use super::{State, VERSION};
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 
 impl State {

@@ -158,7 +158,7 @@ pub(super) fn is_withheld(field: &Field) -> bool {
 }
 
 /// The formatted tracepoint for which the kernel reads what arguments of a call point to, where it does.
-pub(crate) fn read_for<'e>(catalog: &Catalog, event: &'e str) -> Option<(&'e str, &'e str)> {
+pub fn read_for<'e>(catalog: &Catalog, event: &'e str) -> Option<(&'e str, &'e str)> {
     let (group, name) = event.split_once(':')?;
     name.strip_prefix("sys_enter_").filter(|_| group == "syscalls")?;
     let format = catalog.tracefs().ok()?.format(group, name).ok()?;

@@ -373,7 +373,7 @@ pub(crate) fn nothing_matches(what: &str, wanted: &str, near: Vec<String>) -> Er
 }
 
 /// The kernel's answer as the standard library has it.
-pub(crate) fn into_io(error: kestrel_kernel::Error) -> std::io::Error {
+pub fn into_io(error: kestrel_kernel::Error) -> std::io::Error {
     match error.errno() {
         Some(errno) => std::io::Error::from_raw_os_error(errno.0),
         None => std::io::Error::other(error),

@@ -187,7 +187,7 @@ pub enum Attachment {
 
 impl Attachment {
     /// So many calls can be on their way when their return is probed, where that was said.
-    pub(crate) fn maxactive(&self) -> Option<u32> {
+    pub fn maxactive(&self) -> Option<u32> {
         match self {
             Self::Functions { maxactive, .. } | Self::Instruction { maxactive, .. } => *maxactive,
             _ => None,
@@ -195,7 +195,7 @@ impl Attachment {
     }
 
     /// Whether it is the same place, whatever number of calls is followed there.
-    pub(crate) fn is_at(&self, other: &Self) -> bool {
+    pub fn is_at(&self, other: &Self) -> bool {
         let plain = |attachment: &Self| {
             let mut plain = attachment.clone();
             if let Self::Functions { maxactive, .. } | Self::Instruction { maxactive, .. } = &mut plain {
@@ -268,7 +268,7 @@ pub struct Companion {
 
 impl Companion {
     /// The events of the hook, given those of the one that it serves.
-    pub(crate) fn instances(&self, served: &[Instance]) -> Vec<Instance> {
+    pub fn instances(&self, served: &[Instance]) -> Vec<Instance> {
         let of = |instance: &Instance| Instance {
             name: format!("{} {}", instance.name, self.label),
             identity: None,
@@ -295,14 +295,14 @@ pub struct Resolved {
 
 impl Resolved {
     /// So many calls can be on their way when their return is probed, where that is said.
-    pub(crate) fn calls(&self) -> Option<u32> {
+    pub fn calls(&self) -> Option<u32> {
         self.ways.first().and_then(|way| way.attachment.maxactive())
     }
 }
 
 impl Instance {
     /// An instance that needs no more than a name.
-    pub(crate) fn named(name: impl Into<String>) -> Self {
+    pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             identity: None,
@@ -313,12 +313,12 @@ impl Instance {
     }
 
     /// What it has in common with itself under another name.
-    pub(crate) fn identity(&self) -> &str {
+    pub fn identity(&self) -> &str {
         self.identity.as_deref().unwrap_or(&self.name)
     }
 
     /// The layout of a record of this event, given the one that the program writes: the same bytes, better names.
-    pub(crate) fn named_layout(&self, written: &Layout) -> Layout {
+    pub fn named_layout(&self, written: &Layout) -> Layout {
         match &self.layout {
             Some(named) if is_syscall_words(written) && named.constant_size() == written.constant_size() => {
                 named.clone()

@@ -6,12 +6,12 @@ mod function;
 mod glob;
 mod identity;
 mod instruction;
-pub(crate) mod jprobe;
+pub mod jprobe;
 pub mod kind;
 mod mark;
-pub(crate) mod moment;
+pub mod moment;
 mod raw_tracepoint;
-pub(crate) mod tracepoint;
+pub mod tracepoint;
 mod trampoline;
 mod typed;
 
@@ -157,7 +157,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When this kernel cannot be asked.
-    pub(crate) fn member(&self, kind: &str, name: &str) -> Result<Option<Resolved>> {
+    pub fn member(&self, kind: &str, name: &str) -> Result<Option<Resolved>> {
         kind::find(kind).map_or(Ok(None), |kind| kind.member(self, name))
     }
 
@@ -170,7 +170,7 @@ impl Catalog {
     }
 
     /// Whether this kernel has a tracepoint in a group, or in one that matches.
-    pub(crate) fn has_group(&self, group: &str) -> bool {
+    pub fn has_group(&self, group: &str) -> bool {
         self.of_group(group) > 0
     }
 
@@ -213,7 +213,7 @@ impl Catalog {
 }
 
 /// A specification as typed.
-pub(crate) fn text_of(spec: &EventSpec) -> String {
+pub fn text_of(spec: &EventSpec) -> String {
     let part = |part: &EventPart| match part.offset {
         Some(offset) => format!("{}+{offset:#x}", part.text),
         None => part.text.clone(),

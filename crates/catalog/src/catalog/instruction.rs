@@ -225,7 +225,7 @@ fn by_name(attachment: &mut Attachment, function: Option<&str>, catalog: &Catalo
 impl Resolved {
     /// The same with kprobes in modules by name, as events of tracefs, which the kernel attaches again whenever their module is loaded again
     /// (`trace_kprobe_module_callback` in kernel/trace/trace_kprobe.c): a persistent session has no process that could.
-    pub(crate) fn with_modules(mut self, catalog: &Catalog) -> Self {
+    pub fn with_modules(mut self, catalog: &Catalog) -> Self {
         let function = match self.instances.as_slice() {
             [one] => one.symbol.clone(),
             _ => None,

@@ -6,7 +6,7 @@
 mod decode;
 mod flow;
 mod known;
-pub(crate) mod misses;
+pub mod misses;
 mod original;
 mod place;
 mod registered;

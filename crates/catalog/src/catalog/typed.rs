@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 /// A function that types describe.
 #[derive(Clone, Debug)]
-pub(crate) struct TypedFunction {
+pub struct TypedFunction {
     /// The types: the kernel's, or its module's over the kernel's.
-    pub(crate) types: Arc<Btf>,
+    pub types: Arc<Btf>,
     /// Its module.
     pub(crate) module: Option<String>,
     /// Its name.
@@ -56,7 +56,7 @@ fn untyped(module: Option<&str>, name: &str) -> Error {
 
 impl Catalog {
     /// The module that a function is in: the one that is named, or that of the first symbol of the name; none for the kernel itself.
-    pub(crate) fn module_of(&self, module: Option<&str>, name: &str) -> Option<String> {
+    pub fn module_of(&self, module: Option<&str>, name: &str) -> Option<String> {
         match module {
             Some(KERNEL) => None,
             Some(module) => Some(module.to_owned()),
@@ -94,7 +94,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When there are none, with what has them.
-    pub(crate) fn typed_function(&self, module: Option<&str>, name: &str) -> Result<TypedFunction> {
+    pub fn typed_function(&self, module: Option<&str>, name: &str) -> Result<TypedFunction> {
         let of_kernel = |types: Arc<Btf>| TypedFunction {
             types,
             module: None,

@@ -23,7 +23,7 @@ pub struct Rejection {
 
 impl Rejection {
     /// Traces what the verifier wrote back to the text.
-    pub(crate) fn new(event: &str, source: &str, code: &Code, errno: Errno, log: String) -> Self {
+    pub fn new(event: &str, source: &str, code: &Code, errno: Errno, log: String) -> Self {
         let said = verifier_log::parse(&log);
         Self {
             event: event.to_owned(),

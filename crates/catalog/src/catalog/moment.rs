@@ -29,7 +29,7 @@ const MAXACTIVE: &str = "maxactive=";
 
 /// What stands behind the place in an event's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub enum Moment {
     /// Before the instruction, or at the return.
     Plain,
     /// After it.
@@ -54,7 +54,7 @@ impl Moment {
     }
 
     /// How it is asked for behind the place, with its colon.
-    pub(crate) fn written(self) -> String {
+    pub fn written(self) -> String {
         match self {
             Self::Return(calls) => format!(":{MAXACTIVE}{calls}"),
             other => other.suffix().to_owned(),
@@ -62,14 +62,14 @@ impl Moment {
     }
 
     /// Whether a part of a name says that another moment than the plain one is meant.
-    pub(crate) fn is_behind(part: &str) -> bool {
+    pub fn is_behind(part: &str) -> bool {
         Self::BEHIND
             .iter()
             .any(|moment| moment.suffix().strip_prefix(':') == Some(part))
     }
 
     /// The calls that a part of a name lets be on their way.
-    pub(crate) fn calls_of(part: &str) -> Option<&str> {
+    pub fn calls_of(part: &str) -> Option<&str> {
         part.strip_prefix(MAXACTIVE)
     }
 

@@ -1,12 +1,12 @@
 //! Tracepoints of tracefs: named `group:event`, read raw where a rule says how and the classic way otherwise.
 
-pub(crate) mod alike;
+pub mod alike;
 mod classic;
 mod page_frame;
 mod plain;
 mod raw;
 pub(crate) mod rules;
-pub(crate) mod syscall;
+pub mod syscall;
 
 use super::kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
 use super::{Catalog, Glob};
@@ -129,7 +129,7 @@ impl Tracepoint {
 impl Resolved {
     /// The same without ways that see a tracepoint's event at a function behind the tracepoint: where programs of several types see one event, their order counts, and
     /// many kprobes take long to go.
-    pub(crate) fn at_tracepoints(mut self) -> Self {
+    pub fn at_tracepoints(mut self) -> Self {
         let elsewhere = |way: &Way| matches!(way.attachment, Attachment::Entry { .. });
         if self.kind == "tracepoint" {
             self.ways.retain(|way| !elsewhere(way));

@@ -90,7 +90,7 @@ impl Facts {
     }
 
     /// Whether the kernel lists a function of this name among those that probes can be put on.
-    pub(crate) fn is_listed(&self, name: &str) -> Result<bool> {
+    pub fn is_listed(&self, name: &str) -> Result<bool> {
         Ok(self.functions()?.has(name))
     }
 

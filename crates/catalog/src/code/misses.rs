@@ -64,7 +64,7 @@ pub fn registered(host: &Host) -> Result<Vec<Registered>> {
 ///
 /// # Errors
 /// As [`registered`].
-pub(crate) fn by_program(host: &Host) -> Result<HashMap<u32, u64>> {
+pub fn by_program(host: &Host) -> Result<HashMap<u32, u64>> {
     let mut sums = HashMap::new();
     for probe in registered(host)? {
         if let Some(program) = probe.program {

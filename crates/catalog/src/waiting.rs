@@ -27,7 +27,7 @@ pub struct Holder {
 
 impl Holder {
     /// Who holds the lock on this file.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         let host = Host::default();
         let pid = procfs::holder(&host, path)?;
         let words = procfs::command_line(&host, pid).unwrap_or_default();

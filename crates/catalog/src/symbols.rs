@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 /// Whether records of these classes hold addresses that people want to see as names.
-pub(crate) fn shows_addresses(classes: &[EventClass]) -> bool {
+pub fn shows_addresses(classes: &[EventClass]) -> bool {
     classes
         .iter()
         .any(|class| class.layout.fields().iter().any(|field| is_symbolic(&field.ty)))
@@ -51,7 +51,7 @@ pub fn all_symbols(table: &Kallsyms) -> Symbols {
 }
 
 /// The kernel's names of these addresses.
-pub(crate) fn kernel_symbols(host: &Host, addresses: &HashSet<u64>) -> Symbols {
+pub fn kernel_symbols(host: &Host, addresses: &HashSet<u64>) -> Symbols {
     let own = |table: &Kallsyms| {
         let bound = |name| table.named(name).find(|s| s.module.is_none()).map(|s| s.address);
         bound("_stext").zip(bound("_end")).map(|(begin, end)| begin..end)

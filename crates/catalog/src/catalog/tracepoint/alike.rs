@@ -78,7 +78,7 @@ fn shape(fields: &[EventField]) -> u64 {
 }
 
 /// What a set is known by: the same for any of its events, and another for any other set.
-pub(crate) fn family(context: &Context) -> String {
+pub fn family(context: &Context) -> String {
     let types: Vec<_> = context.fields.iter().map(|f| (&f.ty, &f.source)).collect();
     let mut hasher = DefaultHasher::new();
     format!("{types:?}").hash(&mut hasher);

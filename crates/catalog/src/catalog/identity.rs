@@ -49,7 +49,7 @@ impl Catalog {
     }
 
     /// What an event that is there already has in common with others: its own name, where that is the only one.
-    pub(crate) fn identity(&self, event: &str) -> String {
+    pub fn identity(&self, event: &str) -> String {
         self.probed_at(event)
             .ok()
             .flatten()

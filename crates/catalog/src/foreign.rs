@@ -7,7 +7,7 @@ use std::path::Path;
 /// Objects, programs and libraries of more bytes than this are something else.
 pub const LARGEST_OBJECT: u64 = 256 << 20;
 /// Programs whose functions are probed are read whole, with what was compiled in for debuggers.
-pub(crate) const LARGEST_PROGRAM: u64 = 1 << 30;
+pub const LARGEST_PROGRAM: u64 = 1 << 30;
 
 /// A file that was read.
 #[derive(Clone, Debug)]

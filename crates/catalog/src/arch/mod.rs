@@ -18,7 +18,7 @@ pub struct Arch {
     /// The exceptions of instructions by number.
     pub traps: &'static [(i64, &'static str)],
     /// Below it lies no code, neither the kernel's nor that of modules and programs.
-    pub(crate) lowest_code: u64,
+    pub lowest_code: u64,
     /// Bytes of a return address: what the stack pointer is ahead of its place when a function has returned.
     pub return_slot: u64,
     /// Byte offsets in `struct pt_regs` of a kernel function's integer arguments at its entry.
@@ -34,7 +34,7 @@ pub struct Arch {
     /// The number of a system call by the name that its tracepoints bear (`openat`, `newfstat`).
     pub syscall: fn(&str) -> Option<u32>,
     /// Where in the saved registers lies what the assembler calls by that name, without its `%`; parts of a register lie where it does.
-    pub(crate) operand: fn(&str) -> Option<u32>,
+    pub operand: fn(&str) -> Option<u32>,
 }
 
 /// A register in `struct pt_regs`.

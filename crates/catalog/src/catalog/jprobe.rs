@@ -16,7 +16,7 @@ use kestrel_compiler::lang::ast::EventSpec;
 pub(super) struct Jprobe;
 
 /// The name of the kind, which printers know, too.
-pub(crate) const NAME: &str = kestrel_trace::export::CALLS;
+pub const NAME: &str = kestrel_trace::export::CALLS;
 
 /// Parameters of these names are directories by number, of which one has a name.
 const DIRECTORIES: &[&str] = &["dfd", "dirfd", "olddfd", "newdfd"];
@@ -231,7 +231,7 @@ fn copies(catalog: &Catalog, name: &str) -> Vec<String> {
 }
 
 /// What is said of a second jprobe on a function.
-pub(crate) fn second(first: &Instance) -> Error {
+pub fn second(first: &Instance) -> Error {
     Error::SecondJprobe {
         event: first.name.clone(),
         function: first.symbol.clone().unwrap_or_else(|| "FUNCTION".to_owned()),
