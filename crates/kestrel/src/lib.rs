@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
-pub mod bpf;
 pub mod buffer;
 pub mod dump;
 pub mod hook;
@@ -17,6 +16,9 @@ pub mod table;
 pub mod watch;
 
 pub use kestrel_catalog::{Error, Result};
+/// Compiled BPF objects onto the kernel.
+pub use kestrel_object as bpf;
+
 /// What this kernel can tell, where, and what can be traced on it.
 pub use kestrel_catalog::{arch, catalog, code, facts, foreign};
 

@@ -24,6 +24,16 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "kestrel-object",
+        &[
+            "kestrel-bpf",
+            "kestrel-trace",
+            "kestrel-compiler",
+            "kestrel-kernel",
+            "kestrel-catalog",
+        ],
+    ),
+    (
         "kestrel",
         &[
             "kestrel-bpf",
@@ -31,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "kestrel-compiler",
             "kestrel-kernel",
             "kestrel-catalog",
+            "kestrel-object",
         ],
     ),
     ("kestrel-cli", &["kestrel", "kestrel-trace"]),

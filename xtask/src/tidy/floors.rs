@@ -20,7 +20,7 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "crates/kestrel/src/",
         rooms: &[
-            "buffer", "bpf", "hook", "table", "plan", "review", "session", "dump", "agent", "live", "record",
+            "buffer", "hook", "table", "plan", "review", "session", "dump", "agent", "live", "record",
             "probe", "recover", "watch",
         ],
         up: &[],
@@ -29,6 +29,26 @@ const ORDERS: &[Order] = &[
         sources: "crates/catalog/src/",
         rooms: &[
             "waiting", "verifier", "error", "foreign", "arch", "symbols", "facts", "code", "catalog",
+        ],
+        up: &[],
+    },
+    Order {
+        sources: "crates/object/src/",
+        rooms: &[
+            "settings",
+            "value",
+            "kconfig",
+            "map",
+            "executable",
+            "kernel",
+            "attach",
+            "opened",
+            "refusal",
+            "load",
+            "running",
+            "typed",
+            "output",
+            "handler",
         ],
         up: &[],
     },
@@ -92,11 +112,6 @@ const CIRCLES: &[(&str, usize, &str)] = &[
         "crates/catalog/src/catalog",
         21,
         "event kinds are given the catalog, which knows the kinds",
-    ),
-    (
-        "crates/kestrel/src/bpf",
-        15,
-        "families of sections take the request that chooses among them",
     ),
     (
         "crates/kestrel/src/plan",

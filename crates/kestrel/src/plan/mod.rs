@@ -26,7 +26,6 @@ pub(crate) use second_jprobe::no_second;
 use several::{MANY, each_once, together};
 pub use show::show;
 
-use crate::bpf::HandlerFile;
 use crate::buffer::layout::{Geometry, Mode};
 pub use crate::buffer::name::MAIN as BUFFER;
 use crate::buffer::name::{MESSAGES, MESSAGES_BYTES};
@@ -40,6 +39,7 @@ use kestrel_compiler::check::globals::{Globals, Parameter};
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::{parse_events, probes_apart};
+use kestrel_object::HandlerFile;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -3,7 +3,6 @@
 use super::events::{Events, about, is_name};
 use super::trust;
 use super::{BufferPlan, Candidate, Hook, Plan, Wanted, check_set};
-use crate::bpf::HandlerFile;
 use crate::buffer::layout::{Geometry, Mode};
 use crate::hook::process_filter::Target;
 use crate::table::{BufferSpec, TableFile};
@@ -12,6 +11,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_object::HandlerFile;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;

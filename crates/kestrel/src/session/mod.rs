@@ -37,7 +37,6 @@ pub use missed::UNCOUNTED;
 pub use modules::{ModuleGap, ModuleState, ModuleStatus};
 pub use told::{Detour, LeftOut, Missed};
 
-use crate::bpf::BpfMap;
 use crate::buffer::ring::{Ring, RingSpec};
 use crate::buffer::{self, Buffer};
 use crate::hook::control::{Control, Table};
@@ -54,6 +53,7 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSp
 use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
+use kestrel_object::BpfMap;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::TraceInfo;

@@ -1,6 +1,6 @@
 //! Tracepoints by their formatted entries.
 
-use super::{Binding, Request, Tie};
+use super::request::{Binding, Request, Tie};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::bpf::{Program, ProgramKind};

@@ -1,6 +1,6 @@
 //! Tracepoints by their raw arguments.
 
-use super::{Binding, Request, Tie};
+use super::request::{Binding, Request, Tie};
 use kestrel_bpf::btf::Kind;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;

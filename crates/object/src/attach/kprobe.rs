@@ -1,7 +1,7 @@
 //! Kprobes and kretprobes on functions, places in functions and system calls: by a perf kprobe, or by an event of tracefs.
 
-use super::{Binding, Request, Tie};
-use crate::bpf::Via;
+use super::request::{Binding, Request, Tie};
+use crate::settings::Via;
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::code::{Code, Wanted};
 use kestrel_catalog::{Error, Result};

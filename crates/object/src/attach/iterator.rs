@@ -3,7 +3,8 @@
 //! What is walked stands behind the program's name: `dump=map:NAME` (of the object, or the path of a pin), `cgroup:PATH`, `task:PID`. An iterator over
 //! the entries of a map that is given none walks the first of the object's maps whose entries have what it reads; one over cgroups all of them.
 
-use super::{Binding, Request, Tie, tracing};
+use super::request::{Binding, Request, Tie};
+use super::tracing;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{self, Link, Map, MapKind, Pinned, Program, ProgramKind, Walked};
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! An object at work: attached, asked about, pinned, taken down when it is dropped.
 
 use super::attach::{self, Tie};
-use super::load::{Loaded, left_out};
+use super::load::{Loaded, LoadedProgram, left_out};
 use super::map::{BpfMap, NewPins, file_name};
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::{Error, Result};
@@ -55,8 +55,18 @@ pub struct Running {
     loaded: Loaded,
 }
 
+impl Loaded {
+    /// Attaches every program to what its section or [`Object::attach_to`](crate::Object::attach_to) says, and pins the maps that ask to be.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`], [`Error::NoSuchEvent`] with near names; nothing stays behind.
+    pub fn attach(self) -> Result<Running> {
+        Running::attach(self)
+    }
+}
+
 impl Running {
-    pub(super) fn attach(mut loaded: Loaded) -> Result<Self> {
+    fn attach(mut loaded: Loaded) -> Result<Self> {
         for map in loaded.maps.iter().filter(|map| !map.reused) {
             if let Some(path) = &map.path {
                 loaded.pins.pin(map.map.as_fd(), path)?;
@@ -114,7 +124,7 @@ impl Running {
     }
 
     /// Each program with its attachment.
-    pub fn programs(&self) -> impl Iterator<Item = (&super::LoadedProgram, &Attached)> {
+    pub fn programs(&self) -> impl Iterator<Item = (&LoadedProgram, &Attached)> {
         self.attached
             .iter()
             .filter_map(|attached| Some((self.loaded.programs.get(attached.program)?, attached)))

@@ -1,6 +1,7 @@
 //! Programs that are bound to something of the kernel's types when they are loaded: typed tracepoints, functions, iterators, LSM hooks.
 
-use super::{Binding, Request, Tie, raw_tracepoint};
+use super::raw_tracepoint;
+use super::request::{Binding, Request, Tie};
 use kestrel_bpf::btf::Kind;
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::{Error, Result};

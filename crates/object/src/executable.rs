@@ -43,14 +43,14 @@ pub(super) fn find(file: &str) -> Result<String> {
 
 /// What matters of an ELF file.
 #[derive(Debug)]
-pub(in crate::bpf) struct Executable {
+pub(super) struct Executable {
     /// Functions with their offsets in the file.
     pub(super) functions: Vec<(String, u64)>,
 }
 
 /// Files that were read: programs of one object often are on functions of one library, and each is looked for before it is loaded and when it is attached.
 #[derive(Debug, Default)]
-pub(in crate::bpf) struct Executables(Mutex<HashMap<String, Arc<Executable>>>);
+pub(super) struct Executables(Mutex<HashMap<String, Arc<Executable>>>);
 
 impl Executables {
     /// What is in a file, which is read the first time.

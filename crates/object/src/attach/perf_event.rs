@@ -1,6 +1,6 @@
 //! Programs on a clock: so many times a second on each CPU, as the target says (`99`); 99 where the section leaves it open.
 
-use super::{Request, Tie};
+use super::request::{Request, Tie};
 use kestrel_catalog::Result;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::perf::{PerfEvent, Rate, Software, Target};

@@ -1,7 +1,7 @@
 //! What programs tell: records of ring buffers and perf event arrays, and lines of `bpf_printk`.
 
-use super::Running;
 use super::map::BpfMap;
+use super::running::Running;
 use kestrel_bpf::btf::{Btf, TypeId};
 use kestrel_catalog::Result;
 use kestrel_kernel::Host;

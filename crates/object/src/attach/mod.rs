@@ -1,12 +1,12 @@
 //! Attaching programs of objects: one file per family of sections, one row each; which program type that takes is the section table's.
 
-mod executable;
 mod iterator;
 mod kprobe;
 mod kprobe_multi;
 mod nothing;
 mod perf_event;
 mod raw_tracepoint;
+mod request;
 mod tracepoint;
 mod tracing;
 mod uprobe;
@@ -14,87 +14,13 @@ mod usdt;
 
 use super::kernel::Kernel;
 use super::map::BpfMap;
-use super::{Settings, Via};
-pub(super) use executable::Executables;
+use super::settings::{Settings, Via};
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::object::{Hook, Kind, Program as Declared};
 use kestrel_catalog::{Error, Result};
-use kestrel_kernel::bpf::{AttachType, Link, Program, ProgramKind, ProgramType};
-use kestrel_kernel::perf::{Attachment, PerfEvent};
-use kestrel_kernel::tracefs::KprobeEvent;
-
-/// What keeps a program attached; dropping it detaches.
-#[derive(Debug)]
-#[allow(dead_code, reason = "some are only kept")]
-pub(super) enum Tie {
-    Link(Link),
-    /// A perf event that the program was hung on without a link.
-    Event(PerfEvent),
-    /// The same, on an event of tracefs that goes after it.
-    Traced(PerfEvent, KprobeEvent),
-}
-
-impl From<Attachment> for Tie {
-    fn from(attachment: Attachment) -> Self {
-        match attachment {
-            Attachment::Link(link) => Self::Link(link),
-            Attachment::Event(event) => Self::Event(event),
-        }
-    }
-}
-
-impl Tie {
-    /// The link, which can be pinned, if it is one.
-    pub(super) fn link(&self) -> Option<&Link> {
-        match self {
-            Self::Link(link) => Some(link),
-            _ => None,
-        }
-    }
-
-    /// How it is attached, for people.
-    pub(super) fn describe(&self) -> String {
-        match self {
-            Self::Link(_) => "link".to_owned(),
-            Self::Event(_) => "perf event".to_owned(),
-            Self::Traced(_, event) => format!("tracefs {}/{}", event.group(), event.name()),
-        }
-    }
-}
-
-/// A program that is to be attached, with all that its family must know.
-pub(super) struct Request<'a> {
-    pub(super) kernel: &'a Kernel,
-    pub(super) name: &'a str,
-    pub(super) kind: &'static Kind,
-    pub(super) target: &'a str,
-    /// What the section says it were.
-    pub(super) said: &'a str,
-    pub(super) at_return: bool,
-    pub(super) via: Via,
-    /// The object's maps, once they are made.
-    pub(super) maps: &'a [BpfMap],
-}
-
-impl Request<'_> {
-    pub(super) fn wrong(&self, why: impl Into<String>) -> Error {
-        Error::Object {
-            object: format!("program {}", self.name),
-            why: why.into(),
-        }
-    }
-
-    /// The target, which must be there.
-    fn target(&self) -> Result<&str> {
-        if self.target.is_empty() {
-            return Err(self.wrong(format!(
-                "its section does not say what to attach to: give it as {}=…, in the way of `{}` behind the slash",
-                self.name, self.kind.shape
-            )));
-        }
-        Ok(self.target)
-    }
-}
+use kestrel_kernel::bpf::{AttachType, Program, ProgramKind, ProgramType};
+pub(super) use request::Tie;
+use request::{Binding, Request};
 
 /// What a program is loaded as and attached to.
 #[derive(Clone, Debug)]
@@ -176,14 +102,6 @@ struct Family {
     /// The type that the program is bound to when it is loaded, with its module; or another program type than the section's.
     bind: fn(&Request<'_>) -> Result<Binding>,
     attach: fn(&Request<'_>, &Program, ProgramKind) -> Result<Vec<Tie>>,
-}
-
-/// What binding changes about what the section's row says.
-#[derive(Default)]
-struct Binding {
-    id: Option<TypeId>,
-    module: Option<String>,
-    kind: Option<ProgramKind>,
 }
 
 /// A table: the families.

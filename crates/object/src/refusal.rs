@@ -1,6 +1,6 @@
 //! A program that could not be loaded: where the verifier refused it, with the line of the source; every other error stays as it is.
 
-use super::Object;
+use super::opened::Object;
 use kestrel_bpf::code::Code;
 use kestrel_bpf::object::{Linked, Program};
 use kestrel_bpf::verifier_log;

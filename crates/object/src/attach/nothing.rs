@@ -1,6 +1,6 @@
 //! Programs that are loaded and attached to nothing: others run them, or only program arrays and tests do.
 
-use super::{Binding, Request, Tie};
+use super::request::{Binding, Request, Tie};
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::Result;
 use kestrel_kernel::bpf::{Program, ProgramKind};

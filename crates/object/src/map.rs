@@ -75,7 +75,7 @@ impl std::ops::Deref for BpfMap {
 
 impl BpfMap {
     /// One that is there: its types are those that the kernel was given with it.
-    pub(crate) fn found(name: &str, map: Map, is_data: bool) -> Self {
+    pub fn found(name: &str, map: Map, is_data: bool) -> Self {
         let told = map.info().types;
         let types = told.and_then(|(number, ..)| Btf::parse(bpf::btf_bytes(number).ok()?).ok());
         let id = |ty: TypeId| (types.is_some() && ty != TypeId::VOID).then_some(ty);

@@ -3,8 +3,9 @@
 //! The notes are those of SystemTap's `sys/sdt.h`; the map of argument specifications is that of libbpf's `usdt.bpf.h`, whose programs find their
 //! entry by the attach cookie.
 
-use super::{Binding, Request, Tie, executable};
-use crate::bpf::map::BpfMap;
+use super::request::{Binding, Request, Tie};
+use crate::executable;
+use crate::map::BpfMap;
 use kestrel_catalog::arch;
 use kestrel_catalog::foreign;
 use kestrel_catalog::{Error, Result};

@@ -1,6 +1,7 @@
 //! Many functions by one link (`kprobe.multi`), or where the kernel has no such links, one by one.
 
-use super::{Binding, Request, Tie, kprobe};
+use super::kprobe;
+use super::request::{Binding, Request, Tie};
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::catalog::Glob;
 use kestrel_catalog::{Error, Result};

@@ -1,125 +1,19 @@
-//! Compiled BPF objects (clang's ELF files) onto the running kernel: maps made or found, code loaded, attached, taken down; not how objects are read.
-//!
-//! ```no_run
-//! use kestrel::bpf::Object;
-//! let bytes = std::fs::read("count.o")?;
-//! let running = Object::open(&bytes)?.attach_to("count", "vfs_read")?.load()?.attach()?;
-//! let hits = running.map("hits").ok_or("no such map")?.typed::<u32, u64>()?;
-//! println!("{:?} by process 1, {} processes", hits.get(&1)?, hits.entries()?.len());
-//! // Dropping `running` detaches and removes all that is not pinned.
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! `cargo run --example bpf_calls` shows the rest: values by CPU, global variables, pins that outlive the program and are opened again.
+//! An object that was opened: what of it is wanted, before anything is loaded.
 
-mod attach;
-pub(crate) mod handler;
-mod kconfig;
-mod kernel;
-mod load;
-mod map;
-pub mod output;
-mod refusal;
-mod running;
-mod typed;
-pub mod value;
-
-pub use handler::{HandlerFile, trusted};
-pub use kestrel_bpf::btf::{Btf, TypeId};
-pub use kestrel_bpf::object::map::Pinning;
-pub use kestrel_bpf::object::{Hook, KINDS, Linked, Map as MapDeclaration, Program as ProgramDeclaration};
-pub use kestrel_bpf::verifier_log::VerifierLog;
-pub use kestrel_catalog::verifier::Refusal;
-pub use load::{Loaded, LoadedProgram};
-pub use map::{BpfMap, Shape};
-pub use running::{Attached, Running};
-pub use typed::TypedMap;
-
+use super::map;
+use super::settings::{Settings, Via};
 use kestrel_bpf::object;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use std::path::{Path, PathBuf};
 
-/// How a kprobe is attached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Via {
-    /// A perf kprobe; where the kernel has none, an event of tracefs.
-    #[default]
-    Best,
-    /// A perf kprobe with a link, which can be pinned.
-    Link,
-    /// An event in tracefs' `kprobe_events`, as on old kernels.
-    Tracefs,
-}
-
-/// What is wanted of an object beside what its sections say.
-#[derive(Clone, Debug, Default)]
-struct Settings {
-    /// Program and target.
-    targets: Vec<(String, String)>,
-    /// Options of the kernel's configuration, as the user says they are.
-    config: Vec<(String, String)>,
-    at_return: bool,
-    via: Via,
-    verifier_log: bool,
-    strict: bool,
-    optional: bool,
-    /// The only programs to take, if any are named; and those to leave out.
-    only: Vec<String>,
-    without: Vec<String>,
-    /// Maps that somebody else made, by their names, and where they are pinned.
-    pinned: Vec<(String, PathBuf)>,
-}
-
-impl Settings {
-    /// Whether a program is taken as far as the user says; `held` are those that others call.
-    fn takes(&self, program: &str, held: bool) -> bool {
-        let is = |name: &String| name == program;
-        (self.only.is_empty() || held || self.only.iter().any(is)) && !self.without.iter().any(is)
-    }
-
-    /// Whether a program was asked for by its name.
-    fn asks_for(&self, program: &str) -> bool {
-        self.targets.iter().any(|(name, _)| name == program) || self.only.iter().any(|name| name == program)
-    }
-
-    /// Whether the others may go on without a program that this happens to. What a section says is a wish: objects carry programs for other
-    /// kernels. What the user says is not.
-    fn spares(&self, program: &str, error: &Error) -> bool {
-        /// The kernel has no such thing, or not in this shape; not: it has no room, or we may not.
-        const ABSENT: &[&str] = &[
-            "ENOENT",
-            "EINVAL",
-            "EBADF",
-            "EOPNOTSUPP",
-            "ENOTSUPP",
-            "EADDRNOTAVAIL",
-            "EILSEQ",
-            "ENODEV",
-            "ESRCH",
-        ];
-        let absent = match error {
-            Error::NoSuchEvent { .. }
-            | Error::NoPlace { .. }
-            | Error::Unsupported { .. }
-            | Error::Object { .. } => true,
-            Error::Kernel(error) => error
-                .errno()
-                .and_then(kestrel_kernel::Errno::name)
-                .is_some_and(|name| ABSENT.contains(&name)),
-            _ => false,
-        };
-        absent && !self.strict && !self.asks_for(program)
-    }
-}
-
 /// An object that was read and not yet loaded.
 #[derive(Debug)]
 pub struct Object {
-    name: String,
-    parsed: object::Object,
-    settings: Settings,
-    host: Host,
+    pub(crate) name: String,
+    pub(crate) parsed: object::Object,
+    pub(crate) settings: Settings,
+    pub(crate) host: Host,
 }
 
 impl Object {
@@ -300,8 +194,8 @@ impl Object {
         self
     }
 
-    /// Makes it an error if any program finds nothing to be attached to; otherwise the others go on without those, and [`Loaded::notes`] and
-    /// [`Running::loaded`] name them. What was asked for with [`Object::attach_to`] is always strict, and so is an object of which nothing is left.
+    /// Makes it an error if any program finds nothing to be attached to; otherwise the others go on without those, and [`Loaded::notes`](crate::Loaded::notes) and
+    /// [`Running::loaded`](crate::Running::loaded) name them. What was asked for with [`Object::attach_to`] is always strict, and so is an object of which nothing is left.
     pub fn strict(mut self, strict: bool) -> Self {
         self.settings.strict = strict;
         self
@@ -313,18 +207,10 @@ impl Object {
         self
     }
 
-    /// Keeps what the verifier writes about programs that it accepts, too ([`LoadedProgram::log`]).
+    /// Keeps what the verifier writes about programs that it accepts, too ([`LoadedProgram::log`](crate::LoadedProgram::log)).
     pub fn with_verifier_log(mut self) -> Self {
         self.settings.verifier_log = true;
         self
-    }
-
-    /// Makes or finds the maps and loads the programs.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if the verifier refuses a program; [`Error::Object`], [`Error::Kernel`]. Nothing stays behind.
-    pub fn load(self) -> Result<Loaded> {
-        load::load(self)
     }
 
     /// Where maps of this object are pinned, for those that ask to be.
@@ -356,7 +242,7 @@ impl Object {
         Ok(removed)
     }
 
-    fn wrong(&self, why: impl Into<String>) -> Error {
+    pub(crate) fn wrong(&self, why: impl Into<String>) -> Error {
         Error::Object {
             object: self.name.clone(),
             why: why.into(),
@@ -364,7 +250,7 @@ impl Object {
     }
 }
 
-fn wrong(object: &str, error: &kestrel_bpf::Error) -> Error {
+pub(crate) fn wrong(object: &str, error: &kestrel_bpf::Error) -> Error {
     let why = match error {
         kestrel_bpf::Error::Object(why) => why.clone(),
         other => other.to_string(),

@@ -1,6 +1,6 @@
 //! What objects ask of the kernel by name: types, functions, variables, addresses; read when first needed.
 
-use super::attach::Executables;
+use super::executable::Executables;
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_catalog::code::KnownCode;
 use kestrel_catalog::facts::Facts;

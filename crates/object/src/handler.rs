@@ -29,7 +29,8 @@
 
 use super::attach::Bound;
 use super::load::Loaded;
-use super::{Object, wrong};
+use super::map::BpfMap;
+use super::opened::{Object, wrong};
 use fnv::FnvHasher;
 use kestrel_bpf::object::{self, Hook};
 use kestrel_catalog::catalog::{Attachment, Instance};
@@ -97,7 +98,7 @@ impl HandlerFile {
     ///
     /// # Errors
     /// [`Error::Io`], or [`Error::Object`] with what is wrong with it.
-    pub(crate) fn read(written: &str, beside: &Path) -> Result<Self> {
+    pub fn read(written: &str, beside: &Path) -> Result<Self> {
         let path = beside.join(written);
         let given = foreign::give(&path, foreign::LARGEST_OBJECT).map_err(|error| Error::Io {
             action: "read the object",
@@ -115,12 +116,12 @@ impl HandlerFile {
     }
 
     /// Its path, from the root.
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         &self.path
     }
 
     /// What tells its content from another's.
-    pub(crate) fn content(&self) -> u64 {
+    pub fn content(&self) -> u64 {
         let mut hasher = FnvHasher::default();
         hasher.write(&self.bytes);
         hasher.finish()
@@ -142,7 +143,7 @@ impl HandlerFile {
     }
 
     /// The name of the program that events meet which are attached so, or whose hook is there, attached so; or why there is none.
-    pub(crate) fn program(
+    pub fn program(
         &self,
         wanted: Option<&str>,
         (attachment, is_there): (&Attachment, bool),
@@ -221,7 +222,7 @@ impl HandlerFile {
     }
 
     /// Whether one of its programs, or this one, can be called by a hook that is there, attached so.
-    pub(crate) fn fits(&self, wanted: Option<&str>, attachment: &Attachment) -> bool {
+    pub fn fits(&self, wanted: Option<&str>, attachment: &Attachment) -> bool {
         let (hooks, _) = served_by(attachment);
         let mut all = self.parsed.programs().iter();
         all.any(|program| {
@@ -234,7 +235,7 @@ impl HandlerFile {
     }
 
     /// Makes its maps, or takes those that a session has.
-    pub(crate) fn load(&self, given: &dyn Fn(&str) -> Result<Option<Map>>) -> Result<HandlerObject> {
+    pub fn load(&self, given: &dyn Fn(&str) -> Result<Option<Map>>) -> Result<HandlerObject> {
         trusted(&self.path, self.objection.as_ref())?;
         let object = Object::open_as(&self.name(), &self.bytes)?;
         let mut loaded = Loaded::empty(object);
@@ -269,7 +270,7 @@ pub fn trusted(path: &str, objection: Option<&Objection>) -> Result<()> {
 
 /// An object whose programs are handlers, in the kernel.
 #[derive(Debug)]
-pub(crate) struct HandlerObject {
+pub struct HandlerObject {
     pub(super) loaded: Loaded,
     /// Whether the maps were there before.
     reused: bool,
@@ -279,17 +280,17 @@ pub(crate) struct HandlerObject {
 
 impl HandlerObject {
     /// Its maps.
-    pub(crate) fn maps(&self) -> &[super::BpfMap] {
+    pub fn maps(&self) -> &[BpfMap] {
         &self.loaded.maps
     }
 
     /// What its maps are pinned at of themselves stays from now on, as with objects that are run.
-    pub(crate) fn keep(&mut self) {
+    pub fn keep(&mut self) {
         self.loaded.pins.keep();
     }
 
     /// One of its programs, loaded as this type.
-    pub(crate) fn program(&mut self, name: &str, kind: ProgramKind) -> Result<&Program> {
+    pub fn program(&mut self, name: &str, kind: ProgramKind) -> Result<&Program> {
         let known = self.programs.iter().position(|(n, k, _)| n == name && *k == kind);
         let place = match known {
             Some(place) => place,
@@ -338,7 +339,7 @@ impl HandlerObject {
 }
 
 /// A handler's text taken apart: the file, and the program where it is said.
-pub(crate) fn parts(written: &str) -> (&str, Option<&str>) {
+pub fn parts(written: &str) -> (&str, Option<&str>) {
     let is_name = |name: &str| {
         !name.is_empty()
             && !name.starts_with(|c: char| c.is_ascii_digit())

@@ -3,8 +3,8 @@
 use super::attach::{self, Bound};
 use super::kernel::{Found, Kernel};
 use super::map::{self, BpfMap, NewPins};
-use super::running::Running;
-use super::{Object, kconfig, refusal};
+use super::opened::{Object, wrong};
+use super::{kconfig, refusal};
 use kestrel_bpf::btf::Kind;
 use kestrel_bpf::code::{Code, MapRef, Relocation, Target};
 use kestrel_bpf::object::map::{Content, Filling, Inner, Map as Declaration};
@@ -68,8 +68,17 @@ pub struct Loaded {
     pub(super) left: Vec<(String, Error)>,
 }
 
-/// Makes or finds the maps and loads the programs.
-pub(super) fn load(object: Object) -> Result<Loaded> {
+impl Object {
+    /// Makes or finds the maps and loads the programs.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the verifier refuses a program; [`Error::Object`], [`Error::Kernel`]. Nothing stays behind.
+    pub fn load(self) -> Result<Loaded> {
+        load(self)
+    }
+}
+
+fn load(object: Object) -> Result<Loaded> {
     let wanted = wanted(&object)?;
     let mut loaded = Loaded::empty(object);
     // What can be known to fail fails before anything is made.
@@ -221,14 +230,6 @@ impl Loaded {
     /// What should be known about how it was loaded, in sentences.
     pub fn notes(&self) -> &[String] {
         &self.notes
-    }
-
-    /// Attaches every program to what its section or [`Object::attach_to`] says, and pins the maps that ask to be.
-    ///
-    /// # Errors
-    /// [`Error::Kernel`], [`Error::NoSuchEvent`] with near names; nothing stays behind.
-    pub fn attach(self) -> Result<Running> {
-        Running::attach(self)
     }
 
     /// Whether a program array of the object holds it.
@@ -422,7 +423,7 @@ impl Loaded {
             .object
             .parsed
             .link(&declared)
-            .map_err(|error| super::wrong(&self.object.name, &error))?;
+            .map_err(|error| wrong(&self.object.name, &error))?;
         if let Some(types) = self.object.parsed.btf() {
             linked.answer_type_matches(|ty| self.kernel.matches(types, ty))?;
         }

@@ -1,7 +1,7 @@
 //! Functions of programs and libraries: one by a perf uprobe, many by one link where the kernel has such.
 
-use super::executable;
-use super::{Binding, Request, Tie};
+use super::request::{Binding, Request, Tie};
+use crate::executable;
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::catalog::Glob;
 use kestrel_catalog::{Error, Result};
