@@ -2,9 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
-pub mod buffer;
 pub mod dump;
-pub mod hook;
 pub mod live;
 pub mod plan;
 pub mod probe;
@@ -12,10 +10,11 @@ pub mod record;
 pub mod recover;
 mod review;
 pub mod session;
-pub mod table;
 pub mod watch;
 
 pub use kestrel_catalog::{Error, Result};
+/// What stands around a handler in the kernel: rings, hooks, and the table files that ask for them.
+pub use kestrel_hook::{buffer, hook, table};
 /// Compiled BPF objects onto the kernel.
 pub use kestrel_object as bpf;
 

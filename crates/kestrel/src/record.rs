@@ -1,12 +1,12 @@
 //! Recording: a session's buffers drained into a trace directory, and at the end what is needed to read it anywhere.
 
-use crate::buffer::Buffer;
-use crate::buffer::layout::Mode;
-use crate::buffer::ring::Ring;
 use crate::review::{counts, review, tally};
 use crate::session::Session;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Result, into_io};
+use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::layout::Mode;
+use kestrel_hook::buffer::ring::Ring;
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs::{self, ClockPair};

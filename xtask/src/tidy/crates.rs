@@ -34,6 +34,16 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "kestrel-hook",
+        &[
+            "kestrel-bpf",
+            "kestrel-trace",
+            "kestrel-compiler",
+            "kestrel-kernel",
+            "kestrel-catalog",
+        ],
+    ),
+    (
         "kestrel",
         &[
             "kestrel-bpf",
@@ -42,6 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "kestrel-kernel",
             "kestrel-catalog",
             "kestrel-object",
+            "kestrel-hook",
         ],
     ),
     ("kestrel-cli", &["kestrel", "kestrel-trace"]),

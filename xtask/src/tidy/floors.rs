@@ -20,8 +20,7 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "crates/kestrel/src/",
         rooms: &[
-            "buffer", "hook", "table", "plan", "review", "session", "dump", "agent", "live", "record",
-            "probe", "recover", "watch",
+            "plan", "review", "session", "dump", "agent", "live", "record", "probe", "recover", "watch",
         ],
         up: &[],
     },
@@ -30,6 +29,11 @@ const ORDERS: &[Order] = &[
         rooms: &[
             "waiting", "verifier", "error", "foreign", "arch", "symbols", "facts", "code", "catalog",
         ],
+        up: &[],
+    },
+    Order {
+        sources: "crates/hook/src/",
+        rooms: &["buffer", "hook", "table"],
         up: &[],
     },
     Order {

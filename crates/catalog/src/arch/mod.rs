@@ -18,7 +18,7 @@ pub struct Arch {
     /// The exceptions of instructions by number.
     pub traps: &'static [(i64, &'static str)],
     /// Below it lies no code, neither the kernel's nor that of modules and programs.
-    pub lowest_code: u64,
+    pub(crate) lowest_code: u64,
     /// Bytes of a return address: what the stack pointer is ahead of its place when a function has returned.
     pub return_slot: u64,
     /// Byte offsets in `struct pt_regs` of a kernel function's integer arguments at its entry.

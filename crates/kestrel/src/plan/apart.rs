@@ -2,10 +2,10 @@
 //! at them.
 
 use super::{Candidate, Checked, Hook, PlannedWay, Row, without_set};
-use crate::hook::SLOTS;
 use kestrel_catalog::catalog::{Resolved, Way};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::CheckedProbe;
+use kestrel_hook::hook::SLOTS;
 
 /// A hook at a set of events, put together handler by handler.
 pub(crate) struct Apart<'s> {

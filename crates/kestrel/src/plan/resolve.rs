@@ -3,14 +3,14 @@
 use super::events::{Events, about, is_name};
 use super::trust;
 use super::{BufferPlan, Candidate, Hook, Plan, Wanted, check_set};
-use crate::buffer::layout::{Geometry, Mode};
-use crate::hook::process_filter::Target;
-use crate::table::{BufferSpec, TableFile};
 use kestrel_catalog::catalog::{Catalog, Via, jprobe};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_hook::buffer::layout::{Geometry, Mode};
+use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::table::{BufferSpec, TableFile};
 use kestrel_object::HandlerFile;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

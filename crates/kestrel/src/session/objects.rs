@@ -3,9 +3,9 @@
 
 use super::pins::{self, Directory};
 use super::state::{CallState, ObjectMapState, ObjectState, ProgramState};
-use crate::hook::{CALLS, SLOTS};
 use crate::plan::{Call, Hook, PlannedWay};
 use kestrel_catalog::{Error, Result};
+use kestrel_hook::hook::{CALLS, SLOTS};
 use kestrel_kernel::bpf::{Map, ProgramKind};
 use kestrel_object::BpfMap;
 use kestrel_object::HandlerFile;

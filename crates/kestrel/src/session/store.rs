@@ -358,9 +358,9 @@ fn is(error: &Error, kind: ErrorKind) -> bool {
 /// Masks a session that has lost its name, and removes its pins; gives how many events a process of its own goes on detaching.
 fn remove(directory: Directory) -> Result<usize> {
     if let Ok(map) = directory.map(pins::CONTROL)
-        && let Ok(control) = crate::hook::control::Control::open(map)
+        && let Ok(control) = kestrel_hook::hook::control::Control::open(map)
     {
-        control.activate(crate::hook::control::Table::NONE);
+        control.activate(kestrel_hook::hook::control::Table::NONE);
         control.switch_probes(false);
     }
     let state = directory

@@ -72,7 +72,7 @@ impl State {
 mod tests {
     use super::super::TableState;
     use super::*;
-    use crate::hook::control::Table;
+    use kestrel_hook::hook::control::Table;
 
     fn text(state: &State) -> Vec<u8> {
         serde_json::to_vec(state).unwrap()

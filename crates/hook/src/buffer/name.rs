@@ -39,7 +39,8 @@ fn steered(buffers: &[&str], names: &[String]) -> Result<Vec<u32>> {
     names.iter().map(number).collect()
 }
 
-pub(crate) fn no_buffer(buffers: &[Buffer], wanted: &str) -> Error {
+/// That there is no buffer of this name, and which there are.
+pub fn no_buffer(buffers: &[Buffer], wanted: &str) -> Error {
     Error::NoSuchBuffer {
         wanted: wanted.to_owned(),
         known: buffers

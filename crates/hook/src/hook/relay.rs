@@ -20,7 +20,7 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec};
 use serde::{Deserialize, Serialize};
 
 /// Name by which programs refer to the words that are passed on.
-pub(crate) const MAP: &str = "relay";
+pub const MAP: &str = "relay";
 
 /// Cells, each of [`CELL`] bytes: whose word it is, and the word.
 const CELLS: u32 = 1 << 14;
@@ -57,7 +57,7 @@ impl Relay {
 }
 
 /// Makes the map of a session: no word is passed on.
-pub(crate) fn create_map() -> Result<Map> {
+pub fn create_map() -> Result<Map> {
     let spec = MapSpec::new(MapKind::ARRAY, "kestrel_relay", 4, CELLS * CELL, 1);
     Ok(Map::create(&spec)?)
 }

@@ -7,7 +7,7 @@ pub mod owner;
 pub mod process_filter;
 pub mod relay;
 pub mod second_chance;
-pub(crate) mod thread_names;
+pub mod thread_names;
 
 /// Handlers of tables that were loaded later that a hook has room for.
 pub const SLOTS: u32 = 512;

@@ -227,7 +227,7 @@ impl<M: Memory> Ring<M> {
     }
 
     /// Next byte that a writer will take.
-    pub(crate) fn position(&self, cpu: u32) -> u64 {
+    pub fn position(&self, cpu: u32) -> u64 {
         self.control(cpu, offset::POSITION)
     }
 

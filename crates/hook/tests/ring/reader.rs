@@ -4,8 +4,8 @@ use crate::support::{
     Attempts, Bench, Got, OTHER_VARIABLE, Reader, Recorder, Shape, VARIABLE, check_overwrite, check_stream,
     contents,
 };
-use kestrel::buffer::layout::Mode;
 use kestrel_bpf::interp::Machine;
+use kestrel_hook::buffer::layout::Mode;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::{HEADER, PAGE};
 use proptest::prelude::*;

@@ -19,7 +19,7 @@ const LONGEST_NAME: usize = 64;
 ///
 /// ```
 /// let text = "table normal { sched:* { record() } }\ntable quiet : normal { sched:sched_stat_* { } }";
-/// let (file, found) = kestrel::table::read(text, "my.kst");
+/// let (file, found) = kestrel_hook::table::read(text, "my.kst");
 /// assert!(found.is_empty());
 /// assert_eq!(file.table_names().collect::<Vec<_>>(), ["normal", "quiet"]);
 /// assert_eq!((file.buffers[0].name.as_str(), file.buffers[0].bytes), ("main", 4 << 20));

@@ -145,7 +145,7 @@ impl TableFile {
     }
 
     /// The error for a table that the file does not have.
-    pub(crate) fn no_table(&self, name: &str) -> Error {
+    pub fn no_table(&self, name: &str) -> Error {
         Error::NoSuchTable {
             wanted: name.to_owned(),
             place: self.name.clone(),
@@ -154,7 +154,7 @@ impl TableFile {
     }
 
     /// A table and those that it starts from, the first of them first.
-    pub(crate) fn lineage(&self, name: &str) -> Vec<&TableSpec> {
+    pub fn lineage(&self, name: &str) -> Vec<&TableSpec> {
         let mut chain = Vec::new();
         let mut next = self.table(name);
         while let Some(table) = next.filter(|_| chain.len() < self.tables.len()) {

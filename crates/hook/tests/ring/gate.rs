@@ -1,17 +1,17 @@
 //! Several rings behind a session's gate: every record is in the ring that is meant, exactly one, or counted there as refused.
 
 use crate::support::{BEGIN, EVENTS, Got, Reader, contents, table};
-use kestrel::buffer::emit::{RingSink, map_name};
-use kestrel::buffer::layout::{Geometry, Mode};
-use kestrel::session::control;
-use kestrel::session::gate::{Choice, Gate, MESSAGES, Steering};
-use kestrel::session::owner::Owner;
 use kestrel_bpf::code::{Code, MapRef};
 use kestrel_bpf::interp::{self, Machine};
 use kestrel_compiler::check::tree::{Action, Destination};
 use kestrel_compiler::codegen;
 use kestrel_compiler::ir::{Builder, Operand, Width};
 use kestrel_compiler::sink::{Sink, Size};
+use kestrel_hook::buffer::emit::{RingSink, map_name};
+use kestrel_hook::buffer::layout::{Geometry, Mode};
+use kestrel_hook::hook::control;
+use kestrel_hook::hook::dispatch::{Choice, Gate, MESSAGES, Steering};
+use kestrel_hook::hook::owner::Owner;
 
 /// Different in everything that a reservation depends on.
 const BUFFERS: [(&str, Mode, u32); 4] = [

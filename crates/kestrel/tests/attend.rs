@@ -1,11 +1,16 @@
 //! An agent's reading: every message once and in order, whenever it looks, however often it says "later" or is replaced by another.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, reason = "tests")]
 
-use crate::support::{Bench, Shape};
+#[path = "../../hook/tests/ring/support.rs"]
+#[allow(dead_code, reason = "the tests of rings use the rest")]
+mod support;
+
 use kestrel::agent::Answer;
 use kestrel::agent::mail::Mail;
 use kestrel::buffer::layout::Mode;
 use kestrel_trace::record::Record;
 use proptest::prelude::*;
+use support::{Bench, Shape};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {

@@ -48,9 +48,9 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::preemption::Preemption;
 
 /// Programs of a hook. It misses nothing while fewer threads than this are preempted inside of them on one CPU: four busy threads on one miss none.
-pub(crate) const PROGRAMS: u32 = 4;
+pub const PROGRAMS: u32 = 4;
 /// With more hooks than this on one function none of them is several programs: a function takes 38 of all tracers together.
-pub(crate) const MOST_ON_A_FUNCTION: usize = 4;
+pub const MOST_ON_A_FUNCTION: usize = 4;
 /// One of the programs of a hook that is several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -130,7 +130,7 @@ pub fn wanted(attachment: &Attachment, preemption: Preemption) -> bool {
 
 /// Whether the kernel has no room for all programs of a hook: a function takes 38, of all tracers together (`BPF_MAX_TRAMP_LINKS`). One is more important
 /// than second chances.
-pub(crate) fn is_without_room(error: &Error) -> bool {
+pub fn is_without_room(error: &Error) -> bool {
     let Error::Kernel(error) = error else {
         return false;
     };
@@ -138,7 +138,7 @@ pub(crate) fn is_without_room(error: &Error) -> bool {
 }
 
 /// The places behind the first of so many programs.
-pub(crate) fn later(programs: u32) -> impl Iterator<Item = Place> {
+pub fn later(programs: u32) -> impl Iterator<Item = Place> {
     (1..programs).map(move |number| Place {
         number,
         last: number + 1 == programs,
@@ -149,7 +149,7 @@ pub(crate) fn later(programs: u32) -> impl Iterator<Item = Place> {
 ///
 /// # Errors
 /// The kernel's.
-pub(crate) fn create_map() -> Result<Map> {
+pub fn create_map() -> Result<Map> {
     Ok(Map::create(&MapSpec::new(
         MapKind::ARRAY,
         "kestrel_seen",
@@ -163,7 +163,7 @@ pub(crate) fn create_map() -> Result<Map> {
 ///
 /// # Errors
 /// The kernel's.
-pub(crate) fn begin(seen: &Map) -> Result<()> {
+pub fn begin(seen: &Map) -> Result<()> {
     Ok(seen.update(&0_u32.to_ne_bytes(), &[0; SIZE as usize], ValueCheck::Any)?)
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn begin(seen: &Map) -> Result<()> {
 ///
 /// # Errors
 /// The kernel's.
-pub(crate) fn taken(seen: &Map) -> Result<i64> {
+pub fn taken(seen: &Map) -> Result<i64> {
     Ok(difference(
         &seen.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default(),
     ))

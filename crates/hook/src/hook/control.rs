@@ -62,11 +62,16 @@ pub const MOST_CPUS: u32 = 4096;
 
 /// A table as the active word names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table(pub(crate) u64);
+pub struct Table(u64);
 
 impl Table {
     /// No table: everything is masked.
     pub const NONE: Self = Self(0);
+
+    /// What stands in the control page for it.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
 
     /// One whose handlers are compiled into the hooks.
     pub const fn known(number: u32) -> Self {
@@ -265,11 +270,12 @@ impl Control {
     }
 
     /// The generation of the state up to which named probes have their words.
-    pub(crate) fn armed(&self) -> u64 {
+    pub fn armed(&self) -> u64 {
         self.get(ARMED)
     }
 
-    pub(crate) fn set_armed(&self, generation: u64) {
+    /// Says up to which generation of the state they have them.
+    pub fn set_armed(&self, generation: u64) {
         self.set(ARMED, generation);
     }
 }

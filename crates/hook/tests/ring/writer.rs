@@ -1,8 +1,8 @@
 //! The writer alone: contents, order, pages, sizes, refusals, laps.
 
 use crate::support::{Attempts, Bench, Recorder, Shape, VARIABLE, check_overwrite, check_stream, contents};
-use kestrel::buffer::layout::{Geometry, Mode};
-use kestrel::buffer::memory::Memory;
+use kestrel_hook::buffer::layout::{Geometry, Mode};
+use kestrel_hook::buffer::memory::Memory;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::packet::{CAPACITY, HEADER, PAGE, SEALED, offset};
 
@@ -227,8 +227,8 @@ fn pages_are_lent_as_they_would_be_copied() {
     assert!(wrapped, "the ring came round");
 }
 
-fn no_space() -> kestrel::Error {
-    kestrel::Error::Io {
+fn no_space() -> kestrel_catalog::Error {
+    kestrel_catalog::Error::Io {
         action: "write",
         subject: "a test".to_owned(),
         error: std::io::ErrorKind::StorageFull.into(),

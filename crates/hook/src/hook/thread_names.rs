@@ -12,14 +12,14 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec};
 use kestrel_trace::process::Processes;
 
 /// Name by which programs refer to the hash of names: thread number to 16 bytes.
-pub(crate) const MAP: &str = "names";
+pub const MAP: &str = "names";
 /// Threads remembered; the ones not heard of for longest go first.
 const MOST: u32 = 8192;
 /// `TASK_COMM_LEN`.
 const NAME: u32 = 16;
 
 /// Makes the hash.
-pub(crate) fn create_map() -> Result<Map> {
+pub fn create_map() -> Result<Map> {
     Ok(Map::create(&MapSpec::new(
         MapKind::LRU_HASH,
         "kestrel_names",
@@ -30,7 +30,7 @@ pub(crate) fn create_map() -> Result<Map> {
 }
 
 /// The three programs.
-pub(crate) fn followers(types: &Btf) -> Result<Vec<Follower>> {
+pub fn followers(types: &Btf) -> Result<Vec<Follower>> {
     Ok(vec![
         make("sched_process_exec", on_exec())?,
         make("sched_process_fork", on_fork(types)?)?,
@@ -39,7 +39,7 @@ pub(crate) fn followers(types: &Btf) -> Result<Vec<Follower>> {
 }
 
 /// Adds what the programs have kept.
-pub(crate) fn collect(map: &Map, names: &mut Processes) -> Result<()> {
+pub fn collect(map: &Map, names: &mut Processes) -> Result<()> {
     for (key, value) in map.entries()? {
         let Some(tid) = key.first_chunk().map(|k| u32::from_ne_bytes(*k)) else {
             continue;
@@ -51,7 +51,7 @@ pub(crate) fn collect(map: &Map, names: &mut Processes) -> Result<()> {
 }
 
 /// The newest name that the programs have kept of a thread.
-pub(crate) fn one(map: &Map, tid: u32) -> Option<String> {
+pub fn one(map: &Map, tid: u32) -> Option<String> {
     let value = map.lookup(&tid.to_ne_bytes()).ok()??;
     let text = value.split(|b| *b == 0).next().unwrap_or_default();
     (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())

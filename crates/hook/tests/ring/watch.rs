@@ -2,10 +2,10 @@
 //! to the record.
 
 use crate::support::{Bench, Shape, Window, contents};
-use kestrel::buffer::layout::Mode;
-use kestrel::buffer::ring::Ring;
-use kestrel::buffer::watch::Cursor;
 use kestrel_bpf::interp::Machine;
+use kestrel_hook::buffer::layout::Mode;
+use kestrel_hook::buffer::ring::Ring;
+use kestrel_hook::buffer::watch::Cursor;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::HEADER;
 

@@ -2,10 +2,10 @@
 //! between a file and the ring.
 
 use crate::support::{Bench, Shape, contents};
-use kestrel::Error;
-use kestrel::buffer::layout::Mode;
-use kestrel::buffer::memory::Memory;
-use kestrel::buffer::ring::Ring;
+use kestrel_catalog::Error;
+use kestrel_hook::buffer::layout::Mode;
+use kestrel_hook::buffer::memory::Memory;
+use kestrel_hook::buffer::ring::Ring;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::{HEADER, PAGE};

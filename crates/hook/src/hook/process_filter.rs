@@ -33,7 +33,7 @@ pub enum Target {
 }
 
 /// Makes the map: nobody is traced.
-pub(crate) fn create_map() -> Result<Map> {
+pub fn create_map() -> Result<Map> {
     let spec = MapSpec::new(MapKind::ARRAY, "kestrel_targets", 4, SIZE, 1);
     Ok(Map::create(&spec)?)
 }
@@ -93,18 +93,20 @@ fn leave(b: &mut Builder, tgid: Vreg) {
 }
 
 /// A follower: the raw tracepoint it is on, and its code.
-pub(crate) struct Follower {
-    pub(crate) tracepoint: &'static str,
-    pub(crate) code: Generated,
+pub struct Follower {
+    /// The tracepoint.
+    pub tracepoint: &'static str,
+    /// What runs there.
+    pub code: Generated,
 }
 
 /// The program that lets a command in, whose process is `pid`, at its exec.
-pub(crate) fn admission(pid: u32) -> Result<Follower> {
+pub fn admission(pid: u32) -> Result<Follower> {
     make("sched_process_exec", on_exec(pid))
 }
 
 /// The two programs that follow its children.
-pub(crate) fn followers(types: &Btf) -> Result<Vec<Follower>> {
+pub fn followers(types: &Btf) -> Result<Vec<Follower>> {
     Ok(vec![
         make("sched_process_fork", on_fork(types)?)?,
         make("sched_process_free", on_free(types)?)?,

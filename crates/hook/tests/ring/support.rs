@@ -1,15 +1,15 @@
 //! A ring in the interpreter's memory, small programs that record, and the reader over the same memory.
 
-use kestrel::buffer::emit::{RingSink, map_name};
-use kestrel::buffer::layout::{Geometry, Mode};
-use kestrel::buffer::memory::Memory;
-use kestrel::buffer::ring::{Rest, Ring, RingSpec};
 use kestrel_bpf::code::{Code, MapRef};
 use kestrel_bpf::interp::{self, Machine};
 use kestrel_compiler::check::tree::Destination;
 use kestrel_compiler::codegen;
 use kestrel_compiler::ir::{Builder, Operand, Width};
 use kestrel_compiler::sink::{Sink, Size};
+use kestrel_hook::buffer::emit::{RingSink, map_name};
+use kestrel_hook::buffer::layout::{Geometry, Mode};
+use kestrel_hook::buffer::memory::Memory;
+use kestrel_hook::buffer::ring::{Rest, Ring, RingSpec};
 use kestrel_trace::ctf::packet::{Continuity, Packet, State};
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::{EventClass, EventId};
@@ -84,13 +84,13 @@ impl Memory for Window {
         machine.write(address, &value.to_le_bytes()).unwrap();
     }
 
-    fn copy_out(&self, at: usize, to: &mut [u8]) -> kestrel::Result<()> {
+    fn copy_out(&self, at: usize, to: &mut [u8]) -> kestrel_catalog::Result<()> {
         self.access();
         to.copy_from_slice(&self.machine.borrow().read(self.address(at), to.len()).unwrap());
         Ok(())
     }
 
-    fn copy_in(&self, at: usize, from: &[u8]) -> kestrel::Result<()> {
+    fn copy_in(&self, at: usize, from: &[u8]) -> kestrel_catalog::Result<()> {
         let address = self.address(at);
         self.machine.borrow_mut().write(address, from).unwrap();
         Ok(())

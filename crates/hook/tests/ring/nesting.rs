@@ -3,8 +3,8 @@
 use crate::support::{
     Attempts, Bench, OTHER_VARIABLE, Recorder, Shape, VARIABLE, check_overwrite, check_stream,
 };
-use kestrel::buffer::layout::{Geometry, Mode};
 use kestrel_bpf::interp::Machine;
+use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_trace::packet::CAPACITY;
 use std::sync::OnceLock;
 

@@ -1,9 +1,9 @@
 //! Copies of a ring that goes on: the same records as a reader would get, nothing taken, nothing doubled, and what was overwritten is counted.
 
 use crate::support::{Bench, Contents, OTHER_VARIABLE, Recorder, Shape, VARIABLE, Window, contents};
-use kestrel::buffer::layout::Mode;
-use kestrel::buffer::ring::Ring;
-use kestrel::buffer::snapshot::Copied;
+use kestrel_hook::buffer::layout::Mode;
+use kestrel_hook::buffer::ring::Ring;
+use kestrel_hook::buffer::snapshot::Copied;
 use kestrel_trace::decode::EventTable;
 
 fn copy(ring: &Ring<Window>, table: &EventTable, since: u64, now: u64) -> (Vec<u8>, Copied) {
