@@ -113,11 +113,6 @@ const CIRCLES: &[(&str, usize, &str)] = &[
         "a change of a pinned session and its clients know each other",
     ),
     (
-        "crates/catalog/src/catalog",
-        21,
-        "event kinds are given the catalog, which knows the kinds",
-    ),
-    (
         "crates/kestrel/src/plan",
         8,
         "a plan and its hooks make each other",

@@ -3,9 +3,10 @@
 //! The classes are those of LKST on the tracepoints of today's kernels. What LKST counted and kernels have no tracepoint for (System V
 //! semaphores, message queues and pipes as such; big kernel lock) is left out; the system calls of those are in `syscall`.
 
-use super::kind::{self, DescribedField, Description, EventKind, Resolved, Via};
-use super::{Catalog, Glob};
-use crate::error::{Error, Result};
+use super::glob::Glob;
+use super::kind::{DescribedField, Description, EventKind, Resolved, Via};
+use super::lookup::Catalog;
+use crate::error::{Error, Result, nothing_matches};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec, Span};
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -265,7 +266,7 @@ pub fn events(catalog: &Catalog) -> Result<Vec<Vec<String>>> {
         }
     })?;
     for (class, all) in CLASSES.iter().zip(&mut all) {
-        for kind in kinds(class) {
+        for kind in kinds(catalog, class) {
             kind.names(catalog, &[], &mut |_| all.push(kind.name().to_owned()))?;
         }
     }
@@ -273,8 +274,9 @@ pub fn events(catalog: &Catalog) -> Result<Vec<Vec<String>>> {
 }
 
 /// The kinds of a class that are one event each.
-fn kinds(class: &Class) -> impl Iterator<Item = &'static dyn EventKind> {
-    class.events.iter().filter_map(|event| kind::find(event))
+fn kinds(catalog: &Catalog, class: &Class) -> impl Iterator<Item = &'static dyn EventKind> {
+    let all = catalog.kinds();
+    class.events.iter().filter_map(move |event| all.find(event))
 }
 
 /// Nothing comes close to a class that is not there: then all are told, for they are few.
@@ -282,7 +284,7 @@ fn or_any(error: Error) -> Error {
     match error {
         Error::NoSuchEvent { what, wanted, near } if near.is_empty() => {
             let all = CLASSES.iter().map(|class| format!("class:{}", class.name));
-            kind::nothing_matches(&what, &wanted, all.collect())
+            nothing_matches(&what, &wanted, all.collect())
         }
         other => other,
     }
@@ -315,11 +317,11 @@ impl EventKind for ClassKind {
         Ok(())
     }
 
-    fn describe(&self, _catalog: &Catalog, name: &str) -> Result<Description> {
-        let class = find(name).ok_or_else(|| kind::nothing_matches("class", name, Vec::new()))?;
+    fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description> {
+        let class = find(name).ok_or_else(|| nothing_matches("class", name, Vec::new()))?;
         let pattern = |pattern: &&str| DescribedField {
             name: (*pattern).to_owned(),
-            ty: match kind::find(pattern) {
+            ty: match catalog.kinds().find(pattern) {
                 Some(_) => "event".to_owned(),
                 None => "tracepoint".to_owned(),
             },
@@ -346,7 +348,7 @@ impl EventKind for ClassKind {
                 .filter(|pattern| pattern.contains(':'))
                 .collect();
             let mut found = super::tracepoint::Tracepoint.resolve_all(catalog, &patterns, via)?;
-            for kind in class.into_iter().flat_map(kinds) {
+            for kind in class.into_iter().flat_map(|class| kinds(catalog, class)) {
                 let mut there = false;
                 kind.names(catalog, &[], &mut |_| there = true)?;
                 if there {
@@ -359,7 +361,7 @@ impl EventKind for ClassKind {
             }));
         }
         match all.is_empty() {
-            true => Err(kind::nothing_matches("event of class", &part.text, Vec::new())),
+            true => Err(nothing_matches("event of class", &part.text, Vec::new())),
             false => Ok(all),
         }
     }
@@ -399,7 +401,7 @@ mod tests {
                 assert!(seen.insert(*pattern), "{pattern} of {} stands twice", class.name);
                 let shape = pattern.split(':').count();
                 assert!(
-                    shape == 2 || kind::find(pattern).is_some_and(|kind| kind.parts() == 0),
+                    shape == 2 || crate::catalog::find_kind(pattern).is_some_and(|kind| kind.parts() == 0),
                     "{pattern}"
                 );
             }

@@ -1,10 +1,14 @@
 //! Kernel functions by kprobe: their entries (`kprobe`) and their returns (`kretprobe`), typed by BTF where it knows them.
 
+use super::glob::Glob;
+use super::instruction;
 use super::kind::{
     Attachment, Companion, Companions, DescribedField, Description, EventKind, Instance, Resolved, Via, Way,
 };
+use super::lookup::Catalog;
 use super::moment::Moment;
-use super::{Catalog, Glob, arch, instruction, text_of};
+use super::spec::text_of;
+use crate::arch;
 use crate::code::Wanted;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};

@@ -7,7 +7,7 @@
 //!   kprobe:vfs_read+0xb:post ───► kprobe:0xffffffff8156789b:post
 //! ```
 
-use super::Catalog;
+use super::lookup::Catalog;
 use super::moment::Moment;
 use super::{function, jprobe};
 use crate::code::{Code, Function, Instruction, Wanted};

@@ -2,8 +2,9 @@
 
 use super::function::{FunctionProbe, KPROBE};
 use super::kind::{Attachment, Instance, Resolved, Way};
+use super::lookup::Catalog;
 use super::moment::Moment;
-use super::{Catalog, text_of};
+use super::spec::text_of;
 use crate::code::{Code, KERNEL, Place, Wanted};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};

@@ -1,10 +1,12 @@
 //! `jprobe`: a function's call with every parameter by name and type, as its own code sees it; by trampoline where that can be, else by kprobe.
 
 use super::function::{Held, KPROBE, Parameter, describe, no_kprobes, parameters};
+use super::glob::Glob;
 use super::kind::{Attachment, Description, EventKind, Instance, Resolved, Via, Way};
+use super::lookup::Catalog;
+use super::spec::text_of;
 use super::trampoline::FENTRY;
 use super::typed::qualified;
-use super::{Catalog, Glob};
 use crate::code::Wanted;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type};
@@ -77,7 +79,7 @@ impl EventKind for Jprobe {
             ));
         }
         if !catalog.has_kprobes() {
-            return Err(no_kprobes(&super::text_of(spec)));
+            return Err(no_kprobes(&text_of(spec)));
         }
         let pattern = Glob::new(&part.text);
         if pattern.is_plain() {

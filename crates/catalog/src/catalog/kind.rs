@@ -1,15 +1,16 @@
-//! What every kind of event answers; one file per kind beside this, one row each in [`KINDS`].
+//! What every kind of event answers; one file per kind beside this, one row each in the table of kinds.
 
-use super::{Catalog, Glob};
+use super::glob::Glob;
+use super::lookup::Catalog;
 use crate::code::Place;
 use crate::error::Result;
-pub(crate) use crate::error::nothing_matches;
 use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Counter;
 use kestrel_trace::layout::{EventName, Field as LayoutField, Layout};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// A kind of event: where its names come from and how one is turned into something to attach to.
 pub trait EventKind: Sync {
@@ -22,6 +23,11 @@ pub trait EventKind: Sync {
     /// Whether `list` shows it without being asked for it by name.
     fn listed(&self) -> bool {
         true
+    }
+
+    /// Whether it is meant where a name has no kind before it; one kind is.
+    fn may_be_unsaid(&self) -> bool {
+        false
     }
 
     /// Parts of a name after the kind: 1 for functions, 2 for `group:event`, 0 where the kind is one event.
@@ -62,25 +68,50 @@ pub trait EventKind: Sync {
     }
 }
 
-/// All kinds, in the order in which they are listed and tried.
-pub fn kinds() -> impl Iterator<Item = &'static dyn EventKind> {
-    KINDS.iter().chain(super::counter::KINDS).copied()
+/// Kinds of events: tables with a row for each.
+#[derive(Clone, Copy)]
+pub(super) struct Kinds(&'static [&'static [&'static dyn EventKind]]);
+
+impl fmt::Debug for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.all().map(|kind| kind.name()))
+            .finish()
+    }
 }
 
-const KINDS: &[&dyn EventKind] = &[
-    &super::tracepoint::Tracepoint,
-    &super::raw_tracepoint::RawTracepoint,
-    &super::function::KPROBE,
-    &super::function::KRETPROBE,
-    &super::jprobe::Jprobe,
-    &super::trampoline::FENTRY,
-    &super::trampoline::FEXIT,
-    &super::class::ClassKind,
-    &super::mark::Mark,
-];
+impl Kinds {
+    /// Those of these tables.
+    pub(super) const fn of(tables: &'static [&'static [&'static dyn EventKind]]) -> Self {
+        Self(tables)
+    }
+
+    /// All of them, in the order in which they are listed and tried.
+    pub(super) fn all(self) -> impl Iterator<Item = &'static dyn EventKind> {
+        self.0.iter().flat_map(|table| table.iter()).copied()
+    }
+
+    /// The one with this name or alias.
+    pub(super) fn find(self, name: &str) -> Option<&'static dyn EventKind> {
+        self.all()
+            .find(|k| k.name() == name || k.aliases().contains(&name))
+    }
+
+    /// The one that is meant where a name of as many parts as its has none before it.
+    pub(super) fn unsaid(self) -> Option<&'static dyn EventKind> {
+        self.all().find(|kind| kind.may_be_unsaid())
+    }
+
+    /// The kind with this name or alias, if it is one of those that are not there yet.
+    pub(super) fn find_later(self, name: &str) -> Option<&'static str> {
+        let mut later = LATER.iter().filter(|(kind, _)| self.find(kind).is_none());
+        let found = later.find(|(kind, aliases)| *kind == name || aliases.contains(&name));
+        found.map(|(kind, _)| *kind)
+    }
+}
 
 /// Kinds of bpftrace, with their short forms; of those that are no kinds here it is said that they are not there yet.
-pub(crate) const LATER: &[(&str, &[&str])] = &[
+const LATER: &[(&str, &[&str])] = &[
     ("BEGIN", &["begin"]),
     ("END", &["end"]),
     ("self", &[]),
@@ -92,18 +123,6 @@ pub(crate) const LATER: &[(&str, &[&str])] = &[
     ("asyncwatchpoint", &["aw"]),
     ("iter", &["it"]),
 ];
-
-/// The kind with this name or alias, if it is one of those that are not there yet.
-pub(crate) fn find_later(name: &str) -> Option<&'static str> {
-    let mut later = LATER.iter().filter(|(kind, _)| find(kind).is_none());
-    let found = later.find(|(kind, aliases)| *kind == name || aliases.contains(&name));
-    found.map(|(kind, _)| *kind)
-}
-
-/// The kind with this name or alias.
-pub fn find(name: &str) -> Option<&'static dyn EventKind> {
-    kinds().find(|k| k.name() == name || k.aliases().contains(&name))
-}
 
 /// How tracepoints are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

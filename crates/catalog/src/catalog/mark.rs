@@ -8,9 +8,10 @@
 //! built without a place for ftrace) and few kernels have the other.
 
 use super::function::KPROBE;
+use super::glob::Glob;
 use super::kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+use super::lookup::Catalog;
 use super::trampoline::FENTRY;
-use super::{Catalog, Glob};
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{EventField, Source, ValueType};

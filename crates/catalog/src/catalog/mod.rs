@@ -8,238 +8,53 @@ mod identity;
 mod instruction;
 pub mod jprobe;
 pub mod kind;
+mod lookup;
 mod mark;
 pub mod moment;
 mod raw_tracepoint;
+mod spec;
 pub mod tracepoint;
 mod trampoline;
 mod typed;
 
 pub use crate::arch;
 pub use glob::Glob;
-pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way, kinds};
+pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+pub use lookup::Catalog;
+pub use spec::text_of;
 
-use crate::code::KnownCode;
-use crate::error::{Error, Result};
-use crate::facts::Facts;
-use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 use kestrel_kernel::Host;
-use kestrel_kernel::preemption::Preemption;
-use std::collections::HashSet;
-use std::ops::Deref;
+use kind::Kinds;
 
-/// One kernel's events, on what is known of that kernel: what is costly to know is found when first asked for.
-#[derive(Debug)]
-pub struct Catalog {
-    known: KnownCode,
+/// A table: the kinds, in the order in which they are listed and tried.
+const KINDS: &[&dyn EventKind] = &[
+    &tracepoint::Tracepoint,
+    &raw_tracepoint::RawTracepoint,
+    &function::KPROBE,
+    &function::KRETPROBE,
+    &jprobe::Jprobe,
+    &trampoline::FENTRY,
+    &trampoline::FEXIT,
+    &class::ClassKind,
+    &mark::Mark,
+];
+
+/// Those and the kinds of counters.
+const ALL: Kinds = Kinds::of(&[KINDS, counter::KINDS]);
+
+/// All kinds, in the order in which they are listed and tried.
+pub fn kinds() -> impl Iterator<Item = &'static dyn EventKind> {
+    ALL.all()
 }
 
-impl Deref for Catalog {
-    type Target = KnownCode;
-
-    fn deref(&self) -> &KnownCode {
-        &self.known
-    }
+/// The kind with this name or alias.
+pub fn find_kind(name: &str) -> Option<&'static dyn EventKind> {
+    ALL.find(name)
 }
-
-/// Names close to a mistyped one are looked for among at most so many.
-const NEAR: usize = 3;
 
 impl Catalog {
     /// The catalog of a host.
     pub fn new(host: Host) -> Self {
-        Self {
-            known: KnownCode::new(Facts::new(host)),
-        }
-    }
-
-    /// The same, so that hits in interrupts that come while a handler runs are handled, too, on kernels that do not preempt programs: by several programs for an
-    /// event, as where they are preempted (docs/missed-events.md), at several times the cost.
-    #[must_use]
-    pub fn with_nested_hits(mut self) -> Self {
-        self.known.facts_mut().take_preemption(Preemption {
-            tracepoints: true,
-            trampolines: true,
-        });
-        self
-    }
-
-    /// Names that match a pattern and that ftrace does not list, of functions that it lists by a name that does not match: of several names for one address it
-    /// lists one (`__do_sys_getppid`, not `__x64_sys_getppid`). One for each function.
-    ///
-    /// None where symbols cannot be read.
-    ///
-    /// # Errors
-    /// When the kernel does not list its functions.
-    pub(crate) fn other_names(&self, pattern: &Glob) -> Result<Vec<String>> {
-        // What matches all matches the listed names.
-        if pattern.text() == "*" {
-            return Ok(Vec::new());
-        }
-        let functions = self.functions()?;
-        let Some(symbols) = self.symbols().ok().filter(|symbols| !symbols.is_restricted()) else {
-            return Ok(Vec::new());
-        };
-        let mut seen = HashSet::new();
-        let mut others = Vec::new();
-        for symbol in symbols.functions().filter(|s| pattern.matches(s.name)) {
-            if functions.has_in(symbol.module, symbol.name) {
-                continue;
-            }
-            let at = || symbols.at_exactly(symbol.address);
-            let listed = at().find(|s| functions.has_in(s.module, s.name));
-            let is_other = listed.is_some_and(|listed| !pattern.matches(listed.name));
-            if is_other && seen.insert(symbol.address) {
-                others.push(symbol.name.to_owned());
-            }
-        }
-        Ok(others)
-    }
-
-    /// Names of a kind that match; when there is none, an error with near names.
-    pub(crate) fn expand(&self, kind: &dyn EventKind, patterns: &[Glob]) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        kind.names(self, patterns, &mut |name| names.push(name.to_owned()))?;
-        if !names.is_empty() {
-            return Ok(names);
-        }
-        let wanted: Vec<&str> = patterns.iter().map(Glob::text).collect();
-        let wanted = wanted.join(":");
-        let near = self.near(kind, &wanted);
-        Err(kind::nothing_matches(kind.name(), &wanted, near))
-    }
-
-    fn near(&self, kind: &dyn EventKind, wanted: &str) -> Vec<String> {
-        let mut all = Vec::new();
-        let listed = kind.names(self, &[], &mut |name| all.push(name.to_owned()));
-        if listed.is_err() {
-            return Vec::new();
-        }
-        let near = kestrel_compiler::lang::diag::nearest(wanted, all.iter().map(String::as_str));
-        near.into_iter()
-            .take(NEAR)
-            .map(|name| format!("{}:{name}", kind.name()))
-            .collect()
-    }
-
-    /// Everything that an event specification stands for.
-    ///
-    /// # Errors
-    /// When the kind is unknown, nothing matches, or this kernel cannot do it.
-    pub fn resolve(&self, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>> {
-        let Some(first) = spec.parts.first() else {
-            return Err(Error::wrong_shape(spec, "KIND:NAME"));
-        };
-        if let Some(kind) = kind::find(&first.text) {
-            return kind.resolve(self, spec, via);
-        }
-        if let Some(kind) = kind::find_later(&first.text) {
-            return Err(Error::NotYet {
-                wanted: text_of(spec),
-                kind,
-            });
-        }
-        match spec.parts.len() {
-            2 => tracepoint::Tracepoint.resolve(self, &with_kind(spec, "tracepoint"), via),
-            _ => Err(self.unknown_kind(spec)),
-        }
-    }
-
-    /// Exactly these events of a kind, in this order, as one set; `None` where they cannot be one.
-    ///
-    /// # Errors
-    /// When this kernel cannot do it.
-    pub fn set(&self, kind: &str, names: &[String], via: Via) -> Result<Option<Resolved>> {
-        kind::find(kind).map_or(Ok(None), |kind| kind.set(self, names, via))
-    }
-
-    /// One event of a set with what the set's one program can know of it, where that is less than the event has by itself.
-    ///
-    /// # Errors
-    /// When this kernel cannot be asked.
-    pub fn member(&self, kind: &str, name: &str) -> Result<Option<Resolved>> {
-        kind::find(kind).map_or(Ok(None), |kind| kind.member(self, name))
-    }
-
-    /// How many tracepoints this kernel has in a group, or in groups that match; none where it does not list them.
-    fn of_group(&self, group: &str) -> usize {
-        let patterns = [Glob::new(group), Glob::new("*")];
-        let mut count = 0;
-        let asked = tracepoint::Tracepoint.names(self, &patterns, &mut |_| count += 1);
-        asked.map_or(0, |()| count)
-    }
-
-    /// Whether this kernel has a tracepoint in a group, or in one that matches.
-    pub fn has_group(&self, group: &str) -> bool {
-        self.of_group(group) > 0
-    }
-
-    /// `vfs_read` alone, or `kprob:vfs_read`: says which kinds there are, and which have such a name.
-    fn unknown_kind(&self, spec: &EventSpec) -> Error {
-        let text = text_of(spec);
-        let last = Glob::new(spec.parts.last().map_or("", |p| p.text.as_str()));
-        let mut near = Vec::new();
-        for kind in kinds() {
-            let patterns: Vec<Glob> = if kind.parts() == 2 {
-                vec![Glob::new("*"), last.clone()]
-            } else {
-                vec![last.clone()]
-            };
-            let found = kind.names(self, &patterns, &mut |name| {
-                near.push(format!("{}:{name}", kind.name()))
-            });
-            if found.is_err() || near.len() >= NEAR {
-                continue;
-            }
-        }
-        // `sched` alone, as trace-cmd takes it.
-        let of_group = self.of_group(&text);
-        if of_group > 0 {
-            near.insert(0, format!("{text}:* (the {of_group} tracepoints of this group)"));
-        }
-        near.truncate(NEAR);
-        if near.is_empty() {
-            let kinds: Vec<&str> = kinds().map(|k| k.name()).collect();
-            return Error::WrongShape {
-                wanted: text,
-                shape: format!(
-                    "KIND:NAME, with one of the kinds {}; or GROUP:EVENT for a tracepoint",
-                    kinds.join(", ")
-                ),
-            };
-        }
-        kind::nothing_matches("event", &text, near)
-    }
-}
-
-/// A specification as typed.
-pub fn text_of(spec: &EventSpec) -> String {
-    let part = |part: &EventPart| match part.offset {
-        Some(offset) => format!("{}+{offset:#x}", part.text),
-        None => part.text.clone(),
-    };
-    spec.parts.iter().map(part).collect::<Vec<_>>().join(":")
-}
-
-fn with_kind(spec: &EventSpec, kind: &str) -> EventSpec {
-    let mut parts = vec![EventPart {
-        text: kind.to_owned(),
-        offset: None,
-        span: spec.span,
-    }];
-    parts.extend(spec.parts.iter().cloned());
-    EventSpec {
-        parts,
-        span: spec.span,
-    }
-}
-
-impl Error {
-    /// An event specification with the wrong number of parts.
-    pub(crate) fn wrong_shape(spec: &EventSpec, shape: &str) -> Self {
-        Self::WrongShape {
-            wanted: text_of(spec),
-            shape: shape.to_owned(),
-        }
+        Self::with_kinds(host, ALL)
     }
 }

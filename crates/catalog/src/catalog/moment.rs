@@ -12,7 +12,9 @@
 use super::function::FunctionProbe;
 use super::instruction::names_one;
 use super::kind::{Attachment, Companion, Companions, Instance, Resolved, Spot, Way};
-use super::{Catalog, arch, text_of};
+use super::lookup::Catalog;
+use super::spec::text_of;
+use crate::arch;
 use crate::code::{Code, Follow, Function, Instruction, Wanted};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventField, Pair, ProgramKind, Source, ValueType};

@@ -1,8 +1,9 @@
 //! Raw tracepoints: the arguments a tracepoint is called with, typed by BTF, before any entry is formatted.
 
-use super::kind::{self, Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
-use super::{Catalog, Glob};
-use crate::error::{Error, Result};
+use super::glob::Glob;
+use super::kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+use super::lookup::Catalog;
+use crate::error::{Error, Result, nothing_matches};
 use kestrel_bpf::btf::{Btf, Kind, Parameter, TypeId};
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -89,7 +90,7 @@ impl EventKind for RawTracepoint {
 
     fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description> {
         let target =
-            target(catalog, name).ok_or_else(|| kind::nothing_matches("raw tracepoint", name, Vec::new()))?;
+            target(catalog, name).ok_or_else(|| nothing_matches("raw tracepoint", name, Vec::new()))?;
         let field = |(name, ty): &(String, TypeId)| DescribedField {
             name: name.clone(),
             ty: target.types.render(*ty),

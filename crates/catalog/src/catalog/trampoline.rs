@@ -1,9 +1,10 @@
 //! Kernel functions by BPF trampoline: `fentry` and `fexit`, with arguments and result typed and read directly.
 
 use super::function::{describe, parameters, return_type};
+use super::glob::Glob;
 use super::kind::{Attachment, Description, EventKind, Instance, Resolved, Via, Way};
+use super::lookup::Catalog;
 use super::typed::qualified;
-use super::{Catalog, Glob};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;

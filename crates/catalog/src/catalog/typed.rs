@@ -1,9 +1,9 @@
 //! Functions with their types: those of the kernel, and those of modules, which go on where the kernel's end.
 
-use super::kind::nothing_matches;
-use super::{Catalog, Glob};
+use super::glob::Glob;
+use super::lookup::Catalog;
 use crate::code::KERNEL;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, nothing_matches};
 use kestrel_bpf::btf::{Btf, Function};
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use kestrel_catalog::catalog::moment::Moment;
 use kestrel_catalog::catalog::tracepoint::alike::family;
 use kestrel_catalog::catalog::{
-    Attachment, Catalog, Glob, Instance, Resolved, Via, Way, class, jprobe, kind, text_of,
+    Attachment, Catalog, Glob, Instance, Resolved, Via, Way, class, find_kind, jprobe, text_of,
 };
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -175,7 +175,7 @@ impl<'a> Events<'a> {
         let [first, last] = spec.parts.as_slice() else {
             return Vec::new();
         };
-        let Some(kind) = kind::find(&first.text) else {
+        let Some(kind) = find_kind(&first.text) else {
             return Vec::new();
         };
         let pattern = Glob::new(&last.text);
@@ -203,10 +203,10 @@ impl<'a> Events<'a> {
         };
         let (group, name) = match spec.parts.as_slice() {
             [kind, _] if kind.text == "class" => return what != "class",
-            [kind, group, name] if kind::find(&kind.text).is_some_and(|k| k.name() == "tracepoint") => {
+            [kind, group, name] if find_kind(&kind.text).is_some_and(|k| k.name() == "tracepoint") => {
                 (group, name)
             }
-            [group, name] if kind::find(&group.text).is_none() => (group, name),
+            [group, name] if find_kind(&group.text).is_none() => (group, name),
             _ => return false,
         };
         let known = class::of(&format!("{}:{}", group.text, name.text)).is_some();
@@ -245,7 +245,7 @@ impl<'a> Events<'a> {
 
     /// The place of an event among all, whatever name it was asked for by.
     pub(super) fn named(&self, kind: &str, name: &str) -> Option<usize> {
-        let kind = kind::find(kind)?.name();
+        let kind = find_kind(kind)?.name();
         let place = |name: &str| self.places.get(&(kind, name.to_owned())).copied();
         place(name).or_else(|| {
             // What the kernel has to be asked for is worth it only where there may be an answer.

@@ -1,9 +1,10 @@
 //! `interval`: a clock that ticks on one CPU, for what is to be done from time to time.
 
+use super::event::{no_fields, resolved};
 use super::period::{self, Period};
-use super::{no_fields, resolved};
+use crate::catalog::glob::Glob;
 use crate::catalog::kind::{Description, EventKind, Resolved, Via};
-use crate::catalog::{Catalog, Glob};
+use crate::catalog::lookup::Catalog;
 use crate::error::Result;
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Software;

@@ -1,6 +1,6 @@
 //! How often a clock's event comes, as it is written: `ms:100`, `hz:99`, `100ms`.
 
-use crate::catalog::Glob;
+use crate::catalog::glob::Glob;
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 

@@ -1,8 +1,9 @@
 //! `software`: counters that the kernel keeps itself, on every CPU: one event per so many faults, switches, nanoseconds.
 
-use super::{no_fields, resolved};
+use super::event::{no_fields, resolved};
+use crate::catalog::glob::Glob;
 use crate::catalog::kind::{Description, EventKind, Resolved, Via};
-use crate::catalog::{Catalog, Glob};
+use crate::catalog::lookup::Catalog;
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Software;

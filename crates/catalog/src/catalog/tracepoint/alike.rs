@@ -2,8 +2,9 @@
 //! apart by the cookie of its perf link. Only those that are read the classic way: what is read raw has a program each, because a raw program
 //! that is on its way keeps the kernel from running it for another event.
 
-use super::super::kind::{Attachment, Instance, Resolved, Way};
-use super::super::{Catalog, Via};
+use super::super::kind::{Attachment, Instance, Resolved, Via, Way};
+use super::super::lookup::Catalog;
+use super::one::resolve_one;
 use crate::error::Result;
 use kestrel_compiler::context::{Context, EventField, EventNumber};
 use std::collections::HashMap;
@@ -49,7 +50,7 @@ pub(super) fn together(singles: Vec<Resolved>) -> Vec<Resolved> {
 pub(super) fn set_of(catalog: &Catalog, names: &[String], via: Via) -> Result<Option<Resolved>> {
     let singles: Vec<Resolved> = names
         .iter()
-        .map(|name| super::resolve_one(catalog, name, via))
+        .map(|name| resolve_one(catalog, name, via))
         .collect::<Result<_>>()?;
     let mut all = together(singles);
     Ok(match all.len() {

@@ -1,6 +1,6 @@
 //! The number of a page's frame, computed from the address of its `struct page`: what `page_to_pfn` does in the kernel.
 
-use super::super::Catalog;
+use super::super::lookup::Catalog;
 use kestrel_bpf::btf::Kind;
 use kestrel_kernel::procfs;
 

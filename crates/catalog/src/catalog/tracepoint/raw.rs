@@ -1,9 +1,9 @@
 //! The raw way: a tracepoint's fields computed from its raw arguments by a field rule, in the types of its formatted entry.
 
-use super::super::Catalog;
 use super::super::kind::{Attachment, Way};
+use super::super::lookup::Catalog;
 use super::super::raw_tracepoint::{self, RawTarget};
-use super::classic::value_type;
+use super::field_type::value_type;
 use super::page_frame;
 use super::rules::Rule;
 use kestrel_bpf::btf::Type;

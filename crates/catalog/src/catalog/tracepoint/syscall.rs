@@ -1,12 +1,13 @@
 //! System calls: `raw_syscalls:*` and `syscalls:sys_enter_x`, `sys_exit_x`, read from the two raw tracepoints `sys_enter` and `sys_exit`, entries also at the function of the call.
 
-use super::super::arch::{self, Arch};
 use super::super::instruction::names_one;
-use super::super::kind::{Attachment, Way};
+use super::super::kind::{Attachment, Instance, Resolved, Via, Way};
+use super::super::lookup::Catalog;
 use super::super::raw_tracepoint;
-use super::super::{Catalog, Instance, Resolved, Via};
-use super::classic::value_type;
+use super::field_type::value_type;
+use super::one::resolve_one;
 use super::raw::from_expressions;
+use crate::arch::{self, Arch};
 use crate::code::Place;
 use crate::error::Result;
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Selector, Source, ValueType};
@@ -288,10 +289,7 @@ pub(super) fn resolve(catalog: &Catalog, names: Vec<String>, via: Via) -> Result
     }
     let mut all = Vec::new();
     for (at_exit, side) in [false, true].into_iter().zip(sides) {
-        let one_by_one = || {
-            side.iter()
-                .map(|(name, _)| super::resolve_one(catalog, name, via))
-        };
+        let one_by_one = || side.iter().map(|(name, _)| resolve_one(catalog, name, via));
         let apart = one_by_one().collect::<Result<Vec<_>>>()?;
         match (side.len() > FEW)
             .then(|| set(catalog, &side, at_exit, arch))
@@ -306,7 +304,7 @@ pub(super) fn resolve(catalog: &Catalog, names: Vec<String>, via: Via) -> Result
         }
     }
     for name in rest {
-        all.push(super::resolve_one(catalog, &name, via)?);
+        all.push(resolve_one(catalog, &name, via)?);
     }
     Ok(all)
 }
