@@ -3,13 +3,13 @@
 //! What each ring holds is noted for all of them at once; then they are copied one after the other, and what was overwritten before its turn came
 //! is counted. The trace appears at its place when it is whole.
 
-use crate::buffer::Buffer;
-use crate::buffer::name::{MESSAGES, no_buffer};
-use crate::buffer::snapshot::{Copied, Stretch};
-use crate::error::{Error, Result};
-use crate::hook::control::Control;
 use crate::review::{Progress, Review, counts, review, tally};
 use crate::session::store::Store;
+use kestrel_catalog::{Error, Result};
+use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::name::{MESSAGES, no_buffer};
+use kestrel_hook::buffer::snapshot::{Copied, Stretch};
+use kestrel_hook::hook::control::Control;
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory;
@@ -22,7 +22,7 @@ use kestrel_trace::summary::{Summary, note_frozen};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use crate::buffer::name::numbers;
+pub use kestrel_hook::buffer::name::numbers;
 
 /// How often a session is looked at again that is changed at the same time.
 const LOOKS: u32 = 20;

@@ -2,16 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
-pub mod arch;
-pub mod bpf;
-pub mod buffer;
-pub mod catalog;
-pub mod code;
 pub mod dump;
-mod error;
-pub mod facts;
-pub mod foreign;
-pub mod hook;
 pub mod live;
 pub mod plan;
 pub mod probe;
@@ -19,13 +10,16 @@ pub mod record;
 pub mod recover;
 mod review;
 pub mod session;
-mod symbols;
-pub mod table;
-mod verifier;
-mod waiting;
 pub mod watch;
 
-pub use error::{Error, Result};
+pub use kestrel_catalog::{Error, Result};
+/// What stands around a handler in the kernel: rings, hooks, and the table files that ask for them.
+pub use kestrel_hook::{buffer, hook, table};
+/// Compiled BPF objects onto the kernel.
+pub use kestrel_object as bpf;
+
+/// What this kernel can tell, where, and what can be traced on it.
+pub use kestrel_catalog::{arch, catalog, code, facts, foreign};
 
 /// The kernel as a safe API, for those who need more of it than a session.
 pub use kestrel_kernel as kernel;

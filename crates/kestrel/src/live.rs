@@ -1,11 +1,11 @@
 //! Watching: records of a session as they come, in the order of their times, without a trace on disk.
 
-use crate::buffer::Buffer;
-use crate::buffer::memory::Memory;
-use crate::buffer::ring::Ring;
-use crate::error::Result;
 use crate::review;
 use crate::session::Session;
+use kestrel_catalog::Result;
+use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::memory::Memory;
+use kestrel_hook::buffer::ring::Ring;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet::Packet;

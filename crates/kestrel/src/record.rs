@@ -1,12 +1,12 @@
 //! Recording: a session's buffers drained into a trace directory, and at the end what is needed to read it anywhere.
 
-use crate::buffer::Buffer;
-use crate::buffer::layout::Mode;
-use crate::buffer::ring::Ring;
-use crate::catalog::Catalog;
-use crate::error::{Result, into_io};
 use crate::review::{counts, review, tally};
 use crate::session::Session;
+use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::{Result, into_io};
+use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::layout::Mode;
+use kestrel_hook::buffer::ring::Ring;
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs::{self, ClockPair};
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use crate::review::Progress;
-pub use crate::symbols::{all_symbols, symbols_for};
+pub use kestrel_catalog::symbols::{all_symbols, symbols_for};
 
 /// Bytes of the disk set aside for the summary: so many for each event and ring, but not fewer and not more than these.
 const ROW: u64 = 192;

@@ -1,6 +1,6 @@
 //! Sessions of the running kernel that nobody holds any more, but whose programs still run: their memory as an image, to be searched like a dead kernel's.
 
-use crate::error::Result;
+use kestrel_catalog::Result;
 use kestrel_kernel::bpf::{Map, MapKind, map_ids, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_trace::image::bytes::ReadAt;

@@ -1,9 +1,9 @@
 //! One pass over a written trace: how much of each event it holds, and names for the addresses and threads in it.
 
-use crate::buffer::Buffer;
-use crate::buffer::layout::Mode;
-use crate::error::Result;
-use crate::symbols::{kernel_symbols, shows_addresses};
+use kestrel_catalog::Result;
+use kestrel_catalog::symbols::{kernel_symbols, shows_addresses};
+use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::layout::Mode;
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::directory;
@@ -82,7 +82,7 @@ pub(crate) fn review(
 }
 
 /// What the rings count of an event on a CPU: records written (in overwriting buffers), records refused.
-pub(crate) type Tally = BTreeMap<(u32, u16, u32), crate::buffer::ring::Counts>;
+pub(crate) type Tally = BTreeMap<(u32, u16, u32), kestrel_hook::buffer::ring::Counts>;
 
 /// Reads the counters of these buffers, each with its number.
 pub(crate) fn tally<'b>(

@@ -4,13 +4,13 @@
 //! Pages are copied first, then the session's description is looked at: so whatever is in them was described before. A buffer that is resized is
 //! watched on in its new ring.
 
-use crate::buffer::watch::{Cursor, Mark};
-use crate::buffer::{Buffer, numbered};
-use crate::error::{Error, Result};
 use crate::live::Queue;
 use crate::live::settled::Settled;
 use crate::session::stay::{PinnedSession, ThreadNames};
 use crate::session::store::Store;
+use kestrel_catalog::{Error, Result};
+use kestrel_hook::buffer::watch::{Cursor, Mark};
+use kestrel_hook::buffer::{Buffer, numbered};
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
@@ -110,7 +110,7 @@ impl Watch {
     ) -> Result<Self> {
         let session = store.session(session)?;
         let buffers = session.buffers()?;
-        let places = crate::buffer::name::numbers(&buffers, names)?;
+        let places = kestrel_hook::buffer::name::numbers(&buffers, names)?;
         let since_ns = since.map_or(0, |since| {
             procfs::monotonic().saturating_sub(since.as_nanos() as u64).max(1)
         });

@@ -15,10 +15,10 @@ use vm_tests::{
 };
 
 /// The table of rules itself, so that a new row is tested from its first day.
-const RULES: &str = include_str!("../../../crates/kestrel/src/catalog/tracepoint/rules.rs");
+const RULES: &str = include_str!("../../../crates/catalog/src/catalog/tracepoint/rules.rs");
 
 /// Events whose entries are their arguments.
-const PLAIN: &str = include_str!("../../../crates/kestrel/src/catalog/tracepoint/plain.rs");
+const PLAIN: &str = include_str!("../../../crates/catalog/src/catalog/tracepoint/plain.rs");
 
 /// Groups of events of memory. They come by the thousand: beside them, the other classic recording would miss what happens in interrupts while
 /// one of its programs runs (the kernel lets only one at a time run on a CPU).

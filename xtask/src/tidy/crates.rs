@@ -15,12 +15,44 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kestrel-compiler", &["kestrel-bpf", "kestrel-trace"]),
     ("kestrel-kernel", &["kestrel-bpf"]),
     (
+        "kestrel-catalog",
+        &[
+            "kestrel-bpf",
+            "kestrel-trace",
+            "kestrel-compiler",
+            "kestrel-kernel",
+        ],
+    ),
+    (
+        "kestrel-object",
+        &[
+            "kestrel-bpf",
+            "kestrel-trace",
+            "kestrel-compiler",
+            "kestrel-kernel",
+            "kestrel-catalog",
+        ],
+    ),
+    (
+        "kestrel-hook",
+        &[
+            "kestrel-bpf",
+            "kestrel-trace",
+            "kestrel-compiler",
+            "kestrel-kernel",
+            "kestrel-catalog",
+        ],
+    ),
+    (
         "kestrel",
         &[
             "kestrel-bpf",
             "kestrel-trace",
             "kestrel-compiler",
             "kestrel-kernel",
+            "kestrel-catalog",
+            "kestrel-object",
+            "kestrel-hook",
         ],
     ),
     ("kestrel-cli", &["kestrel", "kestrel-trace"]),

@@ -20,9 +20,39 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "crates/kestrel/src/",
         rooms: &[
-            "waiting", "verifier", "error", "foreign", "arch", "buffer", "symbols", "facts", "code",
-            "catalog", "bpf", "hook", "table", "plan", "review", "session", "dump", "agent", "live",
-            "record", "probe", "recover", "watch",
+            "plan", "review", "session", "dump", "agent", "live", "record", "probe", "recover", "watch",
+        ],
+        up: &[],
+    },
+    Order {
+        sources: "crates/catalog/src/",
+        rooms: &[
+            "waiting", "verifier", "error", "foreign", "arch", "symbols", "facts", "code", "catalog",
+        ],
+        up: &[],
+    },
+    Order {
+        sources: "crates/hook/src/",
+        rooms: &["buffer", "hook", "table"],
+        up: &[],
+    },
+    Order {
+        sources: "crates/object/src/",
+        rooms: &[
+            "settings",
+            "value",
+            "kconfig",
+            "map",
+            "executable",
+            "kernel",
+            "attach",
+            "opened",
+            "refusal",
+            "load",
+            "running",
+            "typed",
+            "output",
+            "handler",
         ],
         up: &[],
     },
@@ -83,16 +113,6 @@ const CIRCLES: &[(&str, usize, &str)] = &[
         "a change of a pinned session and its clients know each other",
     ),
     (
-        "crates/kestrel/src/catalog",
-        21,
-        "event kinds are given the catalog, which knows the kinds",
-    ),
-    (
-        "crates/kestrel/src/bpf",
-        15,
-        "families of sections take the request that chooses among them",
-    ),
-    (
         "crates/kestrel/src/plan",
         8,
         "a plan and its hooks make each other",
@@ -103,7 +123,7 @@ const CIRCLES: &[(&str, usize, &str)] = &[
         "the parts of one recursive reader",
     ),
     (
-        "crates/kestrel/src/code",
+        "crates/catalog/src/code",
         6,
         "code, its places and what was under patches",
     ),

@@ -25,8 +25,8 @@ const TABLES: &[Table] = &[
     },
     Table {
         what: "event kind",
-        folder: "crates/kestrel/src/catalog/",
-        sought: &["crates/kestrel/src/catalog/"],
+        folder: "crates/catalog/src/catalog/",
+        sought: &["crates/catalog/src/catalog/"],
         least: 6,
     },
 ];

@@ -4,7 +4,7 @@ use super::Format;
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::catalog::class::{self, CLASSES};
-use kestrel::catalog::{Catalog, EventKind, Glob, kind, kinds};
+use kestrel::catalog::{Catalog, EventKind, Glob, find_kind, kinds};
 use kestrel::kernel::Host;
 use std::io::Write;
 
@@ -149,7 +149,7 @@ fn classes(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
 
 fn wanted(text: &str) -> Wanted {
     let mut parts: Vec<&str> = text.split(':').collect();
-    let kind = parts.first().and_then(|first| kind::find(first));
+    let kind = parts.first().and_then(|first| find_kind(first));
     if kind.is_some() {
         parts.remove(0);
     }

@@ -6,8 +6,8 @@
 
 use super::limit::Bucket;
 use crate::dump::{Dumped, Request, dump};
-use crate::error::{Error, Result};
 use crate::session::store::Store;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::directory;

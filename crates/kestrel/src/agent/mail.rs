@@ -4,9 +4,9 @@
 //! what waits would keep more than half of a ring from being used again, it is kept in this process alone.
 
 use super::Answer;
-use crate::buffer::memory::Memory;
-use crate::buffer::ring::Ring;
-use crate::error::Result;
+use kestrel_catalog::Result;
+use kestrel_hook::buffer::memory::Memory;
+use kestrel_hook::buffer::ring::Ring;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::{HEADER, PAGE};

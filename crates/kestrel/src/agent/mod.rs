@@ -11,10 +11,10 @@ pub mod metrics;
 pub mod run;
 pub mod user;
 
-use crate::buffer::Buffer;
-use crate::error::{Error, Result};
 use crate::session::stay::PinnedSession;
+use kestrel_catalog::{Error, Result};
 pub use kestrel_compiler::check::tree::{Message, dump_time};
+use kestrel_hook::buffer::Buffer;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
 use kestrel_trace::decode::EventTable;
@@ -23,9 +23,9 @@ use mail::Mail;
 use std::collections::HashMap;
 
 /// The name of the buffer that messages go through.
-pub use crate::buffer::name::MESSAGES as BUFFER;
+pub use kestrel_hook::buffer::name::MESSAGES as BUFFER;
 /// Bytes of it per CPU.
-pub use crate::buffer::name::MESSAGES_BYTES as BYTES;
+pub use kestrel_hook::buffer::name::MESSAGES_BYTES as BYTES;
 
 /// What to do about a message that was just read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Inbox {
         let count = self
             .buffer
             .rings_mut()
-            .map(crate::buffer::ring::Ring::take_discarded)
+            .map(kestrel_hook::buffer::ring::Ring::take_discarded)
             .sum();
         (count > 0).then_some(Lost { count, before, holds })
     }

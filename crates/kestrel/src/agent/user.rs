@@ -1,6 +1,6 @@
 //! Users by name or number, from /etc/passwd; name services beyond that file are not asked (a static binary cannot load them).
 
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 
 /// Whose rights a command has.

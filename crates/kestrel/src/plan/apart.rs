@@ -2,10 +2,10 @@
 //! at them.
 
 use super::{Candidate, Checked, Hook, PlannedWay, Row, without_set};
-use crate::catalog::{Resolved, Way};
-use crate::hook::SLOTS;
+use kestrel_catalog::catalog::{Resolved, Way};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::CheckedProbe;
+use kestrel_hook::hook::SLOTS;
 
 /// A hook at a set of events, put together handler by handler.
 pub(crate) struct Apart<'s> {
@@ -112,7 +112,8 @@ fn alike(set: &Way, ways: &[Way]) -> Option<Way> {
     let same = |way: &&Way| {
         way.context.program == set.context.program
             && way.context.direct_loads == set.context.direct_loads
-            && (way.attachment == set.attachment || set.attachment == crate::catalog::Attachment::Tracepoints)
+            && (way.attachment == set.attachment
+                || set.attachment == kestrel_catalog::catalog::Attachment::Tracepoints)
     };
     let mut way = ways.iter().find(same)?.clone();
     way.context.selector.clone_from(&set.context.selector);

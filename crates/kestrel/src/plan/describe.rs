@@ -1,7 +1,7 @@
 //! A plan's tables for people: event by event, its handler and its class.
 
 use super::{Plan, Row};
-use crate::catalog::class;
+use kestrel_catalog::catalog::class;
 use std::collections::HashMap;
 
 /// One event of a table.

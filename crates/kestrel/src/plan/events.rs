@@ -1,9 +1,11 @@
 //! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it and by whatever name it is asked for.
 
-use crate::catalog::moment::Moment;
-use crate::catalog::tracepoint::alike::family;
-use crate::catalog::{Attachment, Catalog, Glob, Instance, Resolved, Via, Way, class, jprobe, kind, text_of};
-use crate::error::{Error, Result};
+use kestrel_catalog::catalog::moment::Moment;
+use kestrel_catalog::catalog::tracepoint::alike::family;
+use kestrel_catalog::catalog::{
+    Attachment, Catalog, Glob, Instance, Resolved, Via, Way, class, find_kind, jprobe, text_of,
+};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::parse_events;
 use std::collections::HashMap;
@@ -171,7 +173,7 @@ impl<'a> Events<'a> {
         let [first, last] = spec.parts.as_slice() else {
             return Vec::new();
         };
-        let Some(kind) = kind::find(&first.text) else {
+        let Some(kind) = find_kind(&first.text) else {
             return Vec::new();
         };
         let pattern = Glob::new(&last.text);
@@ -199,10 +201,10 @@ impl<'a> Events<'a> {
         };
         let (group, name) = match spec.parts.as_slice() {
             [kind, _] if kind.text == "class" => return what != "class",
-            [kind, group, name] if kind::find(&kind.text).is_some_and(|k| k.name() == "tracepoint") => {
+            [kind, group, name] if find_kind(&kind.text).is_some_and(|k| k.name() == "tracepoint") => {
                 (group, name)
             }
-            [group, name] if kind::find(&group.text).is_none() => (group, name),
+            [group, name] if find_kind(&group.text).is_none() => (group, name),
             _ => return false,
         };
         let known = class::of(&format!("{}:{}", group.text, name.text)).is_some();
@@ -241,7 +243,7 @@ impl<'a> Events<'a> {
 
     /// The place of an event among all, whatever name it was asked for by.
     pub(super) fn named(&self, kind: &str, name: &str) -> Option<usize> {
-        let kind = kind::find(kind)?.name();
+        let kind = find_kind(kind)?.name();
         let place = |name: &str| self.places.get(&(kind, name.to_owned())).copied();
         place(name).or_else(|| {
             // What the kernel has to be asked for is worth it only where there may be an answer.
@@ -320,7 +322,7 @@ pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
                 [] => None,
                 near => Some(format!("did you mean {}?", near.join(", "))),
             };
-            let message = Error::without_near(error).to_string();
+            let message = without_near(error).to_string();
             Ok((message, hint))
         }
         Error::WrongShape { wanted, shape } => Ok((
@@ -335,15 +337,14 @@ pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
     }
 }
 
-impl Error {
-    fn without_near(error: Self) -> Self {
-        match error {
-            Self::NoSuchEvent { what, wanted, .. } => Self::NoSuchEvent {
-                what,
-                wanted,
-                near: Vec::new(),
-            },
-            other => other,
-        }
+/// The same without names that come close.
+fn without_near(error: Error) -> Error {
+    match error {
+        Error::NoSuchEvent { what, wanted, .. } => Error::NoSuchEvent {
+            what,
+            wanted,
+            near: Vec::new(),
+        },
+        other => other,
     }
 }

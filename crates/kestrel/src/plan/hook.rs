@@ -1,20 +1,20 @@
 //! One program to attach: its ways, its rows, the slot that it is for, what it calls, and how it is compiled.
 
 use super::{BufferPlan, Plan};
-use crate::buffer::emit::{RingSink, map_name};
-use crate::catalog::kind::Companions;
-use crate::catalog::{Attachment, Instance};
-use crate::error::{Error, Result};
-use crate::hook::dispatch::{Choice, Gate};
-use crate::hook::named::{self, Own};
-use crate::hook::process_filter::Target;
-use crate::hook::relay::{Passing, Relay};
-use crate::hook::second_chance::{Place, Switches};
-use crate::hook::{Call, SLOTS};
+use kestrel_catalog::catalog::kind::Companions;
+use kestrel_catalog::catalog::{Attachment, Instance};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::Span;
 use kestrel_compiler::{Program, compile_hook};
+use kestrel_hook::buffer::emit::{RingSink, map_name};
+use kestrel_hook::hook::dispatch::{Choice, Gate};
+use kestrel_hook::hook::named::{self, Own};
+use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::relay::{Passing, Relay};
+use kestrel_hook::hook::second_chance::{Place, Switches};
+use kestrel_hook::hook::{Call, SLOTS};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 use std::sync::Arc;

@@ -4,13 +4,13 @@ use super::events::Events;
 use super::resolve::{Cell, Cells, Done, Work};
 use super::{Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, Wanted, without_set};
 use super::{relayed, trust};
-use crate::buffer::REMOVED;
-use crate::catalog::{Attachment, Catalog, Resolved, Via};
-use crate::error::{Error, Result};
-use crate::hook::process_filter::Target;
-use crate::table::TableFile;
+use kestrel_catalog::catalog::{Attachment, Catalog, Resolved, Via};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_hook::buffer::REMOVED;
+use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::table::TableFile;
 
 /// What is to be known of a running session, as plain data.
 #[derive(Clone, Debug)]

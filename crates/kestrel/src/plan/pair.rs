@@ -1,10 +1,10 @@
 //! The hooks that keep for another what it asks of the event before it; what is kept, the checker has said.
 
 use super::{Hook, PlannedWay, Row};
-use crate::catalog::kind::Companion;
-use crate::hook::SLOTS;
+use kestrel_catalog::catalog::kind::Companion;
 use kestrel_compiler::check::tree::{CheckedPair, CheckedProbe, Statement};
 use kestrel_compiler::context::Context;
+use kestrel_hook::hook::SLOTS;
 
 /// The companions of a hook, where one of its handlers needs them. Its other ways go: what is kept is kept for the first.
 pub(super) fn companions(hook: &mut Hook) -> Vec<Hook> {

@@ -4,8 +4,8 @@
 use super::Hook;
 use super::load::ExistingHook;
 use super::resolve::{Cells, Work};
-use crate::catalog::Attachment;
-use crate::hook::relay::Relay;
+use kestrel_catalog::catalog::Attachment;
+use kestrel_hook::hook::relay::Relay;
 
 /// The event of a hook whose handler in the table is an object that the hook cannot call, where another way to see the event serves it.
 pub(super) fn misfit(cells: &Cells, hook: &ExistingHook, work: &Work<'_>) -> Option<usize> {

@@ -2,15 +2,15 @@
 
 use super::hook::layouts;
 use super::{Hook, PlannedWay, Row, guard, pair};
-use crate::bpf::{HandlerFile, handler};
-use crate::catalog::{Attachment, Instance, Resolved, Way};
-use crate::error::Error;
-use crate::hook::SLOTS;
+use kestrel_catalog::Error;
+use kestrel_catalog::catalog::{Attachment, Instance, Resolved, Way};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::context::{Context, EventNumber, Member};
 use kestrel_compiler::lang::ast::Probe;
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_hook::hook::SLOTS;
+use kestrel_object::{HandlerFile, handler};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! The refusal of a second jprobe on a function among the hooks of a session: a jprobe stands for its function's call.
 
 use super::Hook;
-use crate::catalog::jprobe::{NAME, second};
-use crate::catalog::{Catalog, Instance};
-use crate::error::Result;
+use kestrel_catalog::Result;
+use kestrel_catalog::catalog::jprobe::{NAME, second};
+use kestrel_catalog::catalog::{Catalog, Instance};
 
 /// Refuses hooks of which one is a jprobe on a function that has one already, among events that are there.
 pub(crate) fn no_second<'e>(

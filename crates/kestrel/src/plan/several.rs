@@ -1,8 +1,8 @@
 //! Several events of one text: what names one twice is left out, and many single functions become one set.
 
-use crate::catalog::jprobe;
-use crate::catalog::{Attachment, Catalog, Instance, Resolved, Via};
-use crate::error::Result;
+use kestrel_catalog::Result;
+use kestrel_catalog::catalog::jprobe;
+use kestrel_catalog::catalog::{Attachment, Catalog, Instance, Resolved, Via};
 use kestrel_compiler::lang::ast::Span;
 use std::collections::{HashMap, HashSet};
 

@@ -1,12 +1,12 @@
 //! A plan as text: what `--dry-run` prints.
 
 use super::{BufferPlan, Hook, Plan, PlannedWay};
-use crate::buffer::layout::Mode;
-use crate::catalog::Attachment;
-use crate::error::Result;
-use crate::hook::owner::Owner;
-use crate::hook::process_filter::Target;
+use kestrel_catalog::Result;
+use kestrel_catalog::catalog::Attachment;
 use kestrel_compiler::ir::MapUse;
+use kestrel_hook::buffer::layout::Mode;
+use kestrel_hook::hook::owner::Owner;
+use kestrel_hook::hook::process_filter::Target;
 use kestrel_trace::print::counted;
 use std::fmt::{self, Write};
 

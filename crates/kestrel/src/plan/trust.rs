@@ -2,9 +2,9 @@
 //! switch tables; it may not have commands run or objects loaded. The file's own descriptor was looked at when it was opened.
 
 use super::Plan;
-use crate::error::{Error, Result};
-use crate::table::TableFile;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::{CheckedProbe, Message, Record};
+use kestrel_hook::table::TableFile;
 
 /// Passes a file's plan on, unless it asks for more than the file may.
 ///

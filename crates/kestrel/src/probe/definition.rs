@@ -1,7 +1,7 @@
 //! What is to be registered: a place, handlers, a closure; the three kinds of probe are ways to say it.
 
 use super::{Hit, Moment};
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
 use std::fmt;
 
 /// What a hit is given to.

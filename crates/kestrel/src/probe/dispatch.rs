@@ -3,10 +3,10 @@
 use super::definition::{Closure, Probe};
 use super::texts::{COMM, Owners, STACK, Text};
 use super::{Frame, Hit, Moment, Registers, Value};
-use crate::arch;
 use crate::plan::{Hook, Plan};
 use crate::session::Session;
-use crate::symbols::all_symbols;
+use kestrel_catalog::arch;
+use kestrel_catalog::symbols::all_symbols;
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::{Host, procfs};
 use kestrel_trace::event::EventClass;

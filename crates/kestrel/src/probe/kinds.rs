@@ -2,7 +2,7 @@
 
 use super::definition::{Probe, ProbeKind};
 use super::{Hit, Moment, Registration};
-use crate::error::Result;
+use kestrel_catalog::Result;
 
 /// A probe on one instruction, or on a function's entry: `struct kprobe` and `register_kprobe` of `linux/kprobes.h`.
 ///

@@ -54,7 +54,7 @@ pub use registers::Registers;
 pub use registration::{Ended, Options, Registration, Status};
 pub use value::Value;
 
-use crate::error::Result;
+use kestrel_catalog::Result;
 
 /// Registers one probe (`register_kprobe`, `register_jprobe`, `register_kretprobe`); its handlers run when this returns, unless it was made disabled.
 ///
@@ -67,7 +67,7 @@ use crate::error::Result;
 /// ```
 ///
 /// # Errors
-/// [`Error::Register`](crate::Error::Register), with the reason: there is no such function or instruction, it cannot be probed (the message says which
+/// [`Error::Register`](kestrel_catalog::Error::Register), with the reason: there is no such function or instruction, it cannot be probed (the message says which
 /// can), a handler's text is wrong, the instruction cannot be followed (post), the kernel refuses, a privilege is missing. Nothing is attached then.
 pub fn register(probe: impl Into<Probe>) -> Result<Registration> {
     register_all([probe.into()])

@@ -1,7 +1,7 @@
 //! The processor's registers as one hit saw them.
 
 use super::Value;
-use crate::arch::{self, Saved};
+use kestrel_catalog::arch::{self, Saved};
 use std::fmt;
 
 /// All registers of `struct pt_regs` at a hit, in the order in which the kernel prints them.

@@ -3,11 +3,11 @@
 use super::dispatch::Dispatch;
 use super::texts::Texts;
 use super::{Probe, ProbeKind};
-use crate::catalog::Catalog;
-use crate::error::{Error, Result};
 use crate::live::Live;
 use crate::plan::{self, Request};
 use crate::session::{Missed, Session};
+use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};

@@ -2,10 +2,10 @@
 
 use super::Moment;
 use super::definition::{Probe, ProbeKind};
-use crate::catalog::moment::Moment as InName;
-use crate::catalog::{Catalog, Instance};
-use crate::error::{Error, Result};
 use crate::plan::Hook;
+use kestrel_catalog::catalog::moment::Moment as InName;
+use kestrel_catalog::catalog::{Catalog, Instance};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::Type;
 use std::collections::{BTreeMap, HashSet};

@@ -2,14 +2,14 @@
 
 use super::own_event::{self, OwnEvent};
 use super::processors::{Counting, OnCpu};
-use crate::catalog::kind::Spot;
-use crate::catalog::tracepoint::syscall::read_for;
-use crate::catalog::{Attachment, Catalog, Instance};
-use crate::code::{Code, Wanted};
-use crate::error::{Error, Result};
 use crate::plan::{Hook, PlannedWay};
 use kestrel_bpf::asm::Assembler;
 use kestrel_bpf::isa::Reg;
+use kestrel_catalog::catalog::kind::Spot;
+use kestrel_catalog::catalog::tracepoint::syscall::read_for;
+use kestrel_catalog::catalog::{Attachment, Catalog, Instance};
+use kestrel_catalog::code::{Code, Wanted};
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, LinkInfo, Map, Program, ProgramKind,
@@ -486,14 +486,14 @@ fn turn_file(host: &Host) -> Option<File> {
 pub(super) const AT_ONCE: usize = 4;
 
 /// Why the kernel refuses a function, where its code tells: it says `EINVAL` to much.
-fn explain(catalog: &Catalog, symbol: &str, error: crate::Error) -> crate::Error {
+fn explain(catalog: &Catalog, symbol: &str, error: kestrel_catalog::Error) -> kestrel_catalog::Error {
     let wanted = Wanted::Symbol {
         module: None,
         symbol: symbol.to_owned(),
         offset: None,
     };
     match Code::new(catalog).and_then(|code| code.probeable(&wanted)) {
-        Err(why @ crate::Error::NoPlace { .. }) => why,
+        Err(why @ kestrel_catalog::Error::NoPlace { .. }) => why,
         _ => error,
     }
 }
@@ -503,8 +503,8 @@ fn symbol(instance: &Instance) -> &str {
 }
 
 /// Whether the kernel has no multi links (no FPROBE, or older than 5.18), so that functions are to be attached one by one.
-fn lacks_multi(error: &crate::Error) -> bool {
-    let crate::Error::Kernel(error) = error else {
+fn lacks_multi(error: &kestrel_catalog::Error) -> bool {
+    let kestrel_catalog::Error::Kernel(error) = error else {
         return false;
     };
     error

@@ -6,16 +6,16 @@
 use super::pins;
 use super::state::BufferState;
 use super::stay::Change;
-use crate::buffer::Buffer;
-use crate::buffer::check_memory;
-use crate::buffer::layout::{Geometry, MAX_BYTES, Mode};
-use crate::buffer::name::{MESSAGES, numbers};
-use crate::buffer::ring::RingSpec;
-use crate::catalog::Catalog;
-use crate::error::{Error, Result};
-use crate::hook::control::MOST_BUFFERS;
-use crate::hook::owner::Owner;
+use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
+use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::check_memory;
+use kestrel_hook::buffer::layout::{Geometry, MAX_BYTES, Mode};
+use kestrel_hook::buffer::name::{MESSAGES, numbers};
+use kestrel_hook::buffer::ring::RingSpec;
+use kestrel_hook::hook::control::MOST_BUFFERS;
+use kestrel_hook::hook::owner::Owner;
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::info::BufferInfo;
 

@@ -3,11 +3,11 @@
 use super::attach::Links;
 use super::stay::ThreadNames;
 use super::{Attached, Session};
-use crate::catalog::Catalog;
-use crate::error::{Error, Result};
-use crate::hook::process_filter::{self, Follower, Target};
-use crate::hook::{second_chance, thread_names};
 use kestrel_bpf::btf::Btf;
+use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::{Error, Result};
+use kestrel_hook::hook::process_filter::{self, Follower, Target};
+use kestrel_hook::hook::{second_chance, thread_names};
 use kestrel_kernel::bpf::{Map, ProgramKind};
 use kestrel_trace::process::Processes;
 use std::os::fd::AsFd;

@@ -1,7 +1,7 @@
 //! What a session's trace says of itself: its identity, its clock, where it was made.
 
-use crate::buffer::Buffer;
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
+use kestrel_hook::buffer::Buffer;
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs;
 use kestrel_trace::info::{ClockOffset, TraceInfo, Uuid};

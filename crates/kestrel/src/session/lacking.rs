@@ -1,6 +1,6 @@
 //! What a kernel's refusal means: that it lacks what nothing can do without, that this process may not, or that another way may do.
 
-use crate::error::Error;
+use kestrel_catalog::Error;
 use kestrel_kernel::Host;
 use kestrel_kernel::feature::{Feature, Features, Support};
 

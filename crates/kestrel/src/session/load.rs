@@ -17,17 +17,17 @@ use super::state::{
 };
 use super::stay::{Change, PinnedSession};
 use super::{LeftOut, Session, attach, event_of, rejection, relay};
-use crate::catalog::{Attachment, Catalog, Via};
-use crate::error::{Error, Result};
-use crate::hook::dispatch;
-use crate::hook::process_filter::Target;
-use crate::hook::second_chance::{self, Place};
 use crate::plan::{BufferPlan, Hook, Plan, Slot, no_second, room_to_grow};
 use crate::plan::{Existing, ExistingHook, plan_load};
-use crate::table::TableFile;
 use kestrel_bpf::btf::Btf;
+use kestrel_catalog::catalog::{Attachment, Catalog, Via};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_hook::hook::dispatch;
+use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::second_chance::{self, Place};
+use kestrel_hook::table::TableFile;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
@@ -230,7 +230,7 @@ impl<'a> Loading<'a> {
                 self.next.give_place(name, names);
             }
         }
-        if self.next.places.len() > crate::hook::control::MOST_TABLES as usize {
+        if self.next.places.len() > kestrel_hook::hook::control::MOST_TABLES as usize {
             return Err(full(names, "a session has room for 512 names of tables"));
         }
         for name in names {
@@ -291,7 +291,7 @@ impl<'a> Loading<'a> {
             return Ok(());
         }
         let is_relayed = plan.hooks.iter().any(|hook| hook.relay.is_some());
-        if is_relayed && 2 * self.next.tables.len() + 2 > crate::hook::SLOTS as usize {
+        if is_relayed && 2 * self.next.tables.len() + 2 > kestrel_hook::hook::SLOTS as usize {
             let why = "an object is of another type than the session's hook, so all handlers are made anew, and there are too few free slots for that: unload some tables first";
             return Err(full(&one, why));
         }
@@ -407,7 +407,10 @@ impl<'a> Loading<'a> {
     pub(super) fn number_calls(&self, hook: &mut Hook, into: &Slot) -> Result<()> {
         let there = &self.next.hooks[into.hook];
         hook.first_call = objects::free(&there.programs, hook.most_calls()).ok_or_else(|| {
-            let why = format!("a hook has room for {} programs of objects", crate::hook::CALLS);
+            let why = format!(
+                "a hook has room for {} programs of objects",
+                kestrel_hook::hook::CALLS
+            );
             full(&[event_of(hook)], &why)
         })?;
         Ok(())

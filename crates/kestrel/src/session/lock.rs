@@ -1,7 +1,7 @@
 //! One command at a time changes a session: a lock on a file of its own, which goes with the session; readers need none.
 
-use crate::error::{Error, Result};
-pub use crate::waiting::{Holder, Waiting};
+pub use kestrel_catalog::waiting::{Holder, Waiting};
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::process;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};

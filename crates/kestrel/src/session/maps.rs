@@ -1,8 +1,8 @@
 //! The maps of a session's handlers: made from their types, found by programs, read, emptied; what lies in them is
 //! [`kestrel_trace::aggregate`]'s.
 
-use crate::error::{Error, Result};
-use crate::symbols::all_symbols;
+use kestrel_catalog::symbols::all_symbols;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::{ir, map};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};

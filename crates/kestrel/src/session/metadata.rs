@@ -2,7 +2,7 @@
 //! where an image is damaged, or a page was left out of it, the other copy explains the rest.
 
 use super::pins::{self, Directory};
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_trace::ctf::packet::Page;

@@ -1,7 +1,7 @@
 //! Hits of kprobes and returns that did not reach a hook's program, as the kernel counts them: in links, in tracefs, or in its memory.
 
 use super::own_event;
-use crate::code::misses;
+use kestrel_catalog::code::misses;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{LinkDetail, LinkInfo, LinkType, ProgramInfo, ProgramType};
 use std::cell::OnceCell;

@@ -30,30 +30,30 @@ pub mod store;
 mod told;
 mod uses;
 
-pub use crate::hook::{
+pub use kestrel_hook::hook::{
     CALLS, SLOTS, control, dispatch as gate, owner, process_filter as target, relay, second_chance,
 };
 pub use missed::UNCOUNTED;
 pub use modules::{ModuleGap, ModuleState, ModuleStatus};
 pub use told::{Detour, LeftOut, Missed};
 
-use crate::bpf::BpfMap;
-use crate::buffer::ring::{Ring, RingSpec};
-use crate::buffer::{self, Buffer};
-use crate::catalog::{Attachment, Catalog};
-use crate::error::{Error, Result};
-use crate::hook::control::{Control, Table};
-use crate::hook::process_filter::{self, Target};
-use crate::hook::thread_names;
 use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
 use attach::Links;
 use identity::{new_uuid, trace_info};
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
+use kestrel_catalog::catalog::{Attachment, Catalog};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::ir::MapUse;
+use kestrel_hook::buffer::ring::{Ring, RingSpec};
+use kestrel_hook::buffer::{self, Buffer};
+use kestrel_hook::hook::control::{Control, Table};
+use kestrel_hook::hook::process_filter::{self, Target};
+use kestrel_hook::hook::thread_names;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
 use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
+use kestrel_object::BpfMap;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::TraceInfo;

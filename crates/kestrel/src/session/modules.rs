@@ -10,9 +10,9 @@
 use super::attach::Links;
 use super::stay::PinnedSession;
 use super::{Attached, Session};
-use crate::catalog::{Attachment, Catalog, Instance};
-use crate::code::KERNEL;
-use crate::error::Result;
+use kestrel_catalog::Result;
+use kestrel_catalog::catalog::{Attachment, Catalog, Instance};
+use kestrel_catalog::code::KERNEL;
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs::ClockPair;
 use std::fmt;
@@ -189,7 +189,7 @@ impl InModule {
                 let [one] = instances else { return None };
                 let symbol = one.symbol.clone()?;
                 let module = catalog.module_of(None, &symbol)?;
-                let place = crate::code::Place {
+                let place = kestrel_catalog::code::Place {
                     module: Some(module),
                     symbol,
                     offset: 0,

@@ -1,15 +1,15 @@
 //! The compiled objects whose programs are handlers of a session's tables: made once for all rows that name a file, pinned with it, found again
-//! when another table is loaded; which program an event meets, [`crate::bpf::HandlerFile`] says.
+//! when another table is loaded; which program an event meets, [`kestrel_object::HandlerFile`] says.
 
 use super::pins::{self, Directory};
 use super::state::{CallState, ObjectMapState, ObjectState, ProgramState};
-use crate::bpf::BpfMap;
-use crate::bpf::HandlerFile;
-use crate::bpf::handler::HandlerObject;
-use crate::error::{Error, Result};
-use crate::hook::{CALLS, SLOTS};
 use crate::plan::{Call, Hook, PlannedWay};
+use kestrel_catalog::{Error, Result};
+use kestrel_hook::hook::{CALLS, SLOTS};
 use kestrel_kernel::bpf::{Map, ProgramKind};
+use kestrel_object::BpfMap;
+use kestrel_object::HandlerFile;
+use kestrel_object::handler::HandlerObject;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

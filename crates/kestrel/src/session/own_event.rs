@@ -5,7 +5,7 @@
 //! remove one that is in use, so those of sessions that stay are safe until their links go.
 
 use super::state::HookState;
-use crate::error::Result;
+use kestrel_catalog::Result;
 use kestrel_kernel::Host;
 use kestrel_kernel::index;
 use kestrel_kernel::kallsyms::Symbol;

@@ -21,7 +21,7 @@
 //! contain.
 
 use super::state::{BufferState, HookState, ObjectState, State};
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Map, Pinned, pin, pinned};
 use std::collections::BTreeSet;
 use std::fs::DirBuilder;

@@ -2,13 +2,13 @@
 //! takes longer than all the rest. What cannot be made here is made, with its error or by its next way, when its turn comes.
 
 use super::{Session, load, numbers_map, slots_map};
-use crate::catalog::{Attachment, Catalog};
-use crate::error::Result;
-use crate::hook::dispatch;
-use crate::hook::second_chance::{self, Place};
 use crate::plan::{Hook, Plan, PlannedWay};
 use kestrel_bpf::btf::Btf;
+use kestrel_catalog::Result;
+use kestrel_catalog::catalog::{Attachment, Catalog};
 use kestrel_compiler::Program as Compiled;
+use kestrel_hook::hook::dispatch;
+use kestrel_hook::hook::second_chance::{self, Place};
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::preemption::Preemption;
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! The error for a program that the verifier refused: with the place in the handler's text.
 
-use crate::error::Error;
-pub use crate::verifier::Rejection;
 use kestrel_bpf::code::Code;
+use kestrel_catalog::Error;
+pub use kestrel_catalog::verifier::Rejection;
 
 /// Turns a refusal by the verifier into [`Error::Rejected`]; every other error stays as it is.
 pub(super) fn explain(error: Error, event: &str, source: &str, code: &Code) -> Error {

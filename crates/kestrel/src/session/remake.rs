@@ -8,17 +8,17 @@ use super::state::{
     AttachmentState, CallState, EventState, HookState, ObjectState, ProgramState, RowState, State, TableState,
 };
 use super::{Session, event_of};
-use crate::catalog::moment::Moment;
-use crate::catalog::{Catalog, Resolved, Via};
-use crate::error::{Error, Result};
-use crate::hook::process_filter::Target;
-use crate::hook::relay::{self, Passing, Relay};
 use crate::plan::{Apart, Call, Candidate, Checked, Hook, Plan, Slot, Wanted, without_set};
+use kestrel_catalog::catalog::moment::Moment;
+use kestrel_catalog::catalog::{Catalog, Resolved, Via};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::{Action, StatementKind};
 use kestrel_compiler::lang::ast::Probe;
 use kestrel_compiler::lang::diag::has_errors;
 use kestrel_compiler::lang::parse_events;
+use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::relay::{self, Passing, Relay};
 use kestrel_kernel::bpf::Program;
 use kestrel_trace::event::EventClass;
 use std::collections::HashMap;
@@ -192,7 +192,7 @@ impl<'a> Remake<'a> {
             hook.leads = self.leads(there);
             hook.passing = Some(Passing {
                 relay,
-                word: passes.then_some(table.word().0),
+                word: passes.then_some(table.word().bits()),
             });
             hook.known_calls = vec![Call {
                 object: String::new(),

@@ -20,11 +20,11 @@ use super::remake::Remake;
 use super::state::{BufferState, ProgramState, RowState, State, TableState};
 use super::stay::Change;
 use super::{Session, pins};
-use crate::buffer::layout::{Geometry, MAX_BYTES, Mode};
-use crate::buffer::ring::RingSpec;
-use crate::buffer::{Buffer, check_memory};
-use crate::catalog::Catalog;
-use crate::error::{Error, Result};
+use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::{Error, Result};
+use kestrel_hook::buffer::layout::{Geometry, MAX_BYTES, Mode};
+use kestrel_hook::buffer::ring::RingSpec;
+use kestrel_hook::buffer::{Buffer, check_memory};
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::info::{BufferInfo, TraceInfo};
 use std::os::fd::AsFd;
@@ -215,7 +215,7 @@ impl Change {
 
 fn find(buffers: &[Buffer], wanted: &str) -> Result<usize> {
     let found = buffers.iter().position(|buffer| buffer.name() == wanted);
-    found.ok_or_else(|| crate::buffer::name::no_buffer(buffers, wanted))
+    found.ok_or_else(|| kestrel_hook::buffer::name::no_buffer(buffers, wanted))
 }
 
 fn refused(buffer: &str, why: String) -> Error {
@@ -250,7 +250,7 @@ fn check_read(old: &Buffer, next: Geometry, since: u64) -> Result<()> {
     let unread = |before: &Buffer| mode == Mode::Stream && next != ring.geometry() && waits(before, since);
     if old.before().is_some_and(unread) {
         let why = match name {
-            crate::buffer::name::MESSAGES => {
+            kestrel_hook::buffer::name::MESSAGES => {
                 "messages from before its last resize wait in it; let `kestrel agent` act on them first"
                     .to_owned()
             }

@@ -6,11 +6,11 @@ use super::state::{AttachmentState, EventState, HookState, MessageState, Program
 use super::stay::PinnedSession;
 use super::store::Store;
 use super::{Attached, Detour, LeftOut, Session};
-use crate::buffer::layout::Geometry;
-use crate::catalog::Catalog;
-use crate::error::{Error, Result};
-use crate::hook::control::Table;
 use crate::plan::{Hook, Plan, room_to_grow};
+use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::{Error, Result};
+use kestrel_hook::buffer::layout::Geometry;
+use kestrel_hook::hook::control::Table;
 use kestrel_kernel::bpf::ProgramKind;
 use kestrel_kernel::procfs::ClockPair;
 use std::os::fd::AsFd;

@@ -8,16 +8,16 @@ use super::metadata;
 use super::objects::{self, Objects};
 use super::pins::{self, Directory};
 use super::state::{BufferState, State, TableState};
-use crate::bpf::BpfMap;
-use crate::buffer::Buffer;
-use crate::catalog::Catalog;
-use crate::error::{Error, Result};
-use crate::hook::control::{Control, Table};
-use crate::hook::thread_names;
+use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::{Error, Result};
+use kestrel_hook::buffer::Buffer;
+use kestrel_hook::hook::control::{Control, Table};
+use kestrel_hook::hook::thread_names;
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::Map;
 use kestrel_kernel::procfs::possible_cpus;
+use kestrel_object::BpfMap;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::info::{TraceInfo, Uuid};
@@ -338,7 +338,9 @@ impl Change {
         for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_none()) {
             let maps = HookMaps::open(&self.directory, hook)?;
             let called: Vec<u32> = objects::entries(&hook.programs).collect();
-            let all = 0..maps.room().min(crate::hook::SLOTS + crate::hook::CALLS);
+            let all = 0..maps
+                .room()
+                .min(kestrel_hook::hook::SLOTS + kestrel_hook::hook::CALLS);
             for slot in all.filter(|slot| !but.contains(slot) && !called.contains(slot)) {
                 maps.clear(slot)?;
             }

@@ -8,7 +8,7 @@ use super::own_event;
 use super::pins::{self, Directory, PASSING};
 use super::state::{HookState, State};
 use super::stay::{Change, PinnedSession};
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::Pinned;
 use kestrel_kernel::process::allow_open_files;
@@ -358,9 +358,9 @@ fn is(error: &Error, kind: ErrorKind) -> bool {
 /// Masks a session that has lost its name, and removes its pins; gives how many events a process of its own goes on detaching.
 fn remove(directory: Directory) -> Result<usize> {
     if let Ok(map) = directory.map(pins::CONTROL)
-        && let Ok(control) = crate::hook::control::Control::open(map)
+        && let Ok(control) = kestrel_hook::hook::control::Control::open(map)
     {
-        control.activate(crate::hook::control::Table::NONE);
+        control.activate(kestrel_hook::hook::control::Table::NONE);
         control.switch_probes(false);
     }
     let state = directory

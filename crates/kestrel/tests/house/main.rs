@@ -11,7 +11,7 @@
 mod kernel;
 mod marks;
 #[allow(dead_code, reason = "of the ring's bench this needs the reader alone")]
-#[path = "../ring/support.rs"]
+#[path = "../../../hook/tests/ring/support.rs"]
 mod support;
 mod tables;
 

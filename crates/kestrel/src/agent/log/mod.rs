@@ -4,11 +4,11 @@ mod segment;
 mod spool;
 
 use super::user::User;
-use crate::buffer::layout::Mode;
-use crate::buffer::name::MESSAGES;
-use crate::error::{Error, Result};
 use crate::session::stay::PinnedSession;
 use crate::session::store::{LogLock, Store, check_name};
+use kestrel_catalog::{Error, Result};
+use kestrel_hook::buffer::layout::Mode;
+use kestrel_hook::buffer::name::MESSAGES;
 use kestrel_kernel::Host;
 use kestrel_kernel::process::FileRights;
 use kestrel_trace::files::Folder;

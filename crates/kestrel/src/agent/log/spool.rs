@@ -5,11 +5,11 @@
 use super::segment::{self, Ending, Finished, PartEntry, Refused, Segment};
 use super::{RETRY, Rotation, as_user};
 use crate::agent::user::User;
-use crate::buffer::lend::Part;
-use crate::buffer::{Buffer, numbered, numbered_mut};
-use crate::error::{Error, Result, into_io};
 use crate::session::state::State;
 use crate::session::stay::{PinnedSession, ThreadNames};
+use kestrel_catalog::{Error, Result, into_io};
+use kestrel_hook::buffer::lend::Part;
+use kestrel_hook::buffer::{Buffer, numbered, numbered_mut};
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;

@@ -5,10 +5,10 @@ pub mod serve;
 pub mod text;
 
 use super::log::Progress;
-use crate::buffer::layout::Mode;
-use crate::error::Result;
 use crate::session::stay::PinnedSession;
 use crate::session::store::Store;
+use kestrel_catalog::Result;
+use kestrel_hook::buffer::layout::Mode;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Stats, enable_stats};
 use std::collections::BTreeMap;
@@ -152,7 +152,13 @@ impl Gatherer {
         Ok(())
     }
 
-    fn buffer(&self, session: &str, uuid: &str, buffer: &crate::buffer::status::Status, all: &mut Families) {
+    fn buffer(
+        &self,
+        session: &str,
+        uuid: &str,
+        buffer: &kestrel_hook::buffer::status::Status,
+        all: &mut Families,
+    ) {
         let mode = match buffer.geometry.mode {
             Mode::Stream => "stream",
             Mode::Overwrite => "overwrite",

@@ -1,7 +1,7 @@
 //! A server of one page over HTTP/1.1: GET only, few connections at once, each for a limited time; it never waits for a slow reader.
 
 use super::text::Format;
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Which rows of a session's programs make one handler, and which handlers a text means; what they have counted is not known here.
 
-use crate::catalog::Glob;
 use crate::session::state::{HookState, ProgramState, RowState, State};
+use kestrel_catalog::catalog::Glob;
 use std::collections::{BTreeSet, HashMap};
 
 /// Where a handler stands in the state.

@@ -18,10 +18,10 @@ pub use place::Place;
 pub use write::of;
 
 use super::Request;
-use crate::catalog::kind;
-use crate::catalog::moment::Moment;
-use crate::error::{Error, Result};
 use fetch::Unfound;
+use kestrel_catalog::catalog::find_kind;
+use kestrel_catalog::catalog::moment::Moment;
+use kestrel_catalog::{Error, Result};
 
 /// Longest line that the kernel reads (`trace_parse_run_command`).
 const LONGEST: usize = 4094;
@@ -70,7 +70,7 @@ pub fn is_one(text: &str) -> bool {
     }
     let event = rest
         .split_once(':')
-        .is_some_and(|(first, _)| kind::find(first.trim()).is_some());
+        .is_some_and(|(first, _)| find_kind(first.trim()).is_some());
     name.is_some() || kind.len() > 1 || !event && !rest.contains('{')
 }
 

@@ -21,8 +21,8 @@ mod status;
 mod text;
 
 pub use super::state::Instruction;
-pub use crate::hook::named::{HITS, Own, SLOTS};
 pub use change::{Added, Request};
+pub use kestrel_hook::hook::named::{HITS, Own, SLOTS};
 pub use start::check;
 pub use status::{Flags, Probe, Site};
 

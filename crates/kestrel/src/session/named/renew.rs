@@ -9,11 +9,11 @@
 
 use super::change::of_probe;
 use super::{Own, SLOTS};
-use crate::error::Result;
 use crate::session::load::HookMaps;
 use crate::session::remake::Remake;
 use crate::session::state::{HookState, ProbeState, Probes, ProgramState, State};
 use crate::session::stay::{Change, PinnedSession};
+use kestrel_catalog::Result;
 use std::collections::BTreeSet;
 
 impl Change {

@@ -1,10 +1,10 @@
 //! Where the hooks of a named probe sit: what the kernel's links say, and its symbols where those do not.
 
-use crate::catalog::Catalog;
-use crate::catalog::moment::Moment;
-use crate::code::Code;
 use crate::plan::Hook;
 use crate::session::state::{AttachmentState, HookState, Instruction, SiteState};
+use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::catalog::moment::Moment;
+use kestrel_catalog::code::Code;
 use kestrel_kernel::bpf::{Link, LinkDetail};
 use kestrel_kernel::kallsyms::Kallsyms;
 

@@ -3,16 +3,16 @@
 use super::change::nothing_to_do;
 use super::text::{check_name, file, rooted};
 use super::{Added, Request};
-use crate::buffer::layout::{Geometry, Mode};
-use crate::catalog::{Catalog, Via};
-use crate::error::{Error, Result};
-use crate::hook::process_filter::Target;
 use crate::plan::{BUFFER, BufferPlan, Plan};
 use crate::plan::{Existing, plan_named};
 use crate::session::start::Origin;
 use crate::session::store::Store;
+use kestrel_catalog::catalog::{Catalog, Via};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_hook::buffer::layout::{Geometry, Mode};
+use kestrel_hook::hook::process_filter::Target;
 
 /// Bytes of its buffer per CPU.
 const BYTES: u64 = 4 << 20;

@@ -1,11 +1,11 @@
 //! What named probes have done: hits, what was missed or lost, and what the kernel's own list says of the places where they sit.
 
-use crate::buffer::Buffer;
-use crate::error::Result;
 use crate::session::missed::Misses;
 use crate::session::pins;
 use crate::session::state::{HookState, Instruction, ProbeState, SiteState};
 use crate::session::stay::PinnedSession;
+use kestrel_catalog::Result;
+use kestrel_hook::buffer::Buffer;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::Pinned;
 use kestrel_kernel::kprobes::{self, Listed};

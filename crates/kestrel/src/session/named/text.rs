@@ -1,10 +1,10 @@
 //! The text of a named probe as a table file of one table, and what can be a probe's name.
 
-use crate::error::{Error, Result};
-use crate::table::{BufferSpec, IMPLICIT, TableFile, TableSpec, read};
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::Spanned;
 use kestrel_compiler::lang::diag::has_errors;
 use kestrel_compiler::lang::parse_events;
+use kestrel_hook::table::{BufferSpec, IMPLICIT, TableFile, TableSpec, read};
 use std::cmp::Reverse;
 use std::path::Path;
 

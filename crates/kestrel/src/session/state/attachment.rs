@@ -1,9 +1,9 @@
 //! What a hook is attached to, as the state spells it.
 
-use crate::catalog::Attachment;
-use crate::catalog::kind::Spot;
-use crate::code::Place;
 use kestrel_bpf::btf::TypeId;
+use kestrel_catalog::catalog::Attachment;
+use kestrel_catalog::catalog::kind::Spot;
+use kestrel_catalog::code::Place;
 use kestrel_kernel::perf::Counter;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! The state as a session keeps it: JSON text in a frozen map, one value for all.
 
 use super::{State, VERSION};
-use crate::error::{Error, Result};
+use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 
 impl State {
@@ -72,7 +72,7 @@ impl State {
 mod tests {
     use super::super::TableState;
     use super::*;
-    use crate::hook::control::Table;
+    use kestrel_hook::hook::control::Table;
 
     fn text(state: &State) -> Vec<u8> {
         serde_json::to_vec(state).unwrap()

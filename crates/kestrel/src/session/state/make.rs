@@ -1,10 +1,10 @@
 //! The state of what a plan makes, before anything is attached.
 
 use super::{Ask, BufferState, MessageState, ParameterState, RowState, State, TableState, VERSION};
-use crate::buffer::layout::Mode;
 use crate::plan::{Hook, Plan, Row};
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::{CheckedProbe, Message, Record, Type};
+use kestrel_hook::buffer::layout::Mode;
 
 impl State {
     /// What a plan makes at the start, before anything is attached.

@@ -16,12 +16,12 @@ pub use parameter::ParameterState;
 pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 
 use super::processors::OnCpu;
-use crate::buffer::REMOVED;
-use crate::buffer::layout::{Geometry, Mode};
-use crate::hook::control::{MOST_TABLES, Table};
-use crate::hook::owner::Owner;
-use crate::hook::relay::Relay;
 use kestrel_compiler::check::tree::Message;
+use kestrel_hook::buffer::REMOVED;
+use kestrel_hook::buffer::layout::{Geometry, Mode};
+use kestrel_hook::hook::control::{MOST_TABLES, Table};
+use kestrel_hook::hook::owner::Owner;
+use kestrel_hook::hook::relay::Relay;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::info::BufferInfo;
 use kestrel_trace::layout::Names;
@@ -510,7 +510,7 @@ impl State {
         let tables = self.tables.iter().filter_map(|table| table.slot);
         let retiring = self.retiring.iter().filter_map(|table| table.slot);
         let taken: Vec<u32> = tables.chain(retiring).chain(besides.iter().copied()).collect();
-        (0..crate::hook::SLOTS).find(|slot| !taken.contains(slot))
+        (0..kestrel_hook::hook::SLOTS).find(|slot| !taken.contains(slot))
     }
 
     /// The names of its events by their numbers.

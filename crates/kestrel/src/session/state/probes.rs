@@ -1,6 +1,6 @@
 //! What the state says about named probes.
 
-use crate::hook::control::ProbeWord;
+use kestrel_hook::hook::control::ProbeWord;
 use serde::{Deserialize, Serialize};
 
 /// The named probes of a session: rows of a table that is in force beside the active one.

@@ -3,8 +3,8 @@
 use super::kernel::{Dialect, Kernel, Spot};
 use super::place::Place;
 use super::{Parsed, Word, Wrong, name, number};
-use crate::arch;
 use kestrel_bpf::btf::{Btf, Type, TypeId};
+use kestrel_catalog::arch;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;

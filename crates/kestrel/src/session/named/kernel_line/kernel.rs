@@ -1,10 +1,10 @@
 //! The kernel that a line is read against: its symbols, what its functions take, and which forms its own reader of lines knows.
 
 use super::place::Place;
-use crate::catalog::Catalog;
-use crate::code::{Code, Wanted};
-use crate::facts::Facts;
 use kestrel_bpf::btf::{Btf, TypeId};
+use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::code::{Code, Wanted};
+use kestrel_catalog::facts::Facts;
 use std::sync::Arc;
 
 /// What a place is to the function that it lies in.

@@ -1,7 +1,7 @@
 //! Arguments of a line as a block of the event language: expressions, and variables for addresses that are used twice.
 
 use super::fetch::{Argument, Fetch, STACK_WORDS, Store};
-use crate::arch;
+use kestrel_catalog::arch;
 
 /// So many words above the stack pointer are the stack's in any case: the saved registers lie there (`struct pt_regs`).
 const SURE_WORDS: u64 = 16;

@@ -1,8 +1,8 @@
 //! Named probes as lines of the kernel's `kprobe_events`, as far as they can be said so.
 
 use super::Kernel;
-use crate::catalog::moment::Moment;
 use crate::session::named::{Probe, Site};
+use kestrel_catalog::catalog::moment::Moment;
 use kestrel_compiler::lang::ast::{Arg, BinaryOp, Expr, ExprKind, Probe as Parsed, StatementKind, UnaryOp};
 use kestrel_compiler::lang::parse_events;
 

@@ -1,0 +1,125 @@
+//! What differs between processors: registers, calling convention, system-call numbers; one folder per architecture.
+
+mod x86_64;
+
+use kestrel_compiler::context::{Register, Source, ValueType};
+use kestrel_trace::layout::Base;
+
+/// One architecture's conventions.
+#[derive(Debug)]
+pub struct Arch {
+    /// As `uname -m` says it.
+    pub name: &'static str,
+    /// The registers of `struct pt_regs`, in the order in which people read them.
+    pub registers: &'static [Saved],
+    /// Bytes that the instruction pointer is ahead of a probed instruction when its kprobe's handler runs: those of the breakpoint, however the
+    /// probe is made.
+    pub breakpoint: u64,
+    /// The exceptions of instructions by number.
+    pub traps: &'static [(i64, &'static str)],
+    /// Below it lies no code, neither the kernel's nor that of modules and programs.
+    pub(crate) lowest_code: u64,
+    /// Bytes of a return address: what the stack pointer is ahead of its place when a function has returned.
+    pub return_slot: u64,
+    /// Byte offsets in `struct pt_regs` of a kernel function's integer arguments at its entry.
+    pub arguments: &'static [u32],
+    /// Byte offset in `struct pt_regs` of a function's return value at its return.
+    pub return_value: u32,
+    /// Members of `struct pt_regs` that hold a system call's arguments at its entry.
+    pub syscall_arguments: [&'static str; 6],
+    /// Member of `struct pt_regs` that holds the system call's number.
+    pub syscall_number: &'static str,
+    /// What stands before that name in the name of the function that does it, whose only argument are the registers.
+    pub syscall_function: &'static str,
+    /// The number of a system call by the name that its tracepoints bear (`openat`, `newfstat`).
+    pub syscall: fn(&str) -> Option<u32>,
+    /// Where in the saved registers lies what the assembler calls by that name, without its `%`; parts of a register lie where it does.
+    pub operand: fn(&str) -> Option<u32>,
+}
+
+/// A register in `struct pt_regs`.
+#[derive(Debug)]
+pub struct Saved {
+    /// The member's name, which is the kernel's for the register.
+    pub name: &'static str,
+    /// What else it is called.
+    pub aliases: &'static [&'static str],
+    /// Its byte offset.
+    pub offset: u32,
+    /// What it holds.
+    pub holds: Holds,
+}
+
+/// What a register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Anything of 8 bytes.
+    Word,
+    /// The address of an instruction.
+    Code,
+    /// A number of 2 bytes.
+    Segment,
+    /// Bits with names; some of no meaning are always set.
+    Flags {
+        /// By mask.
+        names: &'static [(i64, &'static str)],
+        /// Those of no meaning.
+        always: u64,
+    },
+}
+
+/// What is known of the registers where a program's context is `struct pt_regs`; `added` is what the instruction pointer is ahead.
+pub(super) fn registers(added: u64) -> Vec<Register> {
+    let of = |saved: &Saved| {
+        let source = Source::Register { offset: saved.offset };
+        saved.register(source, if saved.holds == Holds::Code { added } else { 0 })
+    };
+    current().registers.iter().map(of).collect()
+}
+
+/// The same where an expression gives the address of a `struct pt_regs`.
+pub(super) fn registers_at(address: &str) -> Vec<Register> {
+    let of = |saved: &Saved| {
+        let rule = format!("((struct pt_regs *){address})->{}", saved.name);
+        saved.register(Source::Expression(rule), 0)
+    };
+    current().registers.iter().map(of).collect()
+}
+
+impl Saved {
+    fn register(&self, source: Source, added: u64) -> Register {
+        let integer = |size| ValueType::Integer {
+            size,
+            signed: false,
+            base: Base::Hexadecimal,
+        };
+        let ty = match self.holds {
+            Holds::Word => integer(8),
+            Holds::Segment => integer(2),
+            Holds::Code => ValueType::Pointer { user: false },
+            Holds::Flags { names, .. } => ValueType::Flags {
+                size: 8,
+                names: names
+                    .iter()
+                    .map(|(bit, name)| (*bit, (*name).to_owned()))
+                    .collect(),
+            },
+        };
+        Register {
+            name: self.name,
+            aliases: self.aliases,
+            ty,
+            source,
+            added,
+            meaningless: match self.holds {
+                Holds::Flags { always, .. } => always,
+                _ => 0,
+            },
+        }
+    }
+}
+
+/// The conventions of the machine this runs on; there is no build for others yet.
+pub fn current() -> &'static Arch {
+    &x86_64::ARCH
+}

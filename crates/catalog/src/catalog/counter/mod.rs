@@ -1,0 +1,13 @@
+//! Events that a clock or a counter of the kernel makes, one in so many: each kind has its own file, and a row here.
+
+mod event;
+mod interval;
+mod period;
+mod profile;
+mod software;
+
+use super::kind::EventKind;
+
+/// These kinds.
+pub(super) const KINDS: &[&dyn EventKind] =
+    &[&interval::Interval, &profile::Profile, &software::SoftwareKind];

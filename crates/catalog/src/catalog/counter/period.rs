@@ -1,0 +1,156 @@
+//! How often a clock's event comes, as it is written: `ms:100`, `hz:99`, `100ms`.
+
+use crate::catalog::glob::Glob;
+use crate::error::{Error, Result};
+use kestrel_compiler::lang::ast::{EventPart, EventSpec};
+
+/// Units of a period: the name, and its nanoseconds. `hz` counts the other way round.
+const UNITS: &[(&str, u64)] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
+const HERTZ: &str = "hz";
+
+/// The kernel's clock events come no oftener (`perf_swevent_hrtimer` in kernel/events/core.c).
+const SHORTEST: u64 = 10_000;
+/// perf refuses a period with the highest bit (`perf_event_open` in kernel/events/core.c).
+const LONGEST: u64 = i64::MAX as u64;
+
+/// How often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Period {
+    /// `ms:100`, however it was written.
+    pub(super) name: String,
+    /// Nanoseconds from one to the next.
+    pub(super) nanoseconds: u64,
+}
+
+/// What the names of a clock's events look like, where a pattern may mean them; or the one event that is named.
+pub(super) fn names(kind: &str, patterns: &[Glob], found: &mut dyn FnMut(&str)) {
+    if let [unit, count] = patterns
+        && unit.is_plain()
+        && let Ok(period) = Period::of(kind, unit.text(), count.text())
+    {
+        return found(&period.name);
+    }
+    let units = UNITS.iter().map(|(name, _)| *name).chain([HERTZ]);
+    for unit in units {
+        let fits = |(pattern, text): (&Glob, &str)| pattern.matches(text);
+        if patterns.iter().zip([unit, "COUNT"]).all(fits) {
+            found(&format!("{unit}:COUNT"));
+        }
+    }
+}
+
+impl Period {
+    /// What the parts behind the kind say.
+    pub(super) fn parse(kind: &str, spec: &EventSpec) -> Result<Self> {
+        let plain = |part: &EventPart| match part.offset {
+            None => Ok(part.text.clone()),
+            Some(_) => Err(shape(kind, spec)),
+        };
+        match &spec.parts[1..] {
+            [unit, count] => Self::of(kind, &plain(unit)?, &plain(count)?),
+            [both] => {
+                let both = plain(both)?;
+                let digits = both
+                    .find(|c: char| !c.is_ascii_digit())
+                    .ok_or_else(|| shape(kind, spec))?;
+                let (count, unit) = both.split_at(digits);
+                Self::of(kind, unit, count)
+            }
+            _ => Err(shape(kind, spec)),
+        }
+    }
+
+    fn of(kind: &str, unit: &str, count: &str) -> Result<Self> {
+        let wrong = |why: String| Error::WrongShape {
+            wanted: format!("{kind}:{unit}:{count}"),
+            shape: format!("{}; {why}", how(kind)),
+        };
+        let scale = UNITS.iter().find(|(name, _)| *name == unit);
+        if scale.is_none() && unit != HERTZ {
+            return Err(wrong(format!("\"{unit}\" is no unit: they are s, ms, us and hz")));
+        }
+        let number: u64 = count.parse().map_err(|_| match count {
+            "" => wrong("the number is missing".to_owned()),
+            count => wrong(format!("\"{count}\" is not a number of {unit}")),
+        })?;
+        if number == 0 {
+            return Err(wrong(
+                "it would never come; the number must be at least 1".to_owned(),
+            ));
+        }
+        let nanoseconds = match scale {
+            Some((_, nanoseconds)) => number.checked_mul(*nanoseconds),
+            None => Some(1_000_000_000 / number),
+        };
+        match nanoseconds {
+            Some(nanoseconds) if nanoseconds < SHORTEST => Err(wrong(
+                "the kernel's clock makes an event every 10 µs (100,000 a second) at most; ask for fewer"
+                    .to_owned(),
+            )),
+            Some(nanoseconds) if nanoseconds <= LONGEST => Ok(Self {
+                name: format!("{unit}:{number}"),
+                nanoseconds,
+            }),
+            _ => Err(wrong(
+                "that is longer than the kernel can count (292 years)".to_owned(),
+            )),
+        }
+    }
+}
+
+fn shape(kind: &str, spec: &EventSpec) -> Error {
+    Error::wrong_shape(spec, &how(kind))
+}
+
+fn how(kind: &str) -> String {
+    format!("{kind}:UNIT:COUNT, such as {kind}:ms:100 or {kind}:hz:99")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kestrel_compiler::lang::parse_events;
+
+    fn period(text: &str) -> Result<Period> {
+        let (probe, diagnostics) = parse_events(text);
+        assert!(diagnostics.is_empty(), "{diagnostics:?}");
+        Period::parse("interval", &probe.events[0])
+    }
+
+    #[test]
+    fn units_count_nanoseconds() {
+        for (text, name, nanoseconds) in [
+            ("interval:s:2", "s:2", 2_000_000_000),
+            ("interval:ms:050", "ms:50", 50_000_000),
+            ("interval:us:10", "us:10", 10_000),
+            ("interval:hz:99", "hz:99", 10_101_010),
+            ("interval:100ms", "ms:100", 100_000_000),
+            ("interval:5hz", "hz:5", 200_000_000),
+        ] {
+            let name = name.to_owned();
+            assert_eq!(period(text).unwrap(), Period { name, nanoseconds }, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_no_clock_can_do_is_said() {
+        for (text, why) in [
+            ("interval:ms:0", "at least 1"),
+            ("interval:hz:0", "at least 1"),
+            ("interval:us:9", "every 10 µs"),
+            ("interval:hz:100001", "every 10 µs"),
+            ("interval:s:9223372037", "292 years"),
+            ("interval:s:99999999999999999999", "not a number"),
+            ("interval:ms:*", "not a number"),
+            ("interval:weeks:1", "no unit"),
+            ("interval:ms", "UNIT:COUNT"),
+            ("interval:7", "UNIT:COUNT"),
+            ("interval", "UNIT:COUNT"),
+            ("interval:ms:1:2", "UNIT:COUNT"),
+            ("interval:ms:1+8", "UNIT:COUNT"),
+        ] {
+            let error = period(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}

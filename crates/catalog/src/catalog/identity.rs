@@ -1,0 +1,75 @@
+//! Which event a name is of, where one event has several: a function with aliases, an instruction by name and by address; nothing is resolved here.
+//!
+//! ```text
+//!   kprobe:__x64_sys_getppid ─┐
+//!   kprobe:0xffffffff81234560 ├─► kprobe:__do_sys_getppid       the name that ftrace lists, where one function has it
+//!   kprobe:vmlinux:__do_…+4  ─┘
+//!   kprobe:vfs_read+0xb:post ───► kprobe:0xffffffff8156789b:post
+//! ```
+
+use super::lookup::Catalog;
+use super::moment::Moment;
+use super::{function, jprobe};
+use crate::code::{Code, Function, Instruction, Wanted};
+use crate::error::Result;
+
+impl Catalog {
+    /// What all names of a probe at an instruction have in common.
+    pub(super) fn identity_at(
+        &self,
+        kind: &str,
+        function: &Function,
+        instruction: &Instruction,
+        moment: Moment,
+    ) -> String {
+        // A fault is where it is; a probe on a function's beginning is behind its mark.
+        let address = match moment {
+            Moment::Fault => instruction.address,
+            _ => function.probed(instruction.address),
+        };
+        let suffix = moment.suffix();
+        let entry = suffix.is_empty() && address == function.probed(function.address);
+        match self.listed_at(function.address).filter(|_| entry) {
+            Some(name) => format!("{kind}:{name}"),
+            None => format!("{kind}:{address:#x}{suffix}"),
+        }
+    }
+
+    /// The name by which ftrace lists the function at an address, if no other function has it.
+    fn listed_at(&self, address: u64) -> Option<&str> {
+        let (functions, symbols) = (self.functions().ok()?, self.symbols().ok()?);
+        let alone = |name: &str| {
+            let mut all = symbols.named(name).filter(|symbol| symbol.is_text());
+            all.all(|symbol| symbol.address == address)
+        };
+        let mut names = symbols.at_exactly(address).filter(|symbol| symbol.is_text());
+        names
+            .find(|symbol| functions.has_in(symbol.module, symbol.name) && alone(symbol.name))
+            .map(|symbol| symbol.name)
+    }
+
+    /// What an event that is there already has in common with others: its own name, where that is the only one.
+    pub fn identity(&self, event: &str) -> String {
+        self.probed_at(event)
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| event.to_owned())
+    }
+
+    fn probed_at(&self, event: &str) -> Result<Option<String>> {
+        let kinds = [function::KPROBE.name, function::KRETPROBE.name, jprobe::NAME];
+        let Some((kind, rest)) = event.split_once(':').filter(|(kind, _)| kinds.contains(kind)) else {
+            return Ok(None);
+        };
+        let behind = Moment::BEHIND
+            .into_iter()
+            .find_map(|moment| Some((moment, rest.strip_suffix(moment.suffix())?)));
+        let (moment, place) = behind.unwrap_or((Moment::Plain, rest));
+        if moment == Moment::Plain && self.is_listed(place)? {
+            return Ok(None);
+        }
+        let wanted: Wanted = place.parse()?;
+        let (function, instruction) = Code::new(self)?.locate(&wanted)?;
+        Ok(Some(self.identity_at(kind, &function, &instruction, moment)))
+    }
+}

@@ -1,0 +1,258 @@
+//! Single instructions by kprobe: `kprobe:vfs_read+0x12`, `kprobe:0xffffffff81234560`, `kprobe:xfs:xfs_file_open`; checked against the code.
+
+use super::function::{FunctionProbe, KPROBE};
+use super::kind::{Attachment, Instance, Resolved, Way};
+use super::lookup::Catalog;
+use super::moment::Moment;
+use super::spec::text_of;
+use crate::code::{Code, KERNEL, Place, Wanted};
+use crate::error::{Error, Result};
+use kestrel_compiler::lang::ast::{EventPart, EventSpec};
+
+/// The place that an event's name asks for: its parts behind the kind, those that ask for something else than a place left out. `None` where
+/// it is a function of the kernel by its name, or a pattern.
+///
+/// # Errors
+/// When it is neither.
+pub(super) fn wanted(kind: &str, spec: &EventSpec) -> Result<Option<Wanted>> {
+    let (module, last) = match spec.parts.get(1..).unwrap_or_default() {
+        [last] => (None, last),
+        [module, last] => (Some(module), last),
+        _ => return Err(wrong(kind, spec)),
+    };
+    let pattern = |part: &EventPart| part.text.contains(['*', '?', '[']);
+    let plain = module.is_none() && last.offset.is_none();
+    if plain && (pattern(last) || !last.text.starts_with(|c: char| c.is_ascii_digit())) {
+        return Ok(None);
+    }
+    if module.is_some_and(|m| !pattern(m) && m.offset.is_none()) && pattern(last) && last.offset.is_none() {
+        return Ok(None);
+    }
+    if pattern(last) || module.is_some_and(|m| pattern(m) || m.offset.is_some()) {
+        return Err(Error::WrongShape {
+            wanted: text_of(spec),
+            shape: format!("{kind}:FUNCTION+OFFSET or {kind}:MODULE:FUNCTION, without patterns"),
+        });
+    }
+    let module = module.map(|module| module.text.as_str());
+    Wanted::new(module, &last.text, last.offset)
+        .map(Some)
+        .ok_or_else(|| wrong(kind, spec))
+}
+
+fn wrong(kind: &str, spec: &EventSpec) -> Error {
+    Error::WrongShape {
+        wanted: text_of(spec),
+        shape: format!(
+            "{kind}:FUNCTION, {kind}:FUNCTION+OFFSET, {kind}:0xADDRESS, {kind}:MODULE:FUNCTION or {kind}:MODULE:FUNCTION+OFFSET"
+        ),
+    }
+}
+
+impl FunctionProbe {
+    /// The instruction at a place, checked.
+    pub(super) fn instruction(
+        &self,
+        catalog: &Catalog,
+        wanted: &Wanted,
+        maxactive: Option<u32>,
+    ) -> Result<Resolved> {
+        if let Wanted::Symbol {
+            module: Some(module),
+            symbol,
+            offset,
+        } = wanted
+            && module != KERNEL
+            && !catalog.has_module(module)
+        {
+            let place = Place {
+                module: Some(module.clone()),
+                symbol: symbol.clone(),
+                offset: offset.unwrap_or(0),
+            };
+            return Ok(self.awaited(catalog, wanted, &place, maxactive));
+        }
+        let code = Code::new(catalog)?;
+        let (function, instruction) = code.probeable(wanted)?;
+        let entry = function.probed(function.address) == function.probed(instruction.address);
+        if self.at_return && !entry {
+            return Err(Error::NoPlace {
+                wanted: wanted.to_string(),
+                why: format!(
+                    "a {} sees a function's return, whatever part of it returns: name the function alone",
+                    self.name
+                ),
+            });
+        }
+        let place = function.place(instruction.offset);
+        let name = match wanted {
+            Wanted::Address(address) => format!("{}:{address:#x}", self.name),
+            Wanted::Symbol { .. } => format!("{}:{wanted}", self.name),
+        };
+        let module = function.module.as_deref();
+        let mut context = self.context_in(catalog, module, Some(&function.symbol));
+        context.name.clone_from(&name);
+        if !entry {
+            // Inside a function, registers hold what they happen to hold there.
+            context.fields.clear();
+            context.arguments.clear();
+        }
+        let instance = Instance {
+            identity: Some(catalog.identity_at(self.name, &function, &instruction, Moment::Plain)),
+            symbol: Some(function.symbol.clone()),
+            ..Instance::named(name)
+        };
+        let at = |at_return, maxactive| Attachment::Instruction {
+            by_name: names_one(catalog, &place),
+            place: place.clone(),
+            address: instruction.address,
+            at_return,
+            maxactive,
+        };
+        let mut first = KPROBE.context_in(catalog, module, Some(&function.symbol));
+        first.name.clone_from(&context.name);
+        let companions = self.entry(&mut context, first, at(false, None));
+        let way = Way {
+            attachment: at(self.at_return, maxactive),
+            context,
+            guard: None,
+            companions,
+        };
+        Ok(Resolved {
+            kind: self.name,
+            instances: vec![instance],
+            ways: vec![way],
+            apart: Vec::new(),
+        })
+    }
+
+    /// A place in a module that is not loaded: nothing is known of it, and the kernel attaches what is there when the module comes.
+    fn awaited(&self, catalog: &Catalog, wanted: &Wanted, place: &Place, maxactive: Option<u32>) -> Resolved {
+        let (module, name) = (place.module.as_deref(), format!("{}:{wanted}", self.name));
+        let mut context = self.context_in(catalog, module, Some(&place.symbol));
+        context.name.clone_from(&name);
+        context.remarks.push(format!(
+            "the module {} is not loaded: {name} waits for it",
+            module.unwrap_or_default()
+        ));
+        if place.offset != 0 {
+            context.arguments.clear();
+        }
+        let at = |at_return, maxactive| Attachment::Instruction {
+            place: place.clone(),
+            address: 0,
+            by_name: true,
+            at_return,
+            maxactive,
+        };
+        let mut first = KPROBE.context_in(catalog, module, Some(&place.symbol));
+        first.name.clone_from(&name);
+        let companions = self.entry(&mut context, first, at(false, None));
+        Resolved {
+            kind: self.name,
+            instances: vec![Instance {
+                symbol: Some(place.symbol.clone()),
+                ..Instance::named(name)
+            }],
+            ways: vec![Way {
+                attachment: at(self.at_return, maxactive),
+                context,
+                guard: None,
+                companions,
+            }],
+            apart: Vec::new(),
+        }
+    }
+
+    /// What a function that ftrace does not list under this name has in common with itself under another; or what stands in the way of a
+    /// probe on it, as that several functions are called like that.
+    pub(super) fn check(&self, catalog: &Catalog, symbol: &str) -> Result<String> {
+        let wanted = Wanted::Symbol {
+            module: None,
+            symbol: symbol.to_owned(),
+            offset: None,
+        };
+        let (function, instruction) = Code::new(catalog)?.probeable(&wanted)?;
+        Ok(catalog.identity_at(self.name, &function, &instruction, Moment::Plain))
+    }
+}
+
+/// Whether the kernel finds the place by its name: there is no other function of it, and the name is the kernel's or a module's own.
+pub(super) fn names_one(catalog: &Catalog, place: &Place) -> bool {
+    let Ok(symbols) = catalog.symbols() else {
+        return false;
+    };
+    let mut found = symbols.named(&place.symbol);
+    found.next().is_some() && found.next().is_none() && place.module.as_deref() != Some(KERNEL)
+}
+
+/// Makes an attachment in a module one by name; says where it is if it was that of a function without its module.
+fn by_name(attachment: &mut Attachment, function: Option<&str>, catalog: &Catalog) -> Option<Place> {
+    match attachment {
+        Attachment::Instruction {
+            place,
+            address,
+            by_name: true,
+            ..
+        } if place.module.as_deref().is_some_and(|module| module != KERNEL) => {
+            *address = 0;
+            None
+        }
+        Attachment::Functions {
+            at_return, maxactive, ..
+        } => {
+            let symbol = function?;
+            let place = Place {
+                module: Some(catalog.module_of(None, symbol)?),
+                symbol: symbol.to_owned(),
+                offset: 0,
+            };
+            if !names_one(catalog, &place) {
+                return None;
+            }
+            *attachment = Attachment::Instruction {
+                place: place.clone(),
+                address: 0,
+                by_name: true,
+                at_return: *at_return,
+                maxactive: *maxactive,
+            };
+            Some(place)
+        }
+        _ => None,
+    }
+}
+
+impl Resolved {
+    /// The same with kprobes in modules by name, as events of tracefs, which the kernel attaches again whenever their module is loaded again
+    /// (`trace_kprobe_module_callback` in kernel/trace/trace_kprobe.c): a persistent session has no process that could.
+    pub fn with_modules(mut self, catalog: &Catalog) -> Self {
+        let function = match self.instances.as_slice() {
+            [one] => one.symbol.clone(),
+            _ => None,
+        };
+        for way in &mut self.ways {
+            let companions = way.companions.iter_mut();
+            let served = companions.flat_map(|all| std::iter::once(&mut all.first).chain(&mut all.aborted));
+            for companion in served {
+                let symbol = companion.symbol.as_deref().or(function.as_deref());
+                by_name(&mut companion.attachment, symbol, catalog);
+            }
+            let named = by_name(&mut way.attachment, function.as_deref(), catalog);
+            if let Some(place) = named {
+                // A name by which it is found while the module is not loaded, too.
+                let name = format!("{}:{place}", self.kind);
+                way.context.name.clone_from(&name);
+                self.instances
+                    .iter_mut()
+                    .for_each(|one| one.name.clone_from(&name));
+            }
+        }
+        self.apart = self
+            .apart
+            .into_iter()
+            .map(|one| one.with_modules(catalog))
+            .collect();
+        self
+    }
+}

@@ -1,0 +1,374 @@
+//! What every kind of event answers; one file per kind beside this, one row each in the table of kinds.
+
+use super::glob::Glob;
+use super::lookup::Catalog;
+use crate::code::Place;
+use crate::error::Result;
+use kestrel_bpf::btf::TypeId;
+use kestrel_compiler::context::Context;
+use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_kernel::perf::Counter;
+use kestrel_trace::layout::{EventName, Field as LayoutField, Layout};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A kind of event: where its names come from and how one is turned into something to attach to.
+pub trait EventKind: Sync {
+    /// Canonical name, as in `kprobe:vfs_read`.
+    fn name(&self) -> &'static str;
+
+    /// Other spellings: `k`.
+    fn aliases(&self) -> &'static [&'static str];
+
+    /// Whether `list` shows it without being asked for it by name.
+    fn listed(&self) -> bool {
+        true
+    }
+
+    /// Whether it is meant where a name has no kind before it; one kind is.
+    fn may_be_unsaid(&self) -> bool {
+        false
+    }
+
+    /// Parts of a name after the kind: 1 for functions, 2 for `group:event`, 0 where the kind is one event.
+    fn parts(&self) -> usize;
+
+    /// Calls `found` with every event's name (without the kind) that matches; the patterns are one per part.
+    ///
+    /// # Errors
+    /// When the kernel does not say what there is.
+    fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()>;
+
+    /// The fields of one event, typed, for people.
+    ///
+    /// # Errors
+    /// When the event does not exist or its types are not known.
+    fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description>;
+
+    /// Everything that an event specification stands for, ready to be compiled: alternatives first to last.
+    ///
+    /// # Errors
+    /// When nothing matches, or this kernel cannot do it.
+    fn resolve(&self, catalog: &Catalog, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>>;
+
+    /// Exactly these events (names of instances), in this order, as one set that a single program serves; `None` where the kind has no such sets.
+    ///
+    /// # Errors
+    /// When this kernel cannot do it.
+    fn set(&self, _catalog: &Catalog, _names: &[String], _via: Via) -> Result<Option<Resolved>> {
+        Ok(None)
+    }
+
+    /// One event of a set with what the set's program can know of it, where that may be less than the event has by itself.
+    ///
+    /// # Errors
+    /// When this kernel cannot be asked.
+    fn member(&self, _catalog: &Catalog, _name: &str) -> Result<Option<Resolved>> {
+        Ok(None)
+    }
+}
+
+/// Kinds of events: tables with a row for each.
+#[derive(Clone, Copy)]
+pub(super) struct Kinds(&'static [&'static [&'static dyn EventKind]]);
+
+impl fmt::Debug for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.all().map(|kind| kind.name()))
+            .finish()
+    }
+}
+
+impl Kinds {
+    /// Those of these tables.
+    pub(super) const fn of(tables: &'static [&'static [&'static dyn EventKind]]) -> Self {
+        Self(tables)
+    }
+
+    /// All of them, in the order in which they are listed and tried.
+    pub(super) fn all(self) -> impl Iterator<Item = &'static dyn EventKind> {
+        self.0.iter().flat_map(|table| table.iter()).copied()
+    }
+
+    /// The one with this name or alias.
+    pub(super) fn find(self, name: &str) -> Option<&'static dyn EventKind> {
+        self.all()
+            .find(|k| k.name() == name || k.aliases().contains(&name))
+    }
+
+    /// The one that is meant where a name of as many parts as its has none before it.
+    pub(super) fn unsaid(self) -> Option<&'static dyn EventKind> {
+        self.all().find(|kind| kind.may_be_unsaid())
+    }
+
+    /// The kind with this name or alias, if it is one of those that are not there yet.
+    pub(super) fn find_later(self, name: &str) -> Option<&'static str> {
+        let mut later = LATER.iter().filter(|(kind, _)| self.find(kind).is_none());
+        let found = later.find(|(kind, aliases)| *kind == name || aliases.contains(&name));
+        found.map(|(kind, _)| *kind)
+    }
+}
+
+/// Kinds of bpftrace, with their short forms; of those that are no kinds here it is said that they are not there yet.
+const LATER: &[(&str, &[&str])] = &[
+    ("BEGIN", &["begin"]),
+    ("END", &["end"]),
+    ("self", &[]),
+    ("uprobe", &["u"]),
+    ("uretprobe", &["ur"]),
+    ("usdt", &["U"]),
+    ("hardware", &["h"]),
+    ("watchpoint", &["w"]),
+    ("asyncwatchpoint", &["aw"]),
+    ("iter", &["it"]),
+];
+
+/// How tracepoints are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Via {
+    /// Raw where a rule says how, else the formatted entry.
+    #[default]
+    Auto,
+    /// Raw arguments only.
+    Raw,
+    /// The formatted entry only.
+    Classic,
+}
+
+/// One field for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedField {
+    /// Its name.
+    pub name: String,
+    /// Its type as C writes it.
+    pub ty: String,
+}
+
+/// One event for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// Fields or parameters.
+    pub fields: Vec<DescribedField>,
+    /// What it returns, for return events.
+    pub returns: Option<String>,
+}
+
+/// What a hook is attached to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
+pub enum Attachment {
+    /// A tracepoint's perf event, by `group` and `name`: the program sees the formatted entry.
+    Tracepoint { group: String, name: String },
+    /// Tracepoints whose entries are alike, by a perf event each: one program sees them all. Which they are, the hook's instances say.
+    Tracepoints,
+    /// A raw tracepoint by name.
+    RawTracepoint { name: String },
+    /// A raw tracepoint with typed arguments; the id is that of `btf_trace_<name>`.
+    TypedTracepoint { name: String, id: TypeId },
+    /// Functions by kprobe: one perf link each, or, unless each is to stand `alone`, one multi link for all. Of a multi link handlers see fewer
+    /// registers. `maxactive` calls of a function can be on their way when its return is probed; the kernel's own number if that is not said.
+    Functions {
+        at_return: bool,
+        alone: bool,
+        maxactive: Option<u32>,
+    },
+    /// One function's entry by a multi link, which costs less than a kprobe; handlers see fewer registers. Where the kernel has no multi links, by kprobe.
+    Entry { symbol: String },
+    /// One instruction by kprobe, or one function's return by kretprobe, wherever in the kernel or its modules; by name where that is exact,
+    /// else by address.
+    Instruction {
+        place: Place,
+        address: u64,
+        by_name: bool,
+        at_return: bool,
+        maxactive: Option<u32>,
+    },
+    /// Several instructions by kprobe, for which one program serves: those that can run after another.
+    Instructions { spots: Vec<Spot> },
+    /// A function's trampoline (`fentry`, `fexit`); the id is that of the function, among the types of its module where it is in one.
+    Trampoline {
+        module: Option<String>,
+        function: String,
+        id: TypeId,
+        at_return: bool,
+    },
+    /// A counter or clock of the kernel, one event per `period` of what it counts (clocks: ns), on the first CPU or on every one.
+    Counter {
+        counter: Counter,
+        period: u64,
+        every_cpu: bool,
+    },
+}
+
+impl Attachment {
+    /// So many calls can be on their way when their return is probed, where that was said.
+    pub fn maxactive(&self) -> Option<u32> {
+        match self {
+            Self::Functions { maxactive, .. } | Self::Instruction { maxactive, .. } => *maxactive,
+            _ => None,
+        }
+    }
+
+    /// Whether it is the same place, whatever number of calls is followed there.
+    pub fn is_at(&self, other: &Self) -> bool {
+        let plain = |attachment: &Self| {
+            let mut plain = attachment.clone();
+            if let Self::Functions { maxactive, .. } | Self::Instruction { maxactive, .. } = &mut plain {
+                *maxactive = None;
+            }
+            plain
+        };
+        plain(self) == plain(other)
+    }
+}
+
+/// An instruction to be probed: by name where that is exact, else by address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spot {
+    /// Where it is.
+    pub place: Place,
+    /// The same as an address.
+    pub address: u64,
+    /// Whether the kernel finds it by its name.
+    pub by_name: bool,
+}
+
+/// One event among those that share a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instance {
+    /// As people name it: `kprobe:vfs_read`, `sched:sched_switch`.
+    pub name: String,
+    /// What all its names have in common, where it has several: events that are equal in this are one.
+    pub identity: Option<String>,
+    /// The function, for function events.
+    pub symbol: Option<String>,
+    /// What tells it from the others of its program, where they are told apart by a value (a system call's number).
+    pub code: Option<u32>,
+    /// How the fields of the default record are called for this one, where the program knows them only as an array.
+    pub layout: Option<Layout>,
+}
+
+/// One way to see one event (or a set of functions): enough to compile a handler and attach it.
+#[derive(Clone)]
+pub struct Way {
+    /// What to attach to.
+    pub attachment: Attachment,
+    /// What the compiler is told; its number is set by the plan.
+    pub context: Context,
+    /// An expression that must hold before the user's predicate (the system call's number).
+    pub guard: Option<String>,
+    /// The hooks that the pair of the context needs beside this one.
+    pub companions: Option<Companions>,
+}
+
+/// Hooks at the other events of a pair: attached where a handler asks for the pair, with handlers that the checker makes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Companions {
+    /// At the event that comes first.
+    pub first: Companion,
+    /// At the event after which the second will not come.
+    pub aborted: Option<Companion>,
+}
+
+/// A hook that serves another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Companion {
+    /// What to attach to.
+    pub attachment: Attachment,
+    /// What stands behind the name of the event that it serves, in its own.
+    pub label: &'static str,
+    /// The function, where it is another than that of the event.
+    pub symbol: Option<String>,
+}
+
+impl Companion {
+    /// The events of the hook, given those of the one that it serves.
+    pub fn instances(&self, served: &[Instance]) -> Vec<Instance> {
+        let of = |instance: &Instance| Instance {
+            name: format!("{} {}", instance.name, self.label),
+            identity: None,
+            symbol: self.symbol.clone().or_else(|| instance.symbol.clone()),
+            code: None,
+            layout: None,
+        };
+        served.iter().map(of).collect()
+    }
+}
+
+/// One event, or a set of functions that one program serves.
+#[derive(Clone)]
+pub struct Resolved {
+    /// The kind's canonical name.
+    pub kind: &'static str,
+    /// At least one.
+    pub instances: Vec<Instance>,
+    /// Ways to see it, best first; the next is taken when the kernel or the checker refuses one.
+    pub ways: Vec<Way>,
+    /// The same events one by one, for handlers that need what differs between them; empty where that is the same thing.
+    pub apart: Vec<Resolved>,
+}
+
+impl Resolved {
+    /// So many calls can be on their way when their return is probed, where that is said.
+    pub fn calls(&self) -> Option<u32> {
+        self.ways.first().and_then(|way| way.attachment.maxactive())
+    }
+}
+
+impl Instance {
+    /// An instance that needs no more than a name.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            identity: None,
+            symbol: None,
+            code: None,
+            layout: None,
+        }
+    }
+
+    /// What it has in common with itself under another name.
+    pub fn identity(&self) -> &str {
+        self.identity.as_deref().unwrap_or(&self.name)
+    }
+
+    /// The layout of a record of this event, given the one that the program writes: the same bytes, better names.
+    pub fn named_layout(&self, written: &Layout) -> Layout {
+        match &self.layout {
+            Some(named) if is_syscall_words(written) && named.constant_size() == written.constant_size() => {
+                named.clone()
+            }
+            _ if written
+                .fields()
+                .iter()
+                .any(|f| EventName::wanted(&f.ty).is_some()) =>
+            {
+                let field = |f: &LayoutField| {
+                    let named = EventName::wanted(&f.ty).map(|what| what.named([(0, self.name.as_str())]));
+                    (f.name.clone(), named.unwrap_or_else(|| f.ty.clone()))
+                };
+                Layout::new(written.fields().iter().map(field))
+            }
+            _ => written.clone(),
+        }
+    }
+
+    /// A function.
+    pub(crate) fn function(kind: &str, symbol: impl Into<String>) -> Self {
+        let symbol = symbol.into();
+        Self {
+            symbol: Some(symbol.clone()),
+            ..Self::named(format!("{kind}:{symbol}"))
+        }
+    }
+}
+
+/// Whether it is the default record of a set of system calls: its number, then words.
+fn is_syscall_words(layout: &Layout) -> bool {
+    let names: Vec<&str> = layout.fields().iter().map(|f| f.name.as_str()).collect();
+    names == ["__syscall_nr", "args"]
+}

@@ -1,0 +1,211 @@
+//! One kernel's events, looked up by what people type, among the kinds that it is given.
+
+use super::glob::Glob;
+use super::kind::{EventKind, Kinds, Resolved, Via};
+use super::spec::{text_of, with_kind};
+use crate::code::KnownCode;
+use crate::error::{Error, Result, nothing_matches};
+use crate::facts::Facts;
+use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_kernel::Host;
+use kestrel_kernel::preemption::Preemption;
+use std::collections::HashSet;
+use std::ops::Deref;
+
+/// One kernel's events, on what is known of that kernel: what is costly to know is found when first asked for.
+#[derive(Debug)]
+pub struct Catalog {
+    known: KnownCode,
+    kinds: Kinds,
+}
+
+impl Deref for Catalog {
+    type Target = KnownCode;
+
+    fn deref(&self) -> &KnownCode {
+        &self.known
+    }
+}
+
+/// Names close to a mistyped one are looked for among at most so many.
+const NEAR: usize = 3;
+
+impl Catalog {
+    /// The catalog of a host, with these kinds of events.
+    pub(super) fn with_kinds(host: Host, kinds: Kinds) -> Self {
+        Self {
+            known: KnownCode::new(Facts::new(host)),
+            kinds,
+        }
+    }
+
+    /// The kinds of events that it has.
+    pub(super) fn kinds(&self) -> Kinds {
+        self.kinds
+    }
+
+    /// The same, so that hits in interrupts that come while a handler runs are handled, too, on kernels that do not preempt programs: by several programs for an
+    /// event, as where they are preempted (docs/missed-events.md), at several times the cost.
+    #[must_use]
+    pub fn with_nested_hits(mut self) -> Self {
+        self.known.facts_mut().take_preemption(Preemption {
+            tracepoints: true,
+            trampolines: true,
+        });
+        self
+    }
+
+    /// Names that match a pattern and that ftrace does not list, of functions that it lists by a name that does not match: of several names for one address it
+    /// lists one (`__do_sys_getppid`, not `__x64_sys_getppid`). One for each function.
+    ///
+    /// None where symbols cannot be read.
+    ///
+    /// # Errors
+    /// When the kernel does not list its functions.
+    pub(crate) fn other_names(&self, pattern: &Glob) -> Result<Vec<String>> {
+        // What matches all matches the listed names.
+        if pattern.text() == "*" {
+            return Ok(Vec::new());
+        }
+        let functions = self.functions()?;
+        let Some(symbols) = self.symbols().ok().filter(|symbols| !symbols.is_restricted()) else {
+            return Ok(Vec::new());
+        };
+        let mut seen = HashSet::new();
+        let mut others = Vec::new();
+        for symbol in symbols.functions().filter(|s| pattern.matches(s.name)) {
+            if functions.has_in(symbol.module, symbol.name) {
+                continue;
+            }
+            let at = || symbols.at_exactly(symbol.address);
+            let listed = at().find(|s| functions.has_in(s.module, s.name));
+            let is_other = listed.is_some_and(|listed| !pattern.matches(listed.name));
+            if is_other && seen.insert(symbol.address) {
+                others.push(symbol.name.to_owned());
+            }
+        }
+        Ok(others)
+    }
+
+    /// Names of a kind that match; when there is none, an error with near names.
+    pub(crate) fn expand(&self, kind: &dyn EventKind, patterns: &[Glob]) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        kind.names(self, patterns, &mut |name| names.push(name.to_owned()))?;
+        if !names.is_empty() {
+            return Ok(names);
+        }
+        let wanted: Vec<&str> = patterns.iter().map(Glob::text).collect();
+        let wanted = wanted.join(":");
+        let near = self.near(kind, &wanted);
+        Err(nothing_matches(kind.name(), &wanted, near))
+    }
+
+    fn near(&self, kind: &dyn EventKind, wanted: &str) -> Vec<String> {
+        let mut all = Vec::new();
+        let listed = kind.names(self, &[], &mut |name| all.push(name.to_owned()));
+        if listed.is_err() {
+            return Vec::new();
+        }
+        let near = kestrel_compiler::lang::diag::nearest(wanted, all.iter().map(String::as_str));
+        near.into_iter()
+            .take(NEAR)
+            .map(|name| format!("{}:{name}", kind.name()))
+            .collect()
+    }
+
+    /// Everything that an event specification stands for.
+    ///
+    /// # Errors
+    /// When the kind is unknown, nothing matches, or this kernel cannot do it.
+    pub fn resolve(&self, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>> {
+        let Some(first) = spec.parts.first() else {
+            return Err(Error::wrong_shape(spec, "KIND:NAME"));
+        };
+        if let Some(kind) = self.kinds.find(&first.text) {
+            return kind.resolve(self, spec, via);
+        }
+        if let Some(kind) = self.kinds.find_later(&first.text) {
+            return Err(Error::NotYet {
+                wanted: text_of(spec),
+                kind,
+            });
+        }
+        match self.kinds.unsaid() {
+            Some(kind) if kind.parts() == spec.parts.len() => {
+                kind.resolve(self, &with_kind(spec, kind.name()), via)
+            }
+            _ => Err(self.unknown_kind(spec)),
+        }
+    }
+
+    /// Exactly these events of a kind, in this order, as one set; `None` where they cannot be one.
+    ///
+    /// # Errors
+    /// When this kernel cannot do it.
+    pub fn set(&self, kind: &str, names: &[String], via: Via) -> Result<Option<Resolved>> {
+        self.kinds
+            .find(kind)
+            .map_or(Ok(None), |kind| kind.set(self, names, via))
+    }
+
+    /// One event of a set with what the set's one program can know of it, where that is less than the event has by itself.
+    ///
+    /// # Errors
+    /// When this kernel cannot be asked.
+    pub fn member(&self, kind: &str, name: &str) -> Result<Option<Resolved>> {
+        self.kinds
+            .find(kind)
+            .map_or(Ok(None), |kind| kind.member(self, name))
+    }
+
+    /// How many tracepoints this kernel has in a group, or in groups that match; none where it does not list them.
+    fn of_group(&self, group: &str) -> usize {
+        let patterns = [Glob::new(group), Glob::new("*")];
+        let mut count = 0;
+        let unsaid = self.kinds.unsaid();
+        let asked = unsaid.map(|kind| kind.names(self, &patterns, &mut |_| count += 1));
+        asked.map_or(0, |asked| asked.map_or(0, |()| count))
+    }
+
+    /// Whether this kernel has a tracepoint in a group, or in one that matches.
+    pub fn has_group(&self, group: &str) -> bool {
+        self.of_group(group) > 0
+    }
+
+    /// `vfs_read` alone, or `kprob:vfs_read`: says which kinds there are, and which have such a name.
+    fn unknown_kind(&self, spec: &EventSpec) -> Error {
+        let text = text_of(spec);
+        let last = Glob::new(spec.parts.last().map_or("", |p| p.text.as_str()));
+        let mut near = Vec::new();
+        for kind in self.kinds.all() {
+            let patterns: Vec<Glob> = if kind.parts() == 2 {
+                vec![Glob::new("*"), last.clone()]
+            } else {
+                vec![last.clone()]
+            };
+            let found = kind.names(self, &patterns, &mut |name| {
+                near.push(format!("{}:{name}", kind.name()))
+            });
+            if found.is_err() || near.len() >= NEAR {
+                continue;
+            }
+        }
+        // `sched` alone, as trace-cmd takes it.
+        let of_group = self.of_group(&text);
+        if of_group > 0 {
+            near.insert(0, format!("{text}:* (the {of_group} tracepoints of this group)"));
+        }
+        near.truncate(NEAR);
+        if near.is_empty() {
+            let kinds: Vec<&str> = self.kinds.all().map(|k| k.name()).collect();
+            return Error::WrongShape {
+                wanted: text,
+                shape: format!(
+                    "KIND:NAME, with one of the kinds {}; or GROUP:EVENT for a tracepoint",
+                    kinds.join(", ")
+                ),
+            };
+        }
+        nothing_matches("event", &text, near)
+    }
+}

@@ -1,0 +1,60 @@
+//! What this kernel can tell: event kinds, their names, fields and the ways to attach to them; nothing here attaches anything.
+
+pub mod class;
+mod counter;
+mod function;
+mod glob;
+mod identity;
+mod instruction;
+pub mod jprobe;
+pub mod kind;
+mod lookup;
+mod mark;
+pub mod moment;
+mod raw_tracepoint;
+mod spec;
+pub mod tracepoint;
+mod trampoline;
+mod typed;
+
+pub use crate::arch;
+pub use glob::Glob;
+pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+pub use lookup::Catalog;
+pub use spec::text_of;
+
+use kestrel_kernel::Host;
+use kind::Kinds;
+
+/// A table: the kinds, in the order in which they are listed and tried.
+const KINDS: &[&dyn EventKind] = &[
+    &tracepoint::Tracepoint,
+    &raw_tracepoint::RawTracepoint,
+    &function::KPROBE,
+    &function::KRETPROBE,
+    &jprobe::Jprobe,
+    &trampoline::FENTRY,
+    &trampoline::FEXIT,
+    &class::ClassKind,
+    &mark::Mark,
+];
+
+/// Those and the kinds of counters.
+const ALL: Kinds = Kinds::of(&[KINDS, counter::KINDS]);
+
+/// All kinds, in the order in which they are listed and tried.
+pub fn kinds() -> impl Iterator<Item = &'static dyn EventKind> {
+    ALL.all()
+}
+
+/// The kind with this name or alias.
+pub fn find_kind(name: &str) -> Option<&'static dyn EventKind> {
+    ALL.find(name)
+}
+
+impl Catalog {
+    /// The catalog of a host.
+    pub fn new(host: Host) -> Self {
+        Self::with_kinds(host, ALL)
+    }
+}

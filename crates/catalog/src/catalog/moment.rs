@@ -1,0 +1,315 @@
+//! The moments of a probed instruction: before it (`kprobe:f+0x12`, or `…:pre`), after it (`…:post`), and when it faulted (`…:fault`).
+//!
+//! ```text
+//!   A: mov %rdx,(%rdi)   ◄─ pre; with a post: a companion notes (thread, stack pointer that will be)
+//!   B: add $8,%rdi       ◄─ post: only where that was noted, which is forgotten then
+//!   fixup_exception      ◄─ fault: only with A in the saved registers; a companion forgets what was noted for a post
+//! ```
+//!
+//! B is every instruction that can run next: both ways of a conditional jump, the target of a call. Interrupts have another stack pointer, other
+//! threads another stack, so that arrivals from elsewhere are not taken for A's.
+
+use super::function::FunctionProbe;
+use super::instruction::names_one;
+use super::kind::{Attachment, Companion, Companions, Instance, Resolved, Spot, Way};
+use super::lookup::Catalog;
+use super::spec::text_of;
+use crate::arch;
+use crate::code::{Code, Follow, Function, Instruction, Wanted};
+use crate::error::{Error, Result};
+use kestrel_compiler::context::{Context, EventField, Pair, ProgramKind, Source, ValueType};
+use kestrel_compiler::lang::ast::{EventPart, EventSpec};
+use kestrel_trace::layout::{Base, Names};
+use std::sync::Arc;
+
+/// The kernel's function that every exception passes which an instruction of its own has raised and a table knows what to do about
+/// (`arch/x86/mm/extable.c`): its parameters are the saved registers, the exception's number, its error code and the address.
+const FIXUP: &str = "fixup_exception";
+
+/// What stands before the number of calls in a return's name.
+const MAXACTIVE: &str = "maxactive=";
+
+/// What stands behind the place in an event's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Before the instruction, or at the return.
+    Plain,
+    /// After it.
+    Post,
+    /// When it faulted.
+    Fault,
+    /// At the return, with so many calls on their way at most.
+    Return(u32),
+}
+
+impl Moment {
+    /// Those that stand in a name behind the place of an instruction, so that another moment there is another event.
+    pub(super) const BEHIND: [Self; 2] = [Self::Post, Self::Fault];
+
+    /// What stands behind the place, with its colon: nothing, where that changes nothing of which event it is.
+    pub(super) const fn suffix(self) -> &'static str {
+        match self {
+            Self::Post => ":post",
+            Self::Fault => ":fault",
+            Self::Plain | Self::Return(_) => "",
+        }
+    }
+
+    /// How it is asked for behind the place, with its colon.
+    pub fn written(self) -> String {
+        match self {
+            Self::Return(calls) => format!(":{MAXACTIVE}{calls}"),
+            other => other.suffix().to_owned(),
+        }
+    }
+
+    /// Whether a part of a name says that another moment than the plain one is meant.
+    pub fn is_behind(part: &str) -> bool {
+        Self::BEHIND
+            .iter()
+            .any(|moment| moment.suffix().strip_prefix(':') == Some(part))
+    }
+
+    /// The calls that a part of a name lets be on their way.
+    pub fn calls_of(part: &str) -> Option<&str> {
+        part.strip_prefix(MAXACTIVE)
+    }
+
+    /// The moment that an event's name says, and the name without it.
+    ///
+    /// # Errors
+    /// When the kind has no such moment.
+    pub(super) fn of(at_return: bool, spec: &EventSpec) -> Result<(Self, EventSpec)> {
+        let last = match spec.parts.as_slice() {
+            [_, _, .., last] => last.text.as_str(),
+            _ => return Ok((Self::Plain, spec.clone())),
+        };
+        let moment = match (last, at_return) {
+            ("pre", false) => Self::Plain,
+            ("post", false) => Self::Post,
+            ("fault", false) => Self::Fault,
+            ("pre" | "post" | "fault", true) => {
+                return Err(Error::WrongShape {
+                    wanted: text_of(spec),
+                    shape: format!(
+                        "kprobe:FUNCTION+OFFSET:{last}: instructions have such moments, returns have none"
+                    ),
+                });
+            }
+            (option, true) if option.starts_with("maxactive") => match maxactive(option) {
+                Some(number) => Self::Return(number),
+                None => {
+                    return Err(Error::wrong_shape(
+                        spec,
+                        "kretprobe:FUNCTION:maxactive=N, with N from 1 to 4096",
+                    ));
+                }
+            },
+            (option, false) if option.starts_with("maxactive") => {
+                return Err(Error::WrongShape {
+                    wanted: text_of(spec),
+                    shape: format!("kretprobe:FUNCTION:{option}: only returns are limited"),
+                });
+            }
+            _ => return Ok((Self::Plain, spec.clone())),
+        };
+        let mut rest = spec.clone();
+        rest.parts.pop();
+        let another = |part: &EventPart| ["pre", "post", "fault"].contains(&part.text.as_str());
+        if rest.parts.len() > 2 && rest.parts.last().is_some_and(another) {
+            return Err(Error::WrongShape {
+                wanted: text_of(spec),
+                shape: "kprobe:FUNCTION+OFFSET with one of :pre, :post and :fault; a handler for each is an event of its own".to_owned(),
+            });
+        }
+        Ok((moment, rest))
+    }
+
+    pub(super) fn maxactive(self) -> Option<u32> {
+        match self {
+            Self::Return(number) => Some(number),
+            _ => None,
+        }
+    }
+}
+
+/// The number of `maxactive=64`; the kernel takes at most `KRETPROBE_MAXACTIVE_MAX` (kernel/trace/trace_kprobe.c).
+fn maxactive(option: &str) -> Option<u32> {
+    let number = Moment::calls_of(option)?.parse().ok()?;
+    (1..=4096).contains(&number).then_some(number)
+}
+
+impl FunctionProbe {
+    /// After an instruction.
+    pub(super) fn post(&self, catalog: &Catalog, wanted: &Wanted) -> Result<Resolved> {
+        let code = Code::new(catalog)?;
+        let (function, instruction) = code.probeable(wanted)?;
+        let follow = code.following(instruction.address)?;
+        let same = |first: &&Follow| {
+            follow
+                .iter()
+                .all(|f| (f.base, f.stack) == (first.base, first.stack))
+        };
+        let Some(first) = follow.first().filter(same) else {
+            return Err(Error::NotFollowed {
+                place: function.place(instruction.offset).to_string(),
+                text: instruction.text,
+                why: "the stack pointer after it is not the same on all ways".to_owned(),
+            });
+        };
+        let after = |register: String| match first.stack {
+            0 => register,
+            less @ ..0 => format!("{register} - {}", less.unsigned_abs()),
+            more => format!("{register} + {more}"),
+        };
+        let name = format!("{}:{wanted}{}", self.name, Moment::Post.suffix());
+        let mut before = self.context(catalog, Some(&function.symbol));
+        before.name.clone_from(&name);
+        let mut context = before.clone();
+        context.fields.clear();
+        context.arguments.clear();
+        context.pair = Some(Arc::new(Pair {
+            first: before,
+            first_key: after(format!("reg(\"{}\")", first.base)),
+            key: "reg(\"sp\")".to_owned(),
+            always: true,
+            aborted: Some((
+                self.fixup(catalog, &name, &function),
+                after(format!("reg(\"{}\")", first.base)),
+            )),
+        }));
+        let spot = |f: &Follow| Spot {
+            by_name: names_one(catalog, &f.place),
+            place: f.place.clone(),
+            address: f.address,
+        };
+        let companions = Companions {
+            first: Companion {
+                attachment: Self::at(catalog, &function, &instruction),
+                label: "start",
+                symbol: None,
+            },
+            aborted: Some(Companion {
+                attachment: fixup(),
+                label: "fault",
+                symbol: Some(FIXUP.to_owned()),
+            }),
+        };
+        let identity = catalog.identity_at(self.name, &function, &instruction, Moment::Post);
+        Ok(self.moment(
+            (name, identity),
+            &function,
+            Way {
+                attachment: Attachment::Instructions {
+                    spots: follow.iter().map(spot).collect(),
+                },
+                context,
+                guard: None,
+                companions: Some(companions),
+            },
+        ))
+    }
+
+    /// When an instruction faulted. It need not be one that can be probed.
+    pub(super) fn fault(&self, catalog: &Catalog, wanted: &Wanted) -> Result<Resolved> {
+        let (function, instruction) = Code::new(catalog)?.locate(wanted)?;
+        let name = format!("{}:{wanted}{}", self.name, Moment::Fault.suffix());
+        let context = self.fixup(catalog, &name, &function);
+        let identity = catalog.identity_at(self.name, &function, &instruction, Moment::Fault);
+        let mut resolved = self.moment(
+            (name, identity),
+            &function,
+            Way {
+                attachment: fixup(),
+                context,
+                guard: Some(format!(
+                    "((struct pt_regs *)arg0)->ip == {:#x}",
+                    instruction.address
+                )),
+                companions: None,
+            },
+        );
+        for instance in &mut resolved.instances {
+            instance.symbol = Some(FIXUP.to_owned());
+        }
+        Ok(resolved)
+    }
+
+    fn moment(&self, (name, identity): (String, String), function: &Function, way: Way) -> Resolved {
+        let instance = Instance {
+            identity: Some(identity),
+            symbol: Some(function.symbol.clone()),
+            ..Instance::named(name)
+        };
+        Resolved {
+            kind: self.name,
+            instances: vec![instance],
+            ways: vec![way],
+            apart: Vec::new(),
+        }
+    }
+
+    fn at(catalog: &Catalog, function: &Function, instruction: &Instruction) -> Attachment {
+        let place = function.place(instruction.offset);
+        Attachment::Instruction {
+            by_name: names_one(catalog, &place),
+            place,
+            address: instruction.address,
+            at_return: false,
+            maxactive: None,
+        }
+    }
+
+    /// The fault of an instruction, as a probe on the function that every fault passes sees it.
+    fn fixup(&self, catalog: &Catalog, name: &str, function: &Function) -> Context {
+        let kind = self.context(catalog, Some(FIXUP));
+        let arch = arch::current();
+        let field = |name: &str, ty, index: usize| {
+            Some(EventField {
+                name: name.to_owned(),
+                ty,
+                source: Source::Register {
+                    offset: *arch.arguments.get(index)?,
+                },
+                recorded: true,
+            })
+        };
+        let names = |names: &[(i64, &str)]| -> Names {
+            names
+                .iter()
+                .map(|(value, name)| (*value, (*name).to_owned()))
+                .collect()
+        };
+        let trap = ValueType::Enumeration {
+            size: 4,
+            signed: true,
+            names: names(arch.traps),
+        };
+        let error = ValueType::Integer {
+            size: 8,
+            signed: false,
+            base: Base::Hexadecimal,
+        };
+        let fields = [
+            field("address", ValueType::Pointer { user: true }, 3),
+            field("trap", trap, 1),
+            field("error_code", error, 2),
+        ];
+        Context {
+            name: name.to_owned(),
+            function: Some(function.symbol.clone()),
+            program: ProgramKind::Kprobe,
+            fields: fields.into_iter().flatten().collect(),
+            registers: arch::registers_at("arg0"),
+            ..kind
+        }
+    }
+}
+
+fn fixup() -> Attachment {
+    Attachment::Functions {
+        at_return: false,
+        alone: true,
+        maxactive: None,
+    }
+}

@@ -1,0 +1,164 @@
+//! Raw tracepoints: the arguments a tracepoint is called with, typed by BTF, before any entry is formatted.
+
+use super::glob::Glob;
+use super::kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+use super::lookup::Catalog;
+use crate::error::{Error, Result, nothing_matches};
+use kestrel_bpf::btf::{Btf, Kind, Parameter, TypeId};
+use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
+use kestrel_compiler::lang::ast::EventSpec;
+use std::sync::Arc;
+
+/// The kind.
+#[derive(Debug)]
+pub(super) struct RawTracepoint;
+
+/// Prefix of the typedef that BTF keeps for each raw tracepoint.
+const TYPEDEF: &str = "btf_trace_";
+/// Prefix of a function with the same parameters, which bear names.
+const NAMED: &str = "__traceiter_";
+
+/// What BTF says of one raw tracepoint.
+pub(super) struct RawTarget {
+    pub(super) types: Arc<Btf>,
+    pub(super) id: TypeId,
+    /// Name and type, without the leading private pointer.
+    pub(super) arguments: Vec<(String, TypeId)>,
+}
+
+/// Finds a raw tracepoint's types.
+pub(super) fn target(catalog: &Catalog, name: &str) -> Option<RawTarget> {
+    let types = catalog.types().ok()?;
+    let id = types.find(Kind::Typedef, &format!("{TYPEDEF}{name}"))?;
+    let arguments = types
+        .function(&format!("{NAMED}{name}"))
+        .map(|f| {
+            let named = |(i, p): (usize, Parameter<'_>)| {
+                let name = if p.name.is_empty() {
+                    format!("arg{i}")
+                } else {
+                    p.name.to_owned()
+                };
+                (name, p.ty)
+            };
+            f.proto.parameters().skip(1).enumerate().map(named).collect()
+        })
+        .unwrap_or_default();
+    Some(RawTarget { types, id, arguments })
+}
+
+/// The arguments as fields; `recorded` for the kind itself, not for rules that only compute with them.
+pub(super) fn argument_fields(target: &RawTarget, recorded: bool, trusted: bool) -> Vec<EventField> {
+    let field = |(index, (name, ty)): (usize, &(String, TypeId))| EventField {
+        name: name.clone(),
+        ty: ValueType::Btf(*ty),
+        source: Source::Argument {
+            index: index as u32,
+            trusted,
+        },
+        recorded,
+    };
+    target.arguments.iter().enumerate().map(field).collect()
+}
+
+impl EventKind for RawTracepoint {
+    fn name(&self) -> &'static str {
+        "rawtracepoint"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["rt", "raw_tracepoint", "raw_tp"]
+    }
+
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
+        let Ok(types) = catalog.types() else { return Ok(()) };
+        let mut names: Vec<&str> = types
+            .ids()
+            .filter(|id| types.kind(*id) == Some(Kind::Typedef))
+            .filter_map(|id| types.name(id).strip_prefix(TYPEDEF))
+            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().for_each(found);
+        Ok(())
+    }
+
+    fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description> {
+        let target =
+            target(catalog, name).ok_or_else(|| nothing_matches("raw tracepoint", name, Vec::new()))?;
+        let field = |(name, ty): &(String, TypeId)| DescribedField {
+            name: name.clone(),
+            ty: target.types.render(*ty),
+        };
+        Ok(Description {
+            fields: target.arguments.iter().map(field).collect(),
+            returns: None,
+        })
+    }
+
+    fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
+        let [part] = &spec.parts[1..] else {
+            return Err(Error::wrong_shape(spec, "rawtracepoint:NAME"));
+        };
+        catalog.types()?;
+        let names = catalog.expand(self, &[Glob::new(&part.text)])?;
+        Ok(names
+            .iter()
+            .filter_map(|name| resolve_one(catalog, name))
+            .collect())
+    }
+}
+
+fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
+    let target = target(catalog, name)?;
+    let way = |attachment, program, trusted, direct| Way {
+        attachment,
+        context: Context {
+            name: format!("rawtracepoint:{name}"),
+            function: None,
+            program,
+            number: EventNumber::Constant(0),
+            selector: None,
+            members: [].into(),
+            fields: argument_fields(&target, true, trusted),
+            arguments: (0..target.arguments.len() as u32)
+                .map(|index| Source::Argument { index, trusted })
+                .collect(),
+            return_value: None,
+            types: Some(target.types.clone()),
+            registers: Vec::new(),
+            remarks: Vec::new(),
+            pair: None,
+            features: catalog.features(program),
+            direct_loads: direct,
+            // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
+            preemptible: true,
+        },
+        guard: None,
+        companions: None,
+    };
+    let typed = || Attachment::TypedTracepoint {
+        name: name.to_owned(),
+        id: target.id,
+    };
+    let untyped = Attachment::RawTracepoint {
+        name: name.to_owned(),
+    };
+    let ways = vec![
+        way(typed(), ProgramKind::TracingTracepoint, true, true),
+        way(typed(), ProgramKind::TracingTracepoint, true, false),
+        // For arguments that point to something without a structure, as in `tracepoint::raw`.
+        way(untyped, ProgramKind::RawTracepoint, false, false),
+    ];
+    Some(Resolved {
+        kind: "rawtracepoint",
+        instances: vec![Instance::named(format!("rawtracepoint:{name}"))],
+        ways,
+        apart: Vec::new(),
+    })
+}

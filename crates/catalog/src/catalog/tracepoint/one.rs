@@ -1,0 +1,74 @@
+//! One tracepoint and the ways to see it: raw where a rule or its system call says how, and by its entry.
+
+use super::super::kind::{Attachment, Instance, Resolved, Via, Way};
+use super::super::lookup::Catalog;
+use super::{classic, raw, rules, syscall};
+use crate::error::{Error, Result};
+use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
+use kestrel_kernel::tracefs::Format;
+
+/// The group and the name.
+pub(super) fn split(name: &str) -> (&str, &str) {
+    name.split_once(':').unwrap_or((name, ""))
+}
+
+/// One tracepoint with all ways to see it.
+pub(super) fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Resolved> {
+    let (group, name) = split(full);
+    let format = catalog.tracefs()?.format(group, name)?;
+    let mut ways = Vec::new();
+    if via != Via::Classic {
+        let rules = rules::of(full, name);
+        ways = rules
+            .flat_map(|rule| raw::ways(catalog, full, &format, &rule))
+            .collect();
+        if ways.is_empty() {
+            ways = syscall::ways(catalog, group, name, &format, via);
+        }
+    }
+    if via == Via::Raw && ways.is_empty() {
+        return Err(Error::Unsupported {
+            what: format!("reading {full} raw"),
+            why: "there is no rule for its fields on this kernel; leave out --via".to_owned(),
+        });
+    }
+    if via != Via::Raw {
+        ways.push(classic_way(catalog, group, name, &format));
+    }
+    Ok(Resolved {
+        kind: "tracepoint",
+        instances: vec![Instance::named(full)],
+        ways,
+        apart: Vec::new(),
+    })
+}
+
+fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> Way {
+    Way {
+        attachment: Attachment::Tracepoint {
+            group: group.to_owned(),
+            name: name.to_owned(),
+        },
+        context: Context {
+            name: format!("{group}:{name}"),
+            function: None,
+            program: ProgramKind::Tracepoint,
+            number: EventNumber::Constant(0),
+            selector: None,
+            members: [].into(),
+            fields: classic::fields(format, group == "syscalls"),
+            arguments: Vec::new(),
+            return_value: None,
+            types: catalog.types().ok(),
+            registers: Vec::new(),
+            remarks: Vec::new(),
+            pair: None,
+            features: catalog.features(ProgramKind::Tracepoint),
+            direct_loads: true,
+            // Those of system calls may fault from 6.13 on, and kernels of 7.x call programs there before they turn preemption off.
+            preemptible: group == "syscalls",
+        },
+        guard: None,
+        companions: None,
+    }
+}

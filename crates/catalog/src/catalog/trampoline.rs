@@ -1,0 +1,209 @@
+//! Kernel functions by BPF trampoline: `fentry` and `fexit`, with arguments and result typed and read directly.
+
+use super::function::{describe, parameters, return_type};
+use super::glob::Glob;
+use super::kind::{Attachment, Description, EventKind, Instance, Resolved, Via, Way};
+use super::lookup::Catalog;
+use super::typed::qualified;
+use crate::error::{Error, Result};
+use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
+use kestrel_compiler::lang::ast::EventSpec;
+
+/// `fentry` or `fexit`.
+#[derive(Debug)]
+pub(super) struct Trampoline {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    at_return: bool,
+}
+
+/// A function's entry.
+pub(super) const FENTRY: Trampoline = Trampoline {
+    name: "fentry",
+    aliases: &["f", "kfunc"],
+    at_return: false,
+};
+/// A function's return.
+pub(super) const FEXIT: Trampoline = Trampoline {
+    name: "fexit",
+    aliases: &["fr", "kretfunc"],
+    at_return: true,
+};
+
+impl EventKind for Trampoline {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        self.aliases
+    }
+
+    fn listed(&self) -> bool {
+        !self.at_return
+    }
+
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
+        let types = catalog.types()?;
+        let functions = catalog.functions().map_err(|error| Error::Unsupported {
+            what: format!("{} on functions", self.name),
+            why: format!("this kernel does not list what ftrace can hook: {error}"),
+        })?;
+        if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
+            if functions.has(plain.text()) && catalog.typed_function(None, plain.text()).is_ok() {
+                found(plain.text());
+            }
+            return Ok(());
+        }
+        let typed: std::collections::HashSet<&str> = types.functions().map(|f| f.name).collect();
+        functions
+            .names()
+            .filter(|name| patterns.first().is_none_or(|p| p.matches(name)) && typed.contains(name))
+            .for_each(found);
+        Ok(())
+    }
+
+    fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description> {
+        describe(catalog, name, self.at_return)
+    }
+
+    fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
+        let (module, part) = match &spec.parts[1..] {
+            [part] => (None, part),
+            [module, part] if module.offset.is_none() && Glob::new(&module.text).is_plain() => {
+                (Some(module.text.as_str()), part)
+            }
+            _ => {
+                let shape = format!("{0}:FUNCTION or {0}:MODULE:FUNCTION", self.name);
+                return Err(Error::wrong_shape(spec, &shape));
+            }
+        };
+        let pattern = Glob::new(&part.text);
+        let names = match module {
+            None => catalog.expand(self, std::slice::from_ref(&pattern))?,
+            Some(_) if pattern.is_plain() => vec![part.text.clone()],
+            Some(module) => catalog.functions_of(module, &pattern)?,
+        };
+        let all = names.iter().map(|name| self.resolve_one(catalog, module, name));
+        match pattern.is_plain() {
+            true => all.collect(),
+            // Of many, those are taken that have types.
+            false => {
+                let (found, refused): (Vec<_>, Vec<_>) = all.partition(Result::is_ok);
+                let found: Vec<Resolved> = found.into_iter().flatten().collect();
+                match (found.is_empty(), refused.into_iter().next()) {
+                    (true, Some(refused)) => refused.map(|one| vec![one]),
+                    _ => Ok(found),
+                }
+            }
+        }
+    }
+}
+
+impl Trampoline {
+    pub(super) fn resolve_one(
+        &self,
+        catalog: &Catalog,
+        module: Option<&str>,
+        name: &str,
+    ) -> Result<Resolved> {
+        let known = catalog
+            .typed_function(module, name)
+            .map_err(|error| match error {
+                Error::Unsupported { why, .. } => Error::Unsupported {
+                    what: format!("{}:{}", self.name, qualified(module, name)),
+                    why,
+                },
+                other => other,
+            })?;
+        let (types, function) = (known.types.clone(), known.function()?);
+        let text = match module {
+            Some(_) => known.text(),
+            None => name.to_owned(),
+        };
+        // Each parameter takes as many words of the context as it has.
+        let mut next = 0;
+        let fields: Vec<EventField> = parameters(&types, &function)
+            .into_iter()
+            .map(|parameter| {
+                let words = next..next + parameter.words as u32;
+                next = words.end;
+                let word = |index| Source::Argument {
+                    index,
+                    trusted: !parameter.composite,
+                };
+                EventField {
+                    source: match parameter.composite {
+                        true => Source::Words(words.map(word).collect()),
+                        false => word(words.start),
+                    },
+                    name: parameter.name,
+                    ty: ValueType::Btf(parameter.ty),
+                    recorded: true,
+                }
+            })
+            .collect();
+        let words = function
+            .proto
+            .parameters()
+            .map(|p| types.size_of(p.ty).unwrap_or(8).div_ceil(8));
+        let all: u64 = words.sum();
+        let return_value = self.at_return.then(|| return_type(&types, &function)).flatten();
+        let program = if self.at_return {
+            ProgramKind::Fexit
+        } else {
+            ProgramKind::Fentry
+        };
+        let ways = [true, false].map(|direct| Way {
+            attachment: Attachment::Trampoline {
+                module: known.module.clone(),
+                function: name.to_owned(),
+                id: function.id,
+                at_return: self.at_return,
+            },
+            context: Context {
+                name: format!("{}:{text}", self.name),
+                function: Some(name.to_owned()),
+                program,
+                number: EventNumber::Constant(0),
+                selector: None,
+                members: [].into(),
+                arguments: (0..next)
+                    .map(|index| Source::Argument { index, trusted: true })
+                    .collect(),
+                fields: fields.clone(),
+                return_value: return_value.map(|ty| EventField {
+                    name: "retval".to_owned(),
+                    ty: ValueType::Btf(ty),
+                    source: Source::Argument {
+                        index: all as u32,
+                        trusted: true,
+                    },
+                    recorded: true,
+                }),
+                types: Some(types.clone()),
+                registers: Vec::new(),
+                remarks: Vec::new(),
+                pair: None,
+                features: catalog.features(program),
+                direct_loads: direct,
+                preemptible: true,
+            },
+            guard: None,
+            companions: None,
+        });
+        Ok(Resolved {
+            kind: self.name,
+            instances: vec![Instance {
+                symbol: Some(name.to_owned()),
+                ..Instance::named(format!("{}:{text}", self.name))
+            }],
+            ways: ways.into(),
+            apart: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! Functions with their types: those of the kernel, and those of modules, which go on where the kernel's end.
+
+use super::glob::Glob;
+use super::lookup::Catalog;
+use crate::code::KERNEL;
+use crate::error::{Error, Result, nothing_matches};
+use kestrel_bpf::btf::{Btf, Function};
+use std::sync::Arc;
+
+/// A function that types describe.
+#[derive(Clone, Debug)]
+pub struct TypedFunction {
+    /// The types: the kernel's, or its module's over the kernel's.
+    pub types: Arc<Btf>,
+    /// Its module.
+    pub(crate) module: Option<String>,
+    /// Its name.
+    pub(crate) name: String,
+}
+
+impl TypedFunction {
+    /// The function itself.
+    ///
+    /// # Errors
+    /// Never for one that [`Catalog::typed_function`] gave.
+    pub(crate) fn function(&self) -> Result<Function<'_>> {
+        self.types
+            .function(&self.name)
+            .ok_or_else(|| untyped(self.module.as_deref(), &self.name))
+    }
+
+    /// The function as it is typed.
+    pub(crate) fn text(&self) -> String {
+        qualified(self.module.as_deref(), &self.name)
+    }
+}
+
+/// `FUNCTION`, or `MODULE:FUNCTION`.
+pub(crate) fn qualified(module: Option<&str>, name: &str) -> String {
+    module.map_or_else(|| name.to_owned(), |module| format!("{module}:{name}"))
+}
+
+fn untyped(module: Option<&str>, name: &str) -> Error {
+    let whose = module.map_or_else(
+        || "the kernel's types (BTF)".to_owned(),
+        |module| format!("the types (BTF) of the module {module}"),
+    );
+    Error::Unsupported {
+        what: format!("typed parameters of {}", qualified(module, name)),
+        why: format!(
+            "{whose} do not have its prototype: they leave out functions whose parameters the compiler changed, or whose copies differ; kprobe:{} has its registers",
+            qualified(module, name)
+        ),
+    }
+}
+
+impl Catalog {
+    /// The module that a function is in: the one that is named, or that of the first symbol of the name; none for the kernel itself.
+    pub fn module_of(&self, module: Option<&str>, name: &str) -> Option<String> {
+        match module {
+            Some(KERNEL) => None,
+            Some(module) => Some(module.to_owned()),
+            None => {
+                let mut named = self.symbols().ok()?.named(name).filter(|symbol| symbol.is_text());
+                let first = named.next()?;
+                match first.module.is_none() || named.any(|symbol| symbol.module.is_none()) {
+                    true => None,
+                    false => first.module.map(str::to_owned),
+                }
+            }
+        }
+    }
+
+    /// The functions of a module that ftrace lists and that match.
+    ///
+    /// # Errors
+    /// When there are none, or the kernel does not list them.
+    pub(crate) fn functions_of(&self, module: &str, pattern: &Glob) -> Result<Vec<String>> {
+        let functions = self.functions()?;
+        let names = functions.names().filter(|name| pattern.matches(name));
+        let own = names.filter(|name| functions.has_in(Some(module), name));
+        let own: Vec<String> = own.map(str::to_owned).collect();
+        match own.is_empty() {
+            false => Ok(own),
+            true => Err(nothing_matches(
+                "function",
+                &format!("{module}:{}", pattern.text()),
+                Vec::new(),
+            )),
+        }
+    }
+
+    /// A function and the types that describe it.
+    ///
+    /// # Errors
+    /// When there are none, with what has them.
+    pub fn typed_function(&self, module: Option<&str>, name: &str) -> Result<TypedFunction> {
+        let of_kernel = |types: Arc<Btf>| TypedFunction {
+            types,
+            module: None,
+            name: name.to_owned(),
+        };
+        if module.is_none_or(|module| module == KERNEL) {
+            let types = self.types()?;
+            if types.function(name).is_some() {
+                return Ok(of_kernel(types));
+            }
+        }
+        let Some(module) = self.module_of(module, name) else {
+            return Err(untyped(None, name));
+        };
+        let types = self.module_types(&module)?;
+        let last = types.base().map_or(0, |base| base.len());
+        let own = types
+            .function(name)
+            .filter(|function| function.id.0 as usize > last);
+        match own {
+            Some(_) => Ok(TypedFunction {
+                types,
+                module: Some(module),
+                name: name.to_owned(),
+            }),
+            None => Err(untyped(Some(&module), name)),
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The running kernel's text as instructions: which there are, which can be probed, what runs after each; nothing is probed here.
+//!
+//! Bytes come from /proc/kcore, where a function begins and ends from /proc/kallsyms. What the kernel writes into its own text is taken for
+//! what it stands for (`original`): a kprobe's breakpoint or jump for the instruction under it, ftrace's call for the no-op it replaces.
+
+mod decode;
+mod flow;
+mod known;
+pub mod misses;
+mod original;
+mod place;
+mod registered;
+mod reserved;
+mod wanted;
+
+pub use flow::Follow;
+pub use known::KnownCode;
+pub use misses::{Registered, registered};
+pub use place::{KERNEL, Place};
+pub use wanted::Wanted;
+
+use crate::error::{Error, Result};
+use flow::After;
+use kestrel_kernel::kcore::Kcore;
+use kestrel_kernel::kprobes::Listed;
+use original::Originals;
+use place::Extent;
+pub(crate) use reserved::Reserved;
+use std::cell::OnceCell;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The code of one kernel, as it is while this lives.
+#[derive(Debug)]
+pub struct Code<'c> {
+    known: &'c KnownCode,
+    memory: Kcore,
+    /// Read when it is first needed: the kernel's table of probes may be long.
+    originals: OnceCell<Originals>,
+}
+
+/// A function and its instructions, padding behind it left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its symbol.
+    pub symbol: String,
+    /// The module it belongs to.
+    pub module: Option<String>,
+    /// Where it begins.
+    pub address: u64,
+    /// Bytes from there to the next symbol.
+    pub size: u64,
+    /// By offset, without a gap.
+    pub instructions: Vec<Instruction>,
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// Bytes from the function's beginning.
+    pub offset: u64,
+    /// Where it is.
+    pub address: u64,
+    /// Its bytes; what the kernel put over them is taken away.
+    pub bytes: Vec<u8>,
+    /// As the GNU tools write it, targets with their names.
+    pub text: String,
+    /// Whether a kprobe can be put on it, or why not.
+    pub probeable: std::result::Result<(), Why>,
+    /// What the kernel has put over it now.
+    pub patched: Option<Patch>,
+}
+
+/// Why an instruction cannot be probed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The kernel bars the range from kprobes; the symbol it gives for that.
+    Blacklisted(String),
+    /// The function was built without a place for ftrace: perf and tracefs refuse all of it.
+    NotTraced,
+    /// A jump that the kernel rewrites (a static branch).
+    StaticBranch,
+    /// A call that the kernel rewrites.
+    StaticCall,
+    /// A trap: `BUG`, `WARN`, a breakpoint.
+    Trap,
+    /// A direct call with a prefix (`cs call`, before the thunk of an indirect one): the kernel takes the probe and crashes at the next hit, for it
+    /// returns to five bytes behind the call's beginning, however long that is (`int3_emulate_call`; seen on 6.12).
+    PrefixedCall,
+    /// The kernel has no way to run it out of its place.
+    NotMovable(&'static str),
+}
+
+impl Why {
+    /// In a word or two.
+    pub fn short(&self) -> &'static str {
+        match self {
+            Self::Blacklisted(_) => "blacklisted",
+            Self::NotTraced => "not traced",
+            Self::StaticBranch => "static branch",
+            Self::StaticCall => "static call",
+            Self::Trap => "trap",
+            Self::PrefixedCall => "call with a prefix",
+            Self::NotMovable(what) => what,
+        }
+    }
+
+    /// Whether it is the whole function's rather than the instruction's.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Self::Blacklisted(_) | Self::NotTraced)
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Blacklisted(symbol) => write!(f, "{symbol} is on the kernel's blacklist (what kprobes themselves need)"),
+            Self::NotTraced => f.write_str("the function has no place for ftrace (notrace, or from a file built without tracing), so the kernel refuses probes anywhere in it"),
+            Self::StaticBranch => f.write_str("the kernel rewrites it while it runs (a static branch)"),
+            Self::StaticCall => f.write_str("the kernel rewrites it while it runs (a static call)"),
+            Self::Trap => f.write_str("it traps (BUG, WARN or a breakpoint)"),
+            Self::PrefixedCall => f.write_str("it is a call with a prefix, from which the kernel would return to a wrong place and crash when it has a probe; probe what it calls, or the instruction before it"),
+            Self::NotMovable(what) => write!(f, "the kernel cannot run {what} out of its place"),
+        }
+    }
+}
+
+/// What stands in memory in the place of an instruction's own bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patch {
+    /// A kprobe's breakpoint.
+    Breakpoint,
+    /// An optimised kprobe's jump; it may cover the instructions behind it, too.
+    Jump,
+    /// ftrace's call.
+    Ftrace,
+}
+
+/// Patches with their places from the beginning of a text on.
+type Patches = Vec<(u64, Patch)>;
+
+impl fmt::Display for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Breakpoint => "breakpoint",
+            Self::Jump => "jump",
+            Self::Ftrace => "ftrace",
+        })
+    }
+}
+
+/// Functions longer than this are not shown: kallsyms does not say where the last one of a range ends.
+const LONGEST: u64 = 1 << 20;
+
+fn hidden(extent: &Extent, why: &str) -> Error {
+    Error::Unsupported {
+        what: format!("the instructions of {}", extent.symbol),
+        why: format!("a breakpoint hides some of them, and what is under it is not to be had: {why}"),
+    }
+}
+
+/// How often a text is read anew that is written to meanwhile.
+const LOOKS: u32 = 50;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+
+impl<'c> Code<'c> {
+    /// The code of a kernel.
+    ///
+    /// # Errors
+    /// When /proc/kcore cannot be opened: the kernel has none, or is locked down.
+    pub fn new(known: &'c KnownCode) -> Result<Self> {
+        let memory = Kcore::open(known.host())?;
+        Ok(Self {
+            known,
+            originals: OnceCell::new(),
+            memory,
+        })
+    }
+
+    fn originals(&self) -> &Originals {
+        let read = || Originals::read(self.known, &self.memory);
+        self.originals.get_or_init(read)
+    }
+
+    /// A function as it was when it was first asked for: what can be probed in it, and where instructions begin, does not change.
+    fn known(&self, extent: &Extent) -> Result<Arc<Function>> {
+        if let Some(known) = self.known.known_function(extent.address) {
+            return Ok(known);
+        }
+        let function = Arc::new(self.read(extent)?);
+        self.known.know_function(function.clone());
+        Ok(function)
+    }
+
+    /// A function by name, of the kernel or of one module.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEvent`] with near names, [`Error::NoPlace`] for one that several functions bear, and when memory cannot be read.
+    pub fn function(&self, module: Option<&str>, symbol: &str) -> Result<Function> {
+        let place = self.find(module, symbol)?;
+        self.read(&place)
+    }
+
+    /// The function that an address lies in.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`] outside of code, and when memory cannot be read.
+    pub fn around(&self, address: u64) -> Result<Function> {
+        let place = self.at(address)?;
+        self.read(&place)
+    }
+
+    /// What can run right after the instruction at an address.
+    ///
+    /// Of a function that begins with `endbr64`, the kernel moves a probe at the very beginning behind that; so does this.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`] where no instruction begins, [`Error::NotFollowed`] where that depends on more than the instruction, or where one
+    /// of the followers cannot be probed.
+    pub fn following(&self, address: u64) -> Result<Vec<Follow>> {
+        let function = self.known(&self.at(address)?)?;
+        let address = function.probed(address);
+        let instruction = function
+            .at(address - function.address)
+            .map_err(|why| Error::NoPlace {
+                wanted: format!("{address:#x}"),
+                why,
+            })?;
+        let place = function.place(instruction.offset);
+        let refused = |why: String| Error::NotFollowed {
+            place: place.to_string(),
+            text: instruction.text.clone(),
+            why,
+        };
+        let after = flow::after(instruction.address, &instruction.bytes).map_err(refused)?;
+        let follow = |after: After| {
+            let inside = after.address.wrapping_sub(function.address) < function.size;
+            let other = if inside {
+                None
+            } else {
+                Some(self.known(&self.at(after.address)?)?)
+            };
+            let function = other.as_ref().unwrap_or(&function);
+            let next = function.at(after.address - function.address).map_err(refused)?;
+            let place = function.place(next.offset);
+            if let Err(why) = &next.probeable {
+                return Err(refused(format!(
+                    "{place}, which runs next, cannot be probed: {why}"
+                )));
+            }
+            Ok(Follow {
+                address: after.address,
+                place,
+                stack: after.stack.plus,
+                base: after.stack.base,
+            })
+        };
+        after.into_iter().map(follow).collect()
+    }
+
+    /// A function's text with the original bytes in the place of kprobes', and where those were.
+    ///
+    /// The kernel turns breakpoints into jumps and back in the background, and keeps what a jump covers only from the moment it writes it: where
+    /// there are probes, they count as read only if the text was the same before and after.
+    fn text(&self, extent: &Extent) -> Result<(Vec<u8>, Patches)> {
+        let text = || self.memory.bytes(extent.address, extent.size as usize);
+        let probed = self.originals().any_in(extent.address, extent.size);
+        let mut before: Vec<u8> = text()?;
+        if !probed {
+            return Ok((before, Vec::new()));
+        }
+        for _ in 0..LOOKS {
+            let originals = Originals::read(self.known, &self.memory);
+            if let Some(why) = originals.failed() {
+                return Err(hidden(extent, why));
+            }
+            let after = text()?;
+            if before == after {
+                let patches = originals.restore(extent.address, &mut before);
+                return Ok((before, patches));
+            }
+            before = after;
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        Err(Error::Unsupported {
+            what: format!("the instructions of {}", extent.symbol),
+            why: "probes come and go in it all the time; try again".to_owned(),
+        })
+    }
+
+    fn read(&self, extent: &Extent) -> Result<Function> {
+        let (mut bytes, mut patches) = self.text(extent)?;
+        let traced = self.known.is_traced(
+            extent.module.as_deref(),
+            &extent.symbol,
+            extent.address,
+            extent.size,
+        )?;
+        if traced && let Some(at) = original::restore_ftrace(&mut bytes) {
+            patches.push((at, Patch::Ftrace));
+        }
+        let symbols = self.known.symbols()?;
+        let name = |address: u64| {
+            let (symbol, offset) = symbols.at(address)?;
+            let place = Place {
+                module: symbol.module.map(str::to_owned),
+                symbol: symbol.name.to_owned(),
+                offset,
+            };
+            Some(place.to_string())
+        };
+        let reserved = self.known.reserved(&self.memory);
+        let instruction = |decoded: decode::Decoded| {
+            let offset = decoded.offset as u64;
+            let address = extent.address + offset;
+            let why = self
+                .blacklisted(address)
+                .or_else(|| (!traced).then_some(Why::NotTraced))
+                .or_else(|| reserved.why(address))
+                .or_else(|| decoded.trap.then_some(Why::Trap))
+                .or_else(|| decoded.long_call.then_some(Why::PrefixedCall))
+                .or_else(|| decoded.unmovable.map(Why::NotMovable));
+            Instruction {
+                offset,
+                address,
+                bytes: bytes[decoded.offset..decoded.offset + decoded.length].to_vec(),
+                text: decoded.text,
+                probeable: why.map_or(Ok(()), Err),
+                patched: patches
+                    .iter()
+                    .find(|(at, _)| *at == offset)
+                    .map(|(_, patch)| *patch),
+            }
+        };
+        let decoded = decode::decode(extent.address, &bytes, &name);
+        if let Some(why) = self.originals().failed()
+            && self.is_probed(extent)
+        {
+            return Err(hidden(extent, why));
+        }
+        Ok(Function {
+            symbol: extent.symbol.clone(),
+            module: extent.module.clone(),
+            address: extent.address,
+            size: extent.size,
+            instructions: decoded.into_iter().map(instruction).collect(),
+        })
+    }
+
+    /// Whether somebody's probe has changed the text of a function.
+    fn is_probed(&self, extent: &Extent) -> bool {
+        let listed = kestrel_kernel::kprobes::list(self.known.host()).unwrap_or_default();
+        let inside = |probe: &Listed| probe.address.wrapping_sub(extent.address) < extent.size;
+        listed
+            .iter()
+            .any(|probe| inside(probe) && !probe.ftrace && !probe.disabled)
+    }
+
+    fn blacklisted(&self, address: u64) -> Option<Why> {
+        let barred = self.known.blacklist();
+        let range = barred.iter().find(|(range, _)| range.contains(&address));
+        range.map(|(_, symbol)| Why::Blacklisted(symbol.clone()))
+    }
+}

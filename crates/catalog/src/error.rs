@@ -1,0 +1,450 @@
+//! What can go wrong in live tracing: what was attempted, on what, why not, what to do.
+
+use crate::verifier::{Refusal, Rejection};
+use crate::waiting::Waiting;
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_trace::files::Objection;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why tracing did not happen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The kernel refused something.
+    #[error(transparent)]
+    Kernel(#[from] kestrel_kernel::Error),
+    /// Reading or writing a trace failed.
+    #[error(transparent)]
+    Trace(#[from] kestrel_trace::Error),
+    /// BTF could not be read.
+    #[error("cannot read the kernel's types (BTF): {0}")]
+    Types(#[from] kestrel_bpf::Error),
+    /// An event specification matches nothing.
+    #[error("this kernel has no {what} `{wanted}`{}", near_text(.near))]
+    NoSuchEvent {
+        /// The kind, for people: `tracepoint`, `traceable function`.
+        what: String,
+        /// As typed.
+        wanted: String,
+        /// Names that come close.
+        near: Vec<String>,
+    },
+    /// The text of an event or handler is wrong.
+    #[error("{} in `{source_text}`", count(.diagnostics.len()))]
+    Program {
+        /// The text.
+        source_text: String,
+        /// What is wrong with it, with places in the text.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// A table file is wrong, by itself or on this kernel.
+    #[error("{} in {file}", count(.diagnostics.len()))]
+    Table {
+        /// What people know it as.
+        file: String,
+        /// Its text.
+        source_text: String,
+        /// What is wrong with it, with places in the text.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// There is no parameter of this name.
+    #[error("{place} has no parameter `{wanted}`{}", known_text(.known))]
+    NoSuchParameter {
+        /// As typed.
+        wanted: String,
+        /// Where it was looked for.
+        place: String,
+        /// Parameters that are there.
+        known: Vec<String>,
+    },
+    /// There is no table of this name.
+    #[error("{place} has no table `{wanted}`; it has {}", .known.join(", "))]
+    NoSuchTable {
+        /// As typed.
+        wanted: String,
+        /// Where it was looked for.
+        place: String,
+        /// Tables that are there.
+        known: Vec<String>,
+    },
+    /// There is no handler of this name.
+    #[error("the session {session} has no handler `{wanted}`{}", near_text(.near))]
+    NoSuchHandler {
+        /// As typed.
+        wanted: String,
+        /// Where it was looked for.
+        session: String,
+        /// Names that come close.
+        near: Vec<String>,
+    },
+    /// It was not said clearly enough which handler is meant.
+    #[error("`{wanted}` may be any of {} handlers: {}", .names.len(), few(.names))]
+    WhichHandler {
+        /// As typed.
+        wanted: String,
+        /// Names of those that it may be.
+        names: Vec<String>,
+    },
+    /// A place in the kernel's code that cannot be probed, or does not exist.
+    #[error("cannot probe `{wanted}`: {why}")]
+    NoPlace {
+        /// As typed.
+        wanted: String,
+        /// Why not, and what there is.
+        why: String,
+    },
+    /// What runs after an instruction cannot be known beforehand.
+    #[error("cannot follow the instruction at {place} ({text}): {why}")]
+    NotFollowed {
+        /// Where it is: `vfs_read+0x12`.
+        place: String,
+        /// The instruction.
+        text: String,
+        /// Why not.
+        why: String,
+    },
+    /// A probe cannot be registered, so none of those given with it is.
+    #[error("cannot register {probe}{}: {}", and_others(*.others), reason(.why))]
+    Register {
+        /// Its event.
+        probe: String,
+        /// How many others were to be registered with it.
+        others: usize,
+        /// Why not.
+        why: Box<Error>,
+    },
+    /// A function has a jprobe already.
+    #[error(
+        "a second {event}: a function has one jprobe at a time, which stands for its call; put both handlers into one block, or use kprobe:{function}"
+    )]
+    SecondJprobe {
+        /// The jprobe.
+        event: String,
+        /// Its function.
+        function: String,
+    },
+    /// The device through which marks come cannot be had.
+    #[error("cannot see marks: {0}")]
+    Mark(kestrel_kernel::Error),
+    /// This kernel cannot do it.
+    #[error("{what}: {why}")]
+    Unsupported {
+        /// What was asked for.
+        what: String,
+        /// Why this kernel cannot.
+        why: String,
+    },
+    /// An event's name does not have the parts that its kind wants.
+    #[error("`{wanted}` does not name an event: it should read {shape}")]
+    WrongShape {
+        /// As typed.
+        wanted: String,
+        /// How such a name is written.
+        shape: String,
+    },
+    /// An event of a kind that the language knows and Kestrel does not have yet.
+    #[error("`{wanted}` is not yet supported: Kestrel has no events of the kind {kind} so far")]
+    NotYet {
+        /// As typed.
+        wanted: String,
+        /// The kind.
+        kind: &'static str,
+    },
+    /// The verifier refused a program that was made from a text, on the last way tried.
+    #[error(transparent)]
+    Rejected(Box<Rejection>),
+    /// A compiled object is damaged, or asks for something that makes no sense.
+    #[error("{object}: {why}")]
+    Object {
+        /// Its name.
+        object: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The verifier refused a program of an object.
+    #[error(transparent)]
+    Refused(Box<Refusal>),
+    /// A generated program could not be made.
+    #[error("cannot compile the handler of {event}: {why}")]
+    Compile {
+        /// The event.
+        event: String,
+        /// Why not.
+        why: String,
+    },
+    /// There is no such session, or none at all.
+    #[error("{}", no_session(.wanted.as_deref(), .names))]
+    NoSession {
+        /// As typed.
+        wanted: Option<String>,
+        /// Those there are.
+        names: Vec<String>,
+    },
+    /// It was not said which of several sessions is meant.
+    #[error("there are {} sessions: {}; say which one is meant", .names.len(), .names.join(", "))]
+    WhichSession {
+        /// Those there are.
+        names: Vec<String>,
+    },
+    /// A session of this name runs already.
+    #[error("a session {name} runs already")]
+    SessionExists {
+        /// Its name.
+        name: String,
+    },
+    /// A name cannot be used.
+    #[error("`{name}` cannot be the name of a {what}: it should be {shape}")]
+    Name {
+        /// What it should name.
+        what: &'static str,
+        /// As typed.
+        name: String,
+        /// What names look like.
+        shape: &'static str,
+    },
+    /// What a session's pins hold is not what this Kestrel understands.
+    #[error("cannot read the session {session}: {why}")]
+    State {
+        /// Its name.
+        session: String,
+        /// Why not.
+        why: String,
+    },
+    /// Another command is changing the session.
+    #[error("{waiting}; given up after {seconds:.1} s")]
+    Busy {
+        /// The session, and who changes it.
+        waiting: Waiting,
+        /// How long it was waited for.
+        seconds: f64,
+    },
+    /// Where sessions are kept belongs to somebody else.
+    #[error(
+        "{path} belongs to user {owner} and has mode {mode:o}: sessions are kept only in a directory of root's own"
+    )]
+    Foreign {
+        /// The directory.
+        path: String,
+        /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Sessions that stay belong to root.
+    #[error("sessions that stay belong to root, and this process is user {user}'s")]
+    NotRoot {
+        /// Whose process it is.
+        user: u32,
+    },
+    /// There is no probe of this name.
+    #[error("the session {session} has no probe `{wanted}`{}", near_text(.near))]
+    NoSuchProbe {
+        /// As typed.
+        wanted: String,
+        /// Where it was looked for.
+        session: String,
+        /// Names that come close.
+        near: Vec<String>,
+    },
+    /// There is a probe of this name already.
+    #[error("there is a probe `{name}` in the session {session} already")]
+    ProbeExists {
+        /// Its name.
+        name: String,
+        /// The session.
+        session: String,
+    },
+    /// A named probe could not be made.
+    #[error("cannot add the probe {name}: {error}")]
+    OfProbe {
+        /// Its name.
+        name: String,
+        /// Why not.
+        #[source]
+        error: Box<Error>,
+    },
+    /// A line of the kernel's `kprobe_events` is not understood, or says what has no counterpart.
+    #[error("{why}\n    {line}\n    {:at$}^", "", at = line.get(..*at).map_or(0, |before| before.chars().count()))]
+    KernelLine {
+        /// As typed.
+        line: String,
+        /// Where in it, in bytes.
+        at: usize,
+        /// What of it, and why.
+        why: String,
+    },
+    /// A table cannot be changed now.
+    #[error("cannot {action} the table {table}: {why}")]
+    TableInUse {
+        /// What was attempted.
+        action: &'static str,
+        /// On which table.
+        table: String,
+        /// Why not.
+        why: String,
+    },
+    /// A session has numbers for no more kinds of record.
+    #[error(
+        "{wanted} more kinds of record for {event}: a session has room for 65,536 in all, and this would make {needed}; start another session for these tables"
+    )]
+    NoRoom {
+        /// What they are of.
+        event: String,
+        /// How many more.
+        wanted: usize,
+        /// How many kinds of record the session would have.
+        needed: u32,
+    },
+    /// The session sees system calls at their functions, where a table's objects are not run; a load makes the hooks anew at the tracepoint.
+    #[error("the session sees {} at the call's function, where no program of an object is run", .events.join(", "))]
+    AtFunction {
+        /// Numbers of the hooks.
+        hooks: Vec<u32>,
+        /// Their events.
+        events: Vec<String>,
+    },
+    /// There is no buffer of this name.
+    #[error("the session has no buffer {wanted}; it has {}", .known.join(", "))]
+    NoSuchBuffer {
+        /// As typed.
+        wanted: String,
+        /// Buffers that are there.
+        known: Vec<String>,
+    },
+    /// The buffer that handlers' messages go through cannot be steered.
+    #[error(
+        "the buffer {buffer} is the agent's: it cannot be frozen, thawed or reset, for messages would be lost"
+    )]
+    AgentsBuffer {
+        /// Its name.
+        buffer: String,
+    },
+    /// A buffer cannot be resized so.
+    #[error("cannot resize the buffer {buffer}: {why}")]
+    Resize {
+        /// Its name.
+        buffer: String,
+        /// Why not.
+        why: String,
+    },
+    /// A buffer of a session that runs cannot be made or removed.
+    #[error("cannot {action} the buffer {buffer}: {why}")]
+    Buffer {
+        /// What was attempted.
+        action: &'static str,
+        /// Its name.
+        buffer: String,
+        /// Why not.
+        why: String,
+    },
+    /// A file asks for what only root's own files and the caller's may, and others could have written it.
+    #[error("{file} {refused}: {objection}")]
+    Untrusted {
+        /// The file, as it was named.
+        file: String,
+        /// What it may not.
+        refused: &'static str,
+        /// What others could change.
+        objection: Objection,
+    },
+    /// A bare word names a table file that comes with Kestrel, and there is none of that name.
+    #[error("no table file `{wanted}` comes with Kestrel{}", near_text(.near))]
+    NoSuchFile {
+        /// As typed.
+        wanted: String,
+        /// Names that come close.
+        near: Vec<String>,
+        /// Whether a file of this name lies where the command runs.
+        here: bool,
+    },
+    /// Input or output outside the kernel failed.
+    #[error("cannot {action} {subject}: {error}")]
+    Io {
+        /// What was attempted.
+        action: &'static str,
+        /// On what.
+        subject: String,
+        /// The system's answer.
+        error: std::io::Error,
+    },
+}
+
+/// The error for a specification that nothing matches, with near names.
+pub(crate) fn nothing_matches(what: &str, wanted: &str, near: Vec<String>) -> Error {
+    Error::NoSuchEvent {
+        what: what.to_owned(),
+        wanted: wanted.to_owned(),
+        near,
+    }
+}
+
+/// The kernel's answer as the standard library has it.
+pub fn into_io(error: kestrel_kernel::Error) -> std::io::Error {
+    match error.errno() {
+        Some(errno) => std::io::Error::from_raw_os_error(errno.0),
+        None => std::io::Error::other(error),
+    }
+}
+
+fn no_session(wanted: Option<&str>, names: &[String]) -> String {
+    match (wanted, names) {
+        (None, _) => "no session runs".to_owned(),
+        (Some(wanted), []) => format!("no session {wanted} runs, nor any other"),
+        (Some(wanted), names) => format!("no session {wanted} runs; there is {}", names.join(", ")),
+    }
+}
+
+/// The first few of many names.
+fn few(names: &[String]) -> String {
+    const FEW: usize = 8;
+    let shown = names.iter().take(FEW).cloned().collect::<Vec<_>>().join(", ");
+    match names.len() {
+        all if all > FEW => format!("{shown}, …"),
+        _ => shown,
+    }
+}
+
+fn near_text(near: &[String]) -> String {
+    if near.is_empty() {
+        return String::new();
+    }
+    format!("; did you mean {}?", near.join(", "))
+}
+
+fn and_others(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => ", and so not the other probe either".to_owned(),
+        others => format!(", and so none of the other {others} probes"),
+    }
+}
+
+/// An error in one piece, what is wrong with a text included.
+fn reason(error: &Error) -> String {
+    let Error::Program { diagnostics, .. } = error else {
+        return error.to_string();
+    };
+    let one = |d: &Diagnostic| match d.hints.as_slice() {
+        [] => d.message.clone(),
+        hints => format!("{} ({})", d.message, hints.join("; ")),
+    };
+    let all: Vec<String> = diagnostics.iter().map(one).collect();
+    format!("{error}: {}", all.join("; "))
+}
+
+fn known_text(known: &[String]) -> String {
+    if known.is_empty() {
+        return " nor any other".to_owned();
+    }
+    format!("; it has {}", known.join(", "))
+}
+
+fn count(n: usize) -> String {
+    if n == 1 {
+        "an error".to_owned()
+    } else {
+        format!("{n} errors")
+    }
+}

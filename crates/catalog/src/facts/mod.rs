@@ -1,0 +1,214 @@
+//! What is costly to ask a kernel, asked when it is first needed and kept: types, symbols, functions, where it preempts programs.
+
+mod traced;
+
+use crate::error::{Error, Result};
+use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_compiler::context::{Features, ProgramKind};
+use kestrel_kernel::Host;
+use kestrel_kernel::index::{self, Traceable};
+use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
+use kestrel_kernel::preemption::Preemption;
+use kestrel_kernel::tracefs::Tracefs;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use traced::Traced;
+
+/// What one kernel says of itself.
+#[derive(Debug)]
+pub struct Facts {
+    host: Host,
+    types: OnceCell<std::result::Result<Arc<Btf>, String>>,
+    /// Those of modules, by name.
+    module_types: RefCell<HashMap<String, std::result::Result<Arc<Btf>, String>>>,
+    symbols: OnceCell<std::result::Result<Kallsyms, kestrel_kernel::Error>>,
+    functions: OnceCell<std::result::Result<Traceable, kestrel_kernel::Error>>,
+    traced: OnceCell<Traced>,
+    blacklist: OnceCell<Vec<(Range<u64>, String)>>,
+    preemption: OnceCell<Preemption>,
+}
+
+impl Facts {
+    /// Those of a host; nothing is asked yet.
+    pub fn new(host: Host) -> Self {
+        Self {
+            host,
+            types: OnceCell::new(),
+            module_types: RefCell::default(),
+            symbols: OnceCell::new(),
+            functions: OnceCell::new(),
+            traced: OnceCell::new(),
+            blacklist: OnceCell::new(),
+            preemption: OnceCell::new(),
+        }
+    }
+
+    /// Takes it for where this kernel preempts threads inside programs, whatever the kernel says.
+    pub(crate) fn take_preemption(&mut self, preemption: Preemption) {
+        self.preemption = OnceCell::from(preemption);
+    }
+
+    /// The host.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// tracefs, mounted if it was not.
+    ///
+    /// # Errors
+    /// When it cannot be mounted.
+    pub fn tracefs(&self) -> Result<Tracefs> {
+        Ok(Tracefs::mount(&self.host)?)
+    }
+
+    /// The kernel's types.
+    ///
+    /// # Errors
+    /// When the kernel publishes none, or they cannot be read.
+    pub fn types(&self) -> Result<Arc<Btf>> {
+        let load = || kestrel_kernel::btf::load(&self.host).map_err(|e| e.to_string());
+        self.types
+            .get_or_init(load)
+            .clone()
+            .map_err(|why| Error::Unsupported {
+                what: "types of kernel functions and structures".to_owned(),
+                why,
+            })
+    }
+
+    /// Functions that probes can be put on.
+    ///
+    /// # Errors
+    /// When the kernel does not list them.
+    pub fn functions(&self) -> Result<&Traceable> {
+        match self.functions.get_or_init(|| index::traceable(&self.host)) {
+            Ok(functions) => Ok(functions),
+            Err(error) => Err(error.clone().into()),
+        }
+    }
+
+    /// Whether the kernel lists a function of this name among those that probes can be put on.
+    pub fn is_listed(&self, name: &str) -> Result<bool> {
+        Ok(self.functions()?.has(name))
+    }
+
+    /// Whether a module is loaded.
+    pub(crate) fn has_module(&self, module: &str) -> bool {
+        self.host().path(format!("/sys/module/{module}")).exists()
+    }
+
+    /// The types of a module, over the kernel's.
+    ///
+    /// # Errors
+    /// When the kernel publishes none for it, or they cannot be read.
+    pub(crate) fn module_types(&self, module: &str) -> Result<Arc<Btf>> {
+        let known = self.module_types.borrow().get(module).cloned();
+        let types = match known {
+            Some(types) => types,
+            None => {
+                let base = self.types()?;
+                let read = kestrel_kernel::btf::load_module(self.host(), &base, module);
+                let read = read.map(Arc::new).map_err(|error| error.to_string());
+                let mut all = self.module_types.borrow_mut();
+                all.insert(module.to_owned(), read.clone());
+                read
+            }
+        };
+        types.map_err(|why| Error::Unsupported {
+            what: format!("types of the module {module}"),
+            why: match self.has_module(module) {
+                true => format!(
+                    "/sys/kernel/btf/{module} cannot be used: {why}; kprobe:{module}:FUNCTION has registers"
+                ),
+                false => format!(
+                    "the module {module} is not loaded; load it first, or take kprobe:{module}:FUNCTION, which waits for it and has registers"
+                ),
+            },
+        })
+    }
+
+    /// Whether the kernel has a function of this name, traceable or not.
+    pub(crate) fn is_function(&self, name: &str) -> bool {
+        self.symbols()
+            .is_ok_and(|s| s.named(name).any(|symbol| symbol.is_text()))
+    }
+
+    /// The symbols of the kernel and its modules, as they were when first asked for. Those of BPF programs and trampolines may be missing:
+    /// [`Kallsyms::read`] has all there are now.
+    ///
+    /// # Errors
+    /// When /proc/kallsyms cannot be read.
+    pub fn symbols(&self) -> Result<&Kallsyms> {
+        match self.symbols.get_or_init(|| index::symbols(&self.host)) {
+            Ok(symbols) => Ok(symbols),
+            Err(error) => Err(error.clone().into()),
+        }
+    }
+
+    /// Address ranges that the kernel bars from kprobes, with a symbol each; empty where it does not tell (debugfs).
+    pub(crate) fn blacklist(&self) -> &[(Range<u64>, String)] {
+        self.blacklist.get_or_init(|| {
+            // What cannot be known beforehand the kernel says when it refuses.
+            let _ = self.host.mount_debugfs();
+            kestrel_kernel::tracefs::kprobe_blacklist(&self.host).unwrap_or_default()
+        })
+    }
+
+    /// Whether a function has a place for ftrace, so that perf and tracefs let it be probed; of a part that the compiler split off
+    /// (`f.cold`, `f.isra.0`), whether the whole has.
+    ///
+    /// # Errors
+    /// When the kernel does not list them.
+    pub(crate) fn is_traced(
+        &self,
+        module: Option<&str>,
+        symbol: &str,
+        address: u64,
+        size: u64,
+    ) -> Result<bool> {
+        let functions = self.functions()?;
+        let traced = self.traced.get_or_init(|| Traced::of(functions));
+        let symbols = self.symbols()?;
+        if traced.holds(functions, symbols, module, address, size) {
+            return Ok(true);
+        }
+        let Some((whole, _)) = symbol.split_once('.') else {
+            return Ok(false);
+        };
+        let whole = symbols.named(whole).find(|s| s.is_text() && s.module == module);
+        let end = |s: &Symbol<'_>| symbols.next_address(s.address).unwrap_or(s.address + 1);
+        Ok(whole.is_some_and(|s| traced.holds(functions, symbols, module, s.address, end(&s) - s.address)))
+    }
+
+    /// Whether perf can put kprobes.
+    pub fn has_kprobes(&self) -> bool {
+        self.host
+            .path("/sys/bus/event_source/devices/kprobe/type")
+            .exists()
+    }
+
+    /// Where this kernel preempts threads inside programs.
+    pub fn preemption(&self) -> Preemption {
+        let look = || Preemption::of(&self.host, self.types().ok().as_deref());
+        *self.preemption.get_or_init(look)
+    }
+
+    /// What generated code of a program kind may use on this kernel.
+    pub fn features(&self, program: ProgramKind) -> Features {
+        let kfunc = |name: &str| self.types().is_ok_and(|t| t.find(Kind::Func, name).is_some());
+        let perf = matches!(
+            program,
+            ProgramKind::Kprobe | ProgramKind::Kretprobe | ProgramKind::Tracepoint
+        );
+        Features {
+            preempt_disable: kfunc("bpf_preempt_disable"),
+            irq_save: kfunc("bpf_local_irq_save"),
+            attach_cookie: perf,
+            func_ip: matches!(program, ProgramKind::Kprobe | ProgramKind::Kretprobe),
+            current_task_btf: true,
+            probe_read_kernel: true,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Files of others that are read whole: ordinary files and pipes, up to a bound; nothing is known of what is in them.
+
+use kestrel_trace::files::{self, Objection};
+use std::io::{Error, Read as _, Result};
+use std::path::Path;
+
+/// Objects, programs and libraries of more bytes than this are something else.
+pub const LARGEST_OBJECT: u64 = 256 << 20;
+/// Programs whose functions are probed are read whole, with what was compiled in for debuggers.
+pub const LARGEST_PROGRAM: u64 = 1 << 30;
+
+/// A file that was read.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// All of it.
+    pub bytes: Vec<u8>,
+    /// What another user could change about it: it is that of the file that was read, whatever lies at its path by now.
+    pub objection: Option<Objection>,
+    /// Where it lay, links followed.
+    pub path: std::path::PathBuf,
+}
+
+/// All of a file, if it has at most so many bytes. Devices are never opened: reading one may have no end, or an effect.
+///
+/// # Errors
+/// What the system says, or in words why it is not read.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+    give(path, most).map(|given| given.bytes)
+}
+
+/// The same, with what others could change about it.
+///
+/// # Errors
+/// As [`read`].
+pub fn give(path: &Path, most: u64) -> Result<Given> {
+    let opened = files::open(path)?;
+    let too_long = || Error::other(format!("it is longer than {} MiB", most >> 20));
+    if opened.file.metadata()?.len() > most {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::new();
+    // A pipe does not say how long it is, and a file can grow.
+    opened.file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => Err(too_long()),
+        false => Ok(Given {
+            bytes,
+            objection: opened.objection,
+            path: opened.path,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_or_is_too_long_is_not_read() {
+        let said = |path: &str, most| read(Path::new(path), most).unwrap_err().to_string();
+        assert_eq!(said("/dev/zero", 1 << 20), "it is no file but a device");
+        assert_eq!(said("/", 1 << 20), "it is no file but a directory");
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("long");
+        std::fs::write(&file, vec![7; (1 << 20) + 1]).unwrap();
+        let path = file.to_str().unwrap();
+        assert_eq!(said(path, 1 << 20), "it is longer than 1 MiB");
+        assert_eq!(read(&file, (1 << 20) + 1).unwrap().len(), (1 << 20) + 1);
+        // A file of the kernel's says that it is empty, and has something all the same.
+        assert!(!read(Path::new("/proc/self/maps"), 1 << 20).unwrap().is_empty());
+        assert_eq!(said("/proc/self/maps", 1), "it is longer than 0 MiB");
+    }
+}

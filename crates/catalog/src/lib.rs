@@ -1,0 +1,14 @@
+//! What this kernel can tell, where, and what can be traced on it: events, code, types and names; nothing here attaches anything.
+#![forbid(unsafe_code)]
+
+pub mod arch;
+pub mod catalog;
+pub mod code;
+mod error;
+pub mod facts;
+pub mod foreign;
+pub mod symbols;
+pub mod verifier;
+pub mod waiting;
+
+pub use error::{Error, Result, into_io};

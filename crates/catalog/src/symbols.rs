@@ -1,0 +1,94 @@
+//! The kernel's names for addresses: for all there may be, for those that are there, or for none where no record has any.
+
+use crate::arch;
+use kestrel_kernel::kallsyms::Kallsyms;
+use kestrel_kernel::{Host, index};
+use kestrel_trace::event::EventClass;
+use kestrel_trace::layout::{FieldType, Space};
+use kestrel_trace::symbol::{REACH, Symbols};
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// Whether records of these classes hold addresses that people want to see as names.
+pub fn shows_addresses(classes: &[EventClass]) -> bool {
+    classes
+        .iter()
+        .any(|class| class.layout.fields().iter().any(|field| is_symbolic(&field.ty)))
+}
+
+fn is_symbolic(ty: &FieldType) -> bool {
+    match ty {
+        FieldType::Pointer { symbolic } => *symbolic,
+        FieldType::Stack { space, .. } => *space == Space::Kernel,
+        FieldType::Array { element, .. } => is_symbolic(element),
+        _ => false,
+    }
+}
+
+/// The kernel's function symbols, if records of these classes hold addresses.
+pub fn symbols_for(classes: &[EventClass], host: &Host) -> Symbols {
+    if !shows_addresses(classes) {
+        return Symbols::default();
+    }
+    match Kallsyms::read(host) {
+        Ok(table) if !table.is_restricted() => all_symbols(&table),
+        _ => Symbols::default(),
+    }
+}
+
+/// All function symbols of the running kernel; each ends where anything else begins, as data behind the last function does.
+pub fn all_symbols(table: &Kallsyms) -> Symbols {
+    let size = |address| {
+        let next = table.next_address(address).map(|next| next - address);
+        // Without a size it ends itself before the next hole.
+        next.filter(|size| *size < REACH).unwrap_or(0)
+    };
+    Symbols::new(
+        table
+            .functions()
+            .map(|s| (s.address, size(s.address), s.name, s.module)),
+    )
+}
+
+/// The kernel's names of these addresses.
+pub fn kernel_symbols(host: &Host, addresses: &HashSet<u64>) -> Symbols {
+    let own = |table: &Kallsyms| {
+        let bound = |name| table.named(name).find(|s| s.module.is_none()).map(|s| s.address);
+        bound("_stext").zip(bound("_end")).map(|(begin, end)| begin..end)
+    };
+    let lowest = arch::current().lowest_code;
+    let kept = index::symbols(host).ok().filter(|table| {
+        let known = |kernel: &Range<u64>, address: &u64| *address < lowest || kernel.contains(address);
+        own(table).is_some_and(|kernel| addresses.iter().all(|address| known(&kernel, address)))
+    });
+    // Elsewhere there may be programs and trampolines, which come and go.
+    let Some(table) = kept.or_else(|| Kallsyms::read(host).ok()) else {
+        return Symbols::default();
+    };
+    if table.is_restricted() {
+        return Symbols::default();
+    }
+    all_symbols(&table).subset(addresses.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_behind_the_last_function_is_no_part_of_it() {
+        let table = Kallsyms::parse(
+            "ffffffff81000000 T _stext\nffffffff81000040 t last_exit\nffffffff81000080 D some_timer\nffffffffc0000000 t in_module\t[m]\n"
+                .to_owned(),
+        );
+        let symbols = all_symbols(&table);
+        let name = |address| {
+            symbols
+                .resolve(address)
+                .map(|found| (found.name.to_owned(), found.offset))
+        };
+        assert_eq!(name(0xffff_ffff_8100_0048), Some(("last_exit".to_owned(), 8)));
+        assert_eq!(name(0xffff_ffff_8100_0088), None);
+        assert_eq!(name(0xffff_ffff_c000_0010), Some(("in_module".to_owned(), 16)));
+    }
+}

@@ -1,0 +1,84 @@
+//! A verifier's refusal in the user's words: which expression of the text, why, and what the verifier said last; nothing is retried here.
+
+use kestrel_bpf::code::{Code, SourceRange};
+use kestrel_bpf::verifier_log::{self, VerifierLog};
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_kernel::Errno;
+
+/// A refused program, traced back to its text.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the kernel's verifier refused the program for {event}: {errno}")]
+pub struct Rejection {
+    /// The event that it was for.
+    pub event: String,
+    /// The text that it was made from; the diagnostic's places are in it.
+    pub source_text: String,
+    /// "This expression, this reason".
+    pub diagnostic: Diagnostic,
+    /// The kernel's answer.
+    pub errno: Errno,
+    /// All that the verifier wrote.
+    pub log: String,
+}
+
+impl Rejection {
+    /// Traces what the verifier wrote back to the text.
+    pub fn new(event: &str, source: &str, code: &Code, errno: Errno, log: String) -> Self {
+        let said = verifier_log::parse(&log);
+        Self {
+            event: event.to_owned(),
+            source_text: source.to_owned(),
+            diagnostic: diagnose(&said, source, code),
+            errno,
+            log,
+        }
+    }
+
+    /// What the verifier said at the end.
+    pub fn last_words(&self) -> String {
+        last_words(&verifier_log::parse(&self.log)).trim().to_owned()
+    }
+}
+
+fn diagnose(said: &VerifierLog, source: &str, code: &Code) -> Diagnostic {
+    let place = said.insn.and_then(|insn| place(code, insn, source));
+    let words = last_words(said);
+    let why = said.explanation().unwrap_or(words);
+    let diagnostic = match place {
+        Some(span) => Diagnostic::error(span, format!("the verifier refuses this: {why}")),
+        None => Diagnostic::error(
+            whole(source),
+            format!("the verifier refuses code that no part of this text asks for: {why}"),
+        ),
+    };
+    let said = match said.insn {
+        Some(insn) if !said.text.is_empty() => {
+            format!("it said `{words}` at instruction {insn}, `{}`", said.text)
+        }
+        _ => format!("it said `{words}`"),
+    };
+    diagnostic
+        .hint(said)
+        .hint("the text passed Kestrel's own checks: please report it with the output of the same command and --dry-run -v")
+}
+
+/// The last line of the verifier's message; older kernels stop without one.
+fn last_words(said: &VerifierLog) -> &str {
+    said.message.lines().last().unwrap_or("nothing")
+}
+
+/// Where in the text an instruction comes from: the last entry at or before it. Entries that do not lie in the text (code that options
+/// added) count as none.
+fn place(code: &Code, insn: usize, source: &str) -> Option<SourceRange> {
+    let line = code.lines.iter().rev().find(|line| line.insn <= insn)?;
+    let SourceRange { start, end } = line.source;
+    let inside = start < end && source.get(start as usize..end as usize).is_some();
+    inside.then_some(line.source)
+}
+
+fn whole(source: &str) -> SourceRange {
+    SourceRange {
+        start: 0,
+        end: source.len() as u32,
+    }
+}

@@ -1,0 +1,144 @@
+//! Pages of a stream ring for who writes them to a file: lent where they lie, freed once they are on file, each record given once.
+//!
+//! Whole pages are lent in runs. The records of the page in use can be had too, as a [`Part`]: then the ring's acknowledged position says which
+//! of the page's records were given, and what is given of the page later is the rest of it. Both positions are in the ring itself, so that
+//! whoever reads it next goes on where the last reader stopped.
+
+use super::layout::{Mode, offset};
+use super::memory::Memory;
+use super::ring::{PAGE64, Ring};
+use kestrel_catalog::Result;
+use kestrel_trace::ctf::packet::{self as ctf, Page};
+use kestrel_trace::decode::EventTable;
+use kestrel_trace::packet::{self, HEADER, PAGE};
+use std::ops::Range;
+
+/// Records of one page that nobody was given yet, as a packet of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The packet.
+    pub bytes: Box<Page>,
+    /// Position after its last record: to be acknowledged once it is on file.
+    pub end: u64,
+    /// Records in it.
+    pub records: u32,
+}
+
+impl<M: Memory> Ring<M> {
+    /// Position of the page in use: those before it are whole, or will be soon.
+    pub fn in_use(&self, cpu: u32) -> u64 {
+        self.current(cpu)
+    }
+
+    /// Shows `take` the whole pages of a stream ring's CPU not handed out before, where they lie, and frees each run of them for writers
+    /// once it was taken. Pages that become whole meanwhile are left for the next time. Returns their number; none in overwrite
+    /// mode, where writers do not wait for readers.
+    ///
+    /// # Errors
+    /// Those of `take`; what it did not take stays.
+    pub fn lend(&mut self, cpu: u32, take: &mut dyn FnMut(&M, Range<usize>) -> Result<()>) -> Result<usize> {
+        let end = self.in_use(cpu);
+        let mut pages = 0;
+        loop {
+            match self.lend_run(cpu, end, take)? {
+                0 => return Ok(pages),
+                more => pages += more,
+            }
+        }
+    }
+
+    /// The same for one run of pages, all of them before `end`.
+    ///
+    /// # Errors
+    /// As [`Ring::lend`].
+    pub fn lend_run(
+        &mut self,
+        cpu: u32,
+        end: u64,
+        take: &mut dyn FnMut(&M, Range<usize>) -> Result<()>,
+    ) -> Result<usize> {
+        if self.geometry().mode == Mode::Overwrite {
+            return Ok(0);
+        }
+        let from = self.read_position(cpu);
+        let Some(last) = self.run(cpu, from, end) else {
+            return Ok(0);
+        };
+        let place = self.page_at(cpu, from);
+        let end = last + PAGE64;
+        take(&self.memory, place..place + (end - from) as usize)?;
+        let discarded = self.header(cpu, last, packet::offset::DISCARDED);
+        let ring = &mut self.cpus[cpu as usize];
+        (ring.read, ring.discarded) = (end, discarded);
+        self.memory.store(self.base(cpu) + offset::CONSUMED as usize, end);
+        Ok(((end - from) / PAGE64) as usize)
+    }
+
+    /// The last of the whole pages that begin with the one at `from`, lie before `end` and side by side in memory; not more of them than
+    /// an eighth of the ring, so that writers get room again soon.
+    fn run(&self, cpu: u32, from: u64, end: u64) -> Option<u64> {
+        let data = u64::from(self.geometry().data());
+        let lap = (from / data + 1) * data;
+        let most = from + (data / 8).max(PAGE64);
+        let pages = (from..end.min(lap).min(most)).step_by(PAGE as usize);
+        pages.take_while(|page| self.is_whole(cpu, *page)).last()
+    }
+
+    /// How far records of the oldest page not freed have been given: up to its header, or further.
+    pub fn given(&self, cpu: u32) -> u64 {
+        let page = self.read_position(cpu);
+        let acknowledged = self.control(cpu, offset::ACKNOWLEDGED);
+        acknowledged.clamp(page + u64::from(HEADER), page + PAGE64)
+    }
+
+    /// The rest of the oldest page not freed, if that is whole and some of its records were given before: to be taken before pages are lent.
+    ///
+    /// # Errors
+    /// When the memory cannot be read (never, in practice).
+    pub fn rest_of_page(&self, cpu: u32, end: u64, events: &EventTable) -> Result<Option<Part>> {
+        let page = self.read_position(cpu);
+        let given = self.given(cpu);
+        if given == page + u64::from(HEADER) || page >= end || !self.is_whole(cpu, page) {
+            return Ok(None);
+        }
+        let mut bytes = Box::new([0; PAGE as usize]);
+        self.copy(cpu, page, bytes.as_mut_slice())?;
+        Ok(Some(part(
+            bytes,
+            page,
+            given,
+            page + PAGE64 + u64::from(HEADER),
+            events,
+        )))
+    }
+
+    /// The records of the page in use that were not given before, ended at `now`; `None` if there are none, if pages before it are not
+    /// freed, or if a writer is in the middle of a record.
+    ///
+    /// # Errors
+    /// When the memory cannot be read (never, in practice).
+    pub fn part(&self, cpu: u32, now: u64, events: &EventTable) -> Result<Option<Part>> {
+        let position = self.position(cpu);
+        let page = (position - 1) / PAGE64 * PAGE64;
+        let given = self.given(cpu);
+        if self.geometry().mode == Mode::Overwrite || page != self.read_position(cpu) || position <= given {
+            return Ok(None);
+        }
+        let Some(copy) = self.finished(cpu, position, now)? else {
+            return Ok(None);
+        };
+        let mut bytes = Box::new([0; PAGE as usize]);
+        bytes.copy_from_slice(&copy);
+        Ok(Some(part(bytes, page, given, position, events)))
+    }
+}
+
+/// A page without the records before `given`.
+fn part(mut bytes: Box<Page>, page: u64, given: u64, end: u64, events: &EventTable) -> Part {
+    let records = ctf::cut_front(&mut bytes, (given - page) as u32, events);
+    Part {
+        bytes,
+        end,
+        records: records.unwrap_or(0),
+    }
+}

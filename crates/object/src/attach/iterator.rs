@@ -1,0 +1,124 @@
+//! Iterators: over everything of a kind, over one map, one cgroup with all below it, or one process.
+//!
+//! What is walked stands behind the program's name: `dump=map:NAME` (of the object, or the path of a pin), `cgroup:PATH`, `task:PID`. An iterator over
+//! the entries of a map that is given none walks the first of the object's maps whose entries have what it reads; one over cgroups all of them.
+
+use super::request::{Binding, Request, Tie};
+use super::tracing;
+use kestrel_catalog::{Error, Result};
+use kestrel_kernel::bpf::{self, Link, Map, MapKind, Pinned, Program, ProgramKind, Walked};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// What is to be walked.
+enum Over<'a> {
+    All,
+    Map(&'a str),
+    Cgroup(&'a str),
+    Process(&'a str),
+}
+
+impl<'a> Over<'a> {
+    fn of(target: &'a str) -> Self {
+        match target.split_once(':') {
+            Some(("map", name)) => Self::Map(name),
+            Some(("cgroup", path)) => Self::Cgroup(path),
+            Some(("task", pid)) => Self::Process(pid),
+            _ => Self::All,
+        }
+    }
+}
+
+pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+    let target = match Over::of(request.target) {
+        Over::All => request.target,
+        _ => request.said,
+    };
+    tracing::bind(&Request { target, ..*request })
+}
+
+/// Kinds of iterators that walk the entries of one map.
+const OF_MAPS: &[&str] = &["bpf_map_elem", "bpf_sk_storage_map", "sockmap"];
+/// The mount point of cgroups.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Vec<Tie>> {
+    let link = match (Over::of(request.target), request.said) {
+        (Over::Map(name), _) => over_map(request, program, name)?,
+        (Over::Cgroup(path), _) => over_cgroup(program, path)?,
+        (Over::Process(pid), _) => {
+            let pid = pid
+                .parse()
+                .map_err(|_| request.wrong(format!("`{pid}` is not the number of a process")))?;
+            Link::iterator(program, &Walked::Process(pid))?
+        }
+        (Over::All, said) if OF_MAPS.contains(&said) => over_some_map(request, program)?,
+        (Over::All, "cgroup") => over_cgroup(program, CGROUPS)?,
+        (Over::All, _) => return tracing::attach(request, program, kind),
+    };
+    Ok(vec![Tie::Link(link)])
+}
+
+fn over_map(request: &Request<'_>, program: &Program, name: &str) -> Result<Link> {
+    if name.starts_with('/') {
+        return match bpf::pinned(Path::new(name))? {
+            Pinned::Map(map) => walk(request, program, &map, name),
+            _ => Err(request.wrong(format!("{name} is not the pin of a map"))),
+        };
+    }
+    match request.maps.iter().find(|map| map.name() == name) {
+        Some(map) => walk(request, program, map, name),
+        None => {
+            let names: Vec<&str> = request.maps.iter().map(|map| map.name()).collect();
+            Err(request.wrong(format!(
+                "the object has no map {name}; it has {}; or give the path of a pin",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+fn walk(request: &Request<'_>, program: &Program, map: &Map, name: &str) -> Result<Link> {
+    Link::iterator(program, &Walked::Map(map.as_fd())).map_err(|error| {
+        match error.errno().and_then(kestrel_kernel::Errno::name) {
+            Some("EACCES") => request.wrong(format!(
+                "it reads more of each entry than those of the map {name} have"
+            )),
+            Some("EINVAL") => {
+                request.wrong(format!("it does not walk maps like {name} ({})", map.info().kind))
+            }
+            _ => error.into(),
+        }
+    })
+}
+
+fn over_some_map(request: &Request<'_>, program: &Program) -> Result<Link> {
+    let mut last = None;
+    for map in request
+        .maps
+        .iter()
+        .filter(|map| !map.is_data() && map.info().kind != MapKind::RINGBUF)
+    {
+        match walk(request, program, map, map.name()) {
+            Ok(link) => return Ok(link),
+            Err(error) => last = Some(error),
+        }
+    }
+    let none = || {
+        request.wrong(format!(
+            "say which map it is to walk: {}=map:NAME, or the path of a pin",
+            request.name
+        ))
+    };
+    Err(last.filter(|_| request.maps.len() == 1).unwrap_or_else(none))
+}
+
+fn over_cgroup(program: &Program, path: &str) -> Result<Link> {
+    let directory = File::open(path).map_err(|error| Error::Io {
+        action: "open the cgroup",
+        subject: path.to_owned(),
+        error,
+    })?;
+    Ok(Link::iterator(program, &Walked::Cgroup(directory.as_fd()))?)
+}

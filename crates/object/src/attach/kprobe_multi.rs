@@ -1,0 +1,109 @@
+//! Many functions by one link (`kprobe.multi`), or where the kernel has no such links, one by one.
+
+use super::kprobe;
+use super::request::{Binding, Request, Tie};
+use kestrel_bpf::object::Hook;
+use kestrel_catalog::catalog::Glob;
+use kestrel_catalog::{Error, Result};
+use kestrel_kernel::bpf::{KprobeMulti, KprobeTargets, Link, Program, ProgramKind};
+use kestrel_kernel::feature::{Feature, Features, Support};
+
+/// One by one, more than so many take minutes to come and go.
+const MOST_ONE_BY_ONE: usize = 64;
+
+pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+    functions(request)?;
+    let session = request.kind.hook == Hook::KprobeSession;
+    let features = Features::new(request.kernel.host().clone());
+    let feature = if session {
+        Feature::KprobeSession
+    } else {
+        Feature::KprobeMulti
+    };
+    match features.check(feature) {
+        support if support.works() => Ok(Binding::default()),
+        support if session => Err(Error::Unsupported {
+            what: format!("cannot attach SEC(\"{}\")", request.kind.shape),
+            why: match support {
+                Support::Denied { why, .. } => format!("the kernel refuses it to this process: {why}"),
+                _ => "this kernel has no probes that run one program on entry and return of functions; SEC(\"kprobe.multi\") and SEC(\"kretprobe.multi\") are two programs for the same".to_owned(),
+            },
+        }),
+        _ => Ok(Binding {
+            kind: Some(ProgramKind::Kprobe),
+            ..Binding::default()
+        }),
+    }
+}
+
+fn functions(request: &Request<'_>) -> Result<Vec<String>> {
+    let glob = Glob::new(request.target()?);
+    if glob.is_plain() {
+        return Ok(vec![glob.text().to_owned()]);
+    }
+    let all: Vec<String> = request
+        .kernel
+        .known
+        .functions()?
+        .names()
+        .filter(|name| glob.matches(name))
+        .map(str::to_owned)
+        .collect();
+    if all.is_empty() {
+        return Err(Error::NoSuchEvent {
+            what: "traceable function".to_owned(),
+            wanted: glob.text().to_owned(),
+            near: Vec::new(),
+        });
+    }
+    Ok(all)
+}
+
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Vec<Tie>> {
+    let functions = functions(request)?;
+    let at_return = request.at_return || request.kind.hook == Hook::KretprobeMulti;
+    if kind == ProgramKind::Kprobe {
+        if functions.len() > MOST_ONE_BY_ONE {
+            return Err(Error::Unsupported {
+                what: format!("{} functions match {}", functions.len(), request.target),
+                why: format!(
+                    "this kernel has no probes on many functions at once (FPROBE), and more than {MOST_ONE_BY_ONE} one by one take too long"
+                ),
+            });
+        }
+        return functions
+            .iter()
+            .map(|function| kprobe::one(request, program, function, 0, at_return))
+            .collect();
+    }
+    // Names that stand for several functions cannot be asked for by name: addresses can.
+    let symbols = request.kernel.symbols()?;
+    let mut addresses: Vec<u64> = functions
+        .iter()
+        .flat_map(|name| symbols.named(name))
+        .filter(|s| s.is_text() && s.address != 0)
+        .map(|s| s.address)
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let names: Vec<&str> = functions.iter().map(String::as_str).collect();
+    let by_name = names.len() == 1 || addresses.is_empty();
+    let multi = KprobeMulti {
+        targets: if by_name {
+            KprobeTargets::Symbols(&names)
+        } else {
+            KprobeTargets::Addresses(&addresses)
+        },
+        cookies: &[],
+        at_return,
+        session: request.kind.hook == Hook::KprobeSession,
+    };
+    match Link::kprobe_multi(program, &multi) {
+        Ok(link) => Ok(vec![Tie::Link(link)]),
+        Err(error) if names.len() == 1 && !request.kernel.has_function(request.target) => {
+            let _ = error;
+            Err(request.kernel.no_function(request.target))
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,20 @@
+//! Programs that are loaded and attached to nothing: others run them, or only program arrays and tests do.
+
+use super::request::{Binding, Request, Tie};
+use kestrel_bpf::object::Hook;
+use kestrel_catalog::Result;
+use kestrel_kernel::bpf::{Program, ProgramKind};
+
+pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+    if request.kind.hook == Hook::Left {
+        return Err(request.wrong(format!(
+            "sections like `{}` are other loaders' business: they are no events",
+            request.kind.shape
+        )));
+    }
+    Ok(Binding::default())
+}
+
+pub(super) fn attach(_: &Request<'_>, _: &Program, _: ProgramKind) -> Result<Vec<Tie>> {
+    Ok(Vec::new())
+}

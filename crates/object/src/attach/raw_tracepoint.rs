@@ -1,0 +1,45 @@
+//! Tracepoints by their raw arguments.
+
+use super::request::{Binding, Request, Tie};
+use kestrel_bpf::btf::Kind;
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::lang::diag::nearest;
+use kestrel_kernel::bpf::{Link, Program, ProgramKind};
+
+pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+    request.target().map(|_| Binding::default())
+}
+
+pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Vec<Tie>> {
+    match Link::raw_tracepoint(program, request.target, 0) {
+        Ok(link) => Ok(vec![Tie::Link(link)]),
+        Err(error) if error.errno().is_some_and(|e| e.name() == Some("ENOENT")) => Err(unknown(request)),
+        // The kernel's `__bpf_probe_register` compares what the program reads with what there is.
+        Err(error) if error.errno().is_some_and(|e| e.name() == Some("EINVAL")) => Err(Error::Unsupported {
+            what: format!("cannot attach to the raw tracepoint {}", request.target),
+            why: "the program reads more arguments than this tracepoint has (each is 8 bytes of its context), or writes more than may be written"
+                .to_owned(),
+        }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The error for a tracepoint that is not there, with names that come close.
+pub(super) fn unknown(request: &Request<'_>) -> Error {
+    let mut near = Vec::new();
+    if let Ok(types) = request.kernel.known.types() {
+        let names = types
+            .ids()
+            .filter(|id| types.kind(*id) == Some(Kind::Typedef))
+            .filter_map(|id| types.name(id).strip_prefix("btf_trace_"));
+        near = nearest(request.target, names)
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+    }
+    Error::NoSuchEvent {
+        what: "raw tracepoint".to_owned(),
+        wanted: request.target.to_owned(),
+        near,
+    }
+}

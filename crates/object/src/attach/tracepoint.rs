@@ -1,0 +1,72 @@
+//! Tracepoints by their formatted entries.
+
+use super::request::{Binding, Request, Tie};
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::lang::diag::nearest;
+use kestrel_kernel::bpf::{Program, ProgramKind};
+use kestrel_kernel::perf::{PerfEvent, Target};
+
+/// `sched/sched_switch`, or as people write it elsewhere, `sched:sched_switch`.
+fn split<'r>(request: &'r Request<'_>) -> Result<(&'r str, &'r str)> {
+    let target = request.target()?;
+    target
+        .split_once(['/', ':'])
+        .ok_or_else(|| request.wrong(format!("`{target}` does not name a tracepoint: GROUP/NAME")))
+}
+
+fn id(request: &Request<'_>) -> Result<u64> {
+    let (group, name) = split(request)?;
+    let tracefs = request.kernel.known.tracefs()?;
+    tracefs.event_id(group, name).map_err(|error| {
+        let all: Vec<String> = tracefs
+            .events()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|e| format!("{}:{}", e.group, e.name))
+            .collect();
+        let wanted = format!("{group}:{name}");
+        if all.contains(&wanted) || all.is_empty() {
+            return error.into();
+        }
+        let near = nearest(&wanted, all.iter().map(String::as_str))
+            .into_iter()
+            .map(Into::into)
+            .collect();
+        Error::NoSuchEvent {
+            what: "tracepoint".to_owned(),
+            wanted,
+            near,
+        }
+    })
+}
+
+pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+    id(request).map(|_| Binding::default())
+}
+
+pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Vec<Tie>> {
+    let event = PerfEvent::tracepoint(id(request)?, request.target, Target::All)?;
+    let attached = event.attach(program, 0);
+    Ok(vec![attached.map_err(|error| explain(request, error))?.into()])
+}
+
+/// The event is open; to a program that fits it the kernel says EACCES where that reads beyond the record (`trace_event_get_offsets`,
+/// kernel/trace/trace_events.c).
+fn explain(request: &Request<'_>, error: kestrel_kernel::Error) -> Error {
+    let denied = error.errno().and_then(kestrel_kernel::Errno::name) == Some("EACCES");
+    match end_of_record(request).filter(|_| denied) {
+        Some(end) => request.wrong(format!(
+            "the kernel does not let it hang on {} (EACCES), as it does where a program reads its context beyond the event's last field, \
+             which ends at byte {end}: compare the struct of its parameter with `kestrel list -v {}`",
+            request.target,
+            request.target.replace('/', ":")
+        )),
+        None => error.into(),
+    }
+}
+
+fn end_of_record(request: &Request<'_>) -> Option<u32> {
+    let (group, name) = split(request).ok()?;
+    let tracefs = request.kernel.known.tracefs().ok()?;
+    tracefs.format(group, name).ok().map(|format| format.size())
+}

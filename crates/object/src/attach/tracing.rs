@@ -1,0 +1,79 @@
+//! Programs that are bound to something of the kernel's types when they are loaded: typed tracepoints, functions, iterators, LSM hooks.
+
+use super::raw_tracepoint;
+use super::request::{Binding, Request, Tie};
+use kestrel_bpf::btf::Kind;
+use kestrel_bpf::object::Hook;
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::lang::diag::nearest;
+use kestrel_kernel::bpf::{AttachType, Link, Program, ProgramKind};
+
+pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+    let target = request.target()?;
+    let prefix = request.kind.prefix.unwrap_or("");
+    let kind = if request.kind.hook == Hook::TypedTracepoint {
+        Kind::Typedef
+    } else {
+        Kind::Func
+    };
+    let name = match target.split_once(':') {
+        Some((module, name)) => format!("{module}:{prefix}{name}"),
+        None => format!("{prefix}{target}"),
+    };
+    match request.kernel.find(kind, &name)? {
+        Some(found) => Ok(Binding {
+            id: Some(found.id),
+            module: found.module,
+            kind: None,
+        }),
+        None => Err(unknown(request, prefix)),
+    }
+}
+
+fn unknown(request: &Request<'_>, prefix: &str) -> Error {
+    let what = match request.kind.hook {
+        Hook::TypedTracepoint => return raw_tracepoint::unknown(request),
+        Hook::Iter => "iterator",
+        Hook::Lsm => "LSM hook",
+        _ => "function with known types",
+    };
+    let mut near = Vec::new();
+    if let Ok(types) = request.kernel.known.types() {
+        let names = types
+            .functions()
+            .filter_map(|function| function.name.strip_prefix(prefix));
+        near = nearest(request.target, names)
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+    }
+    Error::NoSuchEvent {
+        what: what.to_owned(),
+        wanted: request.target.to_owned(),
+        near,
+    }
+}
+
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Vec<Tie>> {
+    let attach: AttachType = kind.numbers().1;
+    match Link::tracing(program, attach, 0) {
+        Ok(link) => Ok(vec![Tie::Link(link)]),
+        Err(error) => Err(no_place(request, &error).unwrap_or_else(|| error.into())),
+    }
+}
+
+/// A function that has types, and no place where its calls could be seen, is refused as busy: the kernel finds other instructions than it wants to
+/// patch there (`bpf_arch_text_poke`).
+fn no_place(request: &Request<'_>, error: &kestrel_kernel::Error) -> Option<Error> {
+    let busy = error.errno().is_some_and(|errno| errno.name() == Some("EBUSY"));
+    let name = request
+        .target
+        .split_once(':')
+        .map_or(request.target, |(_, name)| name);
+    let is_function = matches!(request.kind.hook, Hook::Fentry | Hook::Fexit | Hook::FmodRet);
+    let listed = || request.kernel.known.is_listed(name);
+    (busy && is_function && matches!(listed(), Ok(false))).then(|| Error::Unsupported {
+        what: format!("the program {} on the function {name}", request.name),
+        why: "ftrace cannot hook this function on this kernel, and neither can fentry or fexit".to_owned(),
+    })
+}

@@ -1,0 +1,133 @@
+//! What programs tell: records of ring buffers and perf event arrays, and lines of `bpf_printk`.
+
+use super::map::BpfMap;
+use super::running::Running;
+use kestrel_bpf::btf::{Btf, TypeId};
+use kestrel_catalog::Result;
+use kestrel_kernel::Host;
+use kestrel_kernel::bpf::{MapKind, PerfOutput, PerfRecord, RingBuffer};
+use kestrel_kernel::tracefs::{Instance, Tracefs};
+
+/// One record.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'r> {
+    /// The map's name.
+    pub map: &'r str,
+    /// The CPU, where the kind of map tells.
+    pub cpu: Option<u32>,
+    /// Its bytes.
+    pub data: &'r [u8],
+    /// Its type, where the map names one.
+    pub ty: Option<(&'r Btf, TypeId)>,
+}
+
+/// The readers of all such maps of an object.
+#[derive(Debug)]
+pub struct Outputs {
+    rings: Vec<(usize, RingBuffer)>,
+    arrays: Vec<(usize, PerfOutput)>,
+    lost: u64,
+}
+
+impl Outputs {
+    /// Opens them. Programs find somebody to write to from now on: attach later, or miss the first records.
+    ///
+    /// # Errors
+    /// [`kestrel_catalog::Error::Kernel`].
+    pub fn open(running: &Running) -> Result<Self> {
+        let (mut rings, mut arrays) = (Vec::new(), Vec::new());
+        for (index, map) in running.maps().iter().enumerate() {
+            match map.info().kind {
+                MapKind::RINGBUF => rings.push((index, RingBuffer::open(map)?)),
+                MapKind::PERF_EVENT_ARRAY => arrays.push((index, PerfOutput::open(&Host::default(), map)?)),
+                _ => {}
+            }
+        }
+        Ok(Self {
+            rings,
+            arrays,
+            lost: 0,
+        })
+    }
+
+    /// Whether the object has no such map.
+    pub fn is_empty(&self) -> bool {
+        self.rings.is_empty() && self.arrays.is_empty()
+    }
+
+    /// Hands over what has come since the last time.
+    ///
+    /// # Errors
+    /// [`kestrel_catalog::Error::Kernel`] if a ring makes no sense.
+    pub fn read(&mut self, running: &Running, mut each: impl FnMut(Record<'_>)) -> Result<()> {
+        let record = |map: &BpfMap, cpu, data: &[u8], each: &mut dyn FnMut(Record<'_>)| {
+            each(Record {
+                map: map.name(),
+                cpu,
+                data,
+                ty: map.value_type(),
+            });
+        };
+        for (index, ring) in &mut self.rings {
+            let Some(map) = running.maps().get(*index) else {
+                continue;
+            };
+            ring.read(|data| record(map, None, data, &mut each))?;
+        }
+        for (index, array) in &mut self.arrays {
+            let Some(map) = running.maps().get(*index) else {
+                continue;
+            };
+            array.read(|cpu, told| match told {
+                PerfRecord::Data(data) => record(map, Some(cpu), data, &mut each),
+                PerfRecord::Lost(count) => self.lost += count,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Records that found no room, as perf event arrays tell. Programs that write to a ring buffer are told themselves, and nobody else.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+/// The lines that programs write with `bpf_printk`, in a tracefs instance of our own: other readers lose none.
+#[derive(Debug)]
+pub struct Printk {
+    instance: Instance,
+    rest: String,
+}
+
+impl Printk {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// [`kestrel_catalog::Error::Kernel`] if tracefs has no such event, or cannot be mounted.
+    pub fn open(host: &Host) -> Result<Self> {
+        let tracefs = Tracefs::mount(host)?;
+        let instance = Instance::create(&tracefs, host)?;
+        instance.enable("bpf_trace", "bpf_trace_printk")?;
+        Ok(Self {
+            instance,
+            rest: String::new(),
+        })
+    }
+
+    /// Hands over the lines that have come, also those of other objects: the kernel does not tell whose they are. Empty ones, of texts that end a line
+    /// themselves, are left out.
+    ///
+    /// # Errors
+    /// [`kestrel_catalog::Error::Kernel`].
+    pub fn read(&mut self, mut each: impl FnMut(&str)) -> Result<()> {
+        let new = self.instance.read()?;
+        self.rest.push_str(&new);
+        while let Some((line, rest)) = self.rest.split_once('\n') {
+            if !line.is_empty() {
+                each(line);
+            }
+            self.rest = rest.to_owned();
+        }
+        Ok(())
+    }
+}

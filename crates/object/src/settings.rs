@@ -1,0 +1,77 @@
+//! What is wanted of an object beside what its sections say: targets, programs to take, how to attach.
+
+use kestrel_catalog::Error;
+use std::path::PathBuf;
+
+/// How a kprobe is attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Via {
+    /// A perf kprobe; where the kernel has none, an event of tracefs.
+    #[default]
+    Best,
+    /// A perf kprobe with a link, which can be pinned.
+    Link,
+    /// An event in tracefs' `kprobe_events`, as on old kernels.
+    Tracefs,
+}
+
+/// What is wanted of an object beside what its sections say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    /// Program and target.
+    pub(crate) targets: Vec<(String, String)>,
+    /// Options of the kernel's configuration, as the user says they are.
+    pub(crate) config: Vec<(String, String)>,
+    pub(crate) at_return: bool,
+    pub(crate) via: Via,
+    pub(crate) verifier_log: bool,
+    pub(crate) strict: bool,
+    pub(crate) optional: bool,
+    /// The only programs to take, if any are named; and those to leave out.
+    pub(crate) only: Vec<String>,
+    pub(crate) without: Vec<String>,
+    /// Maps that somebody else made, by their names, and where they are pinned.
+    pub(crate) pinned: Vec<(String, PathBuf)>,
+}
+
+impl Settings {
+    /// Whether a program is taken as far as the user says; `held` are those that others call.
+    pub(crate) fn takes(&self, program: &str, held: bool) -> bool {
+        let is = |name: &String| name == program;
+        (self.only.is_empty() || held || self.only.iter().any(is)) && !self.without.iter().any(is)
+    }
+
+    /// Whether a program was asked for by its name.
+    pub(crate) fn asks_for(&self, program: &str) -> bool {
+        self.targets.iter().any(|(name, _)| name == program) || self.only.iter().any(|name| name == program)
+    }
+
+    /// Whether the others may go on without a program that this happens to. What a section says is a wish: objects carry programs for other
+    /// kernels. What the user says is not.
+    pub(crate) fn spares(&self, program: &str, error: &Error) -> bool {
+        /// The kernel has no such thing, or not in this shape; not: it has no room, or we may not.
+        const ABSENT: &[&str] = &[
+            "ENOENT",
+            "EINVAL",
+            "EBADF",
+            "EOPNOTSUPP",
+            "ENOTSUPP",
+            "EADDRNOTAVAIL",
+            "EILSEQ",
+            "ENODEV",
+            "ESRCH",
+        ];
+        let absent = match error {
+            Error::NoSuchEvent { .. }
+            | Error::NoPlace { .. }
+            | Error::Unsupported { .. }
+            | Error::Object { .. } => true,
+            Error::Kernel(error) => error
+                .errno()
+                .and_then(kestrel_kernel::Errno::name)
+                .is_some_and(|name| ABSENT.contains(&name)),
+            _ => false,
+        };
+        absent && !self.strict && !self.asks_for(program)
+    }
+}
