@@ -200,12 +200,7 @@ fn wrong_events_and_predicates() {
     ];
     place.run(&dry).succeeds();
     wrong("", 2, &["name of an event"]);
-    for later in [
-        "BEGIN",
-        "uprobe:/bin/sh:main",
-        "usdt:/bin/sh:a:b",
-        "hardware:cycles:1000",
-    ] {
+    for later in ["BEGIN", "uprobe:/bin/sh:main", "usdt:/bin/sh:a:b"] {
         wrong(later, 2, &[later, "not yet supported"]);
     }
     assert_eq!(
@@ -213,6 +208,23 @@ fn wrong_events_and_predicates() {
         0,
         "no trace was begun"
     );
+}
+
+#[test]
+fn counters_of_the_processor_are_refused_by_name_where_there_are_none() {
+    let place = Place::new();
+    let plan = |event: &str| place.run(&["record", "--dry-run", "-e", event]);
+    plan("hardware:cycle").fails(2, &["cpu-cycles, instructions"]);
+    let devices = std::path::Path::new("/sys/bus/event_source/devices");
+    let counters = ["cpu", "cpu_core"].iter().any(|name| devices.join(name).exists());
+    for event in ["hardware:cycles:1000", "h:instructions"] {
+        let answer = plan(event);
+        if counters {
+            answer.succeeds();
+        } else {
+            answer.fails(4, &["no counters in this processor"]);
+        }
+    }
 }
 
 #[test]

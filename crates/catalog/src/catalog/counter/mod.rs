@@ -1,6 +1,7 @@
 //! Events that a clock or a counter of the kernel makes, one in so many: each kind has its own file, and a row here.
 
 mod event;
+mod hardware;
 mod interval;
 mod period;
 mod profile;
@@ -9,5 +10,9 @@ mod software;
 use super::kind::EventKind;
 
 /// These kinds.
-pub(super) const KINDS: &[&dyn EventKind] =
-    &[&interval::Interval, &profile::Profile, &software::SoftwareKind];
+pub(super) const KINDS: &[&dyn EventKind] = &[
+    &interval::Interval,
+    &profile::Profile,
+    &software::SoftwareKind,
+    &hardware::Hardware,
+];

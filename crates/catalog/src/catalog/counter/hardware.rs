@@ -1,0 +1,123 @@
+//! `hardware`: counters of the processor, on every CPU: one event per so many cycles, instructions, cache misses.
+
+use super::event::{no_fields, resolved};
+use crate::catalog::glob::Glob;
+use crate::catalog::kind::{Description, EventKind, Resolved, Via};
+use crate::catalog::lookup::Catalog;
+use crate::error::{Error, Result};
+use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_kernel::perf::Counter;
+
+/// The kind.
+#[derive(Debug)]
+pub(super) struct Hardware;
+
+/// `PERF_TYPE_HARDWARE`.
+const TYPE: u32 = 0;
+
+/// A counter with its number (`enum perf_hw_id`), another spelling, and of how many one is an event where nobody says it; as bpftrace has them.
+struct Row {
+    name: &'static str,
+    alias: &'static str,
+    config: u64,
+    count: u64,
+}
+
+const fn row(config: u64, name: &'static str, alias: &'static str, count: u64) -> Row {
+    Row {
+        name,
+        alias,
+        config,
+        count,
+    }
+}
+
+const COUNTERS: &[Row] = &[
+    row(0, "cpu-cycles", "cycles", 1_000_000),
+    row(1, "instructions", "", 1_000_000),
+    row(2, "cache-references", "", 1_000_000),
+    row(3, "cache-misses", "", 1_000_000),
+    row(4, "branch-instructions", "branches", 100_000),
+    row(5, "branch-misses", "", 100_000),
+    row(6, "bus-cycles", "", 100_000),
+    row(7, "frontend-stalls", "stalled-cycles-frontend", 1_000_000),
+    row(8, "backend-stalls", "stalled-cycles-backend", 1_000_000),
+    row(9, "ref-cycles", "", 1_000_000),
+];
+
+/// Whether the kernel found counters in the processor: names of their devices (`cpu`; `cpu_core` and `cpu_atom` where cores differ).
+fn has_counters(catalog: &Catalog) -> bool {
+    let devices = catalog.host().path("/sys/bus/event_source/devices");
+    ["cpu", "cpu_core", "cpu_atom"]
+        .iter()
+        .any(|name| devices.join(name).exists())
+}
+
+impl EventKind for Hardware {
+    fn name(&self) -> &'static str {
+        "hardware"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["h"]
+    }
+
+    fn listed(&self) -> bool {
+        false
+    }
+
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
+        let wanted = |row: &&Row| patterns.first().is_none_or(|p| p.matches(row.name));
+        if has_counters(catalog) {
+            COUNTERS.iter().filter(wanted).for_each(|row| found(row.name));
+        }
+        Ok(())
+    }
+
+    fn describe(&self, _catalog: &Catalog, _name: &str) -> Result<Description> {
+        Ok(no_fields())
+    }
+
+    fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
+        let shape = || {
+            let names: Vec<&str> = COUNTERS.iter().map(|row| row.name).collect();
+            let shape = format!(
+                "hardware:NAME or hardware:NAME:COUNT, with a name of {}",
+                names.join(", ")
+            );
+            Error::wrong_shape(spec, &shape)
+        };
+        let (name, count) = match &spec.parts[1..] {
+            [name] => (name, None),
+            [name, count] => (name, Some(count)),
+            _ => return Err(shape()),
+        };
+        let is_called = |row: &&Row| row.name == name.text || !row.alias.is_empty() && row.alias == name.text;
+        let row = COUNTERS.iter().find(is_called).ok_or_else(shape)?;
+        let count = match count {
+            None => row.count,
+            Some(count) => count.text.parse().map_err(|_| shape())?,
+        };
+        if count == 0 || count > i64::MAX as u64 {
+            return Err(shape());
+        }
+        if !has_counters(catalog) {
+            return Err(Error::Unsupported {
+                what: format!("hardware:{}", row.name),
+                why: "the kernel has found no counters in this processor, as in most virtual machines; software:cpu-clock and profile:hz:99 are clocks that need none".to_owned(),
+            });
+        }
+        let counter = Counter {
+            kind: TYPE,
+            config: row.config,
+            name: row.name.into(),
+            counts_time: false,
+        };
+        let name = format!("hardware:{}:{count}", row.name);
+        Ok(vec![resolved(catalog, self.name(), name, counter, count, true)])
+    }
+}
