@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use super::Item;
+use super::{Item, trial};
 use crate::{artifact, install};
 
 /// The largest binary, in bytes.
@@ -22,14 +22,18 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const DEBIAN: &[(&str, &str)] = &[("share/zsh/site-functions/", "share/zsh/vendor-completions/")];
 
 /// What Debian's package does when it is installed and removed.
-const SCRIPTS: &[&str] = &["postinst", "prerm", "postrm"];
+const SCRIPTS: &[&str] = &["postinst", "prerm"];
 
 /// Build a static binary and pack it: a tar archive and a Debian package in target/dist.
 #[derive(Debug, Args)]
-pub(crate) struct Options {}
+pub(crate) struct Options {
+    /// Install, use and remove what was packed in guests of Debian's releases.
+    #[arg(long = "try")]
+    trial: bool,
+}
 
 /// Builds, packs, says how large everything is.
-pub(crate) fn run(_: &Options) -> Result<ExitCode> {
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     install::ensure(install::PACKING)?;
     let kestrel = artifact::shipped()?;
     is_static(&kestrel)?;
@@ -43,9 +47,12 @@ pub(crate) fn run(_: &Options) -> Result<ExitCode> {
     let out = crate::workspace().join("target/dist");
     fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
     let epoch = epoch()?;
-    let made = [archive(&kestrel, &out, &epoch)?, package(&kestrel, &out, &epoch)?];
-    for path in made {
-        println!("{}: {}", path.display(), megabytes(fs::metadata(&path)?.len()));
+    let [tar, deb] = [archive(&kestrel, &out, &epoch)?, package(&kestrel, &out, &epoch)?];
+    for path in [&tar, &deb] {
+        println!("{}: {}", path.display(), megabytes(fs::metadata(path)?.len()));
+    }
+    if options.trial {
+        trial::run(&deb, &tar)?;
     }
     Ok(ExitCode::SUCCESS)
 }

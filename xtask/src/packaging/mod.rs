@@ -16,6 +16,7 @@ use crate::man;
 pub(crate) mod dist;
 pub(crate) mod install;
 mod third_party;
+mod trial;
 
 /// The unit, below the repository's root, and the directory of the binary that it names.
 const UNIT: &str = "dist/kestrel-agent.service";
