@@ -18,8 +18,10 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 pub(crate) enum Profile {
     /// Soon there, light to send.
     Quick,
-    /// As shipped.
+    /// As fast as what is shipped, with the names of its functions.
     Release,
+    /// As packages carry it.
+    Shipped,
 }
 
 /// A program that cargo built.
@@ -70,6 +72,7 @@ fn build(profile: Profile, arguments: &[&str]) -> Result<Vec<Executable>> {
         .env("RUSTFLAGS", "-C target-feature=+crt-static -A warnings");
     match profile {
         Profile::Release => cargo.arg("--release"),
+        Profile::Shipped => cargo.args(["--profile", "dist"]),
         Profile::Quick => cargo
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_PROFILE_DEV_STRIP", "debuginfo")
@@ -139,6 +142,13 @@ fn programs(profile: Profile, packages: &[&str]) -> Result<Base> {
         .with_context(|| format!("cargo built no {INIT}"))?
         .path;
     Ok(Base { init, programs })
+}
+
+/// Builds `kestrel` as packages carry it.
+pub(crate) fn shipped() -> Result<PathBuf> {
+    let built = build(Profile::Shipped, &["build", "--bins", "-p", PACKAGES[0]])?;
+    let kestrel = built.into_iter().find(|built| built.name == "kestrel");
+    Ok(kestrel.context("cargo built no kestrel")?.path)
 }
 
 /// Builds the example of the library that measures what a switch costs.

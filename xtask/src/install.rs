@@ -29,6 +29,9 @@ pub(crate) const TRACERS: &[Need] = &[("perf", "linux-perf"), ("taskset", "util-
 /// What host tests compare with.
 pub(crate) const PEERS: &[Need] = &[("babeltrace2", "babeltrace2"), ("bpftool", "bpftool")];
 
+/// For packing what is shipped.
+pub(crate) const PACKING: &[Need] = &[("dpkg-deb", "dpkg"), ("readelf", "binutils"), ("tar", "tar")];
+
 /// For compiling BPF objects that tests load.
 pub(crate) const COMPILER: &[Need] = &[("clang", "clang")];
 

@@ -15,8 +15,10 @@ mod guest;
 mod guest_tests;
 mod install;
 mod kept_index;
+mod man;
 mod objects;
 mod pace;
+mod packaging;
 mod recovery;
 mod tally;
 mod test;
@@ -48,6 +50,10 @@ enum Command {
     Recovery(recovery::Options),
     Objects(try_objects::Options),
     Tidy(tidy::Options),
+    Man(man::Options),
+    Install(packaging::install::Options),
+    Uninstall(packaging::install::UninstallOptions),
+    Dist(packaging::dist::Options),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +66,10 @@ fn main() -> ExitCode {
         Command::Recovery(options) => recovery::run(&options),
         Command::Objects(options) => try_objects::run(&options),
         Command::Tidy(options) => tidy::run(&options),
+        Command::Man(options) => man::run(&options),
+        Command::Install(options) => packaging::install::run(&options),
+        Command::Uninstall(options) => packaging::install::uninstall(&options),
+        Command::Dist(options) => packaging::dist::run(&options),
     };
     result.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

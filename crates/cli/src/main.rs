@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         let _ = Arguments::command().print_help();
         return Exit::Done.into();
     };
-    match command::run(command) {
+    match command::run(command, Arguments::command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             complain(&failure);

@@ -21,6 +21,7 @@ const HOSTS: &[&str] = &[
     "www.rfc-editor.org",
     "datatracker.ietf.org",
     "www.apache.org",
+    "www.debian.org",
     "keepachangelog.com",
     "semver.org",
     "github.com",

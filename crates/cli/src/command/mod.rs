@@ -3,9 +3,11 @@
 mod agent;
 mod bpf;
 mod buffer;
+mod completions;
 mod doctor;
 mod handler;
 mod list;
+mod man;
 mod mark;
 mod print;
 mod probe;
@@ -69,10 +71,15 @@ pub(crate) enum Command {
     Mark(mark::Options),
     /// Show what works on this machine, what does not, and why
     Doctor(doctor::Options),
+    /// Print a script that lets a shell complete command lines
+    Completions(completions::Options),
+    /// Write a manual page for each command
+    #[command(hide = true)]
+    Man(man::Options),
 }
 
-/// Carries out a command.
-pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
+/// Carries out a command; the definition of the command line is what manual pages and completions are made of.
+pub(crate) fn run(command: Command, definition: fn() -> clap::Command) -> Result<Exit, Failure> {
     match command {
         Command::List(options) => list::run(&options),
         Command::Record(options) => record::run(&options),
@@ -91,6 +98,8 @@ pub(crate) fn run(command: Command) -> Result<Exit, Failure> {
         Command::Agent(options) => agent::run(&options),
         Command::Mark(options) => mark::run(&options),
         Command::Doctor(options) => doctor::run(&options),
+        Command::Completions(options) => completions::run(&options, definition()),
+        Command::Man(options) => man::run(&options, definition()),
     }
 }
 

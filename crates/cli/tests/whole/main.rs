@@ -4,5 +4,6 @@
 
 mod counts;
 mod house;
+mod manual;
 mod right;
 mod wrong;
