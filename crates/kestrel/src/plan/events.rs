@@ -259,6 +259,20 @@ impl<'a> Events<'a> {
         if one.instances.iter().all(|instance| instance.name == name) {
             return Some(one);
         }
+        self.anew(name)
+    }
+
+    /// The same in a way that is attached so, if there is one: an event that only a pattern for many named may be known without it.
+    pub(super) fn one_at(&self, kind: &str, name: &str, attachment: &Attachment) -> Option<Resolved> {
+        let one = self.one_called(kind, name)?;
+        match one.ways.iter().any(|way| way.attachment.is_at(attachment)) {
+            true => Some(one),
+            false => self.anew(name).or(Some(one)),
+        }
+    }
+
+    /// What a name alone stands for.
+    fn anew(&self, name: &str) -> Option<Resolved> {
         let (probe, _) = parse_events(name);
         let [spec] = probe.events.as_slice() else {
             return None;

@@ -236,7 +236,7 @@ fn into_slot(
     }
     let numbers = vec![number; cells.len()];
     let resolved = match hook.instances.as_slice() {
-        [name] => work.events.one_called(&hook.kind, name),
+        [name] => work.events.one_at(&hook.kind, name, &hook.attachment),
         several => catalog.set(&hook.kind, several, via)?,
     };
     let Some(mut resolved) = resolved else {
