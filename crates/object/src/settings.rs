@@ -1,4 +1,4 @@
-//! What is wanted of an object beside what its sections say: targets, programs to take, how to attach.
+//! Settings for loading an object: targets, which programs to load, how kprobes are attached; they override or complete what its sections say.
 
 use kestrel_catalog::Error;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub enum Via {
     Tracefs,
 }
 
-/// What is wanted of an object beside what its sections say.
+/// Settings for loading an object, which override or complete what its sections say.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     /// Program and target.

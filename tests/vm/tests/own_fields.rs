@@ -190,14 +190,11 @@ fn a_calls_own_fields_come_and_go_under_load() {
     let closed = of("syscalls:sys_enter_close");
     let (named, words): (Vec<&Record>, Vec<&Record>) =
         closed.iter().copied().partition(|r| r.fields.contains_key("n"));
-    let asked: u64 = asked
+    let asked: i128 = asked
         .iter()
-        .flat_map(|map| &map.rows)
-        .map(|row| match row.value {
-            kestrel_trace::aggregate::read::Held::Number(count) => count,
-            _ => 0,
-        })
+        .flat_map(|map| map.rows.iter().map(|row| row.weight(&map.ty)))
         .sum();
+    let asked = u64::try_from(asked).unwrap();
     let answered = of("syscalls:sys_enter_getppid").len() as u64;
     println!(
         "{rounds} rounds: {} named, {} in words; {asked} counted, {answered} recorded; {skipped} skipped",

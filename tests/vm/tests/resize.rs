@@ -10,7 +10,6 @@ use kestrel::session::named::Request;
 use kestrel::session::start::Origin;
 use kestrel::session::store::Store;
 use kestrel::table::TableFile;
-use kestrel_trace::aggregate::read::Held;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -82,10 +81,8 @@ fn probes_explained(session: &str, happened: u64) {
     let maps = session.map_snapshots().unwrap();
     let count_of = |name: &str| {
         let map = maps.iter().find(|map| map.ty.name == name).unwrap();
-        match map.rows.first().map(|row| &row.value) {
-            Some(Held::Number(count)) => *count,
-            _ => 0,
-        }
+        let count = map.rows.first().map_or(0, |row| row.weight(&map.ty));
+        u64::try_from(count).unwrap()
     };
     for probe in session.probes(&Host::default()).unwrap() {
         let kept = match probe.name.as_str() {

@@ -110,7 +110,7 @@ impl Kinds {
     }
 }
 
-/// Kinds of bpftrace, with their short forms; of those that are no kinds here it is said that they are not there yet.
+/// Event kinds of bpftrace, with their short forms. One that has no row in the table of kinds is refused as not yet supported.
 const LATER: &[(&str, &[&str])] = &[
     ("BEGIN", &["begin"]),
     ("END", &["end"]),

@@ -1,5 +1,4 @@
-//! `kestrel man`: a manual page for each command, made of the definition of the command line. Hidden, as packages need it and nobody else:
-//! `cargo xtask man` calls it.
+//! `kestrel man DIR` writes a manual page for each command, from the clap definition. Hidden from help: packagers run it through `cargo xtask man`.
 
 use crate::exit::{CODES, Exit, Failure};
 use clap::{Args, Command};

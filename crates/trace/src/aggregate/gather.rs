@@ -4,7 +4,7 @@
 use super::histogram::Buckets;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value as Json;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// A function that gathers values. What it keeps are words of 64 bits on each CPU, zeroes at first.
 pub trait Function: Sync {
@@ -36,11 +36,14 @@ pub trait Function: Sync {
         words.iter().all(|word| *word == 0)
     }
 
-    /// What keys are sorted by.
+    /// What keys are sorted by, and what is shown where nothing else is said.
     fn weight(&self, with: &Gathered, words: &[u64]) -> i128;
 
     /// What stands behind the colon, up to the end of the line or over several lines.
-    fn text(&self, with: &Gathered, words: &[u64], out: &mut String);
+    fn text(&self, with: &Gathered, words: &[u64], out: &mut String) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, " {}", self.weight(with, words));
+    }
 
     /// The type of a map of it in JSON.
     fn json_type(&self) -> &'static str {
@@ -48,7 +51,9 @@ pub trait Function: Sync {
     }
 
     /// Its value in JSON.
-    fn json(&self, with: &Gathered, words: &[u64]) -> Json;
+    fn json(&self, with: &Gathered, words: &[u64]) -> Json {
+        json_number(self.weight(with, words))
+    }
 
     /// What it is as a metric.
     fn metric(&self, with: &Gathered, words: &[u64]) -> Metric;

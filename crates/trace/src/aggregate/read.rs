@@ -46,6 +46,11 @@ impl Row {
         })
     }
 
+    /// Its value as one number: the count, the sum, the average, or how many values a histogram has. 0 for a text.
+    pub fn weight(&self, ty: &MapType) -> i128 {
+        self.value.weight(&ty.value)
+    }
+
     /// Whether key and value are of the sizes that the type says.
     pub(super) fn is_sound(&self, ty: &MapType) -> bool {
         let value = match (&self.value, &ty.value) {
@@ -79,7 +84,7 @@ impl Snapshot {
             .filter(|row| !(ty.keys.is_empty() && row.value.is_untouched(&ty.value)))
             .collect();
         rows.sort_by(|a, b| {
-            let order = a.value.weight(&ty.value).cmp(&b.value.weight(&ty.value));
+            let order = a.weight(ty).cmp(&b.weight(ty));
             order
                 .then_with(|| a.value.words().cmp(b.value.words()))
                 .then_with(|| a.key.cmp(&b.key))

@@ -1,8 +1,10 @@
-//! One event of a counter, and what people are told of it: the same for all kinds.
+//! An event of a counter: how it is named, attached and described, whatever its kind.
 
 use crate::catalog::kind::{Attachment, DescribedField, Description, Instance, Resolved, Way};
 use crate::catalog::lookup::Catalog;
+use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
+use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Counter;
 
 /// One event of a counter, seen in the only way there is.
@@ -51,7 +53,38 @@ pub(super) fn resolved(
     }
 }
 
-/// They carry nothing but where and when, which every record says.
+/// A counter and of how many one is an event, of `KIND:NAME` or `KIND:NAME:COUNT`; `find` gives the counter of a name and how many are usual.
+///
+/// # Errors
+/// What the shape is, and which names there are.
+pub(super) fn named<T>(
+    spec: &EventSpec,
+    kind: &str,
+    names: &[&str],
+    find: impl Fn(&str) -> Option<(T, u64)>,
+) -> Result<(T, u64)> {
+    let shape = || {
+        let names = names.join(", ");
+        let shape = format!("{kind}:NAME or {kind}:NAME:COUNT, with a name of {names}");
+        Error::wrong_shape(spec, &shape)
+    };
+    let (name, count) = match &spec.parts[1..] {
+        [name] => (name, None),
+        [name, count] => (name, Some(count)),
+        _ => return Err(shape()),
+    };
+    let (counter, usual) = find(&name.text).ok_or_else(shape)?;
+    let count = match count {
+        None => usual,
+        Some(count) => count.text.parse().map_err(|_| shape())?,
+    };
+    match count == 0 || count > i64::MAX as u64 {
+        true => Err(shape()),
+        false => Ok((counter, count)),
+    }
+}
+
+/// Its fields: none, as every record says, which every record says.
 pub(super) fn no_fields() -> Description {
     Description {
         fields: Vec::<DescribedField>::new(),

@@ -1,6 +1,6 @@
 //! `hardware`: counters of the processor, on every CPU: one event per so many cycles, instructions, cache misses.
 
-use super::event::{no_fields, resolved};
+use super::event::{named, no_fields, resolved};
 use crate::catalog::glob::Glob;
 use crate::catalog::kind::{Description, EventKind, Resolved, Via};
 use crate::catalog::lookup::Catalog;
@@ -15,11 +15,14 @@ pub(super) struct Hardware;
 /// `PERF_TYPE_HARDWARE`.
 const TYPE: u32 = 0;
 
-/// A counter with its number (`enum perf_hw_id`), another spelling, and of how many one is an event where nobody says it; as bpftrace has them.
+/// A counter, with bpftrace's names and counts.
 struct Row {
     name: &'static str,
+    /// Another name, or nothing.
     alias: &'static str,
+    /// `enum perf_hw_id`.
     config: u64,
+    /// One event per so many, where the specification gives no count.
     count: u64,
 }
 
@@ -83,28 +86,12 @@ impl EventKind for Hardware {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let shape = || {
-            let names: Vec<&str> = COUNTERS.iter().map(|row| row.name).collect();
-            let shape = format!(
-                "hardware:NAME or hardware:NAME:COUNT, with a name of {}",
-                names.join(", ")
-            );
-            Error::wrong_shape(spec, &shape)
-        };
-        let (name, count) = match &spec.parts[1..] {
-            [name] => (name, None),
-            [name, count] => (name, Some(count)),
-            _ => return Err(shape()),
-        };
-        let is_called = |row: &&Row| row.name == name.text || !row.alias.is_empty() && row.alias == name.text;
-        let row = COUNTERS.iter().find(is_called).ok_or_else(shape)?;
-        let count = match count {
-            None => row.count,
-            Some(count) => count.text.parse().map_err(|_| shape())?,
-        };
-        if count == 0 || count > i64::MAX as u64 {
-            return Err(shape());
-        }
+        let names: Vec<&str> = COUNTERS.iter().map(|row| row.name).collect();
+        let (row, count) = named(spec, self.name(), &names, |name| {
+            let is_called = |row: &&Row| row.name == name || !row.alias.is_empty() && row.alias == name;
+            let row = COUNTERS.iter().find(is_called)?;
+            Some((row, row.count))
+        })?;
         if !has_counters(catalog) {
             return Err(Error::Unsupported {
                 what: format!("hardware:{}", row.name),

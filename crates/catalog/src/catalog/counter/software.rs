@@ -1,10 +1,10 @@
 //! `software`: counters that the kernel keeps itself, on every CPU: one event per so many faults, switches, nanoseconds.
 
-use super::event::{no_fields, resolved};
+use super::event::{named, no_fields, resolved};
 use crate::catalog::glob::Glob;
 use crate::catalog::kind::{Description, EventKind, Resolved, Via};
 use crate::catalog::lookup::Catalog;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Software;
 
@@ -60,28 +60,11 @@ impl EventKind for SoftwareKind {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let shape = || {
-            let names: Vec<&str> = counters().map(Software::name).collect();
-            let shape = format!(
-                "software:NAME or software:NAME:COUNT, with a name of {}",
-                names.join(", ")
-            );
-            Error::wrong_shape(spec, &shape)
-        };
-        let (name, count) = match &spec.parts[1..] {
-            [name] => (name, None),
-            [name, count] => (name, Some(count)),
-            _ => return Err(shape()),
-        };
-        let counter = Software::find(&name.text).filter(|counter| !WITHOUT_EVENTS.contains(counter));
-        let counter = counter.ok_or_else(shape)?;
-        let count = match count {
-            None => default_count(counter),
-            Some(count) => count.text.parse().map_err(|_| shape())?,
-        };
-        if count == 0 || count > i64::MAX as u64 {
-            return Err(shape());
-        }
+        let names: Vec<&str> = counters().map(Software::name).collect();
+        let (counter, count) = named(spec, self.name(), &names, |name| {
+            let counter = Software::find(name).filter(|counter| !WITHOUT_EVENTS.contains(counter))?;
+            Some((counter, default_count(counter)))
+        })?;
         let name = format!("software:{}:{count}", counter.name());
         Ok(vec![resolved(catalog, self.name(), name, counter, count, true)])
     }

@@ -1,9 +1,7 @@
 //! `avg(value)`: how many, and their sum.
 
 use super::mean;
-use crate::aggregate::gather::{Function, Gathered, Metric, json_number};
-use serde_json::Value as Json;
-use std::fmt::Write;
+use crate::aggregate::gather::{Function, Gathered, Metric};
 
 /// `avg(value)`.
 pub const AVG: &dyn Function = &Avg;
@@ -25,15 +23,6 @@ impl Function for Avg {
 
     fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
         mean::average(with, words)
-    }
-
-    fn text(&self, with: &Gathered, words: &[u64], out: &mut String) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, " {}", mean::average(with, words));
-    }
-
-    fn json(&self, with: &Gathered, words: &[u64]) -> Json {
-        json_number(mean::average(with, words))
     }
 
     fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {

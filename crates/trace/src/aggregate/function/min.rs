@@ -1,39 +1,10 @@
-//! `min(value)`: the greatest complement of what [`rank`] gives is kept, so that 0 stands for nothing.
+//! `min(value)`: the greatest complement of what [`rank`](crate::aggregate::gather::rank) gives is kept.
 
-use crate::aggregate::gather::{Function, Gathered, Metric, first, json_number, rank};
-use serde_json::Value as Json;
-use std::fmt::Write;
+use super::extreme::Extreme;
+use crate::aggregate::gather::Function;
 
 /// `min(value)`.
-pub const MIN: &dyn Function = &Min;
-
-struct Min;
-
-impl Function for Min {
-    fn name(&self) -> &'static str {
-        "min"
-    }
-
-    fn join(&self, _with: &Gathered, words: &mut [u64], other: &[u64]) {
-        for (word, other) in words.iter_mut().zip(other) {
-            *word = (*word).max(*other);
-        }
-    }
-
-    fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
-        with.number(rank(!first(words), with.signed))
-    }
-
-    fn text(&self, with: &Gathered, words: &[u64], out: &mut String) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, " {}", self.weight(with, words));
-    }
-
-    fn json(&self, with: &Gathered, words: &[u64]) -> Json {
-        json_number(self.weight(with, words))
-    }
-
-    fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
-        Metric::Value(self.weight(with, words))
-    }
-}
+pub const MIN: &dyn Function = &Extreme {
+    name: "min",
+    ranked: |kept| !kept,
+};

@@ -1,7 +1,9 @@
 //! The functions that gather values in a map: each is one file and one row; what generated code does for it is the compiler's.
 
 mod avg;
+mod buckets;
 mod count;
+mod extreme;
 mod hist;
 mod lhist;
 mod max;

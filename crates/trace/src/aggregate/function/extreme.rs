@@ -1,0 +1,30 @@
+//! What `min` and `max` share: the greatest of the ranks of values on each CPU, so that 0 stands for nothing.
+
+use crate::aggregate::gather::{Function, Gathered, Metric, first, rank};
+
+/// The least or the greatest of the values.
+pub(super) struct Extreme {
+    pub(super) name: &'static str,
+    /// The rank of a value out of what is kept, or the other way round.
+    pub(super) ranked: fn(u64) -> u64,
+}
+
+impl Function for Extreme {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn join(&self, _with: &Gathered, words: &mut [u64], other: &[u64]) {
+        for (word, other) in words.iter_mut().zip(other) {
+            *word = (*word).max(*other);
+        }
+    }
+
+    fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
+        with.number(rank((self.ranked)(first(words)), with.signed))
+    }
+
+    fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
+        Metric::Value(self.weight(with, words))
+    }
+}
