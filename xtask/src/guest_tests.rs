@@ -28,6 +28,8 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("old_kernel", &["5.10"]),
     // Guests with packages are of a kind of their own: the oldest and the newest kernel say enough.
     ("bpftool", &["6.1", "7.2"]),
+    // What readers type is the same everywhere.
+    ("pages", &["6.1", "7.3"]),
 ];
 
 /// Files of tests that load compiled objects; they have modules to load, too.
