@@ -1,4 +1,5 @@
-//! The examples in the documentation of `kestrel::probe` and of its page, as functions that a guest test calls: what is printed there runs.
+//! The examples in the documentation of `kestrel::probe` and of its page, as functions that a guest test calls: what is printed there runs. And the pages
+//! for people, whose command lines guest tests run.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +10,12 @@ const DOCUMENTED: &str = "../../crates/kestrel/src/probe";
 /// The page whose example is taken.
 const PAGE: &str = "../../docs/library.md";
 
+/// The pages for people.
+const README: &str = "../../README.md";
+const PAGES: &str = "../../docs";
+
 fn main() -> std::io::Result<()> {
+    pages()?;
     println!("cargo::rerun-if-changed={DOCUMENTED}");
     println!("cargo::rerun-if-changed={PAGE}");
     let mut files: Vec<_> = fs::read_dir(DOCUMENTED)?
@@ -52,6 +58,26 @@ fn main() -> std::io::Result<()> {
     );
     let to = env::var_os("OUT_DIR").unwrap_or_default();
     fs::write(Path::new(&to).join("documented.rs"), out)
+}
+
+/// The pages with their names, README.md first.
+fn pages() -> std::io::Result<()> {
+    println!("cargo::rerun-if-changed={README}");
+    println!("cargo::rerun-if-changed={PAGES}");
+    let mut files = vec![README.into()];
+    for entry in fs::read_dir(PAGES)? {
+        files.push(entry?.path());
+    }
+    files[1..].sort();
+    let mut table = String::new();
+    for file in files {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let _ = writeln!(table, "    ({name:?}, {:?}),", fs::read_to_string(&file)?);
+    }
+    let text =
+        format!("/// Pages for people, each with its name.\nconst PAGES: &[(&str, &str)] = &[\n{table}];\n");
+    let to = env::var_os("OUT_DIR").unwrap_or_default();
+    fs::write(Path::new(&to).join("pages.rs"), text)
 }
 
 /// The Rust examples in a file's documentation, each with its first line's number.

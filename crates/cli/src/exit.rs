@@ -11,12 +11,12 @@ use std::process::ExitCode;
 /// The codes as the help shows them.
 pub(crate) const CODES: &str = "\
 Exit codes:
-  0  it did what was asked
+  0  success
   1  nothing was found, the traced command failed, or a file could not be read or written
   2  the command line, an event or a handler is wrong
   3  a privilege is missing
   4  the kernel lacks a feature
-  5  a fault of Kestrel's own";
+  5  an internal error";
 
 /// How the command ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

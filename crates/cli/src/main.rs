@@ -44,11 +44,11 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  kestrel list 'sched:*'                                  what there is to trace
+  kestrel list 'sched:*'                                  the events that can be traced
   kestrel trace -e syscalls:sys_enter_openat -- ls        watch one command
-  kestrel record -e 'sched:*' -a --duration 5             everybody, for five seconds
-  kestrel report                                          what was recorded, as tables
-  kestrel print --format json                             the same, event by event
+  kestrel record -e 'sched:*' -a --duration 5             all processes, for five seconds
+  kestrel report                                          the recorded trace as tables
+  kestrel print --format json                             the same trace, event by event
   kestrel start flight                                    an always-on flight recorder; kestrel status, kestrel stop";
 
 fn after() -> String {

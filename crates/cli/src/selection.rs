@@ -26,40 +26,40 @@ pub(crate) struct Selection {
     /// active
     #[arg(long, value_name = "FILE")]
     table: Option<String>,
-    /// Begin with this table of the file
+    /// Start with this table of the file instead of its first
     #[arg(long, value_name = "TABLE", requires = "table")]
     table_name: Option<String>,
-    /// Begin with this value of a parameter of the table file; may be repeated
+    /// Set a parameter of the table file; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", requires = "table")]
     parameters: Vec<String>,
-    /// Only this process, all its threads, until it ends
+    /// Trace only this process, with all its threads, until it exits
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
-    /// All processes (what happens without -p and without a command); with a command: all, while it runs
+    /// Trace all processes (the default without -p and COMMAND); with COMMAND: all processes while it runs
     #[arg(short, long, conflicts_with = "pid")]
     all: bool,
-    /// Record the kernel's and the process's call stack with each event that has no block of its own
+    /// Record the kernel and user call stacks with each event that has no block
     #[arg(short = 'g', long = "stacks", conflicts_with = "table")]
     stacks: bool,
-    /// Record the kernel's call stack only
+    /// Record the kernel call stack with each event that has no block
     #[arg(long, conflicts_with = "table")]
     kernel_stack: bool,
     /// Ring size per CPU: bytes, or with K, M, G; rounded up to a power of two [default: 4M, or what the table file says]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     buffer_size: Option<u64>,
-    /// End after so long: seconds, or with ms, s, m, h
+    /// Stop after this time: seconds, or with ms, s, m, h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
     /// How tracepoints are read
     #[arg(long, value_enum, default_value = "auto", hide_short_help = true)]
     via: ViaOption,
-    /// Handle hits in interrupts that come while a handler runs, too, on kernels that miss them: several programs for each event, at three times the cost
+    /// Do not miss events in interrupts that arrive while a handler runs, on kernels that would miss them; an event costs three times as much
     #[arg(long, hide_short_help = true)]
     nested: bool,
-    /// Print the plan (programs, maps, records) and stop: nothing is loaded
+    /// Print the plan (programs, maps, records) and exit; nothing is loaded
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Say more: how events are attached, how long it took, the BPF code
+    /// Print how events are attached, how long that took, and the BPF code
     #[arg(short, long)]
     pub(crate) verbose: bool,
     /// A command to run and trace, from its exec to its exit, children included; -- before it may be left out
@@ -69,7 +69,7 @@ pub(crate) struct Selection {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ViaOption {
-    /// Raw where Kestrel knows how to compute the fields, else classic
+    /// Raw arguments where Kestrel can compute the fields from them, else classic
     Auto,
     /// Raw arguments only
     Raw,

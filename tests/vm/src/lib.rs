@@ -16,6 +16,7 @@ use std::{
 pub mod bare;
 pub mod lines;
 pub mod named;
+pub mod pages;
 pub mod protocol;
 pub mod recording;
 

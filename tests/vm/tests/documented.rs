@@ -1,10 +1,9 @@
-//! The documentation, run: the examples of `kestrel::probe` and of its page, and the commands with probes of docs/probes.md.
+//! The documentation, run: the examples of `kestrel::probe` and of its page, and the commands that the help of `probe` shows. The pages' are in `pages`.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use kestrel::catalog::Catalog;
 use kestrel::code::Code;
 use kestrel::kernel::Host;
-use kestrel::session::named::SESSION;
 use std::fs;
 use std::time::{Duration, Instant};
 use vm_tests::{kestrel, shell};
@@ -65,23 +64,6 @@ fn commands(text: &str) -> Vec<String> {
         .filter(|line| line.starts_with("kestrel probe "))
         .map(|line| line.split("   ").next().unwrap_or(line).trim().to_owned())
         .collect()
-}
-
-#[test]
-fn every_command_of_the_page_about_probes_runs() {
-    let page = commands(include_str!("../../../docs/probes.md"));
-    assert!(page.len() >= 6, "{page:?}");
-    for line in &page {
-        let line = line.split(" # ").next().unwrap();
-        let run = shell(line);
-        assert_eq!(run.code, Some(0), "{line}: {}{}", run.out, run.err);
-        if line.contains(" add ") {
-            shell("cat /proc/version > /dev/null").success();
-        }
-    }
-    let left = kestrel(&["status", SESSION]);
-    assert_ne!(left.code, Some(0), "the last line stops it: {}", left.out);
-    none_left();
 }
 
 #[test]

@@ -15,10 +15,10 @@ pub(crate) struct Options {
     /// Patterns: 'tracepoint:sched:*', 'sched:*', 'k:vfs_*', '*read*'; nothing lists everything
     #[arg(value_name = "GLOB")]
     patterns: Vec<String>,
-    /// Classes of events and how many of them this kernel has; with -v, which (patterns choose classes by name)
+    /// List event classes with the number of their events on this kernel; with -v, the events (patterns select classes by name)
     #[arg(long)]
     classes: bool,
-    /// With typed fields and function parameters
+    /// Show the typed fields of events and the parameters of functions
     #[arg(short, long)]
     verbose: bool,
     /// How it looks

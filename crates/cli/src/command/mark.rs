@@ -10,7 +10,7 @@ use std::io::BufRead;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// What to say; `-` takes it from standard input, one mark a line
+    /// The text; `-` reads texts from standard input, one mark per line
     #[arg(value_name = "TEXT")]
     text: String,
     /// Values: a name, `=`, and what it is
@@ -20,12 +20,12 @@ pub(crate) struct Options {
 
 const EXAMPLES: &str = "\
 Examples:
-  kestrel record -a -e mark,sched:sched_switch            what marks are events of: each session and recording that has the event
+  kestrel record -a -e mark,sched:sched_switch            a recording that has the event `mark`
   kestrel mark 'deploy begins' build=1234 by=alice
-  make 2>&1 | kestrel mark -                              each line a mark
+  make 2>&1 | kestrel mark -                              one mark per line
   echo 'deploy ends' > /dev/kestrel-mark                  the same from a script without Kestrel, or from a program by one write(2)
 
-Without a session or a recording that has the event, a mark goes where writes to /dev/null go. The device is root's:
+Marks are dropped when no session and no recording has the event. The device belongs to root:
 `chgrp GROUP /dev/kestrel-mark; chmod g+w /dev/kestrel-mark` lets others make marks, until the machine is started again.";
 
 /// The longest text, and the longest text of all values together: what a record holds of each.

@@ -33,7 +33,7 @@ const DEFAULT_TRACE: &str = "kestrel.trace";
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Show what this kernel can tell: tracepoints, functions, raw tracepoints
+    /// List the events of this kernel: tracepoints, functions, clocks, counters
     List(list::Options),
     /// Record events into a trace directory
     Record(record::Options),
@@ -43,33 +43,33 @@ pub(crate) enum Command {
     Print(print::Options),
     /// Show a recorded trace as tables
     Report(report::Options),
-    /// Begin a session that stays: tables, buffers and attached programs of a table file
+    /// Start a persistent session from a table file
     Start(start::Options),
-    /// Show what a session is doing
+    /// Show persistent sessions: tables, buffers, busiest events, cost
     Status(status::Options),
-    /// End a session
+    /// Stop a persistent session
     Stop(stop::Options),
-    /// Tables of files and sessions: show, switch, load, unload
+    /// Check and show table files; switch, load and unload the tables of a session
     #[command(subcommand)]
     Table(table::Command),
-    /// The buffers of a session: what they hold, copies of them, freezing, forgetting
+    /// Dump, freeze, resize, create and remove the buffers of a session
     Buffer(buffer::Options),
-    /// The handlers of a session: what they counted, their maps and parameters; changing parameters
+    /// Show the counts, maps and parameters of a session's handlers; change parameters
     #[command(subcommand)]
     Handler(handler::Command),
-    /// Compiled BPF objects: run their programs on kernel functions and events, show what is in them
+    /// Run compiled BPF objects, and show what is in them
     #[command(subcommand)]
     Bpf(bpf::Command),
-    /// Probes in the kernel's code: show where they can be put; add, list, switch and remove some that stay
+    /// Add, list, switch and remove named probes; show where a function can be probed
     #[command(subcommand, after_help = probe::EXAMPLES)]
     Probe(probe::Command),
-    /// Take the buffers of sessions out of an image of a machine's memory
+    /// Recover trace buffers from a crash dump or memory image
     Recover(recover::Options),
-    /// Act on what handlers ask for: tell, and run commands
+    /// Run the user-space side of handlers: print notify() messages, run exec() commands, write logs, serve metrics
     Agent(agent::Options),
-    /// Make an event of one's own: a text, and values
+    /// Emit a mark, an event of user space: a text and values
     Mark(mark::Options),
-    /// Show what works on this machine, what does not, and why
+    /// Check which features work on this machine, and why others do not
     Doctor(doctor::Options),
     /// Print a script that lets a shell complete command lines
     Completions(completions::Options),

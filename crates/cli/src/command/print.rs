@@ -23,7 +23,7 @@ pub(crate) struct Options {
     /// The format that records are written in
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats())]
     format: String,
-    /// Only what was in this buffer
+    /// Print only the records of this buffer
     #[arg(long, value_name = "NAME")]
     buffer: Option<String>,
     /// Times with nine decimals
@@ -38,7 +38,7 @@ Examples:
   kestrel print --format csv > events.csv                 a column for each field, for spreadsheets and data frames
   kestrel print --format json | jq -r 'select(.event == \"sched:sched_switch\") | .time'
 
-Losses are told on stderr. The same directory opens in babeltrace2 and Trace Compass (Common Trace Format 1.8).";
+Losses are reported on stderr. The same directory opens in babeltrace2 and Trace Compass (Common Trace Format 1.8).";
 
 /// The formats there are, as an option's values.
 fn formats() -> PossibleValuesParser {

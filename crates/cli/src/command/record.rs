@@ -39,7 +39,7 @@ pub(crate) struct Options {
 const EXAMPLES: &str = "\
 Examples:
   kestrel record -e sched:sched_switch -- make            a command and its children
-  kestrel record -e 'sched:*,irq:*' -a --duration 5       everybody, for five seconds
+  kestrel record -e 'sched:*,irq:*' -a --duration 5       all processes, for five seconds
   kestrel record -e 'syscalls:sys_enter_openat { record(str(args.filename)) }' -p 1234
   kestrel record -e 'kprobe:vfs_read /arg2 > 4096/' -g    large reads, with call stacks
   kestrel record -e 'profile:hz:99 { record(kstack, ustack) }' -a --duration 5   what runs on every CPU
@@ -47,7 +47,7 @@ Examples:
   kestrel record --table flight --duration 10             the tables of a file, or one that comes with Kestrel
   kestrel record -e 'sched:*' --overwrite -o last.trace   keep the newest until Ctrl-C
 
-What is lost because a ring was full is counted and said; `kestrel report` and `kestrel print` show what was recorded.";
+Events lost because a ring was full are counted and reported. `kestrel report` and `kestrel print` show the trace.";
 
 /// How long the recorder sleeps when the rings are calm, and when they fill.
 const CALM: Duration = Duration::from_millis(20);

@@ -21,19 +21,19 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The image: a core file (ELF), a kdump-compressed file, or memory as it is
+    /// The image: an ELF core file, a kdump-compressed file, or raw memory
     #[arg(value_name = "IMAGE", required_unless_present = "live")]
     image: Option<PathBuf>,
-    /// Search this kernel instead, for sessions that nobody holds any more but whose programs still run
+    /// Search the running kernel instead, for sessions whose pins are gone but whose programs still run
     #[arg(long, conflicts_with = "image")]
     live: bool,
-    /// Read packets that nothing in the image explains with the metadata of this trace: an earlier one of the same session, or of the same tables
+    /// Decode packets whose description is missing in the image with the metadata of this trace: an earlier one of the same session, or of the same tables
     #[arg(long, value_name = "TRACE")]
     metadata: Option<PathBuf>,
     /// The trace directory; of several sessions each gets one below it. An old trace there is replaced
     #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT, value_parser = super::directory())]
     output: PathBuf,
-    /// How it is told
+    /// How to print the result
     #[arg(long, value_enum, default_value = "text")]
     format: Shown,
 }
@@ -42,7 +42,7 @@ const DEFAULT_OUTPUT: &str = "kestrel.recovered";
 
 const EXAMPLES: &str = "\
 Examples:
-  kestrel recover /var/crash/202611200815/dump.202611200815     what kdump left
+  kestrel recover /var/crash/202611200815/dump.202611200815     a dump that kdump wrote
   kestrel recover vmcore -o last && kestrel report last         the events up to the panic
   kestrel recover --live                                        a session whose recorder was killed, if its programs run on
   kestrel recover vmcore --metadata monday.trace                with what another trace of the session says, where a dump is damaged

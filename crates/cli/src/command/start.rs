@@ -18,10 +18,10 @@ pub(crate) struct Options {
     /// The session's name, then a table file or the name of a shipped one; with one word only, the session is called `main`
     #[arg(value_name = "[NAME] FILE", num_args = 1..=2, required = true)]
     words: Vec<String>,
-    /// The table to begin with, instead of the file's first
+    /// The table that is active first, instead of the file's first one
     #[arg(long, value_name = "TABLE")]
     table: Option<String>,
-    /// Say more: how events are attached, how long it took
+    /// Print how events are attached and how long that took
     #[arg(short, long)]
     verbose: bool,
 }
@@ -29,12 +29,12 @@ pub(crate) struct Options {
 const EXAMPLES: &str = "\
 Examples:
   kestrel start flight                                    a session `main` of a shipped table file
-  kestrel start web /etc/kestrel/web.kst --table quiet    another one, beginning with its table `quiet`
-  kestrel handler list                                    what its handlers counted, maps of objects too
+  kestrel start web /etc/kestrel/web.kst --table quiet    another session, with its table `quiet` active first
+  kestrel handler list                                    counts and maps of its handlers and objects
   kestrel status                                          what it does
   kestrel stop                                            its end
 
-The session goes on without a process until `kestrel stop` or the next boot.";
+The session is pinned in the kernel: it needs no process, and runs until `kestrel stop` or the next boot.";
 
 /// Starts.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {

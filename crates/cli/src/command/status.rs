@@ -29,13 +29,13 @@ pub(crate) struct Options {
     /// The same
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// How long to look for rates and costs: seconds, or with ms, s, m; 0 only tells what is counted anyway
+    /// How long to measure rates and costs: seconds, or with ms, s, m; 0 shows counts only
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "200ms")]
     interval: Duration,
     /// How to show it
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Every program, with how it sees its events
+    /// Show each program and how it is attached
     #[arg(short, long)]
     verbose: bool,
 }

@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
-    /// Watch a session that is running, from now on: what its buffers take, as it comes. Nothing is taken from them, and its agent, dumps and
-    /// other watchers go on; NAME is not needed where there is only one
+    /// Watch a persistent session, from now on: the records of its buffers as they arrive. Buffers are only read: dumps,
+    /// the agent and other watchers see the same records. NAME may be left out where there is only one session
     #[arg(
         long,
         value_name = "NAME",
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     /// Only these buffers of the session
     #[arg(long, value_name = "BUFFER,…", value_delimiter = ',', requires = "session")]
     buffer: Vec<String>,
-    /// Begin with what the session's buffers hold from so long ago
+    /// Start with the records of the last TIME that the buffers still hold
     #[arg(long, value_name = "TIME", value_parser = selection::duration, requires = "session")]
     since: Option<Duration>,
     /// How lines look
@@ -59,10 +59,10 @@ Examples:
   kestrel trace -e 'jprobe:do_sys_openat2 { record(args.dfd, str(args.filename)) }'     calls as in C
   kestrel trace -e 'kprobe:ksys_read+0x12 { record(regs) }' -e 'kprobe:ksys_read+0x12:post { record(regs) }'
   kestrel trace -e 'kretprobe:vfs_read { record(entry.args.count, retval, took = nsecs - entry.nsecs) }'
-  kestrel trace --session                                 what a running session records, as it comes
+  kestrel trace --session                                 records of a running session as they arrive
   kestrel trace --session web --buffer main --since 10s --duration 60
 
-Ctrl-C ends. Of a session, what was overwritten before it could be shown is counted and told. `kestrel list -v EVENT` shows the fields of an event.";
+Ctrl-C stops it. Records of a session that were overwritten before they could be shown are counted and reported. `kestrel list -v EVENT` shows the fields of an event.";
 
 const NAP: Duration = Duration::from_millis(10);
 

@@ -76,7 +76,7 @@ fn every_command_has_a_page() {
     for words in [
         ".SH EXAMPLES\n",
         "kestrel record \\-e sched:sched_switch \\-\\- make",
-        "hits in interrupts",
+        "events in interrupts",
     ] {
         assert!(record.contains(words), "{words}\n{record}");
     }

@@ -18,16 +18,16 @@ use std::time::{Duration, Instant};
 /// Options of the log.
 #[derive(Args, Debug)]
 pub(super) struct LogOptions {
-    /// Keep what stream buffers take in trace files under this directory
+    /// Write the records of stream buffers to trace files below this directory
     #[arg(long, value_name = "DIR", value_parser = crate::command::directory())]
     log: Option<PathBuf>,
-    /// Only this buffer (may be repeated); without it all with `mode = stream`
+    /// Log only this buffer (may be repeated) [default: all with `mode = stream`]
     #[arg(long = "log-buffer", value_name = "NAME", requires = "log")]
     buffers: Vec<String>,
-    /// Begin a new file when one has this many bytes
+    /// Start a new file at this size
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = crate::selection::some_bytes, requires = "log")]
     rotate_size: u64,
-    /// Begin a new file after this time, with all that has come until then
+    /// Start a new file after this time
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = crate::selection::duration, requires = "log")]
     rotate_time: Duration,
     /// Keep the newest N files of each session; without it all of them

@@ -16,10 +16,10 @@ pub(super) struct MetricsOptions {
     /// Serve metrics for Prometheus there, at /metrics: 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
-    /// Serve them to other machines, too, if the address is not a loopback one: nothing is encrypted, and nobody is asked who they are
+    /// Allow an address that other machines can reach: there is neither encryption nor authentication
     #[arg(long, requires = "metrics")]
     metrics_anywhere: bool,
-    /// Have the kernel time all BPF programs of the machine meanwhile (about 20 ns a run), for the run times of hooks
+    /// Measure the run time of hooks: the kernel then times all BPF programs of the machine, at about 20 ns a run
     #[arg(long, requires = "metrics")]
     run_times: bool,
 }

@@ -30,38 +30,38 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Only this session (may be repeated); without it all, and those that are started later
+    /// Serve only this session (may be repeated) [default: all, also those that are started later]
     #[arg(long = "session", value_name = "NAME")]
     sessions: Vec<String>,
-    /// Whose rights the commands of exec() have (without it none is run), and whose the files of --log are
+    /// The user that runs exec() commands and owns the files of --log; without it no command is run
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// How many commands run at once
+    /// Number of exec() commands that run at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     jobs: u32,
-    /// How long a command may run before it is killed
+    /// Kill a command that runs longer than this
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::selection::duration)]
     timeout: Duration,
-    /// Starts of one command per second, in the long run
+    /// Starts of one command per second, on average
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = rate)]
     rate: f64,
-    /// Starts of one command at once
+    /// Starts of one command in a burst
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     burst: u32,
-    /// Where the traces of dump() are written, as who runs the agent (without it none is written)
+    /// Write the traces of dump() below this directory, as the user that runs the agent; without it none is written
     #[arg(long, value_name = "DIR")]
     dumps: Option<PathBuf>,
-    /// How many of them are kept of each session
+    /// Number of dump() traces kept per session
     #[arg(long, value_name = "N", default_value_t = 10, requires = "dumps")]
     keep_dumps: usize,
     #[command(flatten)]
     log: log::LogOptions,
     #[command(flatten)]
     metrics: metrics::MetricsOptions,
-    /// End when nothing waits and nothing runs
+    /// Exit when no message is waiting and no command is running
     #[arg(long)]
     once: bool,
-    /// Only say whether an agent with these options would do its work, and if not, why
+    /// Check whether an agent with these options would work, and exit
     #[arg(long)]
     check: bool,
     /// How messages are shown
@@ -71,19 +71,19 @@ pub(crate) struct Options {
 
 const EXAMPLES: &str = "\
 Examples:
-  kestrel agent                          notify(\"…\") as lines on stdout; exec(\"…\") is only told of
+  kestrel agent                          notify(\"…\") as lines on stdout; exec(\"…\") is reported, not run
   kestrel agent --user ops --rate 0.1    runs commands as ops, each at most every ten seconds
   kestrel agent --dumps /var/lib/kestrel a trace for each dump() of a handler, the newest ten of each session
-  kestrel agent --once --format json     what waits now, and no more
+  kestrel agent --once --format json     the messages that are waiting now
   kestrel agent --log /var/log/kestrel --rotate-size 64M --rotate-time 1h --keep 48
-                                         what stream buffers take, in files for babeltrace2 and `kestrel print`
+                                         records of stream buffers, in traces for babeltrace2 and `kestrel print`
   kestrel agent --metrics 127.0.0.1:9464 --run-times
-                                         what sessions count and cost, for Prometheus, at http://127.0.0.1:9464/metrics
+                                         counts and costs of sessions for Prometheus, at http://127.0.0.1:9464/metrics
   kestrel agent --check --user ops --log /var/log/kestrel
-                                         whether all of that would work, and if not, why
+                                         check that all of this would work
 
 A command gets the event in its environment (KESTREL_EVENT, KESTREL_PID, KESTREL_FIELD_<name>, …) and as a line of JSON on its standard
-input; no part of the event becomes a part of the command. What it writes goes where the agent writes; with --format json its standard
+input; no part of the event becomes part of the command line. Its output goes to the agent's output; with --format json its standard
 output goes to the agent's standard error, so that standard output is JSON alone. Without an agent, messages wait in the session, up to 64 KiB per CPU.
 
 Log files are traces, DIR/SESSION/NUMBER-TIME, of buffers with `mode = stream`; the one being written is hidden (.NUMBER-TIME.new) and can be

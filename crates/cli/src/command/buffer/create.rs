@@ -20,10 +20,10 @@ pub(super) struct Options {
     /// Bytes per CPU, or with K, M, G, at most 256M; rounded up to a power of two, at least 8K
     #[arg(value_name = "SIZE", value_parser = size)]
     size: u64,
-    /// What happens when it is full
+    /// What happens when the buffer is full
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
-    /// For one process: a number, or a parameter of the session that holds one. Its records that name no buffer go there
+    /// Make it the buffer of one process, given by number or by a parameter of the session: its records that name no buffer go there
     #[arg(long, value_name = "PID|PARAMETER", value_parser = Owner::parse)]
     process: Option<Owner>,
     #[command(flatten)]

@@ -20,7 +20,7 @@ pub(super) struct Options {
     /// Only these buffers
     #[arg(long, value_name = "BUFFER,…", value_delimiter = ',')]
     buffer: Vec<String>,
-    /// Only what is not older than this
+    /// Only records of the last TIME
     #[arg(long, value_name = "TIME", value_parser = duration)]
     since: Option<Duration>,
     /// The trace directory; an old trace there is replaced when the new one is whole
@@ -36,7 +36,7 @@ Examples:
   kestrel buffer dump --since 10s --buffer main           the last ten seconds of one
   kestrel print kestrel.trace --buffer target             what was in one buffer
 
-Packets that were overwritten while they were copied are counted and told.";
+Packets that were overwritten while they were copied are counted and reported.";
 
 /// Dumps.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {

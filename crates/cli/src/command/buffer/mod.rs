@@ -23,33 +23,33 @@ pub(crate) struct Options {
 /// What to do with them.
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// Show what they hold, and what they lost
+    /// List buffers: size, mode, fill, times of their records, losses
     List(list::Options),
-    /// Write what they hold into a trace directory, while recording goes on
+    /// Write the contents of buffers into a trace directory, while recording goes on
     Dump(dump::Options),
-    /// Keep what they hold: they take nothing more until they are thawed
+    /// Freeze buffers: they keep their records and take no more until they are thawed
     Freeze(Which),
-    /// Let them take records again
+    /// Thaw buffers: they take records again
     Thaw(Which),
-    /// Forget what they hold: it is not shown and not dumped any more
+    /// Empty buffers: their records are no longer shown or dumped
     Reset(Which),
-    /// Make another buffer
+    /// Create a buffer
     Create(create::Options),
-    /// Remove a buffer with all that it holds; no handler may name it
+    /// Remove a buffer and its records; no handler may use it
     Remove(Named),
-    /// Send records that name no buffer to this one, on all CPUs
+    /// Make a buffer the current one of all CPUs: records that name no buffer go there
     ///
-    /// Each CPU has a current buffer of its own, and they are set one after the other: it is not one instant for all of them. What is to hold one
-    /// process's records, whole, is a buffer for that process (`create --process`).
+    /// Each CPU has its own current buffer, and CPUs are switched one after the other, not at one instant. To keep the records of one process together,
+    /// use a buffer for that process (`create --process`).
     Use(Named),
-    /// Give a buffer another size, while events come: none is lost
+    /// Resize a buffer while events are recorded; none is lost
     Resize(resize::Options),
 }
 
 /// Which buffers of which session.
 #[derive(Args, Debug)]
 struct Which {
-    /// The buffers; all where none is named
+    /// The buffers [default: all]
     #[arg(value_name = "BUFFER")]
     buffers: Vec<String>,
     #[command(flatten)]

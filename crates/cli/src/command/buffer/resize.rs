@@ -23,7 +23,7 @@ pub(super) struct Options {
     /// Bytes per CPU, or with K, M, G, at most 256M; rounded up to a power of two, at least 8K
     #[arg(value_name = "SIZE", value_parser = size)]
     size: u64,
-    /// How to say what came of it
+    /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     #[command(flatten)]
@@ -35,9 +35,9 @@ Examples:
   kestrel buffer resize main 64M                          of the only session
   kestrel buffer resize main 256K --session web --format json
 
-Named probes go over like tables. No event is lost. What the buffer held is dumped with it (`kestrel buffer dump`) until it is resized again.
-Handlers are made anew for the new size; each event then costs a few nanoseconds more, because its handler is called from the hook.
-The memory of the size that a session started with is given back when the session is stopped.";
+Tables and named probes switch to the new ring without losing an event. `kestrel buffer dump` includes the old ring until the next resize.
+Handlers are recompiled for the new size; each event then costs a few nanoseconds more, because its handler is called from the hook.
+The memory of the first size is freed when the session is stopped.";
 
 /// Resizes.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {

@@ -21,9 +21,9 @@ pub(crate) struct Options {
 /// What to do with it.
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// Empty its maps, and let its counts begin at 0
+    /// Clear its maps and counts
     Reset,
-    /// Give a parameter another value
+    /// Change a parameter
     Set {
         /// The parameter and its value, written as in a table file: threshold=20ms
         #[arg(value_name = "NAME=VALUE")]

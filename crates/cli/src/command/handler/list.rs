@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// How to show them
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Whole texts, the counts of each event, and maps in full
+    /// Show whole handlers, the counts of each event, and whole maps
     #[arg(short, long)]
     verbose: bool,
 }

@@ -9,7 +9,7 @@ use clap::Subcommand;
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Show the handlers of a session: their events, what they counted, their maps and parameters
+    /// List the handlers of a session: events, counts, maps and parameters
     List(list::Options),
     /// Change a parameter of a handler, or empty its maps and counts
     Control(control::Options),

@@ -19,19 +19,19 @@ pub(crate) struct Options {
     /// Pairs of a name and an event; or lines of the kernel's `kprobe_events`, each one word
     #[arg(value_name = "NAME EVENT")]
     words: Vec<String>,
-    /// Rows of a file, too: a name and an event each; indented lines go on
+    /// Also add the probes of a file: one name and event per line; indented lines continue the line above
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The session that they are put into; it is made where it is not there
+    /// The session of the probes; it is created if there is none of this name
     #[arg(long, value_name = "NAME", default_value = SESSION)]
     session: String,
-    /// Register them, and let them do nothing until they are enabled
+    /// Add them disabled
     #[arg(long)]
     disabled: bool,
-    /// Put them in the place of probes of the same names
+    /// Replace probes of the same names
     #[arg(long)]
     replace: bool,
-    /// Check them and show them as text of the event language; nothing is loaded
+    /// Check them and print them in the event language; nothing is loaded
     #[arg(long)]
     dry_run: bool,
 }
@@ -46,7 +46,7 @@ Examples:
   kestrel probe add calls 'kprobe:vfs_read handler \"calls.o\"'
   kestrel probe add --file my.probes
 
-What one command adds is added whole or not at all. Records go to the buffer of the session:
+A command adds all of its probes or none. Records go to the buffer of the session:
   kestrel buffer dump --session probes -o DIR && kestrel print DIR
 `kestrel buffer resize --session probes main 64M` gives them another size while they work.
 What handlers count is in `kestrel handler list --session probes`; `kestrel stop probes` ends all of it.";

@@ -30,10 +30,10 @@ enum Format {
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// All kprobes that the kernel has, whoever put them, and its global switch
+    /// All kprobes of the kernel, of all programs, and its global switch
     #[arg(long)]
     kernel: bool,
-    /// With the texts of the handlers
+    /// Show the handlers
     #[arg(short, long)]
     verbose: bool,
     /// The session

@@ -24,7 +24,7 @@ A first look:
   kestrel probe disable first                       from the next event on
   kestrel probe remove first
 
-Kinds of probes; `kestrel trace -e EVENT` and `kestrel record -e EVENT` take them, too, and off again at their end:
+Kinds of probes; `kestrel trace -e EVENT` and `kestrel record -e EVENT` attach the same kinds, and detach them when they end:
   kprobe:FUNCTION, kprobe:FUNCTION+OFFSET, kprobe:0xADDRESS, kprobe:MODULE:FUNCTION
                                                     before an instruction: args.NAME, arg0, reg(\"ax\"), record(regs), kstack
   kprobe:FUNCTION+OFFSET:post, …:fault              after it has run; when it faulted (args.address)
@@ -35,13 +35,13 @@ Kinds of probes; `kestrel trace -e EVENT` and `kestrel record -e EVENT` take the
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Put named probes into the kernel, which stay when the command returns
+    /// Add named probes, which stay attached when the command returns
     Add(add::Options),
     /// List named probes with their hits, or all kprobes of the kernel
     List(list::Options),
-    /// Let named probes, or all, work again
+    /// Enable named probes
     Enable(switch::Options),
-    /// Keep named probes, or all, still without removing them
+    /// Disable named probes without removing them
     Disable(switch::Options),
     /// Remove named probes
     Remove(remove::Options),

@@ -26,10 +26,9 @@ const EXAMPLES: &str = "\
 Examples:
   kestrel probe remove reads w1
   kestrel probe remove --all
-  kestrel stop probes                    with the buffer and what is in it
+  kestrel stop probes                    removes all of them, and their buffer
 
-They do nothing any more when the command returns; the kernel goes on detaching them in the background. What they recorded stays in the
-session's buffer.";
+The probes are off when the command returns; the kernel detaches them in the background. Their records stay in the session's buffer.";
 
 /// Removes.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {

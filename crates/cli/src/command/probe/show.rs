@@ -33,8 +33,8 @@ Examples:
   kestrel probe show vfs_read --format json | jq -r 'select(.probeable) | .offset'
 
 The first column says whether a probe can be put there: `-` where it cannot (the last column says why), `*` where one sits already;
-behind it stand the BPF program it runs and the session that stays whose program that is, where these can be known.
-`kestrel record -e kprobe:FUNCTION+OFFSET` puts one.";
+the BPF program that it runs and the persistent session that owns the program follow, where they are known.
+`kestrel record -e kprobe:FUNCTION+OFFSET` attaches one.";
 
 /// Shows.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {

@@ -13,10 +13,10 @@ pub(crate) struct Options {
     /// Their names
     #[arg(value_name = "NAME", required_unless_present_any = ["all", "kernel"])]
     names: Vec<String>,
-    /// The switch for all named probes of the session: those disabled by themselves stay so when it is on again
+    /// The switch for all named probes of the session; probes that were disabled by name stay disabled when it is on again
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// The kernel's own switch (debugfs kprobes/enabled), for the kprobes of everybody
+    /// The kernel's own switch (debugfs kprobes/enabled), which affects the kprobes of all programs
     #[arg(long, conflicts_with_all = ["names", "all"])]
     kernel: bool,
     /// The session
@@ -29,8 +29,8 @@ Examples:
   kestrel probe disable reads            from the next event on; it stays registered
   kestrel probe enable reads
   kestrel probe disable --all            one switch for all of them
-  kestrel probe enable --all             those disabled by themselves stay so
-  kestrel probe disable --kernel         the kernel's own switch: nobody's kprobes do anything
+  kestrel probe enable --all             those disabled by name stay disabled
+  kestrel probe disable --kernel         the kernel's own switch, for the kprobes of all programs
 
 A probe whose module was unloaded ([GONE] in `kestrel probe list`) and loaded again is attached anew by `enable NAME`.";
 

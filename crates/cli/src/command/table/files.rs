@@ -24,10 +24,10 @@ pub(crate) struct Checked {
     /// Table files, or names of shipped ones
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
-    /// Read the text only: do not ask this kernel for the events
+    /// Check the syntax only, without looking for the events in this kernel
     #[arg(long)]
     syntax: bool,
-    /// Say no more than what is wrong
+    /// Print errors only
     #[arg(short, long)]
     quiet: bool,
 }
@@ -42,10 +42,10 @@ pub(crate) struct ShowOptions {
     /// Only this table
     #[arg(short, long, value_name = "TABLE")]
     table: Option<String>,
-    /// With how each event is seen
+    /// Show how each event is attached
     #[arg(short, long)]
     verbose: bool,
-    /// The text of the file as it is, to start one's own from
+    /// Print the text of the file, to start your own from
     #[arg(long, conflicts_with_all = ["table", "verbose", "format"])]
     source: bool,
     /// How it looks

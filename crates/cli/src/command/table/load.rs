@@ -26,8 +26,8 @@ Examples:
   kestrel table load detail.kst --table locks     one of them
   kestrel table use locks
 
-A table of the same name is replaced; if it is the active one, its events meet the new handlers from their next one on, and none is
-lost or handled twice. Buffers are made when a session starts: a table that is loaded later names those.";
+A table of the same name is replaced. If it is the active one, the next event meets the new handler; no event is lost or handled twice.
+A table can only use buffers that the session has: those of its table file, and those made by `kestrel buffer create`.";
 
 /// Loads.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {

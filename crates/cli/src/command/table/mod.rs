@@ -14,17 +14,17 @@ use clap::Subcommand;
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Say whether a table file is right, and whether this kernel has its events
+    /// Check a table file: its syntax, its handlers, and whether this kernel has its events
     Check(files::Checked),
-    /// Show the tables of a file on this kernel: event by event, its handler and its class
+    /// Show the tables of a file, event by event, with handlers and classes on this kernel
     Show(files::ShowOptions),
     /// List the tables of a session, or the table files that come with Kestrel
     List(list::Options),
-    /// Make a table of a session the active one
+    /// Switch a session to another table
     Use(r#use::Options),
-    /// Add a table to a running session, or put it in the place of one of its name
+    /// Load a table into a running session, or replace the table of the same name
     Load(load::Options),
-    /// Take a table out of a running session
+    /// Remove a table from a running session
     Unload(unload::Options),
 }
 

@@ -7,7 +7,7 @@ use kestrel::kernel::Host;
 /// Options of `table unload`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// The table: not the active one, and none that another one switches to
+    /// The table; it must not be active, nor the target of another table's use_table()
     table: String,
     /// The session, where there are several
     #[arg(long, value_name = "NAME")]

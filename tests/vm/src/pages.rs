@@ -1,0 +1,433 @@
+//! The command lines that README.md and the pages of docs/ show, run in their order as a reader would who copies them: every line of an example that
+//! begins with a prompt. What a guest cannot run as it stands is in [`EXCEPTIONS`], with the reason.
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+include!(concat!(env!("OUT_DIR"), "/pages.rs"));
+
+/// How a line is run that is not run as it stands to its end, which is 0.
+enum Way {
+    /// Not at all.
+    Skip,
+    /// With this in the place of that.
+    With(&'static str, &'static str),
+    /// Interrupted as soon as it has said this.
+    Until(&'static str),
+    /// Beside those that follow, once this file is there, until a line `kill` ends it.
+    Beside(&'static str),
+    /// Ends what runs beside.
+    Kill,
+    /// It ends with this code.
+    Fails(i32),
+}
+
+/// What is not run as it stands: the page, how the line begins, how it is run, and why.
+const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
+    (
+        "README.md",
+        "kestrel record -e 'sched:sched_switch,sys",
+        FIND,
+        "the reader's files",
+    ),
+    (
+        "README.md",
+        "kestrel agent --dumps",
+        Way::Until("listening"),
+        "it listens until it is interrupted",
+    ),
+    (
+        "tutorial.md",
+        "kestrel record -e 'sched:sched_switch,sys",
+        FIND,
+        "the reader's files",
+    ),
+    (
+        "tutorial.md",
+        "kestrel print big --format json",
+        Way::With("jq …", "cat"),
+        "guests have no jq",
+    ),
+    (
+        "tutorial.md",
+        "babeltrace2",
+        Way::Skip,
+        "guests have it only where it is what is compared with",
+    ),
+    (
+        "tutorial.md",
+        "kestrel trace -e 'sched:sched_switch /args.prev_pidd",
+        Way::Fails(2),
+        "the mistake that is shown",
+    ),
+    (
+        "tables-and-sessions.md",
+        "kestrel agent --dumps",
+        Way::Until("listening"),
+        "it listens until it is interrupted",
+    ),
+    (
+        "marks.md",
+        "kestrel record",
+        Way::Beside("deploy.trace/metadata"),
+        "a job of the reader's shell",
+    ),
+    (
+        "marks.md",
+        "kill -INT $!",
+        Way::Kill,
+        "a job of the reader's shell",
+    ),
+    (
+        "objects.md",
+        "clang",
+        Way::Skip,
+        "guests have no compiler: the host's made the objects",
+    ),
+    (
+        "objects.md",
+        "kestrel bpf run count.o",
+        Way::Until("Running"),
+        "it runs until it is interrupted",
+    ),
+    (
+        "objects.md",
+        "kestrel bpf run tools.o #",
+        Way::Until("Running"),
+        "it runs until it is interrupted",
+    ),
+    (
+        "objects.md",
+        "kestrel bpf run tools.o on_open",
+        Way::Until("Running"),
+        "it runs until it is interrupted",
+    ),
+];
+
+const FIND: Way = Way::With("find …", "find /bin -name sh");
+
+/// How long a line may take, in a guest whose processors are emulated.
+const LIMIT: Duration = Duration::from_secs(110);
+
+/// The pages that have command lines.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    let with = PAGES.iter().filter(|(_, text)| !commands(text).is_empty());
+    with.map(|(name, _)| *name).collect()
+}
+
+/// A page, and the folder in which its lines are run.
+#[derive(Debug)]
+pub struct Page {
+    name: &'static str,
+    text: &'static str,
+    folder: PathBuf,
+    /// How many lines were run.
+    ran: Cell<u32>,
+}
+
+impl Page {
+    /// The page of this name.
+    ///
+    /// # Panics
+    /// When there is no such page, or no folder can be made.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        let Some((name, text)) = PAGES.iter().find(|(page, _)| *page == name) else {
+            panic!("there is no page {name}")
+        };
+        let folder = PathBuf::from(format!("/tmp/page.{name}"));
+        let _ = fs::remove_dir_all(&folder);
+        done(fs::create_dir_all(&folder), "create", &folder);
+        Self {
+            name,
+            text,
+            folder,
+            ran: Cell::new(0),
+        }
+    }
+
+    /// Puts a file there.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.folder.join(name);
+        done(fs::write(&path, text), "write", &path);
+    }
+
+    /// Puts a script there.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn script(&self, name: &str, text: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        self.write(name, &format!("#!/bin/sh\n{text}\n"));
+        let path = self.folder.join(name);
+        done(
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)),
+            "make executable",
+            &path,
+        );
+    }
+
+    /// Puts a copy of a file there.
+    ///
+    /// # Panics
+    /// When it cannot be copied.
+    pub fn copy(&self, from: &str, name: &str) {
+        done(
+            fs::copy(from, self.folder.join(name)).map(drop),
+            "copy",
+            Path::new(from),
+        );
+    }
+
+    /// The indented block that begins so.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn block(&self, begin: &str) -> String {
+        let lines = self.text.lines();
+        let block: Vec<&str> = lines
+            .skip_while(|line| {
+                !line
+                    .strip_prefix("    ")
+                    .is_some_and(|line| line.starts_with(begin))
+            })
+            .take_while(|line| line.is_empty() || line.starts_with("    "))
+            .collect();
+        assert!(!block.is_empty(), "{} has no block `{begin}…`", self.name);
+        block.join("\n") + "\n"
+    }
+
+    /// Runs its lines in their order, at least so many, and takes away what they leave.
+    ///
+    /// # Panics
+    /// When one does not end as it should, or one of [`EXCEPTIONS`] is none of a line of the page.
+    pub fn run(&self, at_least: usize) {
+        let commands = commands(self.text);
+        assert!(commands.len() >= at_least, "{}: {commands:?}", self.name);
+        let exceptions = || EXCEPTIONS.iter().filter(|(page, ..)| *page == self.name);
+        for (_, begin, ..) in exceptions() {
+            let stands = commands.iter().any(|(_, line)| squeezed(line).starts_with(begin));
+            assert!(stands, "{}: no line begins with `{begin}`", self.name);
+        }
+        let mut beside = None;
+        for (number, line) in &commands {
+            let begun = Instant::now();
+            let place = format!("{}:{number}", self.name);
+            let row = exceptions().find(|(_, begin, ..)| squeezed(line).starts_with(begin));
+            match row {
+                None => self.ends(&place, self.start(line), line, 0),
+                Some((.., Way::Skip, why)) => {
+                    println!("{place}: not run ({why}): {line}");
+                    continue;
+                }
+                Some((.., Way::With(from, to), _)) => {
+                    let line = line.replace(from, to);
+                    self.ends(&place, self.start(&line), &line, 0);
+                }
+                Some((.., Way::Fails(code), _)) => self.ends(&place, self.start(line), line, *code),
+                Some((.., Way::Until(word), _)) => {
+                    let child = self.start(&format!("exec {line}"));
+                    crate::until(&format!("{place}: `{word}` said by {line}"), || {
+                        let (out, err) = self.said();
+                        out.contains(word) || err.contains(word)
+                    });
+                    interrupt(&child);
+                    self.ends(&place, child, line, 0);
+                }
+                Some((.., Way::Beside(file), _)) => {
+                    let alone = line.trim_end().trim_end_matches('&');
+                    beside = Some(self.start(&format!("exec {alone}")));
+                    let file = self.folder.join(file);
+                    crate::until(&format!("{place}: {} made by {line}", file.display()), || {
+                        file.exists()
+                    });
+                }
+                Some((.., Way::Kill, _)) => {
+                    let Some(child) = beside.take() else {
+                        panic!("{place}: nothing runs beside {line}")
+                    };
+                    interrupt(&child);
+                    self.ends(&place, child, line, 0);
+                }
+            }
+            println!("{place}: {:.1} s: {line}", begun.elapsed().as_secs_f64());
+        }
+        assert!(beside.is_none(), "{}: something still runs", self.name);
+        let _ = crate::kestrel(&["stop", "--all"]);
+        for left in [&*self.folder, Path::new("/var/lib/kestrel")] {
+            let _ = fs::remove_dir_all(left);
+        }
+    }
+
+    /// Starts a line; what it says goes to files of its own.
+    fn start(&self, line: &str) -> Child {
+        self.ran.set(self.ran.get() + 1);
+        let file = |name: &str| {
+            let path = self.path(name);
+            match File::create(&path) {
+                Ok(file) => file,
+                Err(error) => panic!("create {}: {error}", path.display()),
+            }
+        };
+        let child = Command::new("sh")
+            .args(["-o", "pipefail", "-c", line])
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(file("out"))
+            .stderr(file("err"))
+            .spawn();
+        match child {
+            Ok(child) => child,
+            Err(error) => panic!("run sh: {error}"),
+        }
+    }
+
+    /// Where the last line that was started says something.
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!(".{}.{name}", self.ran.get()))
+    }
+
+    /// What it has said.
+    fn said(&self) -> (String, String) {
+        let read =
+            |name| String::from_utf8_lossy(&fs::read(self.path(name)).unwrap_or_default()).into_owned();
+        (read("out"), read("err"))
+    }
+
+    /// Waits for a line's end.
+    fn ends(&self, place: &str, mut child: Child, line: &str, code: i32) {
+        let begun = Instant::now();
+        let status = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => break status,
+                Ok(None) if begun.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(20)),
+                Ok(None) => {
+                    let _ = child.kill();
+                    panic!(
+                        "{place}: after {LIMIT:?} it still runs: {line}\n{:?}",
+                        self.said()
+                    )
+                }
+                Err(error) => panic!("{place}: wait for {line}: {error}"),
+            }
+        };
+        let (out, err) = self.said();
+        assert_eq!(status.code(), Some(code), "{place}: {line}\n{out}{err}");
+        assert!(!err.contains("panicked"), "{place}: {line}\n{err}");
+    }
+}
+
+fn interrupt(child: &Child) {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let sent = pid.map(|pid| kill_process(pid, Signal::INT));
+    assert!(matches!(sent, Some(Ok(()))), "interrupt it: {sent:?}");
+}
+
+fn done(result: std::io::Result<()>, action: &str, path: &Path) {
+    if let Err(error) = result {
+        panic!("{action} {}: {error}", path.display());
+    }
+}
+
+/// With one space wherever there are several.
+fn squeezed(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The command lines of a page with their numbers: in its indented and fenced examples, what follows a prompt; where an example has no prompts, its lines
+/// that begin with `kestrel`. A line that ends with a backslash goes on with the next.
+fn commands(text: &str) -> Vec<(usize, String)> {
+    let mut all = Vec::new();
+    for block in blocks(text) {
+        let prompted = |line: &str| {
+            ["# ", "$ "]
+                .iter()
+                .find_map(|prompt| line.strip_prefix(prompt))
+                .map(str::to_owned)
+        };
+        let prompts = block.iter().any(|(_, line)| prompted(line).is_some());
+        let mut goes_on = false;
+        for (number, line) in block {
+            let bare = || (!prompts && line.starts_with("kestrel ")).then(|| line.clone());
+            match all.last_mut() {
+                Some((_, last)) if goes_on => *last = format!("{last} {}", line.trim()),
+                _ => match prompted(&line).or_else(bare) {
+                    Some(command) => all.push((number, command)),
+                    None => continue,
+                },
+            }
+            goes_on = false;
+            if let Some((_, last)) = all.last_mut()
+                && let Some(begun) = last.strip_suffix('\\')
+            {
+                *last = begun.trim_end().to_owned();
+                goes_on = true;
+            }
+        }
+    }
+    all
+}
+
+/// The examples of a page: indented and fenced blocks, their lines numbered and without the indentation.
+fn blocks(text: &str) -> Vec<Vec<(usize, String)>> {
+    let mut blocks = vec![Vec::new()];
+    let mut fenced = false;
+    for (number, line) in text.lines().enumerate() {
+        let fence = line.starts_with("```");
+        fenced ^= fence;
+        let inside = if fenced {
+            Some(line)
+        } else {
+            line.strip_prefix("    ")
+        };
+        match inside {
+            Some(line) if !fence => {
+                if let Some(block) = blocks.last_mut() {
+                    block.push((number + 1, line.to_owned()));
+                }
+            }
+            _ if line.is_empty() && !fenced => {}
+            _ => blocks.push(Vec::new()),
+        }
+    }
+    blocks.retain(|block| !block.is_empty());
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_what_follows_a_prompt() {
+        let text = "words\n\n    # kestrel a \\\n        -- b\n    kestrel: what it says\n\n```text\n$ kestrel c\n# not Markdown\n```\n\nor\n\n    kestrel d   # e\n    table f\n";
+        let found: Vec<String> = commands(text)
+            .into_iter()
+            .map(|(n, line)| format!("{n} {line}"))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "3 kestrel a -- b",
+                "8 kestrel c",
+                "9 not Markdown",
+                "14 kestrel d   # e"
+            ]
+        );
+    }
+
+    #[test]
+    fn pages_with_commands_are_known() {
+        assert!(names().len() >= 7, "{:?}", names());
+    }
+}

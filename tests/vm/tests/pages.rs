@@ -1,0 +1,57 @@
+//! The command lines of README.md and docs/, run page by page. Those of docs/objects.md are beside the other tests of objects.
+
+use kestrel::session::named::SESSION;
+use vm_tests::pages::{self, Page};
+
+#[test]
+fn commands_of_the_readme_run() {
+    Page::of("README.md").run(8);
+}
+
+#[test]
+fn commands_of_the_tutorial_run() {
+    let page = Page::of("tutorial.md");
+    page.script("deploy", "sleep 0.1");
+    page.run(12);
+}
+
+#[test]
+fn commands_of_the_page_about_the_language_run() {
+    Page::of("language.md").run(1);
+}
+
+#[test]
+fn commands_of_the_page_about_marks_run() {
+    Page::of("marks.md").run(5);
+}
+
+#[test]
+fn commands_of_the_page_about_tables_run() {
+    let page = Page::of("tables-and-sessions.md");
+    page.write("demo.kst", &page.block("buffer main "));
+    page.write(
+        "more.kst",
+        "table more { sched:sched_process_exit { record() } }\n",
+    );
+    page.run(8);
+}
+
+#[test]
+fn commands_of_the_page_about_probes_run() {
+    Page::of("probes.md").run(6);
+    let left = vm_tests::kestrel(&["status", SESSION]);
+    assert_ne!(left.code, Some(0), "the last line stops it: {}", left.out);
+}
+
+#[test]
+fn no_page_with_commands_is_left_out() {
+    let own = include_str!("pages.rs");
+    let others = include_str!("objects/documented.rs");
+    for name in pages::names() {
+        let runs = format!("Page::of(\"{name}\")");
+        assert!(
+            own.contains(&runs) || others.contains(&runs),
+            "{name} has commands"
+        );
+    }
+}
