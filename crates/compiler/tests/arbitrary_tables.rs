@@ -6,8 +6,8 @@ mod kernel;
 mod support;
 
 use kestrel_compiler::check::check;
-use kestrel_compiler::check::globals::{Globals, parameters};
 use kestrel_compiler::check::tree::CheckedProbe;
+use kestrel_compiler::check::{globals::Globals, parameters};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::{Item, Script};
 use kestrel_compiler::lang::diag::{Diagnostic, Style, has_errors, render};

@@ -116,7 +116,7 @@ fn parameters() {
     golden("parameters.txt", |mode, input| {
         assert_eq!(mode, "script");
         let (script, mut found) = parse_script(input);
-        let (parameters, more) = kestrel_compiler::check::globals::parameters(&script.items);
+        let (parameters, more) = kestrel_compiler::check::parameters(&script.items);
         found.extend(more);
         let shown = parameters
             .iter()

@@ -140,11 +140,6 @@ const CIRCLES: &[(&str, usize, &str)] = &[
         "the forms of an image, one in another",
     ),
     ("crates/trace/src/aggregate", 4, "maps and the ways to show them"),
-    (
-        "crates/compiler/src",
-        72,
-        "rows of built-ins are given the checker, which asks them",
-    ),
     ("crates/cli/src/command", 33, "commands lend each other helpers"),
 ];
 

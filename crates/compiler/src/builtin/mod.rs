@@ -9,6 +9,7 @@ mod event;
 mod map;
 mod number;
 mod output;
+mod row;
 mod stack;
 mod task;
 mod text;
@@ -20,57 +21,15 @@ pub(crate) use event::func::FUNC;
 pub(crate) use event::probe::PROBE;
 pub(crate) use event::reg::REG;
 pub(crate) use event::regs::REGS;
+pub use row::Builtin;
+pub(crate) use row::{Gather, Use};
 
-use crate::check::tree::{Expr, ExprKind, Intrinsic, MapPlace, StatementKind, Type};
-use crate::check::{Checked, Checker, Gathering};
-use crate::codegen::lower::Lower;
-use crate::error::Error;
-use crate::ir::Vreg;
-use crate::lang::ast::{self, Arg, Span};
+use crate::check::checker::{Checked, Checker};
+use crate::check::gathering::Gathering;
+use crate::check::tree::{Expr, StatementKind};
+use crate::lang::ast::{Arg, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
-use kestrel_trace::aggregate::Gathered;
-
-/// A name that the language knows.
-#[derive(Debug)]
-pub struct Builtin {
-    /// The name; of numbered ones (`arg0`, `arg1`, …) what stands before the number.
-    pub name: &'static str,
-    /// Whether a number follows the name.
-    pub numbered: bool,
-    /// How it is written: `str(address[, bytes])`.
-    pub usage: &'static str,
-    /// What it gives or does, in a sentence without a full stop.
-    pub about: &'static str,
-    meaning: Meaning,
-}
-
-/// What a name stands for.
-enum Meaning {
-    /// A value.
-    Value(fn(&mut Checker<'_>, &Use<'_>) -> Checked<Expr>),
-    /// A statement.
-    Action(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
-    /// What a map gathers.
-    Aggregation {
-        /// How, and the value that is added, if it takes one.
-        check: fn(&mut Checker<'_>, &Use<'_>) -> Checked<Gathering>,
-        /// Adds a value (1 where it takes none) to what a map holds.
-        lower: Gather,
-    },
-}
-
-impl std::fmt::Debug for Meaning {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Value(_) => "Value",
-            Self::Action(_) => "Action",
-            Self::Aggregation { .. } => "Aggregation",
-        })
-    }
-}
-
-/// Emits code that adds a value to what a function keeps.
-pub(crate) type Gather = fn(&mut Lower<'_>, &MapPlace, &Gathered, Vreg) -> Result<(), Error>;
+use row::Meaning;
 
 /// The table, by groups.
 static GROUPS: &[&[&Builtin]] = &[
@@ -144,14 +103,15 @@ pub(crate) fn is_later(name: &str) -> bool {
     BPFTRACE.contains(&name) && find(name).is_none()
 }
 
-/// A place where a name is used.
-pub(crate) struct Use<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) name_span: Span,
-    /// What stands in parentheses, if there are any.
-    pub(crate) args: Option<&'a [Arg]>,
-    /// All of it.
-    pub(crate) span: Span,
+/// A use of a name: of a built-in, or of one that is not known.
+pub(crate) fn used<'a>(name: &'a str, name_span: Span, args: Option<&'a [Arg]>, span: Span) -> Use<'a> {
+    Use {
+        name,
+        name_span,
+        args,
+        span,
+        written: find(name).map(|builtin| builtin.usage),
+    }
 }
 
 /// The value of a use.
@@ -203,69 +163,6 @@ pub(crate) fn gather(function: &str) -> Option<Gather> {
     match find(function)?.meaning {
         Meaning::Aggregation { lower, .. } => Some(lower),
         Meaning::Value(_) | Meaning::Action(_) => None,
-    }
-}
-
-impl<'a> Use<'a> {
-    /// Arguments without names, at least `least` and at most `most` of them; parentheses may be left out if none are
-    /// needed.
-    fn positional(
-        &self,
-        checker: &mut Checker<'_>,
-        least: usize,
-        most: usize,
-    ) -> Checked<Vec<&'a ast::Expr>> {
-        let args = self.args.unwrap_or_default();
-        let usage = find(self.name).map_or("", |b| b.usage);
-        if let Some(named) = args.iter().find_map(|a| a.name.as_ref()) {
-            let message = format!("{} takes no argument named \"{}\"", self.name, named.node);
-            let hint = format!("it is written {usage}");
-            return Err(checker.report(Diagnostic::error(named.span, message).hint(hint)));
-        }
-        if args.len() < least || args.len() > most {
-            let wanted = match (least, most) {
-                (0, 0) => "no arguments".to_owned(),
-                (1, 1) => "one argument".to_owned(),
-                (least, most) if least == most => format!("{least} arguments"),
-                (least, most) => format!("{least} to {most} arguments"),
-            };
-            let message = format!("{} takes {wanted}, not {}", self.name, args.len());
-            let hint = format!("it is written {usage}");
-            return Err(checker.report(Diagnostic::error(self.span, message).hint(hint)));
-        }
-        Ok(args.iter().map(|a| &a.value).collect())
-    }
-
-    /// How it is written, as a hint.
-    pub(crate) fn spelling(&self) -> Option<String> {
-        find(self.name).map(|b| format!("it is written {}", b.usage))
-    }
-
-    /// Checks that there are no arguments.
-    fn alone(&self, checker: &mut Checker<'_>) -> Checked<()> {
-        self.positional(checker, 0, 0).map(|_| ())
-    }
-
-    /// What a helper gives, of type `ty`.
-    fn intrinsic(&self, which: Intrinsic, ty: Type) -> Expr {
-        Expr::new(ExprKind::Intrinsic(which), ty, self.span)
-    }
-}
-
-impl Checker<'_> {
-    /// A number from 1 to `most`, known now: a size or a depth.
-    fn limit(&mut self, value: &ast::Expr, most: u32, what: &str) -> Checked<u32> {
-        let checked = self.scalar(value)?;
-        let Some(known) = checked.constant() else {
-            return Err(self.error(
-                value.span,
-                format!("{what} must be known before the program runs"),
-            ));
-        };
-        match u32::try_from(known) {
-            Ok(number) if (1..=most).contains(&number) => Ok(number),
-            _ => Err(self.error(value.span, format!("{what} is 1 to {most}"))),
-        }
     }
 }
 

@@ -1,27 +1,15 @@
 //! Steering the session: names of tables and buffers, destinations of records, messages to the agent; what a session is, is not known here.
 
-use super::tree::{Destination, Message, StatementKind};
-use super::{Checked, Checker, Reported};
-use crate::builtin::{TO, Use};
+use super::checker::{Checked, Checker, Reported};
+use super::telling::Telling;
+use super::tree::{Destination, StatementKind};
+use crate::builtin::{TO, Use, used};
 use crate::lang::ast::{Arg, ExprKind, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use std::borrow::Cow;
 
 /// Most bytes of a text or a command for the agent.
 const MESSAGE: usize = 4096;
-
-/// What `notify` and `exec` differ in.
-pub(crate) struct Telling {
-    /// What its first argument is.
-    pub(crate) what: &'static str,
-    /// What to do where somebody hopes that values are put into the text.
-    pub(crate) values: &'static str,
-    /// What is wrong with the text, if anything is.
-    pub(crate) check: fn(&str) -> Result<(), String>,
-    /// What it does not do where no agent can be asked: its record shows it then. None where the record is all there is to it.
-    pub(crate) unheard: Option<&'static str>,
-    pub(crate) make: fn(String) -> Message,
-}
 
 impl Checker<'_> {
     /// The table that `use_table("t")` names.
@@ -195,12 +183,9 @@ impl Checker<'_> {
 /// `to(…)` as an argument.
 fn as_destination(arg: &Arg) -> Option<Use<'_>> {
     match &arg.value.kind {
-        ExprKind::Call { name, args } if arg.name.is_none() && name.node == TO.name => Some(Use {
-            name: &name.node,
-            name_span: name.span,
-            args: Some(args),
-            span: arg.value.span,
-        }),
+        ExprKind::Call { name, args } if arg.name.is_none() && name.node == TO.name => {
+            Some(used(&name.node, name.span, Some(args), arg.value.span))
+        }
         _ => None,
     }
 }

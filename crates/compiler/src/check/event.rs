@@ -1,8 +1,8 @@
 //! `probe` and `func`: the names of events, which programs that serve many of them only know by number.
 
-use super::expression::constant;
+use super::checker::{Checked, Checker};
 use super::tree::{CompareOp, Expr, ExprKind, Show, Type};
-use super::{Checked, Checker};
+use super::value::{comparison, constant};
 use crate::builtin;
 use crate::context::Member;
 use crate::lang::ast::{self, Span};
@@ -108,13 +108,7 @@ impl Checker<'_> {
         let is = Expr::new(kind, Type::Bool, span);
         Some(Ok(match negated {
             false => is,
-            true => super::expression::comparison(
-                CompareOp::Equal,
-                false,
-                is,
-                constant(0, Type::Bool, span),
-                span,
-            ),
+            true => comparison(CompareOp::Equal, false, is, constant(0, Type::Bool, span), span),
         }))
     }
 }

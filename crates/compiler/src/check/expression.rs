@@ -1,7 +1,9 @@
 //! Every kind of expression: operands first, then the room that knows the kind.
 
+use super::checker::{Checked, Checker};
+use super::text;
 use super::tree::{CompareOp, Expr, ExprKind, Pointer, Show, Type};
-use super::{Checked, Checker, fold, text};
+use super::value::{comparison, constant, narrowed, text_constant};
 use crate::builtin;
 use crate::lang::ast::{self, Arg, SizeofOperand, Span, Spanned, TypeName};
 use crate::lang::diag::Diagnostic;
@@ -78,12 +80,7 @@ impl Checker<'_> {
     }
 
     fn call(&mut self, name: &Spanned<String>, args: &[Arg], span: Span) -> Checked<Expr> {
-        let usage = builtin::Use {
-            name: &name.node,
-            name_span: name.span,
-            args: Some(args),
-            span,
-        };
+        let usage = builtin::used(&name.node, name.span, Some(args), span);
         builtin::value(self, &usage)
     }
 
@@ -176,7 +173,7 @@ impl Checker<'_> {
                 ..*pointer
             }),
             ty if *ty == otherwise.ty => ty.clone(),
-            _ => super::operator::common(first, &otherwise),
+            _ => super::value::common(first, &otherwise),
         };
         self.choice(condition, then, otherwise, ty, span)
     }
@@ -251,53 +248,4 @@ fn named_choice(then: Option<&Expr>, otherwise: &Expr) -> Option<(Type, Expr, Ex
     };
     let value = |value, side: &Expr| constant(value, ty.clone(), side.span);
     Some((ty.clone(), value(1, then), value(0, otherwise)))
-}
-
-/// A scalar known now.
-pub(crate) fn constant(value: u64, ty: Type, span: Span) -> Expr {
-    Expr::new(ExprKind::Constant(value), ty, span)
-}
-
-/// A text known now.
-pub(crate) fn text_constant(text: &str, span: Span) -> Expr {
-    let bytes = text.as_bytes().to_vec();
-    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX).max(1);
-    Expr::new(ExprKind::Text(bytes), Type::Text { size }, span)
-}
-
-/// A comparison of scalars, folded where both are known.
-pub(crate) fn comparison(op: CompareOp, signed: bool, left: Expr, right: Expr, span: Span) -> Expr {
-    if let (Some(l), Some(r)) = (left.constant(), right.constant()) {
-        return constant(u64::from(fold::compare(op, signed, l, r)), Type::Bool, span);
-    }
-    let kind = ExprKind::Compare {
-        op,
-        signed,
-        left: Box::new(left),
-        right: Box::new(right),
-    };
-    Expr::new(kind, Type::Bool, span)
-}
-
-/// A scalar cut to the size of `ty`, or only renamed where it fits as it is.
-pub(crate) fn narrowed(value: Expr, ty: Type, span: Span) -> Expr {
-    let shape = |ty: &Type| match ty {
-        Type::Integer { size, signed, .. } => (*size, *signed),
-        Type::Bool => (1, false),
-        _ => (8, false),
-    };
-    let ((from, from_signed), (size, signed)) = (shape(&value.ty), shape(&ty));
-    let fits = size == 8 || (from == size && from_signed == signed) || (from < size && !from_signed);
-    if let Some(known) = value.constant() {
-        return constant(fold::convert(known, size, signed), ty, span);
-    }
-    if fits {
-        return Expr { ty, span, ..value };
-    }
-    let kind = ExprKind::Convert {
-        value: Box::new(value),
-        size,
-        signed,
-    };
-    Expr::new(kind, ty, span)
 }

@@ -1,13 +1,10 @@
 //! Where an event's values come from: the context, its arrays and texts, arguments, registers, and field rules, which are
 //! expressions of the language over the event's other fields.
 
-use super::expression::{constant, narrowed};
-use super::operator::operation;
-use super::string::{read_string, shortened};
+use super::checker::{Checked, Checker, Reported};
 use super::tree::{Access, BinaryOp, Expr, ExprKind, Pointee, Pointer, Type};
-use super::types::STRING;
+use super::value::{STRING, constant, narrowed, operation, read_string, shortened};
 use super::walk::Spot;
-use super::{Checked, Checker};
 use crate::context::{EventField, Register, Source};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, has_errors};
@@ -132,7 +129,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Says that an event has no registers.
-    pub(crate) fn no_registers(&mut self, span: Span) -> super::Reported {
+    pub(crate) fn no_registers(&mut self, span: Span) -> Reported {
         let message = format!("the registers are not known at {}", self.context.name);
         let hint = "kprobes and kretprobes have them: kprobe:FUNCTION { record(regs) }";
         self.report(Diagnostic::error(span, message).hint(hint))
@@ -162,7 +159,7 @@ impl<'a> Checker<'a> {
         let value = match has_errors(&found) {
             true => {
                 self.found = found;
-                Err(super::Reported)
+                Err(Reported)
             }
             false => self.rule_value(&expr, ty),
         };

@@ -1,7 +1,5 @@
 //! What the probes of one text share: the names of tables and buffers, parameters, maps; no probes, no code.
 
-pub use super::parameter::parameters;
-
 use super::tree::Type;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::MapType;

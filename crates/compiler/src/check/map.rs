@@ -1,30 +1,21 @@
 //! Maps: their keys and values, and that every use of one agrees with its first.
 
-use super::expression::constant;
-use super::operator::{scaled, widened};
-use super::text::room;
+use super::checker::{Checked, Checker, Reported};
+use super::gathering::Gathering;
 use super::tree::{
     Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Show, StatementKind, Type, UnaryOp,
 };
-use super::{Checked, Checker, Reported};
+use super::value::{constant, room, scaled, widened};
 use crate::builtin;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
-use kestrel_trace::aggregate::{Gathered, MOST_KEY, MapType, ValueKind, state};
+use kestrel_trace::aggregate::{MOST_KEY, MapType, ValueKind, state};
 use kestrel_trace::layout::FieldType;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Bytes of a text in a map whose first text is a constant: room for longer ones.
 const TEXT: u32 = 64;
-
-/// What an aggregation puts into a map.
-pub(crate) struct Gathering {
-    /// How.
-    pub(crate) gathered: Gathered,
-    /// The number, if it takes one.
-    pub(crate) value: Option<Expr>,
-}
 
 /// Whether a use of a map changes what it holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,12 +93,7 @@ impl Checker<'_> {
     ) -> Checked<StatementKind> {
         let keys: Vec<&ast::Expr> = keys.iter().collect();
         if let (None, ast::ExprKind::Call { name: function, args }) = (op, &value.kind) {
-            let usage = builtin::Use {
-                name: &function.node,
-                name_span: function.span,
-                args: Some(args),
-                span: value.span,
-            };
+            let usage = builtin::used(&function.node, function.span, Some(args), value.span);
             if let Some(gathered) = builtin::aggregation(self, &usage) {
                 let Gathering { gathered, value } = gathered?;
                 let kind = ValueKind::Gathered(gathered);

@@ -14,16 +14,19 @@
 //! | `pair` | `entry.EXPRESSION`: what an event keeps for the one that it belongs to |
 //! | `parameter` | `param NAME = VALUE` |
 //! | `globals` | what the probes of one text share |
+//! | `checker`, `value` | what all of these have at hand; they know none of them |
 //! | `uses` | which maps and parameters a checked probe uses |
 //! | `types` | the kernel's types and written types as [`tree::Type`] |
 //!
 //! What the built-in names mean is not here: [`crate::builtin`].
 
+pub(crate) mod checker;
 mod control;
 mod event;
 mod expression;
 mod field;
 mod fold;
+pub(crate) mod gathering;
 pub mod globals;
 mod map;
 mod name;
@@ -33,28 +36,22 @@ mod parameter;
 mod record;
 mod statement;
 mod string;
+pub(crate) mod telling;
 mod text;
 pub mod tree;
 mod types;
 pub mod uses;
+pub(crate) mod value;
 mod walk;
 
-pub(crate) use control::Telling;
-pub(crate) use expression::text_constant;
-pub(crate) use map::Gathering;
-pub(crate) use text::room;
-pub(crate) use types::STRING;
+pub use parameter::parameters;
 
 use crate::context::Context;
-use crate::lang::ast::{Probe, Span};
+use crate::lang::ast::Probe;
 use crate::lang::diag::{Diagnostic, has_errors};
+use checker::{Checker, FINDINGS};
 use globals::Globals;
-use kestrel_trace::layout::Names;
-use std::collections::HashMap;
-use tree::{Action, CheckedProbe, Statement, StatementKind, Variable, VariableId};
-
-/// Most findings reported about one probe.
-const FINDINGS: usize = 50;
+use tree::{Action, CheckedProbe, Statement, StatementKind};
 
 /// Checks a probe against one event on one kernel.
 ///
@@ -118,71 +115,4 @@ pub fn check(
         _ => None,
     };
     (checked, found)
-}
-
-/// Something is wrong and has been reported.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reported;
-
-pub(crate) type Checked<T> = Result<T, Reported>;
-
-/// What is known while a probe is checked.
-pub(crate) struct Checker<'a> {
-    pub(crate) context: &'a Context,
-    pub(crate) globals: Globals,
-    found: Vec<Diagnostic>,
-    /// Scratch variables that can be seen, innermost block last.
-    scopes: Vec<HashMap<String, VariableId>>,
-    variables: Vec<Variable>,
-    /// Event fields whose rules are being followed, outermost first.
-    rules: Vec<String>,
-    /// How many `record()` there are.
-    records: u32,
-    /// Names of enumerations already asked for.
-    names: HashMap<kestrel_bpf::btf::TypeId, Names>,
-    /// How often the statements being checked are repeated by `unroll`.
-    repeats: u64,
-    /// Functions of the aggregations that name no map, in source order.
-    pub(crate) bare: Vec<(&'static str, Span)>,
-    /// What it has to do with the event before, so far.
-    pair: Option<tree::CheckedPair>,
-    /// Whether the handler was written for one event, by its name.
-    plain: bool,
-}
-
-impl<'a> Checker<'a> {
-    fn new(context: &'a Context, globals: Globals) -> Self {
-        Self {
-            context,
-            globals,
-            found: Vec::new(),
-            scopes: vec![HashMap::new()],
-            variables: Vec::new(),
-            rules: Vec::new(),
-            records: 0,
-            names: HashMap::new(),
-            repeats: 1,
-            bare: Vec::new(),
-            pair: None,
-            plain: false,
-        }
-    }
-
-    /// Reports an error.
-    pub(crate) fn report(&mut self, diagnostic: Diagnostic) -> Reported {
-        if self.found.len() < FINDINGS && !self.found.contains(&diagnostic) {
-            self.found.push(diagnostic);
-        }
-        Reported
-    }
-
-    /// Reports an error without more to say.
-    pub(crate) fn error(&mut self, span: Span, message: impl Into<String>) -> Reported {
-        self.report(Diagnostic::error(span, message))
-    }
-
-    /// Reports that a part of the language is not there yet.
-    pub(crate) fn not_yet(&mut self, span: Span, what: &str) -> Reported {
-        self.error(span, format!("not yet supported: {what}"))
-    }
 }

@@ -1,9 +1,8 @@
 //! Bare words and `args.NAME`: built-ins, fields of the event, enumerators of the kernel.
 
-use super::expression::constant;
+use super::checker::{Checked, Checker, Reported};
 use super::tree::{Expr, ExprKind, Type};
-use super::walk::there_are;
-use super::{Checked, Checker};
+use super::value::{constant, there_are};
 use crate::builtin;
 use crate::lang::ast::{self, Span, Spanned};
 use crate::lang::diag::{Diagnostic, did_you_mean};
@@ -17,12 +16,7 @@ impl Checker<'_> {
             return self.event_field(field, span);
         }
         if builtin::find(name).is_some() {
-            let usage = builtin::Use {
-                name,
-                name_span: span,
-                args: None,
-                span,
-            };
+            let usage = builtin::used(name, span, None, span);
             return builtin::value(self, &usage);
         }
         if self.rules.is_empty()
@@ -44,7 +38,7 @@ impl Checker<'_> {
         Err(self.unknown_word(name, span))
     }
 
-    fn unknown_word(&mut self, name: &str, span: Span) -> super::Reported {
+    fn unknown_word(&mut self, name: &str, span: Span) -> Reported {
         if builtin::is_later(name) {
             return self.not_yet(span, &format!("\"{name}\""));
         }
@@ -80,7 +74,7 @@ impl Checker<'_> {
         })
     }
 
-    fn unknown_field(&mut self, name: &Spanned<String>) -> super::Reported {
+    fn unknown_field(&mut self, name: &Spanned<String>) -> Reported {
         let names = self.field_names();
         let event = &self.context.name;
         let diagnostic = if names.is_empty() {

@@ -3,9 +3,10 @@
 //! Signedness is C's after everything is widened to 64 bits: unsigned if either operand is an unsigned integer of 8 bytes
 //! or an address, else signed (every smaller integer fits).
 
-use super::expression::{comparison, constant, narrowed};
+use super::checker::{Checked, Checker, Reported};
+use super::fold;
 use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Type, UnaryOp};
-use super::{Checked, Checker, fold};
+use super::value::{common, comparison, constant, operation, scaled};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_trace::aggregate::{MapType, ValueKind};
@@ -220,7 +221,7 @@ impl Checker<'_> {
         }
     }
 
-    fn incomparable(&mut self, left: &Expr, right: &Expr, span: Span) -> super::Reported {
+    fn incomparable(&mut self, left: &Expr, right: &Expr, span: Span) -> Reported {
         let (l, r) = (self.describe(&left.ty), self.describe(&right.ty));
         let is_address = |e: &Expr| matches!(e.ty, Type::Pointer(_));
         let of_event = |e: &Expr| matches!(e.kind, ExprKind::EventNumber);
@@ -305,52 +306,6 @@ impl Checker<'_> {
     }
 }
 
-/// The type of arithmetic on two scalars.
-pub(super) fn common(left: &Expr, right: &Expr) -> Type {
-    let unsigned = |e: &Expr| match (&e.ty, e.constant()) {
-        // An enumerator is a name for a number, which most often is small.
-        (
-            Type::Integer {
-                show: Show::Names(_), ..
-            },
-            Some(value),
-        ) => i64::try_from(value).is_err() && !e.ty.is_signed(),
-        (Type::Integer { size: 8, signed, .. }, _) => !signed,
-        (Type::Pointer(_), _) => true,
-        _ => false,
-    };
-    if unsigned(left) || unsigned(right) {
-        Type::U64
-    } else {
-        Type::I64
-    }
-}
-
-/// An operation on two scalars, folded where both are known.
-pub(crate) fn operation(op: BinaryOp, ty: Type, left: Expr, right: Expr, span: Span) -> Expr {
-    let signed = ty.is_signed();
-    if let (Some(l), Some(r)) = (left.constant(), right.constant()) {
-        return constant(fold::binary(op, signed, l, r), ty, span);
-    }
-    let kind = ExprKind::Binary {
-        op,
-        signed,
-        left: Box::new(left),
-        right: Box::new(right),
-    };
-    Expr::new(kind, ty, span)
-}
-
-/// `count × size` bytes.
-pub(super) fn scaled(count: Expr, size: u32) -> Expr {
-    let span = count.span;
-    if size == 1 {
-        return count;
-    }
-    let size = constant(u64::from(size), Type::I64, span);
-    operation(BinaryOp::Multiply, Type::I64, count, size, span)
-}
-
 fn logic(and: bool, left: Expr, right: Expr, span: Span) -> Expr {
     if let Some(known) = left.constant() {
         if (known != 0) != and {
@@ -368,23 +323,4 @@ fn logic(and: bool, left: Expr, right: Expr, span: Span) -> Expr {
         right: Box::new(right),
     };
     Expr::new(kind, Type::Bool, span)
-}
-
-/// A scalar of any type as a plain 64-bit integer.
-pub(super) fn widened(value: Expr) -> Expr {
-    let span = value.span;
-    let ty = match &value.ty {
-        Type::Integer {
-            show: show @ (Show::Names(_) | Show::Flags(_)),
-            signed,
-            ..
-        } => Type::Integer {
-            size: 8,
-            signed: *signed,
-            show: show.clone(),
-        },
-        Type::Bool => return value,
-        _ => common(&value, &value),
-    };
-    narrowed(value, ty, span)
 }

@@ -1,8 +1,8 @@
 //! `entry.EXPRESSION`: the expression is checked at the event that came first, which keeps its value in a map that no text can name.
 
+use super::checker::{Checked, Checker};
 use super::map::Usage;
 use super::tree::{CheckedPair, Expr, MapChange, MapPlace, Statement, StatementKind, Type};
-use super::{Checked, Checker};
 use crate::builtin;
 use crate::context::{Pair, ProgramKind};
 use crate::lang::ast::{self, Span, Spanned};
@@ -141,7 +141,7 @@ impl Checker<'_> {
         }
         let name = self.hidden("");
         let (mark, found) = self.elsewhere(&pair.first, |checker| {
-            let one = super::expression::constant(1, Type::U64, span);
+            let one = super::value::constant(1, Type::U64, span);
             checker.keeps(&name, &key(&pair.first_key, span), one, span)
         });
         self.found.extend(found);

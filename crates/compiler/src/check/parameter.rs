@@ -1,9 +1,9 @@
 //! `param NAME = VALUE`: values known before anything runs, changed while it runs; where they are kept is not known here.
 
-use super::Checker;
+use super::checker::Checker;
 use super::globals::{Globals, Parameter};
-use super::operator::widened;
 use super::tree::Type;
+use super::value::widened;
 use crate::builtin;
 use crate::context::{Context, EventNumber, Features, ProgramKind};
 use crate::lang::ast::{Expr, ExprKind, Item, Spanned, UnaryOp};
@@ -18,7 +18,7 @@ const TAKEN: &[&str] = &[
 /// The parameters among the items of a text, in source order, each once; those that are wrong are left out and reported.
 ///
 /// ```
-/// use kestrel_compiler::{check::globals::parameters, lang::parse_script};
+/// use kestrel_compiler::{check::parameters, lang::parse_script};
 /// let (script, _) = parse_script("param threshold = 10ms; param loud = false");
 /// let (found, wrong) = parameters(&script.items);
 /// assert!(wrong.is_empty());

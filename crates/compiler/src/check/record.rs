@@ -1,10 +1,8 @@
 //! `record()`: what is written, under which names, and where each value lies in the record.
 
-use super::expression::{constant, text_constant};
-use super::operator::operation;
+use super::checker::{Checked, Checker, Reported};
 use super::tree::{BinaryOp, Destination, Expr, ExprKind, Record, Statement, Type};
-use super::types::STRING;
-use super::{Checked, Checker};
+use super::value::{STRING, constant, operation, text_constant};
 use crate::builtin;
 use crate::context::{EventField, Source};
 use crate::lang::ast::{self, Arg, Span, Spanned};
@@ -280,7 +278,7 @@ impl Checker<'_> {
         Ok(all)
     }
 
-    fn unrecordable(&mut self, value: &Expr) -> super::Reported {
+    fn unrecordable(&mut self, value: &Expr) -> Reported {
         let hint = match (&value.ty, &value.kind) {
             (Type::Struct(_), _) => Some("record its members one by one"),
             (Type::Text { size: 0 }, ExprKind::Bytes { .. }) => {

@@ -1,9 +1,8 @@
 //! Blocks: scratch variables, branches, records; loops are not there yet.
 
-use super::expression::constant;
-use super::operator::widened;
+use super::checker::{Checked, Checker, Reported};
 use super::tree::{Expr, ExprKind, Pointer, Statement, StatementKind, Type, Variable, VariableId};
-use super::{Checked, Checker, Reported};
+use super::value::{constant, widened};
 use crate::builtin;
 use crate::lang::ast::{self, Block, ExprKind as Kind, Span, Spanned, StatementKind as Written};
 use crate::lang::diag::{Diagnostic, did_you_mean};
@@ -74,12 +73,7 @@ impl Checker<'_> {
     fn effect(&mut self, expr: &ast::Expr) -> Checked<Option<StatementKind>> {
         match &expr.kind {
             Kind::Call { name, args } => {
-                let usage = builtin::Use {
-                    name: &name.node,
-                    name_span: name.span,
-                    args: Some(args),
-                    span: expr.span,
-                };
+                let usage = builtin::used(&name.node, name.span, Some(args), expr.span);
                 if let Some(action) = builtin::action(self, &usage) {
                     return action.map(Some);
                 }

@@ -1,9 +1,8 @@
 //! Texts that are read where an address says, and how much of them.
 
-use super::expression::constant;
-use super::operator::operation;
+use super::checker::{Checked, Checker};
 use super::tree::{Access, BinaryOp, Expr, ExprKind, Pointee, Pointer, Type};
-use super::{Checked, Checker};
+use super::value::{constant, operation, read_string, shortened};
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::Space;
@@ -73,66 +72,4 @@ fn may_be_text(pointer: Pointer) -> bool {
         Pointee::Unknown | Pointee::Char | Pointee::Integer { size: 1, .. }
     );
     to && pointer.levels == 0
-}
-
-/// The string at an address.
-pub(crate) fn read_string(address: Expr, space: Option<Space>, max: u32, span: Span) -> Expr {
-    let kind = ExprKind::ReadString {
-        address: Box::new(address),
-        space,
-        max,
-        length: None,
-    };
-    Expr::new(kind, Type::String { max }, span)
-}
-
-/// The first `to` bytes of a text in memory.
-pub(super) fn shortened(value: Expr, to: u32) -> Expr {
-    let kind = match value.kind {
-        ExprKind::Bytes {
-            address,
-            offset,
-            access,
-            ..
-        } => ExprKind::Bytes {
-            address,
-            offset,
-            size: to,
-            access,
-        },
-        ExprKind::Text(mut bytes) => {
-            bytes.truncate(to as usize);
-            ExprKind::Text(bytes)
-        }
-        ExprKind::ReadString {
-            address,
-            space,
-            max,
-            length,
-        } => {
-            let max = max.min(to);
-            let kind = ExprKind::ReadString {
-                address,
-                space,
-                max,
-                length,
-            };
-            return Expr::new(kind, Type::String { max }, value.span);
-        }
-        ExprKind::Ternary {
-            condition,
-            then: Some(then),
-            otherwise,
-        } => {
-            let kind = ExprKind::Ternary {
-                condition,
-                then: Some(Box::new(shortened(*then, to))),
-                otherwise: Box::new(shortened(*otherwise, to)),
-            };
-            let size = (to + 1).next_multiple_of(8);
-            return Expr::new(kind, Type::Text { size }, value.span);
-        }
-        kind => return Expr { kind, ..value }, // comm, whose size is fixed
-    };
-    Expr::new(kind, Type::Text { size: to }, value.span)
 }

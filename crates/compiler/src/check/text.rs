@@ -1,9 +1,8 @@
 //! Comparison of texts.
 
-use super::expression::constant;
-use super::string::shortened;
+use super::checker::{Checked, Checker};
 use super::tree::{CompareOp, Expr, ExprKind, Show, Type};
-use super::{Checked, Checker};
+use super::value::{constant, room, shortened};
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
 
@@ -123,15 +122,6 @@ pub(super) fn choosable(side: &Expr) -> Option<u32> {
         (_, Type::Text { size }) if *size > 0 => Some(*size),
         (_, Type::String { max }) => Some(max + 1),
         _ => None,
-    }
-}
-
-/// Bytes in which a text lies, a NUL among them where there is one.
-pub(crate) fn room(text: &Expr) -> u32 {
-    match text.ty {
-        Type::Text { size } => size,
-        Type::String { max } => max,
-        _ => 0,
     }
 }
 

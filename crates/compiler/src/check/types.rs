@@ -1,15 +1,13 @@
 //! The kernel's types, the catalog's types and written types, all as [`Type`]; and types as words.
 
+use super::checker::{Checked, Checker, Reported};
 use super::tree::{Pointee, Pointer, Show, Type};
-use super::{Checked, Checker, Reported};
+use super::value::STRING;
 use crate::context::ValueType;
 use crate::lang::ast::{Span, TypeName, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
 use kestrel_trace::layout::{Base, FieldType, Names, Space};
-
-/// Most bytes of a string, without its NUL, where nothing else is said.
-pub(crate) const STRING: u32 = 255;
 
 /// Links of modifiers, typedefs and pointers that are followed.
 const CHAIN: usize = 64;

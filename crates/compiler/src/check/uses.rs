@@ -123,8 +123,9 @@ impl Uses {
 
 #[cfg(test)]
 mod tests {
-    use super::super::globals::{Globals, parameters};
+    use super::super::globals::Globals;
     use super::super::parameter::nowhere;
+    use super::super::parameters;
     use super::*;
     use crate::lang::diag::has_errors;
     use crate::lang::{parse_events, parse_script};

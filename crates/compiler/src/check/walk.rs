@@ -3,12 +3,11 @@
 //! A struct is never a value: it is [`ExprKind::Bytes`] at an address, and a member of it lies further on at the same
 //! address. So a walk through embedded structs is one load, and each pointer passed is one more.
 
-use super::expression::constant;
-use super::operator::{operation, scaled};
+use super::checker::{Checked, Checker, Reported};
 use super::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Type};
-use super::{Checked, Checker};
+use super::value::{comparison, constant, operation, scaled, there_are};
 use crate::lang::ast::{Span, Spanned};
-use crate::lang::diag::{Diagnostic, nearest};
+use crate::lang::diag::Diagnostic;
 use kestrel_bpf::btf::{Place, TypeId};
 use kestrel_trace::layout::Space;
 
@@ -262,7 +261,7 @@ impl Checker<'_> {
             None => far,
             Some(count) => {
                 let count = constant(u64::from(count), Type::U64, span);
-                let inside = super::expression::comparison(CompareOp::Less, false, index, count, span);
+                let inside = comparison(CompareOp::Less, false, index, count, span);
                 let kind = ExprKind::Ternary {
                     condition: Box::new(inside),
                     then: Some(Box::new(far)),
@@ -327,7 +326,7 @@ impl Checker<'_> {
         Ok(operation(BinaryOp::Add, ty, *address, offset, span))
     }
 
-    fn untyped(&mut self, pointer: &Expr) -> super::Reported {
+    fn untyped(&mut self, pointer: &Expr) -> Reported {
         let hint = "say what lies there by a cast: (uint32 *)…";
         self.report(Diagnostic::error(pointer.span, "what lies at this address is not known").hint(hint))
     }
@@ -361,23 +360,4 @@ fn reached(ty: Type, access: Access) -> Type {
         }),
         ty => ty,
     }
-}
-
-/// What there is in place of `name`: the nearest names, or else the first ones.
-pub(super) fn there_are(name: &str, all: &[&str]) -> String {
-    const MOST: usize = 16;
-    if all.is_empty() {
-        return "it has none".to_owned();
-    }
-    let near = nearest(name, all.iter().copied());
-    if all.len() > MOST && !near.is_empty() {
-        return format!("near it: {} ({} in all)", near.join(", "), all.len());
-    }
-    let more = if all.len() > MOST {
-        format!(", … ({} in all)", all.len())
-    } else {
-        String::new()
-    };
-    let shown: Vec<&str> = all.iter().copied().take(MOST).collect();
-    format!("there are: {}{more}", shown.join(", "))
 }

@@ -4,7 +4,7 @@
 
 use kestrel_bpf::btf::write::{Builder, Placed};
 use kestrel_bpf::btf::{Btf, TypeId};
-use kestrel_compiler::check::globals::{Globals, parameters};
+use kestrel_compiler::check::{globals::Globals, parameters};
 use kestrel_compiler::context::{Context, EventField, EventNumber, Features, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::parse_script;
 use kestrel_trace::layout::Base;

@@ -5,7 +5,7 @@ use crate::buffer::layout::{MAX_BYTES, MIN_BYTES, Mode};
 use crate::buffer::name::MESSAGES;
 use crate::hook::control::{MOST_BUFFERS, MOST_PARAMETERS, MOST_TABLES};
 use crate::hook::owner::Owner;
-use kestrel_compiler::check::globals::{Parameter, parameters};
+use kestrel_compiler::check::{globals::Parameter, parameters};
 use kestrel_compiler::lang::ast::{Buffer, Expr, ExprKind, Item, Probe, Script, Span, Spanned, Table};
 use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_compiler::lang::parse_script;

@@ -1,7 +1,7 @@
 //! `ksym`.
 
-use super::super::{Builtin, Meaning};
-use super::symbolic;
+use super::space::symbolic;
+use crate::builtin::row::{Builtin, Meaning};
 
 pub(crate) static KSYM: Builtin = Builtin {
     name: "ksym",

@@ -1,7 +1,7 @@
 //! `uptr`.
 
-use super::super::{Builtin, Meaning};
-use super::in_space;
+use super::space::in_space;
+use crate::builtin::row::{Builtin, Meaning};
 use kestrel_trace::layout::Space;
 
 pub(crate) static UPTR: Builtin = Builtin {

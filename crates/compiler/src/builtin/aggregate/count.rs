@@ -1,8 +1,8 @@
 //! `count`.
 
-use super::super::{Builtin, Meaning};
-use super::add;
-use crate::check::Gathering;
+use super::adding::add;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::gathering::Gathering;
 use kestrel_trace::aggregate::{Gathered, function};
 
 pub(crate) static COUNT: Builtin = Builtin {

@@ -1,7 +1,7 @@
 //! `hist`.
 
-use super::super::{Builtin, Meaning};
-use crate::check::Gathering;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::gathering::Gathering;
 use kestrel_trace::aggregate::{Buckets, Gathered, function};
 
 pub(crate) static HIST: Builtin = Builtin {

@@ -1,7 +1,7 @@
 //! `lhist`.
 
-use super::super::{Builtin, Meaning};
-use crate::check::Gathering;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::gathering::Gathering;
 use kestrel_trace::aggregate::{Buckets, Gathered, function};
 
 pub(crate) static LHIST: Builtin = Builtin {

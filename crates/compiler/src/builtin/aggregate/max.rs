@@ -1,7 +1,7 @@
 //! `max`.
 
-use super::super::{Builtin, Meaning};
-use super::of_number;
+use super::adding::of_number;
+use crate::builtin::row::{Builtin, Meaning};
 use kestrel_trace::aggregate::function;
 
 pub(crate) static MAX: Builtin = Builtin {

@@ -1,7 +1,7 @@
 //! `min`.
 
-use super::super::{Builtin, Meaning};
-use super::of_number;
+use super::adding::of_number;
+use crate::builtin::row::{Builtin, Meaning};
 use crate::ir::{AluOp, Bits};
 use kestrel_trace::aggregate::function;
 

@@ -1,7 +1,7 @@
 //! `stats`.
 
-use super::super::{Builtin, Meaning};
-use super::{add_with_count, of_number};
+use super::adding::{add_with_count, of_number};
+use crate::builtin::row::{Builtin, Meaning};
 use kestrel_trace::aggregate::function;
 
 pub(crate) static STATS: Builtin = Builtin {

@@ -1,7 +1,7 @@
 //! `sum`.
 
-use super::super::{Builtin, Meaning};
-use super::{add, of_number};
+use super::adding::{add, of_number};
+use crate::builtin::row::{Builtin, Meaning};
 use kestrel_trace::aggregate::function;
 
 pub(crate) static SUM: Builtin = Builtin {

@@ -3,8 +3,8 @@
 //! The first value of an interval takes the place of an older one: who exchanges the interval's number also takes away what was there. An interrupt in between adds to what
 //! the other takes exactly itself away from; only a least or greatest value of it may go, in the few instructions in which an interval begins.
 
-use super::super::{Builtin, Meaning};
-use crate::check::Gathering;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::gathering::Gathering;
 use crate::check::tree::MapPlace;
 use crate::codegen::lower::Lower;
 use crate::error::Error;

@@ -1,7 +1,7 @@
 //! `dump`.
 
-use super::super::{Builtin, Meaning};
-use crate::check::Telling;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::telling::Telling;
 use crate::check::tree::{Message, dump_time};
 
 pub(crate) static DUMP: Builtin = Builtin {

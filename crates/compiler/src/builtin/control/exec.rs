@@ -1,7 +1,7 @@
 //! `exec`.
 
-use super::super::{Builtin, Meaning};
-use crate::check::Telling;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::telling::Telling;
 use crate::check::tree::Message;
 
 pub(crate) static EXEC: Builtin = Builtin {

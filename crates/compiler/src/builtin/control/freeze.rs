@@ -1,6 +1,6 @@
 //! `freeze`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Action, StatementKind};
 
 pub(crate) static FREEZE: Builtin = Builtin {

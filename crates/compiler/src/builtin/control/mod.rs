@@ -10,7 +10,7 @@ pub(super) mod to;
 pub(super) mod use_buffer;
 pub(super) mod use_table;
 
-use super::Builtin;
+use super::row::Builtin;
 
 /// These built-ins.
 pub(super) static ROWS: &[&Builtin] = &[

@@ -1,7 +1,7 @@
 //! `notify`.
 
-use super::super::{Builtin, Meaning};
-use crate::check::Telling;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::telling::Telling;
 use crate::check::tree::Message;
 
 pub(crate) static NOTIFY: Builtin = Builtin {

@@ -1,6 +1,6 @@
 //! `reset`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Action, StatementKind};
 
 pub(crate) static RESET: Builtin = Builtin {

@@ -1,6 +1,6 @@
 //! `thaw`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Action, StatementKind};
 
 pub(crate) static THAW: Builtin = Builtin {

@@ -1,6 +1,6 @@
 //! `to`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 
 pub(crate) static TO: Builtin = Builtin {
     name: "to",

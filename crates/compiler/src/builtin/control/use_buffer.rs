@@ -1,6 +1,6 @@
 //! `use_buffer`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Action, StatementKind};
 
 pub(crate) static USE_BUFFER: Builtin = Builtin {

@@ -1,6 +1,6 @@
 //! `arg0`, `arg1`, …
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::Type;
 use crate::context::{EventField, Source, ValueType};
 use crate::lang::diag::Diagnostic;

@@ -1,6 +1,6 @@
 //! `entry`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::lang::diag::Diagnostic;
 
 pub(crate) static ENTRY: Builtin = Builtin {

@@ -1,8 +1,8 @@
 //! `func`.
 
-use super::super::{Builtin, Meaning};
-use crate::check::text_constant;
+use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Pointee, Pointer, Type};
+use crate::check::value::text_constant;
 use kestrel_trace::layout::{EventName, Space};
 
 pub(crate) static FUNC: Builtin = Builtin {

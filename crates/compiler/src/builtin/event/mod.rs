@@ -8,7 +8,7 @@ pub(super) mod reg;
 pub(super) mod regs;
 pub(super) mod retval;
 
-use super::Builtin;
+use super::row::Builtin;
 
 /// These built-ins.
 pub(super) static ROWS: &[&Builtin] = &[

@@ -1,7 +1,7 @@
 //! `probe`.
 
-use super::super::{Builtin, Meaning};
-use crate::check::text_constant;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::value::text_constant;
 use kestrel_trace::layout::EventName;
 
 pub(crate) static PROBE: Builtin = Builtin {

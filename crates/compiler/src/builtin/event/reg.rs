@@ -1,6 +1,6 @@
 //! `reg`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::lang::ast::ExprKind;
 use crate::lang::diag::{Diagnostic, did_you_mean};
 

@@ -1,6 +1,6 @@
 //! `regs`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::lang::diag::Diagnostic;
 
 pub(crate) static REGS: Builtin = Builtin {

@@ -1,6 +1,6 @@
 //! `retval`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::lang::diag::Diagnostic;
 
 pub(crate) static RETVAL: Builtin = Builtin {

@@ -1,7 +1,7 @@
 //! `clear`.
 
-use super::super::{Builtin, Meaning};
-use super::emptied;
+use super::place::emptied;
+use crate::builtin::row::{Builtin, Meaning};
 
 pub(crate) static CLEAR: Builtin = Builtin {
     name: "clear",

@@ -1,7 +1,7 @@
 //! `delete`.
 
-use super::super::{Builtin, Meaning};
-use super::place;
+use super::place::place;
+use crate::builtin::row::{Builtin, Meaning};
 
 pub(crate) static DELETE: Builtin = Builtin {
     name: "delete",

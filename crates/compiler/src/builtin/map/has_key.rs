@@ -1,7 +1,7 @@
 //! `has_key`.
 
-use super::super::{Builtin, Meaning};
-use super::place;
+use super::place::place;
+use crate::builtin::row::{Builtin, Meaning};
 
 pub(crate) static HAS_KEY: Builtin = Builtin {
     name: "has_key",

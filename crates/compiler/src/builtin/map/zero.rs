@@ -1,7 +1,7 @@
 //! `zero`.
 
-use super::super::{Builtin, Meaning};
-use super::emptied;
+use super::place::emptied;
+use crate::builtin::row::{Builtin, Meaning};
 
 pub(crate) static ZERO: Builtin = Builtin {
     name: "zero",

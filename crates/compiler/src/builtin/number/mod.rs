@@ -4,7 +4,7 @@ pub(super) mod cpu;
 pub(super) mod numaid;
 pub(super) mod rand;
 
-use super::Builtin;
+use super::row::Builtin;
 
 /// These built-ins.
 pub(super) static ROWS: &[&Builtin] = &[&cpu::CPU, &numaid::NUMAID, &rand::RAND];

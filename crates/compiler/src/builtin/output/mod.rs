@@ -2,7 +2,7 @@
 
 pub(super) mod record;
 
-use super::Builtin;
+use super::row::Builtin;
 
 /// These built-ins.
 pub(super) static ROWS: &[&Builtin] = &[&record::RECORD];

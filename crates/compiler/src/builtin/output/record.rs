@@ -1,6 +1,6 @@
 //! `record`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 
 pub(crate) static RECORD: Builtin = Builtin {
     name: "record",

@@ -1,7 +1,7 @@
 //! `ustack`.
 
-use super::super::{Builtin, Meaning};
-use super::stack;
+use super::depth::stack;
+use crate::builtin::row::{Builtin, Meaning};
 use kestrel_trace::layout::Space;
 
 pub(crate) static USTACK: Builtin = Builtin {

@@ -1,6 +1,6 @@
 //! `cgroup`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Type};
 use kestrel_bpf::helper;
 

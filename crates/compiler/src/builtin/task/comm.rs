@@ -1,6 +1,6 @@
 //! `comm`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, Type};
 
 pub(crate) static COMM: Builtin = Builtin {

@@ -1,6 +1,6 @@
 //! `curtask`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Pointee, Pointer, Type};
 use kestrel_bpf::btf::Kind;
 use kestrel_bpf::helper;

@@ -1,7 +1,7 @@
 //! `tid`.
 
-use super::super::{Builtin, Meaning};
-use super::half;
+use super::half::half;
+use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::Intrinsic;
 use kestrel_bpf::helper;
 

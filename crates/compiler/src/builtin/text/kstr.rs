@@ -1,7 +1,7 @@
 //! `kstr`.
 
-use super::super::{Builtin, Meaning};
-use super::read;
+use super::read::read;
+use crate::builtin::row::{Builtin, Meaning};
 use kestrel_trace::layout::Space;
 
 pub(crate) static KSTR: Builtin = Builtin {

@@ -1,7 +1,7 @@
 //! `str`.
 
-use super::super::{Builtin, Meaning};
-use super::read;
+use super::read::read;
+use crate::builtin::row::{Builtin, Meaning};
 
 pub(crate) static STR: Builtin = Builtin {
     name: "str",

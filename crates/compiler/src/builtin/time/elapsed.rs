@@ -1,6 +1,6 @@
 //! `elapsed`.
 
-use super::super::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Intrinsic, Type};
 use kestrel_bpf::helper;
 

@@ -3,7 +3,7 @@
 pub(super) mod elapsed;
 pub(super) mod nsecs;
 
-use super::Builtin;
+use super::row::Builtin;
 
 /// These built-ins.
 pub(super) static ROWS: &[&Builtin] = &[&nsecs::NSECS, &elapsed::ELAPSED];

@@ -2,8 +2,8 @@
 
 use super::Lower;
 use super::string::string_room;
-use crate::check::room;
 use crate::check::tree::{Access, Expr, ExprKind, Type};
+use crate::check::value::room;
 use crate::error::Error;
 use crate::ir::{BlockId, Condition, Slot, Vreg, Width, helper};
 use kestrel_trace::value::FAULT_IN_TEXT;

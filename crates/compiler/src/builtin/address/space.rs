@@ -1,0 +1,50 @@
+//! What an address is said to be.
+
+use crate::builtin::row::Use;
+use crate::check::checker::{Checked, Checker};
+use crate::check::tree::{Expr, Pointee, Pointer, Type};
+use kestrel_trace::layout::Space;
+
+/// An address as one of `space`.
+pub(super) fn in_space(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) -> Checked<Expr> {
+    let args = usage.positional(checker, 1, 1)?;
+    let value = match args.first() {
+        Some(value) => checker.scalar(value)?,
+        None => return Err(checker.error(usage.span, "an address is missing")),
+    };
+    let unknown = Pointer {
+        to: Pointee::Unknown,
+        levels: 0,
+        space,
+        trusted: false,
+        symbolic: false,
+    };
+    let pointer = match value.ty {
+        Type::Pointer(pointer) => Pointer {
+            space,
+            trusted: false,
+            ..pointer
+        },
+        _ => unknown,
+    };
+    Ok(Expr {
+        ty: Type::Pointer(pointer),
+        span: usage.span,
+        ..value
+    })
+}
+
+/// An address whose symbol is shown.
+pub(super) fn symbolic(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
+    let value = in_space(checker, usage, Space::Kernel)?;
+    Ok(Expr {
+        ty: Type::Pointer(Pointer {
+            to: Pointee::Unknown,
+            levels: 0,
+            space: Space::Kernel,
+            trusted: false,
+            symbolic: true,
+        }),
+        ..value
+    })
+}

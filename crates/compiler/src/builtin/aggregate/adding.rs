@@ -1,0 +1,48 @@
+//! What functions that gather values share: how they are checked, and how values are added.
+
+use crate::builtin::row::Use;
+use crate::check::checker::{Checked, Checker};
+use crate::check::gathering::Gathering;
+use crate::check::tree::MapPlace;
+use crate::codegen::lower::Lower;
+use crate::error::Error;
+use crate::ir::{Vreg, Width};
+use kestrel_trace::aggregate::Gathered;
+use kestrel_trace::aggregate::gather::Function;
+
+/// An aggregation of one number.
+pub(super) fn of_number(
+    checker: &mut Checker<'_>,
+    usage: &Use<'_>,
+    function: &'static dyn Function,
+) -> Checked<Gathering> {
+    let args = usage.positional(checker, 1, 1)?;
+    let value = match args.first() {
+        Some(value) => checker.number(value)?,
+        None => return Err(checker.error(usage.span, "a number is missing")),
+    };
+    Ok(Gathering {
+        gathered: Gathered::new(function, value.ty.is_signed()),
+        value: Some(value),
+    })
+}
+
+/// Adds the value to the first word.
+pub(super) fn add(lower: &mut Lower<'_>, place: &MapPlace, _: &Gathered, value: Vreg) -> Result<(), Error> {
+    lower.on_element(place, &mut |lower, element, _| {
+        lower.b.atomic_add(Width::B8, element, 0, value);
+    })
+}
+
+/// Adds 1 to the first word and the value to the second.
+pub(super) fn add_with_count(
+    lower: &mut Lower<'_>,
+    place: &MapPlace,
+    _: &Gathered,
+    value: Vreg,
+) -> Result<(), Error> {
+    lower.on_element(place, &mut |lower, element, _| {
+        lower.b.atomic_add(Width::B8, element, 0, 1);
+        lower.b.atomic_add(Width::B8, element, 8, value);
+    })
+}

@@ -1,0 +1,79 @@
+//! What is known while a probe is checked, and what has been found wrong; the rooms of the check add their own methods.
+
+use super::globals::Globals;
+use super::tree::{CheckedPair, Variable, VariableId};
+use crate::context::Context;
+use crate::lang::ast::Span;
+use crate::lang::diag::Diagnostic;
+use kestrel_trace::layout::Names;
+use std::collections::HashMap;
+
+/// Most findings reported about one probe.
+pub(super) const FINDINGS: usize = 50;
+
+/// Something is wrong and has been reported.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reported;
+
+pub(crate) type Checked<T> = Result<T, Reported>;
+
+/// What is known while a probe is checked.
+pub(crate) struct Checker<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) globals: Globals,
+    pub(super) found: Vec<Diagnostic>,
+    /// Scratch variables that can be seen, innermost block last.
+    pub(super) scopes: Vec<HashMap<String, VariableId>>,
+    pub(super) variables: Vec<Variable>,
+    /// Event fields whose rules are being followed, outermost first.
+    pub(super) rules: Vec<String>,
+    /// How many `record()` there are.
+    pub(super) records: u32,
+    /// Names of enumerations already asked for.
+    pub(super) names: HashMap<kestrel_bpf::btf::TypeId, Names>,
+    /// How often the statements being checked are repeated by `unroll`.
+    pub(super) repeats: u64,
+    /// Functions of the aggregations that name no map, in source order.
+    pub(crate) bare: Vec<(&'static str, Span)>,
+    /// What it has to do with the event before, so far.
+    pub(super) pair: Option<CheckedPair>,
+    /// Whether the handler was written for one event, by its name.
+    pub(super) plain: bool,
+}
+
+impl<'a> Checker<'a> {
+    pub(super) fn new(context: &'a Context, globals: Globals) -> Self {
+        Self {
+            context,
+            globals,
+            found: Vec::new(),
+            scopes: vec![HashMap::new()],
+            variables: Vec::new(),
+            rules: Vec::new(),
+            records: 0,
+            names: HashMap::new(),
+            repeats: 1,
+            bare: Vec::new(),
+            pair: None,
+            plain: false,
+        }
+    }
+
+    /// Reports an error.
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) -> Reported {
+        if self.found.len() < FINDINGS && !self.found.contains(&diagnostic) {
+            self.found.push(diagnostic);
+        }
+        Reported
+    }
+
+    /// Reports an error without more to say.
+    pub(crate) fn error(&mut self, span: Span, message: impl Into<String>) -> Reported {
+        self.report(Diagnostic::error(span, message))
+    }
+
+    /// Reports that a part of the language is not there yet.
+    pub(crate) fn not_yet(&mut self, span: Span, what: &str) -> Reported {
+        self.error(span, format!("not yet supported: {what}"))
+    }
+}

@@ -1,0 +1,214 @@
+//! Pieces of the checked tree that every room of the check makes: constants, comparisons, arithmetic, sizes and texts; nothing is looked up here.
+
+use super::fold;
+use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Show, Type};
+use crate::lang::ast::Span;
+use crate::lang::diag::nearest;
+use kestrel_trace::layout::Space;
+
+/// Most bytes of a string, without its NUL, where nothing else is said.
+pub(crate) const STRING: u32 = 255;
+
+/// A scalar known now.
+pub(crate) fn constant(value: u64, ty: Type, span: Span) -> Expr {
+    Expr::new(ExprKind::Constant(value), ty, span)
+}
+
+/// A text known now.
+pub(crate) fn text_constant(text: &str, span: Span) -> Expr {
+    let bytes = text.as_bytes().to_vec();
+    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX).max(1);
+    Expr::new(ExprKind::Text(bytes), Type::Text { size }, span)
+}
+
+/// A comparison of scalars, folded where both are known.
+pub(crate) fn comparison(op: CompareOp, signed: bool, left: Expr, right: Expr, span: Span) -> Expr {
+    if let (Some(l), Some(r)) = (left.constant(), right.constant()) {
+        return constant(u64::from(fold::compare(op, signed, l, r)), Type::Bool, span);
+    }
+    let kind = ExprKind::Compare {
+        op,
+        signed,
+        left: Box::new(left),
+        right: Box::new(right),
+    };
+    Expr::new(kind, Type::Bool, span)
+}
+
+/// A scalar cut to the size of `ty`, or only renamed where it fits as it is.
+pub(crate) fn narrowed(value: Expr, ty: Type, span: Span) -> Expr {
+    let shape = |ty: &Type| match ty {
+        Type::Integer { size, signed, .. } => (*size, *signed),
+        Type::Bool => (1, false),
+        _ => (8, false),
+    };
+    let ((from, from_signed), (size, signed)) = (shape(&value.ty), shape(&ty));
+    let fits = size == 8 || (from == size && from_signed == signed) || (from < size && !from_signed);
+    if let Some(known) = value.constant() {
+        return constant(fold::convert(known, size, signed), ty, span);
+    }
+    if fits {
+        return Expr { ty, span, ..value };
+    }
+    let kind = ExprKind::Convert {
+        value: Box::new(value),
+        size,
+        signed,
+    };
+    Expr::new(kind, ty, span)
+}
+
+/// An operation on two scalars, folded where both are known.
+pub(crate) fn operation(op: BinaryOp, ty: Type, left: Expr, right: Expr, span: Span) -> Expr {
+    let signed = ty.is_signed();
+    if let (Some(l), Some(r)) = (left.constant(), right.constant()) {
+        return constant(fold::binary(op, signed, l, r), ty, span);
+    }
+    let kind = ExprKind::Binary {
+        op,
+        signed,
+        left: Box::new(left),
+        right: Box::new(right),
+    };
+    Expr::new(kind, ty, span)
+}
+
+/// `count × size` bytes.
+pub(crate) fn scaled(count: Expr, size: u32) -> Expr {
+    let span = count.span;
+    if size == 1 {
+        return count;
+    }
+    let size = constant(u64::from(size), Type::I64, span);
+    operation(BinaryOp::Multiply, Type::I64, count, size, span)
+}
+
+/// A scalar of any type as a plain 64-bit integer.
+pub(crate) fn widened(value: Expr) -> Expr {
+    let span = value.span;
+    let ty = match &value.ty {
+        Type::Integer {
+            show: show @ (Show::Names(_) | Show::Flags(_)),
+            signed,
+            ..
+        } => Type::Integer {
+            size: 8,
+            signed: *signed,
+            show: show.clone(),
+        },
+        Type::Bool => return value,
+        _ => common(&value, &value),
+    };
+    narrowed(value, ty, span)
+}
+
+/// The string at an address.
+pub(crate) fn read_string(address: Expr, space: Option<Space>, max: u32, span: Span) -> Expr {
+    let kind = ExprKind::ReadString {
+        address: Box::new(address),
+        space,
+        max,
+        length: None,
+    };
+    Expr::new(kind, Type::String { max }, span)
+}
+
+/// The first `to` bytes of a text in memory.
+pub(crate) fn shortened(value: Expr, to: u32) -> Expr {
+    let kind = match value.kind {
+        ExprKind::Bytes {
+            address,
+            offset,
+            access,
+            ..
+        } => ExprKind::Bytes {
+            address,
+            offset,
+            size: to,
+            access,
+        },
+        ExprKind::Text(mut bytes) => {
+            bytes.truncate(to as usize);
+            ExprKind::Text(bytes)
+        }
+        ExprKind::ReadString {
+            address,
+            space,
+            max,
+            length,
+        } => {
+            let max = max.min(to);
+            let kind = ExprKind::ReadString {
+                address,
+                space,
+                max,
+                length,
+            };
+            return Expr::new(kind, Type::String { max }, value.span);
+        }
+        ExprKind::Ternary {
+            condition,
+            then: Some(then),
+            otherwise,
+        } => {
+            let kind = ExprKind::Ternary {
+                condition,
+                then: Some(Box::new(shortened(*then, to))),
+                otherwise: Box::new(shortened(*otherwise, to)),
+            };
+            let size = (to + 1).next_multiple_of(8);
+            return Expr::new(kind, Type::Text { size }, value.span);
+        }
+        kind => return Expr { kind, ..value }, // comm, whose size is fixed
+    };
+    Expr::new(kind, Type::Text { size: to }, value.span)
+}
+
+/// What there is in place of `name`: the nearest names, or else the first ones.
+pub(crate) fn there_are(name: &str, all: &[&str]) -> String {
+    const MOST: usize = 16;
+    if all.is_empty() {
+        return "it has none".to_owned();
+    }
+    let near = nearest(name, all.iter().copied());
+    if all.len() > MOST && !near.is_empty() {
+        return format!("near it: {} ({} in all)", near.join(", "), all.len());
+    }
+    let more = if all.len() > MOST {
+        format!(", … ({} in all)", all.len())
+    } else {
+        String::new()
+    };
+    let shown: Vec<&str> = all.iter().copied().take(MOST).collect();
+    format!("there are: {}{more}", shown.join(", "))
+}
+
+/// Bytes in which a text lies, a NUL among them where there is one.
+pub(crate) fn room(text: &Expr) -> u32 {
+    match text.ty {
+        Type::Text { size } => size,
+        Type::String { max } => max,
+        _ => 0,
+    }
+}
+
+/// The type of arithmetic on two scalars.
+pub(super) fn common(left: &Expr, right: &Expr) -> Type {
+    let unsigned = |e: &Expr| match (&e.ty, e.constant()) {
+        // An enumerator is a name for a number, which most often is small.
+        (
+            Type::Integer {
+                show: Show::Names(_), ..
+            },
+            Some(value),
+        ) => i64::try_from(value).is_err() && !e.ty.is_signed(),
+        (Type::Integer { size: 8, signed, .. }, _) => !signed,
+        (Type::Pointer(_), _) => true,
+        _ => false,
+    };
+    if unsigned(left) || unsigned(right) {
+        Type::U64
+    } else {
+        Type::I64
+    }
+}
