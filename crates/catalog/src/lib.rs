@@ -1,7 +1,8 @@
-//! What this kernel can tell, where, and what can be traced on it: events, code, types and names; nothing here attaches anything.
+//! What this kernel can tell, where, and what can be traced on it: events, code, types and names; and how programs are attached to it.
 #![forbid(unsafe_code)]
 
 pub mod arch;
+pub mod attach;
 pub mod catalog;
 pub mod code;
 mod error;

@@ -4,6 +4,7 @@ use crate::bpf::{Link, Program};
 use crate::error::{Errno, Error, Result};
 use crate::host::Host;
 use bytemuck::{Pod, Zeroable};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ffi::CString;
 use std::fmt;
@@ -116,7 +117,7 @@ impl Software {
 }
 
 /// A counter or clock that perf knows by a type (`enum perf_type_id`) and a number of that type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counter {
     /// Its type.
     pub kind: u32,

@@ -33,7 +33,8 @@ use super::map::BpfMap;
 use super::opened::{Object, wrong};
 use fnv::FnvHasher;
 use kestrel_bpf::object::{self, Hook};
-use kestrel_catalog::catalog::{Attachment, Instance};
+use kestrel_catalog::attach::{Mechanism, Sections};
+use kestrel_catalog::catalog::Instance;
 use kestrel_catalog::foreign;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
@@ -53,42 +54,16 @@ pub struct HandlerFile {
     parsed: object::Object,
 }
 
-/// Which programs serve what is attached so: sections, and how they are called.
-fn served(attachment: &Attachment) -> (&'static [Hook], &'static str) {
-    match attachment {
-        Attachment::Tracepoint { .. } | Attachment::Tracepoints => (&[Hook::Tracepoint], "SEC(\"tp\")"),
-        Attachment::RawTracepoint { .. } => (&[Hook::RawTracepoint], "SEC(\"raw_tp\")"),
-        Attachment::TypedTracepoint { .. } => (&[Hook::TypedTracepoint], "SEC(\"tp_btf\")"),
-        // A program for a function means that function, and not a tracepoint's event that is seen there.
-        Attachment::Entry { .. } => (&[], "SEC(\"raw_tp\"), SEC(\"tp_btf\") or SEC(\"tp\")"),
-        Attachment::Functions { .. } | Attachment::Instruction { .. } | Attachment::Instructions { .. } => (
-            &[
-                Hook::Classic,
-                Hook::Kprobe,
-                Hook::Kretprobe,
-                Hook::KprobeMulti,
-                Hook::KretprobeMulti,
-                Hook::Ksyscall,
-                Hook::Kretsyscall,
-            ],
-            "SEC(\"kprobe\")",
-        ),
-        Attachment::Trampoline { at_return: false, .. } => (&[Hook::Fentry], "SEC(\"fentry\")"),
-        Attachment::Trampoline { at_return: true, .. } => (&[Hook::Fexit], "SEC(\"fexit\")"),
-        Attachment::Counter { .. } => (&[Hook::PerfEvent], "SEC(\"perf_event\")"),
-    }
-}
-
-/// The same of a hook that is there already: an object's program can be loaded as what the hook is where that has the same arguments.
-fn served_by(attachment: &Attachment) -> (Vec<Hook>, &'static str) {
-    let (hooks, shape) = served(attachment);
-    match attachment {
-        Attachment::TypedTracepoint { .. } => {
-            let mut hooks = hooks.to_vec();
-            hooks.push(Hook::RawTracepoint);
-            (hooks, "SEC(\"tp_btf\") and SEC(\"raw_tp\")")
-        }
-        _ => (hooks.to_vec(), shape),
+/// Sections of programs that a mechanism runs, and how they are written; for a hook that `is_there` already also those that can be loaded as what it calls.
+fn served(mechanism: &Mechanism, is_there: bool) -> (Vec<Hook>, String) {
+    let Sections {
+        hooks,
+        written,
+        loadable,
+    } = mechanism.sections();
+    match loadable {
+        Some((hook, also)) if is_there => ([hooks, &[hook]].concat(), format!("{written} and {also}")),
+        _ => (hooks.to_vec(), written.to_owned()),
     }
 }
 
@@ -145,16 +120,10 @@ impl HandlerFile {
     pub fn program(
         &self,
         wanted: Option<&str>,
-        (attachment, is_there): (&Attachment, bool),
+        (mechanism, is_there): (&Mechanism, bool),
         events: &[Instance],
     ) -> std::result::Result<String, String> {
-        let (hooks, shape) = match is_there {
-            true => served_by(attachment),
-            false => {
-                let (hooks, shape) = served(attachment);
-                (hooks.to_vec(), shape)
-            }
-        };
+        let (hooks, shape) = served(mechanism, is_there);
         let file = Path::new(&self.path)
             .file_name()
             .unwrap_or_default()
@@ -221,8 +190,8 @@ impl HandlerFile {
     }
 
     /// Whether one of its programs, or this one, can be called by a hook that is there, attached so.
-    pub fn fits(&self, wanted: Option<&str>, attachment: &Attachment) -> bool {
-        let (hooks, _) = served_by(attachment);
+    pub fn fits(&self, wanted: Option<&str>, mechanism: &Mechanism) -> bool {
+        let (hooks, _) = served(mechanism, true);
         let mut all = self.parsed.programs().iter();
         all.any(|program| {
             wanted.is_none_or(|wanted| program.name == wanted)

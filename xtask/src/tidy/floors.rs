@@ -27,7 +27,8 @@ const ORDERS: &[Order] = &[
     Order {
         sources: "crates/catalog/src/",
         rooms: &[
-            "waiting", "verifier", "error", "foreign", "arch", "symbols", "facts", "code", "catalog",
+            "waiting", "verifier", "error", "foreign", "arch", "symbols", "facts", "code", "attach",
+            "catalog",
         ],
         up: &[],
     },
@@ -109,7 +110,7 @@ const CIRCLE: usize = 3;
 const CIRCLES: &[(&str, usize, &str)] = &[
     (
         "crates/kestrel/src/session",
-        21,
+        10,
         "a change of a pinned session and its clients know each other",
     ),
     (

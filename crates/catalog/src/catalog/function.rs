@@ -3,12 +3,13 @@
 use super::glob::Glob;
 use super::instruction;
 use super::kind::{
-    Attachment, Companion, Companions, DescribedField, Description, EventKind, Instance, Resolved, Via, Way,
+    Companion, Companions, DescribedField, Description, EventKind, Instance, Resolved, Via, Way,
 };
 use super::lookup::Catalog;
 use super::moment::Moment;
 use super::spec::text_of;
 use crate::arch;
+use crate::attach::{self, Mechanism};
 use crate::code::Wanted;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
@@ -230,11 +231,11 @@ impl FunctionProbe {
         if single.is_none() && maxactive.is_none() {
             // What one link for all of them cannot give, a link for each can.
             let mut together = alone.clone();
-            together.attachment = Attachment::Functions {
+            together.mechanism = Mechanism::Functions(attach::Functions {
                 at_return: self.at_return,
                 alone: false,
                 maxactive: None,
-            };
+            });
             together.context.registers.clear();
             together.context.pair = None;
             together.companions = None;
@@ -252,18 +253,18 @@ impl FunctionProbe {
     /// A link for each function.
     fn way(&self, catalog: &Catalog, single: Option<&str>, maxactive: Option<u32>) -> Way {
         let mut context = self.context(catalog, single);
-        let entry = Attachment::Functions {
+        let entry = Mechanism::Functions(attach::Functions {
             at_return: false,
             alone: true,
             maxactive: None,
-        };
+        });
         let companions = self.entry(&mut context, KPROBE.context(catalog, single), entry);
         Way {
-            attachment: Attachment::Functions {
+            mechanism: Mechanism::Functions(attach::Functions {
                 at_return: self.at_return,
                 alone: true,
                 maxactive,
-            },
+            }),
             context,
             guard: None,
             companions,
@@ -271,7 +272,7 @@ impl FunctionProbe {
     }
 
     /// Pairs a return with the entry of the same call: by the place of the return address in the stack.
-    pub(super) fn entry(&self, context: &mut Context, first: Context, at: Attachment) -> Option<Companions> {
+    pub(super) fn entry(&self, context: &mut Context, first: Context, at: Mechanism) -> Option<Companions> {
         if !self.at_return {
             return None;
         }
@@ -284,7 +285,7 @@ impl FunctionProbe {
         }));
         Some(Companions {
             first: Companion {
-                attachment: at,
+                mechanism: at,
                 label: "entry",
                 symbol: None,
             },

@@ -1,10 +1,11 @@
 //! Single instructions by kprobe: `kprobe:vfs_read+0x12`, `kprobe:0xffffffff81234560`, `kprobe:xfs:xfs_file_open`; checked against the code.
 
 use super::function::{FunctionProbe, KPROBE};
-use super::kind::{Attachment, Instance, Resolved, Way};
+use super::kind::{Instance, Resolved, Way};
 use super::lookup::Catalog;
 use super::moment::Moment;
 use super::spec::text_of;
+use crate::attach::{self, Mechanism};
 use crate::code::{Code, KERNEL, Place, Wanted};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
@@ -102,18 +103,20 @@ impl FunctionProbe {
             symbol: Some(function.symbol.clone()),
             ..Instance::named(name)
         };
-        let at = |at_return, maxactive| Attachment::Instruction {
-            by_name: names_one(catalog, &place),
-            place: place.clone(),
-            address: instruction.address,
-            at_return,
-            maxactive,
+        let at = |at_return, maxactive| {
+            Mechanism::Instruction(attach::Instruction {
+                by_name: names_one(catalog, &place),
+                place: place.clone(),
+                address: instruction.address,
+                at_return,
+                maxactive,
+            })
         };
         let mut first = KPROBE.context_in(catalog, module, Some(&function.symbol));
         first.name.clone_from(&context.name);
         let companions = self.entry(&mut context, first, at(false, None));
         let way = Way {
-            attachment: at(self.at_return, maxactive),
+            mechanism: at(self.at_return, maxactive),
             context,
             guard: None,
             companions,
@@ -138,12 +141,14 @@ impl FunctionProbe {
         if place.offset != 0 {
             context.arguments.clear();
         }
-        let at = |at_return, maxactive| Attachment::Instruction {
-            place: place.clone(),
-            address: 0,
-            by_name: true,
-            at_return,
-            maxactive,
+        let at = |at_return, maxactive| {
+            Mechanism::Instruction(attach::Instruction {
+                place: place.clone(),
+                address: 0,
+                by_name: true,
+                at_return,
+                maxactive,
+            })
         };
         let mut first = KPROBE.context_in(catalog, module, Some(&place.symbol));
         first.name.clone_from(&name);
@@ -155,7 +160,7 @@ impl FunctionProbe {
                 ..Instance::named(name)
             }],
             ways: vec![Way {
-                attachment: at(self.at_return, maxactive),
+                mechanism: at(self.at_return, maxactive),
                 context,
                 guard: None,
                 companions,
@@ -186,21 +191,21 @@ pub(super) fn names_one(catalog: &Catalog, place: &Place) -> bool {
     found.next().is_some() && found.next().is_none() && place.module.as_deref() != Some(KERNEL)
 }
 
-/// Makes an attachment in a module one by name; says where it is if it was that of a function without its module.
-fn by_name(attachment: &mut Attachment, function: Option<&str>, catalog: &Catalog) -> Option<Place> {
-    match attachment {
-        Attachment::Instruction {
+/// Makes a mechanism in a module one by name; says where it is if it was that of a function without its module.
+fn by_name(mechanism: &mut Mechanism, function: Option<&str>, catalog: &Catalog) -> Option<Place> {
+    match mechanism {
+        Mechanism::Instruction(attach::Instruction {
             place,
             address,
             by_name: true,
             ..
-        } if place.module.as_deref().is_some_and(|module| module != KERNEL) => {
+        }) if place.module.as_deref().is_some_and(|module| module != KERNEL) => {
             *address = 0;
             None
         }
-        Attachment::Functions {
+        Mechanism::Functions(attach::Functions {
             at_return, maxactive, ..
-        } => {
+        }) => {
             let symbol = function?;
             let place = Place {
                 module: Some(catalog.module_of(None, symbol)?),
@@ -210,13 +215,13 @@ fn by_name(attachment: &mut Attachment, function: Option<&str>, catalog: &Catalo
             if !names_one(catalog, &place) {
                 return None;
             }
-            *attachment = Attachment::Instruction {
+            *mechanism = Mechanism::Instruction(attach::Instruction {
                 place: place.clone(),
                 address: 0,
                 by_name: true,
                 at_return: *at_return,
                 maxactive: *maxactive,
-            };
+            });
             Some(place)
         }
         _ => None,
@@ -236,9 +241,9 @@ impl Resolved {
             let served = companions.flat_map(|all| std::iter::once(&mut all.first).chain(&mut all.aborted));
             for companion in served {
                 let symbol = companion.symbol.as_deref().or(function.as_deref());
-                by_name(&mut companion.attachment, symbol, catalog);
+                by_name(&mut companion.mechanism, symbol, catalog);
             }
-            let named = by_name(&mut way.attachment, function.as_deref(), catalog);
+            let named = by_name(&mut way.mechanism, function.as_deref(), catalog);
             if let Some(place) = named {
                 // A name by which it is found while the module is not loaded, too.
                 let name = format!("{}:{place}", self.kind);

@@ -2,11 +2,12 @@
 
 use super::function::{Held, KPROBE, Parameter, describe, no_kprobes, parameters};
 use super::glob::Glob;
-use super::kind::{Attachment, Description, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{Description, EventKind, Instance, Resolved, Via, Way};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use super::trampoline::FENTRY;
 use super::typed::qualified;
+use crate::attach::{self, Mechanism};
 use crate::code::Wanted;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type};
@@ -152,11 +153,11 @@ impl Jprobe {
         }
         match &typed.module {
             None => ways.push(Way {
-                attachment: Attachment::Functions {
+                mechanism: Mechanism::Functions(attach::Functions {
                     at_return: false,
                     alone: true,
                     maxactive: None,
-                },
+                }),
                 context: KPROBE.context(catalog, Some(name)),
                 guard: None,
                 companions: None,

@@ -2,14 +2,11 @@
 
 use super::glob::Glob;
 use super::lookup::Catalog;
-use crate::code::Place;
+use crate::attach::Mechanism;
 use crate::error::Result;
-use kestrel_bpf::btf::TypeId;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
-use kestrel_kernel::perf::Counter;
 use kestrel_trace::layout::{EventName, Field as LayoutField, Layout};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A kind of event: where its names come from and how one is turned into something to attach to.
@@ -154,89 +151,6 @@ pub struct Description {
     pub returns: Option<String>,
 }
 
-/// What a hook is attached to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(
-    missing_docs,
-    reason = "fields speak for themselves or are described with their variant"
-)]
-pub enum Attachment {
-    /// A tracepoint's perf event, by `group` and `name`: the program sees the formatted entry.
-    Tracepoint { group: String, name: String },
-    /// Tracepoints whose entries are alike, by a perf event each: one program sees them all. Which they are, the hook's instances say.
-    Tracepoints,
-    /// A raw tracepoint by name.
-    RawTracepoint { name: String },
-    /// A raw tracepoint with typed arguments; the id is that of `btf_trace_<name>`.
-    TypedTracepoint { name: String, id: TypeId },
-    /// Functions by kprobe: one perf link each, or, unless each is to stand `alone`, one multi link for all. Of a multi link handlers see fewer
-    /// registers. `maxactive` calls of a function can be on their way when its return is probed; the kernel's own number if that is not said.
-    Functions {
-        at_return: bool,
-        alone: bool,
-        maxactive: Option<u32>,
-    },
-    /// One function's entry by a multi link, which costs less than a kprobe; handlers see fewer registers. Where the kernel has no multi links, by kprobe.
-    Entry { symbol: String },
-    /// One instruction by kprobe, or one function's return by kretprobe, wherever in the kernel or its modules; by name where that is exact,
-    /// else by address.
-    Instruction {
-        place: Place,
-        address: u64,
-        by_name: bool,
-        at_return: bool,
-        maxactive: Option<u32>,
-    },
-    /// Several instructions by kprobe, for which one program serves: those that can run after another.
-    Instructions { spots: Vec<Spot> },
-    /// A function's trampoline (`fentry`, `fexit`); the id is that of the function, among the types of its module where it is in one.
-    Trampoline {
-        module: Option<String>,
-        function: String,
-        id: TypeId,
-        at_return: bool,
-    },
-    /// A counter or clock of the kernel, one event per `period` of what it counts (clocks: ns), on the first CPU or on every one.
-    Counter {
-        counter: Counter,
-        period: u64,
-        every_cpu: bool,
-    },
-}
-
-impl Attachment {
-    /// So many calls can be on their way when their return is probed, where that was said.
-    pub fn maxactive(&self) -> Option<u32> {
-        match self {
-            Self::Functions { maxactive, .. } | Self::Instruction { maxactive, .. } => *maxactive,
-            _ => None,
-        }
-    }
-
-    /// Whether it is the same place, whatever number of calls is followed there.
-    pub fn is_at(&self, other: &Self) -> bool {
-        let plain = |attachment: &Self| {
-            let mut plain = attachment.clone();
-            if let Self::Functions { maxactive, .. } | Self::Instruction { maxactive, .. } = &mut plain {
-                *maxactive = None;
-            }
-            plain
-        };
-        plain(self) == plain(other)
-    }
-}
-
-/// An instruction to be probed: by name where that is exact, else by address.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spot {
-    /// Where it is.
-    pub place: Place,
-    /// The same as an address.
-    pub address: u64,
-    /// Whether the kernel finds it by its name.
-    pub by_name: bool,
-}
-
 /// One event among those that share a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
@@ -255,8 +169,8 @@ pub struct Instance {
 /// One way to see one event (or a set of functions): enough to compile a handler and attach it.
 #[derive(Clone)]
 pub struct Way {
-    /// What to attach to.
-    pub attachment: Attachment,
+    /// What to attach to, and how.
+    pub mechanism: Mechanism,
     /// What the compiler is told; its number is set by the plan.
     pub context: Context,
     /// An expression that must hold before the user's predicate (the system call's number).
@@ -277,8 +191,8 @@ pub struct Companions {
 /// A hook that serves another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Companion {
-    /// What to attach to.
-    pub attachment: Attachment,
+    /// What to attach to, and how.
+    pub mechanism: Mechanism,
     /// What stands behind the name of the event that it serves, in its own.
     pub label: &'static str,
     /// The function, where it is another than that of the event.
@@ -315,7 +229,7 @@ pub struct Resolved {
 impl Resolved {
     /// So many calls can be on their way when their return is probed, where that is said.
     pub fn calls(&self) -> Option<u32> {
-        self.ways.first().and_then(|way| way.attachment.maxactive())
+        self.ways.first().and_then(|way| way.mechanism.maxactive())
     }
 }
 

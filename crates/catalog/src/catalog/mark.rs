@@ -9,9 +9,10 @@
 
 use super::function::KPROBE;
 use super::glob::Glob;
-use super::kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
 use super::lookup::Catalog;
 use super::trampoline::FENTRY;
+use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{EventField, Source, ValueType};
@@ -163,11 +164,11 @@ fn ways(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Result<Vec
     };
     if catalog.has_kprobes() {
         let kprobe = Way {
-            attachment: Attachment::Functions {
+            mechanism: Mechanism::Functions(attach::Functions {
                 at_return: false,
                 alone: true,
                 maxactive: None,
-            },
+            }),
             context: KPROBE.context(catalog, Some(function)),
             guard: None,
             companions: None,

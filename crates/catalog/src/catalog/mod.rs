@@ -19,7 +19,7 @@ mod typed;
 
 pub use crate::arch;
 pub use glob::Glob;
-pub use kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+pub use kind::{DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
 pub use lookup::Catalog;
 pub use spec::text_of;
 

@@ -11,10 +11,11 @@
 
 use super::function::FunctionProbe;
 use super::instruction::names_one;
-use super::kind::{Attachment, Companion, Companions, Instance, Resolved, Spot, Way};
+use super::kind::{Companion, Companions, Instance, Resolved, Way};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use crate::arch;
+use crate::attach::{self, KprobeSite, Mechanism};
 use crate::code::{Code, Follow, Function, Instruction, Wanted};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventField, Pair, ProgramKind, Source, ValueType};
@@ -178,19 +179,19 @@ impl FunctionProbe {
                 after(format!("reg(\"{}\")", first.base)),
             )),
         }));
-        let spot = |f: &Follow| Spot {
+        let site = |f: &Follow| KprobeSite {
             by_name: names_one(catalog, &f.place),
             place: f.place.clone(),
             address: f.address,
         };
         let companions = Companions {
             first: Companion {
-                attachment: Self::at(catalog, &function, &instruction),
+                mechanism: Self::at(catalog, &function, &instruction),
                 label: "start",
                 symbol: None,
             },
             aborted: Some(Companion {
-                attachment: fixup(),
+                mechanism: fixup(),
                 label: "fault",
                 symbol: Some(FIXUP.to_owned()),
             }),
@@ -200,9 +201,9 @@ impl FunctionProbe {
             (name, identity),
             &function,
             Way {
-                attachment: Attachment::Instructions {
-                    spots: follow.iter().map(spot).collect(),
-                },
+                mechanism: Mechanism::Instructions(attach::Instructions {
+                    sites: follow.iter().map(site).collect(),
+                }),
                 context,
                 guard: None,
                 companions: Some(companions),
@@ -220,7 +221,7 @@ impl FunctionProbe {
             (name, identity),
             &function,
             Way {
-                attachment: fixup(),
+                mechanism: fixup(),
                 context,
                 guard: Some(format!(
                     "((struct pt_regs *)arg0)->ip == {:#x}",
@@ -249,15 +250,15 @@ impl FunctionProbe {
         }
     }
 
-    fn at(catalog: &Catalog, function: &Function, instruction: &Instruction) -> Attachment {
+    fn at(catalog: &Catalog, function: &Function, instruction: &Instruction) -> Mechanism {
         let place = function.place(instruction.offset);
-        Attachment::Instruction {
+        Mechanism::Instruction(attach::Instruction {
             by_name: names_one(catalog, &place),
             place,
             address: instruction.address,
             at_return: false,
             maxactive: None,
-        }
+        })
     }
 
     /// The fault of an instruction, as a probe on the function that every fault passes sees it.
@@ -306,10 +307,10 @@ impl FunctionProbe {
     }
 }
 
-fn fixup() -> Attachment {
-    Attachment::Functions {
+fn fixup() -> Mechanism {
+    Mechanism::Functions(attach::Functions {
         at_return: false,
         alone: true,
         maxactive: None,
-    }
+    })
 }

@@ -1,8 +1,9 @@
 //! Raw tracepoints: the arguments a tracepoint is called with, typed by BTF, before any entry is formatted.
 
 use super::glob::Glob;
-use super::kind::{Attachment, DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
 use super::lookup::Catalog;
+use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result, nothing_matches};
 use kestrel_bpf::btf::{Btf, Kind, Parameter, TypeId};
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
@@ -116,8 +117,8 @@ impl EventKind for RawTracepoint {
 
 fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
     let target = target(catalog, name)?;
-    let way = |attachment, program, trusted, direct| Way {
-        attachment,
+    let way = |mechanism, program, trusted, direct| Way {
+        mechanism,
         context: Context {
             name: format!("rawtracepoint:{name}"),
             function: None,
@@ -142,13 +143,15 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
         guard: None,
         companions: None,
     };
-    let typed = || Attachment::TypedTracepoint {
-        name: name.to_owned(),
-        id: target.id,
+    let typed = || {
+        Mechanism::TypedTracepoint(attach::TypedTracepoint {
+            name: name.to_owned(),
+            id: target.id,
+        })
     };
-    let untyped = Attachment::RawTracepoint {
+    let untyped = Mechanism::RawTracepoint(attach::RawTracepoint {
         name: name.to_owned(),
-    };
+    });
     let ways = vec![
         way(typed(), ProgramKind::TracingTracepoint, true, true),
         way(typed(), ProgramKind::TracingTracepoint, true, false),

@@ -2,9 +2,10 @@
 
 use super::function::{describe, parameters, return_type};
 use super::glob::Glob;
-use super::kind::{Attachment, Description, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{Description, EventKind, Instance, Resolved, Via, Way};
 use super::lookup::Catalog;
 use super::typed::qualified;
+use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -159,12 +160,12 @@ impl Trampoline {
             ProgramKind::Fentry
         };
         let ways = [true, false].map(|direct| Way {
-            attachment: Attachment::Trampoline {
+            mechanism: Mechanism::Trampoline(attach::Trampoline {
                 module: known.module.clone(),
                 function: name.to_owned(),
                 id: function.id,
                 at_return: self.at_return,
-            },
+            }),
             context: Context {
                 name: format!("{}:{text}", self.name),
                 function: Some(name.to_owned()),

@@ -36,7 +36,7 @@ const IDLE: i64 = 1 << 31;
 pub struct Relay {
     /// The number of the hook that looks at the active word.
     pub from: u32,
-    /// Which of those that it passes words on to.
+    /// Which of those that it passes words on to: the kernel's number for the type of their programs.
     pub channel: u32,
 }
 
@@ -52,7 +52,7 @@ pub struct Passing {
 impl Relay {
     /// What tells its words from those of others.
     fn key(self) -> i64 {
-        (i64::from(self.from) << 3 | i64::from(self.channel)) << 32
+        (i64::from(self.from) << 8 | i64::from(self.channel)) << 32
     }
 }
 

@@ -41,11 +41,9 @@
 
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_bpf::helper;
-use kestrel_catalog::catalog::Attachment;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Vreg, Width};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
-use kestrel_kernel::preemption::Preemption;
 
 /// Programs of a hook. It misses nothing while fewer threads than this are preempted inside of them on one CPU: four busy threads on one miss none.
 pub const PROGRAMS: u32 = 4;
@@ -111,22 +109,6 @@ const CLOCK: i64 = 8;
 const OLD: i64 = 32;
 /// Spreads addresses (2^64 divided by the golden ratio).
 const SPREAD: i64 = 0x9e37_79b9_7f4a_7c15_u64 as i64;
-
-/// Whether a hook that is attached so has several programs.
-pub fn wanted(attachment: &Attachment, preemption: Preemption) -> bool {
-    match attachment {
-        Attachment::RawTracepoint { .. } | Attachment::TypedTracepoint { .. } => preemption.tracepoints,
-        Attachment::Trampoline { .. } => preemption.trampolines,
-        // The kernel turns preemption off before it calls these; or they share one guard, which other programs on the event would meet, too.
-        Attachment::Tracepoint { .. }
-        | Attachment::Tracepoints
-        | Attachment::Instruction { .. }
-        | Attachment::Instructions { .. }
-        | Attachment::Functions { .. }
-        | Attachment::Entry { .. }
-        | Attachment::Counter { .. } => false,
-    }
-}
 
 /// Whether the kernel has no room for all programs of a hook: a function takes 38, of all tracers together (`BPF_MAX_TRAMP_LINKS`). One is more important
 /// than second chances.

@@ -2,6 +2,7 @@
 //! at them.
 
 use super::{Candidate, Checked, Hook, PlannedWay, Row, without_set};
+use kestrel_catalog::attach::{self, Mechanism};
 use kestrel_catalog::catalog::{Resolved, Way};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::CheckedProbe;
@@ -81,7 +82,7 @@ impl<'s> Apart<'s> {
     pub(crate) fn into_hook(self, optional: bool) -> Hook {
         let ways = self.set.ways.iter().zip(self.handlers);
         let ways = ways.map(|(way, handlers)| PlannedWay {
-            attachment: way.attachment.clone(),
+            mechanism: way.mechanism.clone(),
             context: way.context.clone(),
             handlers,
             companions: None,
@@ -112,8 +113,8 @@ fn alike(set: &Way, ways: &[Way]) -> Option<Way> {
     let same = |way: &&Way| {
         way.context.program == set.context.program
             && way.context.direct_loads == set.context.direct_loads
-            && (way.attachment == set.attachment
-                || set.attachment == kestrel_catalog::catalog::Attachment::Tracepoints)
+            && (way.mechanism == set.mechanism
+                || set.mechanism == Mechanism::Tracepoints(attach::Tracepoints))
     };
     let mut way = ways.iter().find(same)?.clone();
     way.context.selector.clone_from(&set.context.selector);

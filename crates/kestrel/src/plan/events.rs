@@ -1,9 +1,10 @@
 //! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it and by whatever name it is asked for.
 
+use kestrel_catalog::attach::{self, Mechanism};
 use kestrel_catalog::catalog::moment::Moment;
 use kestrel_catalog::catalog::tracepoint::alike::family;
 use kestrel_catalog::catalog::{
-    Attachment, Catalog, Glob, Instance, Resolved, Via, Way, class, find_kind, jprobe, text_of,
+    Catalog, Glob, Instance, Resolved, Via, Way, class, find_kind, jprobe, text_of,
 };
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -212,8 +213,8 @@ impl<'a> Events<'a> {
     }
 
     fn set(&mut self, kind: &'static str, ways: Vec<Way>) -> usize {
-        let family = ways.first().map_or_else(String::new, |way| match way.attachment {
-            Attachment::Tracepoints => family(&way.context),
+        let family = ways.first().map_or_else(String::new, |way| match way.mechanism {
+            Mechanism::Tracepoints(attach::Tracepoints) => family(&way.context),
             _ => way.context.name.clone(),
         });
         let known = self
@@ -263,9 +264,9 @@ impl<'a> Events<'a> {
     }
 
     /// The same in a way that is attached so, if there is one: an event that only a pattern for many named may be known without it.
-    pub(super) fn one_at(&self, kind: &str, name: &str, attachment: &Attachment) -> Option<Resolved> {
+    pub(super) fn one_at(&self, kind: &str, name: &str, mechanism: &Mechanism) -> Option<Resolved> {
         let one = self.one_called(kind, name)?;
-        match one.ways.iter().any(|way| way.attachment.is_at(attachment)) {
+        match one.ways.iter().any(|way| way.mechanism.is_at(mechanism)) {
             true => Some(one),
             false => self.anew(name).or(Some(one)),
         }

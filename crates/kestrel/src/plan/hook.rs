@@ -1,8 +1,9 @@
 //! One program to attach: its ways, its rows, the slot that it is for, what it calls, and how it is compiled.
 
 use super::{BufferPlan, Plan};
+use kestrel_catalog::attach::Mechanism;
+use kestrel_catalog::catalog::Instance;
 use kestrel_catalog::catalog::kind::Companions;
-use kestrel_catalog::catalog::{Attachment, Instance};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
@@ -102,7 +103,7 @@ impl Row {
 #[derive(Clone)]
 pub struct PlannedWay {
     /// What to attach to.
-    pub attachment: Attachment,
+    pub mechanism: Mechanism,
     /// What the compiler is told.
     pub context: Context,
     /// One per row of the hook.

@@ -4,7 +4,8 @@ use super::events::Events;
 use super::resolve::{Cell, Cells, Done, Work};
 use super::{Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, Wanted, without_set};
 use super::{relayed, trust};
-use kestrel_catalog::catalog::{Attachment, Catalog, Resolved, Via};
+use kestrel_catalog::attach::{self, Mechanism};
+use kestrel_catalog::catalog::{Catalog, Resolved, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
@@ -41,7 +42,7 @@ pub struct ExistingHook {
     /// Names of its events, in the order in which the hook tells them apart.
     pub instances: Vec<String>,
     /// What it is attached to.
-    pub attachment: Attachment,
+    pub mechanism: Mechanism,
 }
 
 /// Plans one table of a file for a session that runs: hooks with a [`Slot`] are programs for hooks of the session, the others are new hooks whose
@@ -73,7 +74,7 @@ pub fn plan_load(
     let mut at_function = Vec::new();
     for (place, hook) in existing.hooks.iter().enumerate() {
         if let Some(event) = relayed::misfit(&cells[0], hook, &work) {
-            if matches!(hook.attachment, Attachment::Entry { .. }) {
+            if matches!(hook.mechanism, Mechanism::Entry(attach::Entry { .. })) {
                 cells[0][event] = None;
                 at_function.push(hook);
                 continue;
@@ -236,19 +237,19 @@ fn into_slot(
     }
     let numbers = vec![number; cells.len()];
     let resolved = match hook.instances.as_slice() {
-        [name] => work.events.one_at(&hook.kind, name, &hook.attachment),
+        [name] => work.events.one_at(&hook.kind, name, &hook.mechanism),
         several => catalog.set(&hook.kind, several, via)?,
     };
     let Some(mut resolved) = resolved else {
         return Err(gone(hook));
     };
-    resolved.ways.retain(|way| way.attachment.is_at(&hook.attachment));
+    resolved.ways.retain(|way| way.mechanism.is_at(&hook.mechanism));
     if resolved.ways.is_empty() {
         return Err(gone(hook));
     }
     few_calls(&resolved, hook)?;
     for way in &mut resolved.ways {
-        way.attachment = hook.attachment.clone();
+        way.mechanism = hook.mechanism.clone();
     }
     let mut globals = work.globals.clone();
     let (mut candidates, own) = work.candidates(cells, &numbers);
@@ -450,7 +451,7 @@ fn few_bodies(hook: &Hook) -> Result<()> {
 
 /// The hook that is there follows as many calls as it was attached for.
 fn few_calls(wanted: &Resolved, hook: &ExistingHook) -> Result<()> {
-    let (wanted, has) = (wanted.ways[0].attachment.maxactive(), hook.attachment.maxactive());
+    let (wanted, has) = (wanted.ways[0].mechanism.maxactive(), hook.mechanism.maxactive());
     let Some(number) = wanted.filter(|_| wanted > has) else {
         return Ok(());
     };
@@ -500,7 +501,7 @@ fn beside(companion: &mut Hook, served: &Hook, existing: &Existing) -> Result<()
 fn place_of(hook: &Hook, existing: &Existing) -> Option<usize> {
     let same = |known: &ExistingHook| {
         known.kind == hook.kind
-            && known.attachment == hook.ways[0].attachment
+            && known.mechanism == hook.ways[0].mechanism
             && known.instances.iter().eq(hook.instances.iter().map(|i| &i.name))
     };
     existing.hooks.iter().position(same)

@@ -57,7 +57,7 @@ fn companion(
             })
             .collect(),
         ways: vec![PlannedWay {
-            attachment: companion.attachment.clone(),
+            mechanism: companion.mechanism.clone(),
             context: context.clone(),
             handlers: handlers.iter().map(handler).collect(),
             companions: None,

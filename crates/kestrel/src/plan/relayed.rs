@@ -4,7 +4,7 @@
 use super::Hook;
 use super::load::ExistingHook;
 use super::resolve::{Cells, Work};
-use kestrel_catalog::catalog::Attachment;
+use kestrel_catalog::attach::Mechanism;
 use kestrel_hook::hook::relay::Relay;
 
 /// The event of a hook whose handler in the table is an object that the hook cannot call, where another way to see the event serves it.
@@ -15,11 +15,11 @@ pub(super) fn misfit(cells: &Cells, hook: &ExistingHook, work: &Work<'_>) -> Opt
     };
     let event = work.events.named(&hook.kind, name)?;
     let wanted = work.object_of((*cells.get(event)?)?)?;
-    if wanted.fits(&hook.attachment) {
+    if wanted.fits(&hook.mechanism) {
         return None;
     }
     let other = work.events.one_called(&hook.kind, name)?;
-    let serves = other.ways.iter().any(|way| wanted.fits(&way.attachment));
+    let serves = other.ways.iter().any(|way| wanted.fits(&way.mechanism));
     (serves || hook.is_relay).then_some(event)
 }
 
@@ -45,9 +45,9 @@ pub(super) fn hook(
     let mut hooks = work.hooks(groups, &[number]);
     for hook in hooks.iter_mut().filter(|hook| !hook.companion) {
         let first = hook.ways.first();
-        let channel = first.map_or(0, |way| channel(&way.attachment));
+        let channel = first.map_or(0, |way| channel(&way.mechanism));
         // All ways of one type: the hook's number and its type are the place where words are passed on.
-        hook.ways.retain(|way| self::channel(&way.attachment) == channel);
+        hook.ways.retain(|way| self::channel(&way.mechanism) == channel);
         hook.relay = Some(Relay {
             from: from.number,
             channel,
@@ -56,17 +56,8 @@ pub(super) fn hook(
     hooks
 }
 
-/// Types of program beside each other on an event.
-fn channel(attachment: &Attachment) -> u32 {
-    match attachment {
-        Attachment::Tracepoint { .. } | Attachment::Tracepoints => 1,
-        Attachment::RawTracepoint { .. } => 2,
-        Attachment::TypedTracepoint { .. } => 3,
-        Attachment::Functions { .. }
-        | Attachment::Entry { .. }
-        | Attachment::Instruction { .. }
-        | Attachment::Instructions { .. } => 4,
-        Attachment::Trampoline { .. } => 5,
-        Attachment::Counter { .. } => 6,
-    }
+/// The kernel's number for the type of a mechanism's programs: those of one event are of different types.
+fn channel(mechanism: &Mechanism) -> u32 {
+    let kinds = mechanism.program_kinds(1).unwrap_or_default();
+    kinds.first().map_or(0, |kind| kind.numbers().0.0)
 }

@@ -3,7 +3,8 @@
 use super::hook::layouts;
 use super::{Hook, PlannedWay, Row, guard, pair};
 use kestrel_catalog::Error;
-use kestrel_catalog::catalog::{Attachment, Instance, Resolved, Way};
+use kestrel_catalog::attach::Mechanism;
+use kestrel_catalog::catalog::{Instance, Resolved, Way};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::context::{Context, EventNumber, Member};
@@ -73,9 +74,9 @@ impl Wanted {
     }
 
     /// Whether a hook that is there, attached so, can call it.
-    pub(crate) fn fits(&self, attachment: &Attachment) -> bool {
+    pub(crate) fn fits(&self, mechanism: &Mechanism) -> bool {
         match self {
-            Self::Of(file, wanted) | Self::There(file, wanted) => file.fits(wanted.as_deref(), attachment),
+            Self::Of(file, wanted) | Self::There(file, wanted) => file.fits(wanted.as_deref(), mechanism),
             Self::Known(..) => true,
         }
     }
@@ -99,7 +100,7 @@ impl Wanted {
             Self::Known(path, program) => (path.clone(), program.clone()),
             Self::Of(file, wanted) | Self::There(file, wanted) => {
                 let is_there = matches!(self, Self::There(..));
-                let found = file.program(wanted.as_deref(), (&way.attachment, is_there), events);
+                let found = file.program(wanted.as_deref(), (&way.mechanism, is_there), events);
                 (
                     file.path().to_owned(),
                     found.map_err(|why| Diagnostic::error(span, why))?,
@@ -326,7 +327,7 @@ fn check_rows(
 
 fn planned(tried: Tried, kept: &[usize]) -> PlannedWay {
     let Way {
-        attachment,
+        mechanism,
         context,
         companions,
         ..
@@ -334,7 +335,7 @@ fn planned(tried: Tried, kept: &[usize]) -> PlannedWay {
     let handlers = tried.outcomes.into_iter().enumerate();
     let handlers = handlers.filter(|(candidate, _)| kept.contains(candidate));
     PlannedWay {
-        attachment,
+        mechanism,
         context,
         handlers: handlers
             .filter_map(|(_, outcome)| Some(outcome.ok()?.0))

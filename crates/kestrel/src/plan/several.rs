@@ -1,8 +1,9 @@
 //! Several events of one text: what names one twice is left out, and many single functions become one set.
 
 use kestrel_catalog::Result;
+use kestrel_catalog::attach::{self, Mechanism};
 use kestrel_catalog::catalog::jprobe;
-use kestrel_catalog::catalog::{Attachment, Catalog, Instance, Resolved, Via};
+use kestrel_catalog::catalog::{Catalog, Instance, Resolved, Via};
 use kestrel_compiler::lang::ast::Span;
 use std::collections::{HashMap, HashSet};
 
@@ -95,9 +96,12 @@ pub(super) fn together(
 ) -> Result<Vec<Resolved>> {
     let is_single = |r: &Resolved| {
         r.instances.len() == 1
-            && r.ways
-                .iter()
-                .all(|way| matches!(way.attachment, Attachment::Functions { maxactive: None, .. }))
+            && r.ways.iter().all(|way| {
+                matches!(
+                    way.mechanism,
+                    Mechanism::Functions(attach::Functions { maxactive: None, .. })
+                )
+            })
     };
     let (singles, mut rest): (Vec<Resolved>, Vec<Resolved>) = all.into_iter().partition(is_single);
     let mut kinds: Vec<(&'static str, Vec<Resolved>)> = Vec::new();

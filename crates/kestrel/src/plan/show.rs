@@ -2,7 +2,6 @@
 
 use super::{BufferPlan, Hook, Plan, PlannedWay};
 use kestrel_catalog::Result;
-use kestrel_catalog::catalog::Attachment;
 use kestrel_compiler::ir::MapUse;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::hook::owner::Owner;
@@ -94,55 +93,7 @@ impl fmt::Display for PlannedWay {
         } else {
             "reading by bpf_probe_read_kernel"
         };
-        match &self.attachment {
-            Attachment::Tracepoint { group, name } => {
-                write!(f, "tracepoint {group}:{name}, the formatted entry")
-            }
-            Attachment::Tracepoints => f.write_str("tracepoints of one shape, the formatted entry"),
-            Attachment::RawTracepoint { name } => write!(f, "raw tracepoint {name}"),
-            Attachment::TypedTracepoint { name, .. } => write!(f, "raw tracepoint {name}, typed, {reads}"),
-            Attachment::Functions { at_return: false, .. } => f.write_str("kprobe"),
-            Attachment::Functions {
-                maxactive: Some(number),
-                ..
-            } => write!(f, "kretprobe, {number} calls at once"),
-            Attachment::Functions { .. } => f.write_str("kretprobe"),
-            Attachment::Entry { symbol, .. } => write!(f, "kprobe at {symbol}"),
-            Attachment::Instruction { place, at_return, .. } => {
-                write!(
-                    f,
-                    "{} at {place}",
-                    if *at_return { "kretprobe" } else { "kprobe" }
-                )
-            }
-            Attachment::Instructions { spots } => {
-                f.write_str("kprobe at ")?;
-                for (index, spot) in spots.iter().enumerate() {
-                    let and = if index > 0 { " and " } else { "" };
-                    write!(f, "{and}{}", spot.place)?;
-                }
-                Ok(())
-            }
-            Attachment::Trampoline {
-                function,
-                at_return: false,
-                ..
-            } => write!(f, "fentry {function}, {reads}"),
-            Attachment::Trampoline {
-                function,
-                at_return: true,
-                ..
-            } => write!(f, "fexit {function}, {reads}"),
-            Attachment::Counter {
-                counter,
-                period,
-                every_cpu,
-            } => {
-                let unit = if counter.counts_time { " ns" } else { "" };
-                let place = if *every_cpu { "every CPU" } else { "one CPU" };
-                write!(f, "perf event {} on {place}, one in {period}{unit}", counter.name)
-            }
-        }
+        f.write_str(&self.mechanism.describe(reads))
     }
 }
 

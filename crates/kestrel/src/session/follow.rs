@@ -1,14 +1,14 @@
 //! What a session attaches beside its hooks: programs that follow a command's processes, and that keep the names of threads.
 
-use super::attach::Links;
 use super::stay::ThreadNames;
 use super::{Attached, Session};
 use kestrel_bpf::btf::Btf;
+use kestrel_catalog::attach::Links;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::hook::process_filter::{self, Follower, Target};
 use kestrel_hook::hook::{second_chance, thread_names};
-use kestrel_kernel::bpf::{Map, ProgramKind};
+use kestrel_kernel::bpf::{Link, Map, ProgramKind};
 use kestrel_trace::process::Processes;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Session {
             Some(types),
             &[],
         )?;
-        let links = Links::raw_tracepoint(&program, follower.tracepoint)?;
+        let links = Links::from(Link::raw_tracepoint(&program, follower.tracepoint, 0)?);
         self.followers.push(Attached {
             event,
             others: 0,
@@ -95,7 +95,7 @@ impl Session {
             slots: Vec::new(),
             seen: None,
             kind: ProgramKind::RawTracepoint,
-            returns: false,
+            mechanism: None,
             module_build: None,
             copies: 0,
             module: None,

@@ -16,11 +16,12 @@ use super::state::{
     uses,
 };
 use super::stay::{Change, PinnedSession};
-use super::{LeftOut, Session, attach, event_of, rejection, relay};
+use super::{LeftOut, Session, event_of, rejection, relay};
 use crate::plan::{BufferPlan, Hook, Plan, Slot, no_second, room_to_grow};
 use crate::plan::{Existing, ExistingHook, plan_load};
 use kestrel_bpf::btf::Btf;
-use kestrel_catalog::catalog::{Attachment, Catalog, Via};
+use kestrel_catalog::attach::turn;
+use kestrel_catalog::catalog::{Catalog, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
@@ -28,7 +29,7 @@ use kestrel_hook::hook::dispatch;
 use kestrel_hook::hook::process_filter::Target;
 use kestrel_hook::hook::second_chance::{self, Place};
 use kestrel_hook::table::TableFile;
-use kestrel_kernel::bpf::{Map, Program, ProgramKind};
+use kestrel_kernel::bpf::{Map, Program};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
@@ -278,7 +279,7 @@ impl<'a> Loading<'a> {
             loaded: self.now,
             uses: uses(&plan, number),
         };
-        let _turn = attach::turn(catalog);
+        let _turn = turn(catalog.host());
         let before = self.next.clone();
         let owners = Owners::of(&before, before.table(name).map(|table| table.number));
         for index in 0..plan.hooks.len() {
@@ -368,7 +369,7 @@ impl<'a> Loading<'a> {
             None => hook.events.iter().map(|event| event.name.clone()).collect(),
         };
         let hooks = self.next.hooks.iter().map(|hook| {
-            let attachment = hook.attached.attachment().ok_or_else(|| Error::State {
+            let mechanism = hook.attached.clone().ok_or_else(|| Error::State {
                 session: self.next.name.clone(),
                 why: format!("hook {} is attached to nothing", hook.number),
             })?;
@@ -377,7 +378,7 @@ impl<'a> Loading<'a> {
                 is_relay: hook.relay.is_some(),
                 kind: hook.kind.clone(),
                 instances: events(hook),
-                attachment,
+                mechanism,
             })
         });
         Ok(Existing {
@@ -573,7 +574,7 @@ pub(super) fn compile(
     for (index, way) in hook.ways.iter().enumerate() {
         let numbers = way.context.selector.as_ref();
         let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
-        let kind = kind(&way.attachment, there.multi);
+        let kind = way.mechanism.called_kind(there.multi)?;
         let mut programs = Vec::new();
         let first = (there.copies > 0).then_some(Place::FIRST);
         let places = std::iter::once(first).chain(second_chance::later(there.copies).map(Some));
@@ -638,24 +639,5 @@ pub(super) fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState
         rows: hook.rows.iter().zip(&into.sets).enumerate().map(row).collect(),
         events: into.events.clone(),
         messages: messages(hook),
-    }
-}
-
-/// The type that a program must have to be called by a hook that is attached so (`bpf_prog_map_compatible` in kernel/bpf/core.c).
-pub(super) fn kind(attachment: &Attachment, multi: bool) -> ProgramKind {
-    match attachment {
-        Attachment::Tracepoint { .. } | Attachment::Tracepoints => ProgramKind::Tracepoint,
-        Attachment::RawTracepoint { .. } => ProgramKind::RawTracepoint,
-        Attachment::TypedTracepoint { id, .. } => ProgramKind::TypedTracepoint(*id),
-        Attachment::Functions { .. } | Attachment::Entry { .. } if multi => ProgramKind::KprobeMulti,
-        Attachment::Functions { .. }
-        | Attachment::Entry { .. }
-        | Attachment::Instruction { .. }
-        | Attachment::Instructions { .. } => ProgramKind::Kprobe,
-        // Of a module that has gone nothing is called any more.
-        Attachment::Trampoline { id, .. } => {
-            attach::function_kind(attachment).unwrap_or(ProgramKind::FunctionEntry(*id))
-        }
-        Attachment::Counter { .. } => ProgramKind::PerfEvent,
     }
 }

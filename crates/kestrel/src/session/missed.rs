@@ -1,6 +1,6 @@
 //! Hits of kprobes and returns that did not reach a hook's program, as the kernel counts them: in links, in tracefs, or in its memory.
 
-use super::own_event;
+use kestrel_catalog::attach::own_event;
 use kestrel_catalog::code::misses;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{LinkDetail, LinkInfo, LinkType, ProgramInfo, ProgramType};
@@ -8,8 +8,8 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 
 /// The kernel's counts, asked for once where one answer is for all hooks.
-#[derive(Default)]
 pub(super) struct Misses {
+    host: Host,
     /// Of kprobes whose links do not tell, by program.
     memory: OnceCell<Result<HashMap<u32, u64>, String>>,
 }
@@ -44,6 +44,13 @@ fn is_silent(link: &LinkInfo) -> bool {
 }
 
 impl Misses {
+    pub(super) fn new(host: &Host) -> Self {
+        Self {
+            host: host.clone(),
+            memory: OnceCell::new(),
+        }
+    }
+
     /// What a hook's program did not see: because it (or one sharing its guard) was running already on that CPU, because the handler of
     /// another kprobe was, or because more calls were on their way than the kernel follows; less what second chances have `taken` of that.
     ///
@@ -60,7 +67,7 @@ impl Misses {
             .recursion_misses
             .saturating_add_signed(-taken.unwrap_or(0));
         if own_events.len() > 0 {
-            let missed = own_event::missed(own_events).map_err(|error| error.to_string())?;
+            let missed = own_event::missed(&self.host, own_events).map_err(|error| error.to_string())?;
             return Ok(skipped + missed);
         }
         let (mut told, mut silent) = (0, false);
@@ -77,7 +84,7 @@ impl Misses {
     }
 
     fn in_memory(&self, program: u32) -> Result<u64, String> {
-        let read = || misses::by_program(&Host::default()).map_err(|error| error.to_string());
+        let read = || misses::by_program(&self.host).map_err(|error| error.to_string());
         match self.memory.get_or_init(read) {
             Ok(all) => Ok(all.get(&program).copied().unwrap_or(0)),
             Err(why) => Err(why.clone()),

@@ -15,7 +15,6 @@ mod modules;
 pub mod named;
 mod number;
 mod objects;
-mod own_event;
 mod pins;
 pub mod processors;
 mod ready;
@@ -38,10 +37,10 @@ pub use modules::{ModuleGap, ModuleState, ModuleStatus};
 pub use told::{Detour, LeftOut, Missed};
 
 use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
-use attach::Links;
 use identity::{new_uuid, trace_info};
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
-use kestrel_catalog::catalog::{Attachment, Catalog};
+use kestrel_catalog::attach::{Links, Mechanism, close_many, is_slow, own_event, turn};
+use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::ir::MapUse;
 use kestrel_hook::buffer::ring::{Ring, RingSpec};
@@ -49,6 +48,7 @@ use kestrel_hook::buffer::{self, Buffer};
 use kestrel_hook::hook::control::{Control, Table};
 use kestrel_hook::hook::process_filter::{self, Target};
 use kestrel_hook::hook::thread_names;
+use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, ValueCheck};
 use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::process::allow_open_files;
@@ -72,6 +72,7 @@ use std::time::{Duration, Instant};
 /// Events on their way into a buffer.
 #[derive(Debug)]
 pub struct Session {
+    host: Host,
     control: Control,
     /// At least one.
     buffers: Vec<Buffer>,
@@ -124,8 +125,8 @@ struct Attached {
     copies: u32,
     /// Type of the program.
     kind: ProgramKind,
-    /// Whether it is at returns, which the kernel follows so many of.
-    returns: bool,
+    /// How it is attached; none for what is attached beside the hooks.
+    mechanism: Option<Mechanism>,
     /// Where it sits in a module that may be unloaded.
     module: Option<modules::InModule>,
     /// Where the kernel attaches it again with its module: the build of that.
@@ -133,6 +134,13 @@ struct Attached {
     /// Which of the plan's hooks it is, and which of the hook's ways.
     hook: usize,
     way: usize,
+}
+
+impl Attached {
+    /// Whether it is at returns, which the kernel follows so many of.
+    fn returns(&self) -> bool {
+        self.mechanism.as_ref().is_some_and(|it| it.letter() == 'r')
+    }
 }
 
 impl Session {
@@ -177,6 +185,7 @@ impl Session {
         let mut info = trace_info(catalog.host(), &buffers, uuid, command);
         name.clone_into(&mut info.session);
         let mut session = Self {
+            host: catalog.host().clone(),
             control,
             buffers,
             targets,
@@ -201,7 +210,7 @@ impl Session {
         };
         session.objects.add(&plan.objects);
         let begun = Instant::now();
-        let _turn = attach::turn(catalog);
+        let _turn = turn(catalog.host());
         session.admit(catalog, plan.target)?;
         let ready = ready::prepare(&session, plan, catalog);
         for (hook, ready) in ready.into_iter().enumerate() {
@@ -353,13 +362,9 @@ impl Session {
             seen: ready.seen,
             copies,
             kind: loaded.get(),
-            returns: matches!(
-                way.attachment,
-                Attachment::Functions { at_return: true, .. }
-                    | Attachment::Instruction { at_return: true, .. }
-            ),
-            module: modules::InModule::of(&way.attachment, &hook.instances, catalog),
-            module_build: modules::awaited(&way.attachment)
+            mechanism: Some(way.mechanism.clone()),
+            module: modules::InModule::of(&way.mechanism, &hook.instances, catalog),
+            module_build: modules::awaited(&way.mechanism)
                 .and_then(|module| modules::build(catalog.host(), module)),
             hook: 0,
             way: 0,
@@ -451,13 +456,13 @@ impl Session {
     pub fn detach_apart(&mut self) -> usize {
         self.deactivate();
         // What tracefs was given for them can go only after them.
-        let slow = |attached: &Attached| attach::is_slow(attached.kind) && attached.links.events().is_empty();
+        let slow = |attached: &Attached| is_slow(attached.kind) && attached.links.events().is_empty();
         let hooks = std::mem::take(&mut self.hooks).into_iter();
         let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(slow);
         let files = slowly
             .into_iter()
             .flat_map(|attached| attached.links.into_files());
-        let apart = attach::close_many(files.collect());
+        let apart = close_many(&self.host, files.collect());
         self.followers.clear();
         apart
     }
@@ -544,7 +549,7 @@ impl Session {
     /// When the kernel does not answer.
     pub fn missed(&self) -> Result<Vec<Missed>> {
         let mut all = Vec::new();
-        let misses = Misses::default();
+        let misses = Misses::new(&self.host);
         let count_of = |hook: &Attached| -> Result<_> {
             let program = hook.program.info()?;
             let links = hook.links.infos()?;
@@ -565,13 +570,13 @@ impl Session {
                     (known, Err(_)) => known,
                 };
             }
-            if hook.returns || !matches!(count, Ok(0)) {
+            if hook.returns() || !matches!(count, Ok(0)) {
                 all.push(Missed {
                     event: hook.event.clone(),
                     others: hook.others,
                     chosen: self.chosen,
                     count,
-                    returns: hook.returns,
+                    returns: hook.returns(),
                 });
             }
         }
@@ -609,11 +614,9 @@ impl Session {
 /// each function where the kernel has no multi links; and what everybody has.
 fn files(plan: &Plan) -> u64 {
     let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
-    let of = |hook: &Hook| match hook.ways.first().map(|way| &way.attachment) {
-        Some(Attachment::Functions { .. }) => 8 + 2 * hook.instances.len() as u64,
-        Some(Attachment::Tracepoints) => 8 + hook.instances.len() as u64,
-        Some(Attachment::Counter { every_cpu: true, .. }) => 8 + 2 * cpus,
-        _ => 8,
+    let of = |hook: &Hook| {
+        let mechanism = hook.ways.first().map(|way| &way.mechanism);
+        8 + mechanism.map_or(0, |it| it.descriptors(hook.instances.len() as u64, cpus))
     };
     1024 + plan.hooks.iter().map(of).sum::<u64>()
 }

@@ -7,11 +7,11 @@
 //!
 //! A module that is loaded again has another directory below /sys/module, which its inode tells.
 
-use super::attach::Links;
 use super::stay::PinnedSession;
 use super::{Attached, Session};
 use kestrel_catalog::Result;
-use kestrel_catalog::catalog::{Attachment, Catalog, Instance};
+use kestrel_catalog::attach::{self, Links, Mechanism};
+use kestrel_catalog::catalog::{Catalog, Instance};
 use kestrel_catalog::code::KERNEL;
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs::ClockPair;
@@ -73,11 +73,11 @@ fn loading(host: &Host, module: &str) -> Option<u64> {
 }
 
 /// The module of what the kernel attaches whenever that is loaded.
-pub(super) fn awaited(attachment: &Attachment) -> Option<&str> {
-    match attachment {
-        Attachment::Instruction {
+pub(super) fn awaited(mechanism: &Mechanism) -> Option<&str> {
+    match mechanism {
+        Mechanism::Instruction(attach::Instruction {
             place, address: 0, ..
-        } => place.module.as_deref(),
+        }) => place.module.as_deref(),
         _ => None,
     }
 }
@@ -118,8 +118,8 @@ impl PinnedSession {
     pub(super) fn modules(&self, host: &Host) -> Vec<ModuleStatus> {
         let mut all: Vec<ModuleStatus> = Vec::new();
         for hook in self.state.hooks.iter().filter(|hook| !hook.companion) {
-            let attachment = hook.attached.attachment();
-            let Some(module) = attachment.as_ref().and_then(awaited) else {
+            let mechanism = hook.attached.as_ref();
+            let Some(module) = mechanism.and_then(awaited) else {
                 continue;
             };
             let state = if loading(host, module).is_none() {
@@ -170,22 +170,22 @@ impl fmt::Display for ModuleStatus {
 
 impl InModule {
     /// Where a hook sits, if that is in a module.
-    pub(super) fn of(attachment: &Attachment, instances: &[Instance], catalog: &Catalog) -> Option<Self> {
-        let (places, at_return, maxactive) = match attachment {
+    pub(super) fn of(mechanism: &Mechanism, instances: &[Instance], catalog: &Catalog) -> Option<Self> {
+        let (places, at_return, maxactive) = match mechanism {
             // The kernel attaches what waited for its module, each time that comes.
-            Attachment::Instruction { address: 0, .. } => return None,
-            Attachment::Instruction {
+            Mechanism::Instruction(attach::Instruction { address: 0, .. }) => return None,
+            Mechanism::Instruction(attach::Instruction {
                 place,
                 at_return,
                 maxactive,
                 ..
-            } => (vec![place.clone()], *at_return, *maxactive),
-            Attachment::Instructions { spots } => {
-                (spots.iter().map(|spot| spot.place.clone()).collect(), false, None)
+            }) => (vec![place.clone()], *at_return, *maxactive),
+            Mechanism::Instructions(attach::Instructions { sites }) => {
+                (sites.iter().map(|site| site.place.clone()).collect(), false, None)
             }
-            Attachment::Functions {
+            Mechanism::Functions(attach::Functions {
                 at_return, maxactive, ..
-            } => {
+            }) => {
                 let [one] = instances else { return None };
                 let symbol = one.symbol.clone()?;
                 let module = catalog.module_of(None, &symbol)?;
@@ -235,7 +235,7 @@ impl Session {
         }
         self.modules.looked = Some(Instant::now());
         self.modules.look += 1;
-        let host = Host::default();
+        let host = self.host.clone();
         let mut catalog = None;
         for hook in &mut self.hooks {
             let Some(place) = &hook.module else { continue };

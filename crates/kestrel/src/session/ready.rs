@@ -1,11 +1,12 @@
 //! Programs made before they are attached: compiled and loaded by several threads, because the verifier looks at each program for itself and
 //! takes longer than all the rest. What cannot be made here is made, with its error or by its next way, when its turn comes.
 
-use super::{Session, load, numbers_map, slots_map};
+use super::{Session, numbers_map, slots_map};
 use crate::plan::{Hook, Plan, PlannedWay};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::Result;
-use kestrel_catalog::catalog::{Attachment, Catalog};
+use kestrel_catalog::attach::{self, Mechanism};
+use kestrel_catalog::catalog::Catalog;
 use kestrel_compiler::Program as Compiled;
 use kestrel_hook::hook::dispatch;
 use kestrel_hook::hook::second_chance::{self, Place};
@@ -49,7 +50,7 @@ impl Ready {
         preemption: Preemption,
     ) -> Result<Self> {
         let selector = way.context.selector.as_ref();
-        let several = second_chance::wanted(&way.attachment, preemption);
+        let several = way.mechanism.is_preempted(preemption);
         let first = hook.compile(way, plan, several.then_some(Place::FIRST))?;
         let mut compiled = vec![first];
         for place in second_chance::later(second_chance::PROGRAMS).filter(|_| several) {
@@ -125,7 +126,7 @@ pub(super) fn preemption(plan: &Plan, catalog: &Catalog) -> Preemption {
         trampolines: true,
     };
     let mut ways = plan.hooks.iter().flat_map(|hook| &hook.ways);
-    if !ways.any(|way| second_chance::wanted(&way.attachment, EVERYWHERE)) {
+    if !ways.any(|way| way.mechanism.is_preempted(EVERYWHERE)) {
         return Preemption::default();
     }
     let mut preemption = catalog.preemption();
@@ -137,7 +138,8 @@ pub(super) fn preemption(plan: &Plan, catalog: &Catalog) -> Preemption {
 fn most_on_a_function(plan: &Plan) -> usize {
     let mut hooks: HashMap<(Option<&str>, u32), usize> = HashMap::new();
     for hook in &plan.hooks {
-        if let Some(Attachment::Trampoline { module, id, .. }) = hook.ways.first().map(|way| &way.attachment)
+        if let Some(Mechanism::Trampoline(attach::Trampoline { module, id, .. })) =
+            hook.ways.first().map(|way| &way.mechanism)
         {
             *hooks.entry((module.as_deref(), id.0)).or_default() += 1;
         }
@@ -155,8 +157,8 @@ fn one(
     let way = hook.ways.first()?;
     let mut ready = Ready::compile(plan, hook, way, preemption).ok()?;
     // What becomes of functions is known only when they are attached.
-    if !matches!(way.attachment, Attachment::Functions { .. }) {
-        let kind = load::kind(&way.attachment, true);
+    if !matches!(way.mechanism, Mechanism::Functions(_)) {
+        let kind = way.mechanism.called_kind(true).ok()?;
         let event = super::event_of(hook);
         let load = |(number, compiled): (usize, &Compiled)| {
             let given = ready.maps(number);

@@ -5,7 +5,7 @@ use super::load::{HookMaps, buffers, compile, globals, program_state};
 use super::pins::Directory;
 use super::start::hook_state;
 use super::state::{
-    AttachmentState, CallState, EventState, HookState, ObjectState, ProgramState, RowState, State, TableState,
+    CallState, EventState, HookState, ObjectState, ProgramState, RowState, State, TableState,
 };
 use super::{Session, event_of};
 use crate::plan::{Apart, Call, Candidate, Checked, Hook, Plan, Slot, Wanted, without_set};
@@ -108,7 +108,7 @@ impl<'a> Remake<'a> {
             let names = there.events.iter().map(|event| &event.name);
             there.companion
                 && there.kind == companion.kind
-                && there.attached.is(&companion.ways[0].attachment)
+                && there.is_attached(&companion.ways[0].mechanism)
                 && names.eq(companion.instances.iter().map(|instance| &instance.name))
         };
         let place = hooks.iter().position(same);
@@ -178,7 +178,7 @@ impl<'a> Remake<'a> {
         };
         let is_call = |kind: &StatementKind| matches!(kind, StatementKind::Act(Action::Call { .. }));
         for mut resolved in self.resolved(there)? {
-            resolved.ways.retain(|way| there.attached.is(&way.attachment));
+            resolved.ways.retain(|way| there.is_attached(&way.mechanism));
             let candidates = std::slice::from_ref(&candidate);
             let checked = without_set(resolved, candidates, &mut self.plan.globals.clone());
             let Ok(Checked {
@@ -248,7 +248,7 @@ impl<'a> Remake<'a> {
         let globals = &self.plan.globals;
         let mut why = "the running session sees it in a way that this kernel no longer offers".to_owned();
         for mut resolved in self.resolved(there)? {
-            resolved.ways.retain(|way| there.attached.is(&way.attachment));
+            resolved.ways.retain(|way| there.is_attached(&way.mechanism));
             if resolved.ways.is_empty() {
                 continue;
             }
@@ -314,7 +314,7 @@ impl<'a> Remake<'a> {
         Err(again_refused(event, &why))
     }
 
-    /// A hook that sees a system call at its function (`Attachment::Entry`) as one at the tracepoint, attached and pinned as hook `number`, with the program that is attached
+    /// A hook that sees a system call at its function (`Mechanism::Entry`) as one at the tracepoint, attached and pinned as hook `number`, with the program that is attached
     /// there in the place of the one that is attached here; `tables` gives the numbers that tables will have.
     pub(super) fn at_tracepoint(
         &mut self,
@@ -329,10 +329,10 @@ impl<'a> Remake<'a> {
         let rows: Vec<usize> = (0..own.rows.len()).collect();
         let resolved = self.resolved(there)?;
         let ways = resolved.iter().flat_map(|resolved| &resolved.ways);
-        let elsewhere = ways.filter(|way| !there.attached.is(&way.attachment));
-        for attachment in elsewhere.map(|way| AttachmentState::from(&way.attachment)) {
+        let elsewhere = ways.filter(|way| !there.is_attached(&way.mechanism));
+        for mechanism in elsewhere.map(|way| way.mechanism.clone()) {
             let other = HookState {
-                attached: attachment,
+                attached: Some(mechanism),
                 ..there.clone()
             };
             let made = self.again(&other, 0, own, &rows).and_then(|again| {
@@ -417,7 +417,7 @@ impl<'a> Remake<'a> {
 
     /// One of a hook's events.
     fn named(&self, there: &HookState, name: &str) -> Result<Vec<Resolved>> {
-        let asked = match there.attached.maxactive() {
+        let asked = match there.maxactive() {
             Some(most) => format!("{name}{}", Moment::Return(most).written()),
             None => name.to_owned(),
         };

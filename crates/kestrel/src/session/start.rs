@@ -2,7 +2,7 @@
 
 use super::objects::Objects;
 use super::pins::{self, Directory};
-use super::state::{AttachmentState, EventState, HookState, MessageState, ProgramState, RowState, State};
+use super::state::{EventState, HookState, MessageState, ProgramState, RowState, State};
 use super::stay::PinnedSession;
 use super::store::Store;
 use super::{Attached, Detour, LeftOut, Session};
@@ -81,7 +81,7 @@ impl Store {
         let place = self.finish(directory, name)?;
         session.hooks.iter_mut().for_each(|hook| hook.links.leave());
         Ok(Started {
-            session: PinnedSession::open(place, name)?,
+            session: PinnedSession::open(&self.host, place, name)?,
             programs: session.programs(),
             detours: session.detours,
             left_out: session.left_out,
@@ -156,7 +156,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         number,
         kind: hook.kind.to_owned(),
         way: way.to_string(),
-        attached: AttachmentState::from(&way.attachment),
+        attached: Some(way.mechanism.clone()),
         multi: attached.kind == ProgramKind::KprobeMulti,
         links: attached.links.each().len() as u32,
         cpus: attached.links.cpus().to_vec(),

@@ -9,7 +9,6 @@ use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::status::Status as BufferStatus;
 use kestrel_hook::hook::second_chance;
-use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{LinkInfo, Pinned, Program, enable_stats};
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::aggregate::read::Snapshot;
@@ -159,7 +158,7 @@ impl PinnedSession {
         let info = self.info()?;
         let buffers = self.buffers()?;
         let hooks = self.programs();
-        let misses = Misses::default();
+        let misses = Misses::new(&self.host);
         let begun = Instant::now();
         let before = counts(&buffers, &info.events);
         let runs = || {
@@ -211,7 +210,7 @@ impl PinnedSession {
                 .find_map(|hook| self.uncounted(hook, &misses))
                 .or_else(|| self.nested(&hooks)),
             untold: self.untold(),
-            modules: self.modules(&Host::default()),
+            modules: self.modules(&self.host),
             interval: interval.map_or(Duration::ZERO, |_| elapsed),
         })
     }
@@ -257,7 +256,7 @@ impl PinnedSession {
 
     /// What the kernel has counted of its hooks, as far as they can be found.
     pub fn hook_costs(&self) -> Vec<HookCost> {
-        let misses = Misses::default();
+        let misses = Misses::new(&self.host);
         let of = |hooked: &Hooked<'_>| {
             let runs = Runs::of(&hooked.program);
             HookCost {
@@ -277,7 +276,7 @@ impl PinnedSession {
     /// # Errors
     /// The kernel's, and [`Error::Unsupported`] where it does not tell.
     pub fn skipped(&self) -> Result<u64> {
-        let misses = Misses::default();
+        let misses = Misses::new(&self.host);
         let of = |hooked: &Hooked<'_>| {
             self.missed(hooked, &misses).map_err(|why| Error::Unsupported {
                 what: "how many hits the kernel skipped".to_owned(),

@@ -34,6 +34,8 @@ pub struct PinnedSession {
     pub(super) directory: Directory,
     pub(super) state: State,
     pub(super) control: Control,
+    /// Whose kernel it is in.
+    pub(super) host: Host,
     /// The identity of the pin that the state was read from; an older one where it was replaced at the same time.
     version: Option<u64>,
 }
@@ -45,7 +47,7 @@ fn version(directory: &Directory) -> Option<u64> {
 }
 
 impl PinnedSession {
-    pub(super) fn open(directory: PathBuf, name: &str) -> Result<Self> {
+    pub(super) fn open(host: &Host, directory: PathBuf, name: &str) -> Result<Self> {
         let directory = Directory::at(directory);
         let version = version(&directory);
         let state = State::from_map(&directory.map(pins::STATE)?, name)?;
@@ -54,6 +56,7 @@ impl PinnedSession {
             directory,
             state,
             control,
+            host: host.clone(),
             version,
         })
     }
@@ -63,7 +66,7 @@ impl PinnedSession {
     /// # Errors
     /// The kernel's, or when it has ended.
     pub fn reopen(&self) -> Result<Self> {
-        Self::open(self.directory.path().to_owned(), self.name())
+        Self::open(&self.host, self.directory.path().to_owned(), self.name())
     }
 
     /// Its name.
@@ -221,6 +224,7 @@ impl PinnedSession {
             .flat_map(|(place, buffer)| buffer.infos(place))
             .collect();
         Ok(Session {
+            host: self.host.clone(),
             control: Control::open(self.directory.map(pins::CONTROL)?)?,
             buffers,
             targets: self.directory.map(pins::TARGETS).ok(),
@@ -298,7 +302,7 @@ impl Change {
         change.sweep()?;
         if !change.state.untold_relays().is_empty() {
             // Where the kernel refuses, or there is no room, a change must be possible that makes some: the status says it, and the next one tries again.
-            let _still_untold = change.tell_of_relays(&Catalog::new(Host::default()));
+            let _still_untold = change.tell_of_relays(&Catalog::new(change.host.clone()));
         }
         change.follow_cpus()?;
         Ok(change)
@@ -436,7 +440,7 @@ impl Change {
                 self.directory.remove(&name)?;
             }
         }
-        super::own_event::remove_of(&gone);
+        super::state::remove_events(&self.host, &gone);
         Ok(())
     }
 

@@ -1,13 +1,11 @@
 //! Where sessions that stay are: finding them, making them, locking them, and sweeping up what killed commands left; not what one can do with them.
 
-use super::attach;
-use super::load;
 use super::lock::Lock;
 pub use super::lock::{Holder, Patience, Waiting};
-use super::own_event;
 use super::pins::{self, Directory, PASSING};
 use super::state::{HookState, State};
 use super::stay::{Change, PinnedSession};
+use kestrel_catalog::attach::{AT_ONCE, close_many, is_slow, own_event};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::Pinned;
@@ -54,6 +52,7 @@ impl LogLock {
 /// of which are one rename.
 #[derive(Clone, Debug)]
 pub struct Store {
+    pub(super) host: Host,
     pins: PathBuf,
     locks: PathBuf,
     patience: Patience,
@@ -66,6 +65,7 @@ impl Store {
     /// When this host has no bpffs.
     pub fn open(host: &Host) -> Result<Self> {
         let store = Self {
+            host: host.clone(),
             pins: host.mount_bpffs()?.join(PINS),
             locks: host.path(LOCKS),
             patience: Patience::default(),
@@ -145,7 +145,7 @@ impl Store {
 
     /// Whether a session has no table but that of its named probes; one that cannot be read may have.
     fn holds_only_probes(&self, name: &str) -> bool {
-        let session = PinnedSession::open(self.directory(name), name);
+        let session = PinnedSession::open(&self.host, self.directory(name), name);
         session.is_ok_and(|session| session.state().holds_only_probes())
     }
 
@@ -155,7 +155,7 @@ impl Store {
     /// As [`Store::meant`]; [`Error::State`] if another version of Kestrel made it.
     pub fn session(&self, name: Option<&str>) -> Result<PinnedSession> {
         let name = self.meant(name)?;
-        match PinnedSession::open(self.directory(&name), &name) {
+        match PinnedSession::open(&self.host, self.directory(&name), &name) {
             // Stopped meanwhile, perhaps.
             Err(_) if !self.exists(&name) => Err(Error::NoSession {
                 wanted: Some(name),
@@ -172,7 +172,10 @@ impl Store {
     /// As [`Store::session`]; [`Error::Busy`] if another command does not come to an end.
     pub fn change(&self, name: Option<&str>) -> Result<Change> {
         let (name, lock) = self.lock(name)?;
-        Change::begin(PinnedSession::open(self.directory(&name), &name)?, lock)
+        Change::begin(
+            PinnedSession::open(&self.host, self.directory(&name), &name)?,
+            lock,
+        )
     }
 
     /// Which session is meant, and its lock: nobody else changes it meanwhile.
@@ -215,7 +218,7 @@ impl Store {
     /// As [`Store::stop`].
     pub(super) fn stop_if(&self, name: &str, that: impl Fn(&PinnedSession) -> bool) -> Result<bool> {
         let (name, lock) = self.lock(Some(name))?;
-        let session = PinnedSession::open(self.directory(&name), &name)?;
+        let session = PinnedSession::open(&self.host, self.directory(&name), &name)?;
         if !that(&session) {
             return Ok(false);
         }
@@ -226,7 +229,7 @@ impl Store {
 
     fn end(&self, name: &str, lock: Lock) -> Result<usize> {
         let gone = Directory::at(self.directory(name)).rename(self.passing(GONE, name))?;
-        let detaching = remove(gone)?;
+        let detaching = remove(&self.host, gone)?;
         lock.remove();
         self.tidy();
         Ok(detaching)
@@ -245,7 +248,7 @@ impl Store {
             let Some(lock) = Lock::try_take(&self.locks, session)? else {
                 continue;
             };
-            remove(Directory::at(self.pins.join(&name)))?;
+            remove(&self.host, Directory::at(self.pins.join(&name)))?;
             drop(lock);
         }
         for name in Lock::names(&self.locks)? {
@@ -356,7 +359,7 @@ fn is(error: &Error, kind: ErrorKind) -> bool {
 }
 
 /// Masks a session that has lost its name, and removes its pins; gives how many events a process of its own goes on detaching.
-fn remove(directory: Directory) -> Result<usize> {
+fn remove(host: &Host, directory: Directory) -> Result<usize> {
     if let Ok(map) = directory.map(pins::CONTROL)
         && let Ok(control) = kestrel_hook::hook::control::Control::open(map)
     {
@@ -370,9 +373,9 @@ fn remove(directory: Directory) -> Result<usize> {
         .as_ref()
         .map_or_else(|_| Vec::new(), |state| slow_links(&directory, state));
     directory.destroy()?;
-    let detaching = attach::close_many(slow);
+    let detaching = close_many(host, slow);
     let events = state.map_or_else(|_| Vec::new(), |state| state.own_events());
-    if let (false, Ok(tracefs)) = (events.is_empty(), Tracefs::open(&Host::default())) {
+    if let (false, Ok(tracefs)) = (events.is_empty(), Tracefs::open(host)) {
         own_event::remove(&tracefs, &events);
     }
     Ok(detaching)
@@ -383,14 +386,14 @@ fn remove(directory: Directory) -> Result<usize> {
 fn slow_links(directory: &Directory, state: &State) -> Vec<OwnedFd> {
     // What tracefs was given for them can go only after them.
     let slow = |hook: &&HookState| {
-        let attachment = hook.attached.attachment().filter(|_| hook.own_events.is_empty());
-        attachment.is_some_and(|attachment| attach::is_slow(load::kind(&attachment, hook.multi)))
+        let mechanism = hook.attached.as_ref().filter(|_| hook.own_events.is_empty());
+        mechanism.is_some_and(|mechanism| mechanism.called_kind(hook.multi).is_ok_and(is_slow))
     };
     let hooks = state.hooks.iter().filter(slow);
     let pins: Vec<String> = hooks
         .flat_map(|hook| (0..hook.links).map(|number| pins::link(hook.number, number)))
         .collect();
-    if pins.len() <= attach::AT_ONCE {
+    if pins.len() <= AT_ONCE {
         return Vec::new();
     }
     allow_open_files(pins.len() as u64 + 64);

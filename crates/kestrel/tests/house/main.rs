@@ -16,8 +16,9 @@ mod support;
 mod tables;
 
 use kernel::{NEXT, PREV, USER, switch_entry, words};
+use kestrel::attach::{self, Mechanism};
 use kestrel::buffer::emit::map_name;
-use kestrel::catalog::{Attachment, Catalog, Via};
+use kestrel::catalog::{Catalog, Via};
 use kestrel::plan::{BUFFER, PlannedWay, Request, plan};
 use kestrel::session::control;
 use kestrel_bpf::code::MapRef;
@@ -133,15 +134,21 @@ fn print(table: &EventTable, pages: &[u8]) -> Printed {
 }
 
 fn classic(way: &PlannedWay) -> bool {
-    matches!(way.attachment, Attachment::Tracepoint { .. })
+    matches!(way.mechanism, Mechanism::Tracepoint(attach::Tracepoint { .. }))
 }
 
 fn typed(way: &PlannedWay) -> bool {
-    matches!(way.attachment, Attachment::TypedTracepoint { .. }) && way.context.direct_loads
+    matches!(
+        way.mechanism,
+        Mechanism::TypedTracepoint(attach::TypedTracepoint { .. })
+    ) && way.context.direct_loads
 }
 
 fn probing(way: &PlannedWay) -> bool {
-    matches!(way.attachment, Attachment::TypedTracepoint { .. }) && !way.context.direct_loads
+    matches!(
+        way.mechanism,
+        Mechanism::TypedTracepoint(attach::TypedTracepoint { .. })
+    ) && !way.context.direct_loads
 }
 
 const SWITCH: &str =

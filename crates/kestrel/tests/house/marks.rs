@@ -2,7 +2,8 @@
 
 use super::kernel::{self, words};
 use super::run_on;
-use kestrel::catalog::{Attachment, Via};
+use kestrel::attach::{self, Mechanism};
+use kestrel::catalog::Via;
 use kestrel::plan::PlannedWay;
 use kestrel_bpf::interp::{Machine, Space};
 use std::os::unix::fs::MetadataExt;
@@ -78,15 +79,15 @@ fn fill(machine: &mut Machine, tree: &Path) {
 }
 
 fn by_trampoline(way: &PlannedWay) -> bool {
-    matches!(way.attachment, Attachment::Trampoline { .. }) && way.context.direct_loads
+    matches!(way.mechanism, Mechanism::Trampoline(attach::Trampoline { .. })) && way.context.direct_loads
 }
 
 fn by_probing_trampoline(way: &PlannedWay) -> bool {
-    matches!(way.attachment, Attachment::Trampoline { .. }) && !way.context.direct_loads
+    matches!(way.mechanism, Mechanism::Trampoline(attach::Trampoline { .. })) && !way.context.direct_loads
 }
 
 fn by_kprobe(way: &PlannedWay) -> bool {
-    matches!(way.attachment, Attachment::Functions { .. })
+    matches!(way.mechanism, Mechanism::Functions(attach::Functions { .. }))
 }
 
 type Wanted = fn(&PlannedWay) -> bool;

@@ -1,6 +1,7 @@
 //! A kernel as a folder: tracepoints of two fields, functions, no types.
 
-use kestrel::catalog::{Attachment, Catalog};
+use kestrel::attach::{self, Mechanism};
+use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::plan::{Hook, Plan};
 use kestrel::plan::{Options, resolve};
@@ -130,7 +131,10 @@ pub fn handlers(plan: &Plan, event: &str) -> Vec<(u32, String)> {
 }
 
 pub fn is_functions(hook: &Hook) -> bool {
-    hook.ways
-        .iter()
-        .all(|w| matches!(w.attachment, Attachment::Functions { at_return: false, .. }))
+    hook.ways.iter().all(|w| {
+        matches!(
+            w.mechanism,
+            Mechanism::Functions(attach::Functions { at_return: false, .. })
+        )
+    })
 }

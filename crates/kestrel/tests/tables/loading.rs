@@ -13,7 +13,7 @@ fn existing(plan: &Plan) -> Existing {
         is_relay: false,
         kind: hook.kind.to_owned(),
         instances: hook.instances.iter().map(|i| i.name.clone()).collect(),
-        attachment: hook.ways[0].attachment.clone(),
+        mechanism: hook.ways[0].mechanism.clone(),
     };
     Existing {
         tables: plan.tables.clone(),

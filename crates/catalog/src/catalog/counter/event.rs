@@ -1,6 +1,7 @@
 //! An event of a counter: how it is named, attached and described, whatever its kind.
 
-use crate::catalog::kind::{Attachment, DescribedField, Description, Instance, Resolved, Way};
+use crate::attach::{self, Mechanism};
+use crate::catalog::kind::{DescribedField, Description, Instance, Resolved, Way};
 use crate::catalog::lookup::Catalog;
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
@@ -18,11 +19,11 @@ pub(super) fn resolved(
 ) -> Resolved {
     let program = ProgramKind::PerfEvent;
     let way = Way {
-        attachment: Attachment::Counter {
+        mechanism: Mechanism::Counter(attach::Counter {
             counter: counter.into(),
             period,
             every_cpu,
-        },
+        }),
         context: Context {
             name: name.clone(),
             function: None,

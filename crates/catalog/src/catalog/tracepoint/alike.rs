@@ -2,9 +2,10 @@
 //! apart by the cookie of its perf link. Only those that are read the classic way: what is read raw has a program each, because a raw program
 //! that is on its way keeps the kernel from running it for another event.
 
-use super::super::kind::{Attachment, Instance, Resolved, Via, Way};
+use super::super::kind::{Instance, Resolved, Via, Way};
 use super::super::lookup::Catalog;
 use super::one::resolve_one;
+use crate::attach::{self, Mechanism};
 use crate::error::Result;
 use kestrel_compiler::context::{Context, EventField, EventNumber};
 use std::collections::HashMap;
@@ -64,7 +65,7 @@ fn fields(single: &Resolved) -> Option<&[EventField]> {
     let [way] = single.ways.as_slice() else {
         return None;
     };
-    let classic = matches!(way.attachment, Attachment::Tracepoint { .. });
+    let classic = matches!(way.mechanism, Mechanism::Tracepoint(attach::Tracepoint { .. }));
     (classic && way.context.features.attach_cookie).then_some(&way.context.fields)
 }
 
@@ -94,7 +95,7 @@ fn set(apart: Vec<Resolved>) -> Option<Resolved> {
     context.name = format!("tracepoints with {}", names.join(", "));
     context.number = EventNumber::Cookie { first: 0, stride: 1 };
     let way = Way {
-        attachment: Attachment::Tracepoints,
+        mechanism: Mechanism::Tracepoints(attach::Tracepoints),
         context,
         guard: None,
         companions: None,

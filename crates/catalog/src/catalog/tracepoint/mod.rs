@@ -11,8 +11,9 @@ pub(crate) mod rules;
 pub mod syscall;
 
 use super::glob::Glob;
-use super::kind::{Attachment, DescribedField, Description, EventKind, Resolved, Via, Way};
+use super::kind::{DescribedField, Description, EventKind, Resolved, Via, Way};
 use super::lookup::Catalog;
+use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::tracefs::EventName;
@@ -136,7 +137,7 @@ impl Tracepoint {
 impl Resolved {
     /// The same without ways that see a tracepoint's event at a function behind the tracepoint: many kprobes take long to go.
     pub(super) fn at_tracepoints(mut self) -> Self {
-        let elsewhere = |way: &Way| matches!(way.attachment, Attachment::Entry { .. });
+        let elsewhere = |way: &Way| matches!(way.mechanism, Mechanism::Entry(attach::Entry { .. }));
         if self.kind == "tracepoint" {
             self.ways.retain(|way| !elsewhere(way));
         }

@@ -1,8 +1,9 @@
 //! One tracepoint and the ways to see it: raw where a rule or its system call says how, and by its entry.
 
-use super::super::kind::{Attachment, Instance, Resolved, Via, Way};
+use super::super::kind::{Instance, Resolved, Via, Way};
 use super::super::lookup::Catalog;
 use super::{classic, raw, rules, syscall};
+use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
 use kestrel_kernel::tracefs::Format;
@@ -45,10 +46,10 @@ pub(super) fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Res
 
 fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> Way {
     Way {
-        attachment: Attachment::Tracepoint {
+        mechanism: Mechanism::Tracepoint(attach::Tracepoint {
             group: group.to_owned(),
             name: name.to_owned(),
-        },
+        }),
         context: Context {
             name: format!("{group}:{name}"),
             function: None,

@@ -1,11 +1,12 @@
 //! The raw way: a tracepoint's fields computed from its raw arguments by a field rule, in the types of its formatted entry.
 
-use super::super::kind::{Attachment, Way};
+use super::super::kind::Way;
 use super::super::lookup::Catalog;
 use super::super::raw_tracepoint::{self, RawTarget};
 use super::field_type::value_type;
 use super::page_frame;
 use super::rules::Rule;
+use crate::attach::{self, Mechanism};
 use kestrel_bpf::btf::Type;
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
 use kestrel_kernel::tracefs::{Field, Format, Location};
@@ -78,8 +79,8 @@ fn of_target(
     guard: Option<String>,
     typed_first: bool,
 ) -> Vec<Way> {
-    let way = |attachment, program, trusted, direct| Way {
-        attachment,
+    let way = |mechanism, program, trusted, direct| Way {
+        mechanism,
         context: Context {
             name: name.to_owned(),
             function: None,
@@ -103,11 +104,13 @@ fn of_target(
         guard: guard.clone(),
         companions: None,
     };
-    let typed = || Attachment::TypedTracepoint {
-        name: raw.to_owned(),
-        id: target.id,
+    let typed = || {
+        Mechanism::TypedTracepoint(attach::TypedTracepoint {
+            name: raw.to_owned(),
+            id: target.id,
+        })
     };
-    let untyped = Attachment::RawTracepoint { name: raw.to_owned() };
+    let untyped = Mechanism::RawTracepoint(attach::RawTracepoint { name: raw.to_owned() });
     // The verifier lets nobody load an argument that points to something without a structure (`work_func_t function`) where it knows types
     // (`btf_ctx_access`); here, arguments are plain numbers.
     let untyped = way(untyped, ProgramKind::RawTracepoint, false, false);

@@ -1,13 +1,14 @@
 //! System calls: `raw_syscalls:*` and `syscalls:sys_enter_x`, `sys_exit_x`, read from the two raw tracepoints `sys_enter` and `sys_exit`, entries also at the function of the call.
 
 use super::super::instruction::names_one;
-use super::super::kind::{Attachment, Instance, Resolved, Via, Way};
+use super::super::kind::{Instance, Resolved, Via, Way};
 use super::super::lookup::Catalog;
 use super::super::raw_tracepoint;
 use super::field_type::value_type;
 use super::one::resolve_one;
 use super::raw::from_expressions;
 use crate::arch::{self, Arch};
+use crate::attach::{self, Mechanism};
 use crate::code::Place;
 use crate::error::Result;
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Selector, Source, ValueType};
@@ -127,7 +128,7 @@ fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: 
     }
     fields.extend(withheld_of(format));
     Some(Way {
-        attachment: Attachment::Entry { symbol },
+        mechanism: Mechanism::Entry(attach::Entry { symbol }),
         context: Context {
             name: full.to_owned(),
             function: None,

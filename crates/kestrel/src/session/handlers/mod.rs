@@ -253,7 +253,7 @@ impl<'s> Now<'s> {
             uncounted: buffers.iter().any(streams),
             buffers,
             maps: session.map_snapshots()?,
-            misses: Misses::default(),
+            misses: Misses::new(&session.host),
             session,
         })
     }

@@ -13,7 +13,7 @@ use crate::session::state::{
     Arming, Baseline, HookState, ObjectState, ProbeState, State, TableState, parameter,
 };
 use crate::session::stay::{Change, PinnedSession};
-use crate::session::{LeftOut, own_event, pins};
+use crate::session::{LeftOut, pins, state};
 use kestrel_catalog::catalog::{Catalog, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
@@ -305,7 +305,7 @@ impl Change {
                 self.session.directory.remove(&name)?;
             }
         }
-        own_event::remove_of(hooks);
+        state::remove_events(&self.host, hooks);
         Ok(())
     }
 

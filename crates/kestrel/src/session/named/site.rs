@@ -1,7 +1,8 @@
 //! Where the hooks of a named probe sit: what the kernel's links say, and its symbols where those do not.
 
 use crate::plan::Hook;
-use crate::session::state::{AttachmentState, HookState, Instruction, SiteState};
+use crate::session::state::{HookState, Instruction, SiteState};
+use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::catalog::moment::Moment;
 use kestrel_catalog::code::Code;
@@ -20,16 +21,16 @@ pub(super) fn of(
     let each = planned.instances.iter().zip(events).enumerate();
     each.map(|(at, (instance, event))| {
         let mut site = SiteState {
-            event: spelled(planned.kind, event, hook.attached.maxactive()),
+            event: spelled(planned.kind, event, hook.maxactive()),
             letter,
             symbol: instance.symbol.clone(),
             ..SiteState::default()
         };
         match &hook.attached {
-            AttachmentState::Instruction { address, .. } => site.address = *address,
+            Some(Mechanism::Instruction(instruction)) => site.address = instruction.address,
             // What follows an instruction; where that is several, the first.
-            AttachmentState::Instructions { spots } => {
-                if let Some(spot) = spots.first() {
+            Some(Mechanism::Instructions(instructions)) => {
+                if let Some(spot) = instructions.sites.first() {
                     site.address = spot.address;
                     site.symbol = Some(spot.place.symbol.clone());
                 }
@@ -106,14 +107,11 @@ fn spelled(kind: &str, event: &str, calls: Option<u32>) -> String {
     text
 }
 
-/// The letter of the kernel's list of probes, where it has one for this.
+/// The letter of the kernel's list of probes, and one of its own for jprobes.
 fn letter(hook: &HookState) -> char {
-    use crate::session::state::AttachmentState as At;
-    match (&hook.attached, hook.kind.as_str()) {
-        (_, "jprobe") => 'j',
-        (At::Functions { at_return: true, .. } | At::Instruction { at_return: true, .. }, _) => 'r',
-        (At::Functions { .. } | At::Instruction { .. } | At::Instructions { .. }, _) => 'k',
-        (At::Trampoline { .. }, _) => 'f',
-        _ => 't',
+    match &hook.attached {
+        _ if hook.kind == "jprobe" => 'j',
+        Some(mechanism) => mechanism.letter(),
+        None => 't',
     }
 }

@@ -90,7 +90,7 @@ impl PinnedSession {
         let listed = kprobes::list(host).unwrap_or_default();
         let buffers = self.buffers()?;
         let hits = self.map(pins::HITS)?;
-        let misses = Misses::default();
+        let misses = Misses::new(&self.host);
         let mut skipped = Vec::new();
         for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_some()) {
             // Before the hits: where the kernel's memory is read, that hits some probes itself.

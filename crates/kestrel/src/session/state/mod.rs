@@ -1,6 +1,5 @@
 //! What a session that stays says about itself: its shape, and what can be asked of it; what changes from event to event stands in the control page.
 
-mod attachment;
 mod keep;
 mod make;
 mod message;
@@ -8,20 +7,21 @@ mod object;
 mod parameter;
 mod probes;
 
-pub use attachment::AttachmentState;
 pub(super) use make::{parameter, uses};
 pub use message::{Ask, AskedState, MessageState};
 pub use object::{CallState, ObjectMapState, ObjectState};
 pub use parameter::ParameterState;
 pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 
-use super::processors::OnCpu;
+use kestrel_catalog::attach::{Mechanism, OnCpu, own_event};
 use kestrel_compiler::check::tree::Message;
 use kestrel_hook::buffer::REMOVED;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::hook::control::{MOST_TABLES, Table};
 use kestrel_hook::hook::owner::Owner;
 use kestrel_hook::hook::relay::Relay;
+use kestrel_kernel::Host;
+use kestrel_kernel::tracefs::Tracefs;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::info::BufferInfo;
 use kestrel_trace::layout::Names;
@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// The version of the state that this Kestrel writes and reads.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A session, as its pins hold it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,7 +197,7 @@ pub struct HookState {
     /// How it is attached, for people.
     pub way: String,
     /// What it is attached to.
-    pub attached: AttachmentState,
+    pub attached: Option<Mechanism>,
     /// Whether its functions share one link, which wants another type of program than a link for each.
     pub multi: bool,
     /// Its pinned links.
@@ -394,6 +394,18 @@ impl BufferState {
 }
 
 impl HookState {
+    /// Whether it is attached so.
+    pub(in crate::session) fn is_attached(&self, mechanism: &Mechanism) -> bool {
+        self.attached
+            .as_ref()
+            .is_some_and(|attached| attached.is_again(mechanism))
+    }
+
+    /// How many calls a kretprobe follows, where that was said: its event's name does not say it.
+    pub(in crate::session) fn maxactive(&self) -> Option<u32> {
+        self.attached.as_ref().and_then(|attached| attached.maxactive())
+    }
+
     /// Whether a table has a handler for one of its events.
     pub fn serves(&self, table: u32) -> bool {
         self.rows_of(table).next().is_some()
@@ -525,5 +537,12 @@ impl State {
             }
         }
         all.into()
+    }
+}
+/// Removes the events of tracefs that hooks had whose links have gone.
+pub(super) fn remove_events(host: &Host, hooks: &[HookState]) {
+    let names: Vec<String> = hooks.iter().flat_map(|hook| hook.own_events.clone()).collect();
+    if let (false, Ok(tracefs)) = (names.is_empty(), Tracefs::open(host)) {
+        own_event::remove(&tracefs, &names);
     }
 }

@@ -1,11 +1,10 @@
-//! Events of tracefs that sessions define for themselves: kretprobes that say how many calls they follow, and how many they missed; probes in modules
+//! Events of tracefs that Kestrel defines for itself: kretprobes that say how many calls they follow, and how many they missed; probes in modules
 //! that the kernel attaches whenever these are loaded.
 //!
 //! Such an event outlives its process. Its name says whose it is, so that the next run can remove what a killed one left; the kernel refuses to
 //! remove one that is in use, so those of sessions that stay are safe until their links go.
 
-use super::state::HookState;
-use kestrel_catalog::Result;
+use crate::error::Result;
 use kestrel_kernel::Host;
 use kestrel_kernel::index;
 use kestrel_kernel::kallsyms::Symbol;
@@ -17,13 +16,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Their group.
-pub(super) const GROUP: &str = "kestrel";
+pub const GROUP: &str = "kestrel";
 /// How long one is waited for that its link still uses: the kernel takes links down after the last of their programs' runs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An event that goes with its owner.
 #[derive(Debug)]
-pub(super) struct OwnEvent {
+pub struct OwnEvent {
     tracefs: Tracefs,
     name: String,
     left: bool,
@@ -34,8 +33,9 @@ impl OwnEvent {
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn define(
+    pub fn define(
         tracefs: Tracefs,
+        host: &Host,
         place: Place<'_>,
         (at_return, maxactive): (bool, Option<u32>),
         awaited: bool,
@@ -43,18 +43,14 @@ impl OwnEvent {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let pid = std::process::id();
-        let born = procfs::start_time(&Host::default(), pid).unwrap_or(0);
+        let born = procfs::start_time(host, pid).unwrap_or(0);
         let name = format!("p{pid}_{born}_{number}");
         let kind = match (at_return, maxactive) {
             (false, _) => "p".to_owned(),
             (true, None) => "r".to_owned(),
             (true, Some(most)) => format!("r{most}"),
         };
-        let place = if awaited {
-            place
-        } else {
-            fixed(place, &Host::default())
-        };
+        let place = if awaited { place } else { fixed(place, host) };
         tracefs.define(DynamicEvents::Kprobe, &format!("{kind}:{GROUP}/{name} {place}"))?;
         Ok(Self {
             tracefs,
@@ -64,12 +60,20 @@ impl OwnEvent {
     }
 
     /// Its name within the group.
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// Its number, by which perf knows it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn id(&self) -> Result<u64> {
+        Ok(self.tracefs.event_id(GROUP, &self.name)?)
+    }
+
     /// It is not removed with this value.
-    pub(super) fn leave(&mut self) {
+    pub fn leave(&mut self) {
         self.left = true;
     }
 }
@@ -104,7 +108,7 @@ fn fixed<'p>(place: Place<'p>, host: &Host) -> Place<'p> {
 }
 
 /// Removes events, waiting a little for those whose links are on their way out; what stays busy, a later run sweeps.
-pub(super) fn remove(tracefs: &Tracefs, names: &[String]) {
+pub fn remove(tracefs: &Tracefs, names: &[String]) {
     let deadline = Instant::now() + PATIENCE;
     for name in names {
         while let Err(error) = tracefs.define(DynamicEvents::Kprobe, &format!("-:{GROUP}/{name}")) {
@@ -117,28 +121,20 @@ pub(super) fn remove(tracefs: &Tracefs, names: &[String]) {
     }
 }
 
-/// Removes the events of hooks whose links have gone.
-pub(super) fn remove_of(hooks: &[HookState]) {
-    let names: Vec<String> = hooks.iter().flat_map(|hook| hook.own_events.clone()).collect();
-    if let (false, Ok(tracefs)) = (names.is_empty(), Tracefs::open(&Host::default())) {
-        remove(&tracefs, &names);
-    }
-}
-
 /// Hits that the kernel could not follow, all of these events together.
 ///
 /// # Errors
 /// When tracefs does not say.
-pub(super) fn missed<'n>(names: impl Iterator<Item = &'n str>) -> Result<u64> {
+pub fn missed<'n>(host: &Host, names: impl Iterator<Item = &'n str>) -> Result<u64> {
     let names: HashSet<&str> = names.collect();
-    let tracefs = Tracefs::mount(&Host::default())?;
+    let tracefs = Tracefs::mount(host)?;
     let profile = tracefs.profile(DynamicEvents::Kprobe)?;
     let own = profile.iter().filter(|row| names.contains(row.name.as_str()));
     Ok(own.map(|row| row.misses).sum())
 }
 
 /// Removes what processes left that are no more; what a session that stays still uses is busy, and stays.
-pub(super) fn sweep(host: &Host) {
+pub fn sweep(host: &Host) {
     let Ok(tracefs) = Tracefs::open(host) else { return };
     let Ok(lines) = tracefs.definitions(DynamicEvents::Kprobe) else {
         return;

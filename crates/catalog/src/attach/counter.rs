@@ -1,0 +1,158 @@
+//! Counters and clocks of the kernel: a perf event on one CPU or on each, and on those that come back or come later, for a perf event is dead once its CPU has been offline.
+
+use super::family::{Attach, Events, Sections};
+use super::links::{Links, OnCpu};
+use crate::error::Result;
+use kestrel_bpf::object::Hook;
+use kestrel_kernel::Host;
+use kestrel_kernel::bpf::{Link, Program, ProgramKind};
+use kestrel_kernel::perf::{self, PerfEvent, Rate, Target};
+use kestrel_kernel::preemption::Preemption;
+use kestrel_kernel::procfs::{cpu_stay, online_cpus};
+use serde::{Deserialize, Serialize};
+
+/// A counter or clock of the kernel, one event per `period` of what it counts (clocks: ns), on the first CPU or on every one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "fields speak for themselves")]
+pub struct Counter {
+    pub counter: perf::Counter,
+    pub period: u64,
+    pub every_cpu: bool,
+}
+
+/// The CPUs that run.
+///
+/// # Errors
+/// When the kernel does not say which do.
+pub fn online(host: &Host) -> Result<Vec<OnCpu>> {
+    let on = |cpu| OnCpu {
+        cpu,
+        stay: cpu_stay(host, cpu),
+    };
+    Ok(online_cpus(host)?.iter().map(on).collect())
+}
+
+impl Counter {
+    /// CPUs that want a link, each with the place of the dead link that it replaces.
+    pub fn missing(&self, have: &[OnCpu], online: &[OnCpu]) -> Vec<(Option<usize>, OnCpu)> {
+        if !self.every_cpu {
+            let alive = have.iter().any(|on| online.contains(on));
+            let first = online.first().filter(|_| !alive);
+            let place = (!have.is_empty()).then_some(0);
+            return first.map(|on| (place, *on)).into_iter().collect();
+        }
+        let wanted = online.iter().filter(|on| !have.contains(on));
+        wanted
+            .map(|on| (have.iter().position(|known| known.cpu == on.cpu), *on))
+            .collect()
+    }
+
+    /// A link for one CPU; none if it has gone meanwhile.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn attach_on(&self, program: &Program, cpu: u32) -> Result<Option<Link>> {
+        let event = match PerfEvent::counter(&self.counter, Rate::Period(self.period), Target::Cpu(cpu)) {
+            Err(error) if error.errno().is_some_and(|e| e.name() == Some("ENODEV")) => return Ok(None),
+            other => other?,
+        };
+        let link = Link::perf_event(program, &event, 0)?;
+        event.enable()?;
+        Ok(Some(link))
+    }
+}
+
+impl Attach for Counter {
+    fn program_kinds(&self, _events: usize) -> Result<Vec<ProgramKind>> {
+        Ok(vec![ProgramKind::PerfEvent])
+    }
+
+    fn descriptors(&self, _events: u64, cpus: u64) -> u64 {
+        if self.every_cpu { 2 * cpus } else { 2 }
+    }
+
+    fn sections(&self) -> Sections {
+        Sections {
+            hooks: &[Hook::PerfEvent],
+            written: "SEC(\"perf_event\")",
+            loadable: None,
+        }
+    }
+
+    fn letter(&self) -> char {
+        't'
+    }
+
+    fn is_preempted(&self, _preemption: Preemption) -> bool {
+        false
+    }
+
+    fn maxactive(&self) -> Option<u32> {
+        None
+    }
+
+    fn describe(&self, _reads: &str) -> String {
+        let unit = if self.counter.counts_time { " ns" } else { "" };
+        let place = if self.every_cpu { "every CPU" } else { "one CPU" };
+        let (name, period) = (&self.counter.name, self.period);
+        format!("perf event {name} on {place}, one in {period}{unit}")
+    }
+
+    fn attach(&self, _kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links> {
+        let mut links = Links::default();
+        for program in programs {
+            for (_, on) in self.missing(&[], &online(events.known.host())?) {
+                if let Some(link) = self.attach_on(program, on.cpu)? {
+                    links.put(None, link, on);
+                }
+            }
+        }
+        Ok(links)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kestrel_kernel::perf::Software;
+
+    fn on(cpu: u32, stay: u64) -> OnCpu {
+        OnCpu { cpu, stay }
+    }
+
+    fn missing(every_cpu: bool, have: &[OnCpu], online: &[OnCpu]) -> Vec<(Option<usize>, OnCpu)> {
+        let counter = Counter {
+            counter: Software::CpuClock.into(),
+            period: 1,
+            every_cpu,
+        };
+        counter.missing(have, online)
+    }
+
+    #[test]
+    fn a_cpu_that_was_away_is_another_one() {
+        let have = [on(0, 1), on(1, 1)];
+        assert_eq!(missing(true, &have, &have), []);
+        assert_eq!(
+            missing(true, &have, &[on(0, 1)]),
+            [],
+            "nothing can be done for one that is away"
+        );
+        assert_eq!(missing(true, &have, &[on(0, 1), on(1, 2)]), [(Some(1), on(1, 2))]);
+        assert_eq!(
+            missing(true, &have, &[on(0, 1), on(1, 1), on(2, 1)]),
+            [(None, on(2, 1))]
+        );
+    }
+
+    #[test]
+    fn one_cpu_is_enough_for_an_interval() {
+        assert_eq!(missing(false, &[], &[on(0, 1), on(1, 1)]), [(None, on(0, 1))]);
+        assert_eq!(missing(false, &[on(0, 1)], &[on(0, 1), on(1, 1)]), []);
+        assert_eq!(missing(false, &[on(0, 1)], &[on(1, 1)]), [(Some(0), on(1, 1))]);
+        assert_eq!(
+            missing(false, &[on(0, 1)], &[on(0, 2), on(1, 1)]),
+            [(Some(0), on(0, 2))]
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! What every family of mechanisms answers, and what it is given.
+
+use super::links::Links;
+use crate::code::KnownCode;
+use crate::error::Result;
+use kestrel_bpf::object::Hook;
+use kestrel_kernel::bpf::{Map, Program, ProgramKind};
+use kestrel_kernel::preemption::Preemption;
+
+/// What every mechanism answers. Nothing has a default: one that does not answer all of it does not compile.
+pub trait Attach {
+    /// The kinds of program that it takes for so many events, best first: the next is tried where this kernel does not know the one before.
+    ///
+    /// # Errors
+    /// When what it is attached to is in a module that is not loaded.
+    fn program_kinds(&self, events: usize) -> Result<Vec<ProgramKind>>;
+
+    /// How many links and perf events it keeps open, at most, for so many events on so many CPUs.
+    fn descriptors(&self, events: u64, cpus: u64) -> u64;
+
+    /// Sections of objects whose programs it can run.
+    fn sections(&self) -> Sections;
+
+    /// Its letter in the kernel's list of probes: `k`, `r` for kretprobes, `f` for trampolines; `t` for what that does not list.
+    fn letter(&self) -> char;
+
+    /// Whether threads are preempted in its programs, so that the kernel skips hits of others meanwhile.
+    fn is_preempted(&self, preemption: Preemption) -> bool;
+
+    /// How many calls can be on their way when their return is probed, where that was said.
+    fn maxactive(&self) -> Option<u32>;
+
+    /// It in words; `reads` is how its programs read memory.
+    fn describe(&self, reads: &str) -> String;
+
+    /// Attaches a hook's programs, which the kernel runs in this order.
+    ///
+    /// # Errors
+    /// The kernel's; nothing stays attached then.
+    fn attach(&self, kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links>;
+}
+
+/// Sections of objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Sections {
+    /// Their kinds.
+    pub hooks: &'static [Hook],
+    /// How one is written.
+    pub written: &'static str,
+    /// Another kind, whose programs have the same arguments and can be loaded as what a hook that is there already calls; and how it is written.
+    pub loadable: Option<(Hook, &'static str)>,
+}
+
+/// The events that one program is to be attached to, on which kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Events<'a> {
+    /// What is known of the kernel.
+    pub known: &'a KnownCode,
+    /// Their names: functions without their kind, tracepoints as `group:name`. The cookie of each is its place here.
+    pub names: &'a [&'a str],
+    /// Whether those that the kernel refuses may be missing, as long as there is one.
+    pub optional: bool,
+}
+
+/// Loads a hook's code as a program of a kind, with the maps that it alone has.
+pub type Load<'a> = dyn Fn(ProgramKind) -> Result<(Program, Vec<Map>)> + 'a;
+
+/// Loads the programs that are to be run behind the first one (second chances), if there are some, in this order.
+pub type LoadOthers<'a> = dyn Fn(ProgramKind) -> Result<Vec<Program>> + 'a;
+
+/// Numbers of types as states keep them.
+pub(super) mod type_id {
+    use kestrel_bpf::btf::TypeId;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(in super::super) fn serialize<S: Serializer>(id: &TypeId, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u32(id.0)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<TypeId, D::Error> {
+        u32::deserialize(from).map(TypeId)
+    }
+}

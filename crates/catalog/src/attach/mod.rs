@@ -1,0 +1,157 @@
+//! How programs are attached to the kernel: one file per family of mechanisms, one row each in [`Mechanism`]; the one way for sessions, named probes and objects.
+
+mod counter;
+mod detach;
+mod family;
+mod function;
+mod kprobe;
+mod links;
+pub mod own_event;
+mod raw_tracepoint;
+mod tracepoint;
+mod trampoline;
+
+use crate::error::{Error, Result};
+pub use counter::{Counter, online};
+pub use detach::{AT_ONCE, close_many, is_slow, turn};
+pub use family::{Attach, Events, Load, LoadOthers, Sections};
+pub use function::{Entry, Functions};
+use kestrel_kernel::bpf::{Map, Program, ProgramKind};
+pub use kprobe::{Instruction, Instructions, KprobeSite};
+pub use links::{Links, OnCpu};
+pub use raw_tracepoint::{RawTracepoint, TypedTracepoint};
+use serde::{Deserialize, Serialize};
+use std::ops::Deref;
+pub use tracepoint::{Tracepoint, Tracepoints, attach as attach_tracepoint};
+pub use trampoline::Trampoline;
+
+macro_rules! mechanisms {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What a hook is attached to, and how. States of persistent sessions keep it.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Mechanism {
+            $($(#[$doc])* $name($name),)*
+        }
+
+        impl Deref for Mechanism {
+            type Target = dyn Attach;
+
+            fn deref(&self) -> &Self::Target {
+                match self {
+                    $(Self::$name(mechanism) => mechanism,)*
+                }
+            }
+        }
+    };
+}
+
+// A table: the mechanisms.
+mechanisms! {
+    /// A tracepoint's perf event: the program sees the formatted entry.
+    Tracepoint,
+    /// Tracepoints whose entries are alike, by a perf event each.
+    Tracepoints,
+    /// A raw tracepoint.
+    RawTracepoint,
+    /// A raw tracepoint with typed arguments.
+    TypedTracepoint,
+    /// Functions by kprobe or kretprobe, or all of them by one multi link.
+    Functions,
+    /// One function's entry by a multi link, which costs less than a kprobe.
+    Entry,
+    /// One instruction by kprobe, or one function's return by kretprobe.
+    Instruction,
+    /// Several instructions by kprobe.
+    Instructions,
+    /// A function's trampoline.
+    Trampoline,
+    /// A counter or clock of the kernel.
+    Counter,
+}
+
+impl Mechanism {
+    /// Loads and attaches the best kind of program that this kernel knows.
+    ///
+    /// # Errors
+    /// Those of loading, and the kernel's; nothing stays attached then.
+    pub fn load_and_attach(
+        &self,
+        events: &Events<'_>,
+        load: &Load<'_>,
+        others: &LoadOthers<'_>,
+    ) -> Result<(Program, Vec<Map>, Links)> {
+        let kinds = self.program_kinds(events.names.len())?;
+        let mut refused = None;
+        for kind in kinds {
+            let attach = || {
+                let (program, maps) = load(kind)?;
+                let others = others(kind)?;
+                let programs: Vec<&Program> = std::iter::once(&program).chain(&others).collect();
+                let links = self.attach(kind, &programs, events)?;
+                Ok((program, maps, links))
+            };
+            match attach() {
+                Err(error) if is_unknown_kind(kind, &error) => refused = Some(error),
+                done => return done,
+            }
+        }
+        Err(refused.unwrap_or_else(|| self.no_kind()))
+    }
+
+    /// The kind of program that a hook which is there calls (`bpf_prog_map_compatible` in kernel/bpf/core.c); `multi` says whether its functions share one link.
+    ///
+    /// # Errors
+    /// As [`Attach::program_kinds`].
+    pub fn called_kind(&self, multi: bool) -> Result<ProgramKind> {
+        let kinds = self.program_kinds(if multi { usize::MAX } else { 1 })?;
+        let mut fitting = kinds
+            .iter()
+            .filter(|kind| (**kind == ProgramKind::KprobeMulti) == multi);
+        let kind = fitting.next().or(kinds.first());
+        kind.copied().ok_or_else(|| self.no_kind())
+    }
+
+    fn no_kind(&self) -> Error {
+        Error::Unsupported {
+            what: self.describe(""),
+            why: "no kind of program serves it".to_owned(),
+        }
+    }
+
+    /// Whether it is the same place, whatever number of calls is followed there.
+    pub fn is_at(&self, other: &Self) -> bool {
+        let plain = |mechanism: &Self| {
+            let mut plain = mechanism.clone();
+            match &mut plain {
+                Self::Functions(functions) => functions.maxactive = None,
+                Self::Instruction(instruction) => instruction.maxactive = None,
+                _ => {}
+            }
+            plain
+        };
+        plain(self) == plain(other)
+    }
+
+    /// Whether it is the same as it was when this was kept. Where a function of a module lies is another each time that the module is loaded, and not known before.
+    pub fn is_again(&self, other: &Self) -> bool {
+        let unplaced = |mechanism: &Self| {
+            let mut unplaced = mechanism.clone();
+            if let Self::Instruction(instruction) = &mut unplaced
+                && instruction.place.module.is_some()
+            {
+                (instruction.address, instruction.by_name) = (0, true);
+            }
+            unplaced
+        };
+        unplaced(self) == unplaced(other)
+    }
+}
+
+/// Whether the kernel has no links of a kind (no FPROBE, or older than 5.18), so that another kind is to be tried.
+fn is_unknown_kind(kind: ProgramKind, error: &Error) -> bool {
+    let Error::Kernel(error) = error else {
+        return false;
+    };
+    let name = error.errno().and_then(|errno| errno.name());
+    kind == ProgramKind::KprobeMulti && matches!(name, Some("EOPNOTSUPP" | "EINVAL" | "ENOTSUPP"))
+}

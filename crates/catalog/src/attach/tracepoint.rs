@@ -1,0 +1,142 @@
+//! Tracepoints by perf events: programs see the formatted entry.
+
+use super::detach::close_many;
+use super::family::{Attach, Events, Sections};
+use super::links::Links;
+use crate::error::Result;
+use kestrel_bpf::object::Hook;
+use kestrel_kernel::bpf::{Link, Program, ProgramKind};
+use kestrel_kernel::perf::{PerfEvent, Target};
+use kestrel_kernel::preemption::Preemption;
+use kestrel_kernel::tracefs::Tracefs;
+use serde::{Deserialize, Serialize};
+
+/// A tracepoint's perf event, by group and name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "fields speak for themselves")]
+pub struct Tracepoint {
+    pub group: String,
+    pub name: String,
+}
+
+/// Tracepoints whose entries are alike, by a perf event each: one program sees them all. Which they are, the hook's events say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tracepoints;
+
+const SECTIONS: Sections = Sections {
+    hooks: &[Hook::Tracepoint],
+    written: "SEC(\"tp\")",
+    loadable: None,
+};
+
+/// Attaches a program to a tracepoint's perf event.
+///
+/// # Errors
+/// The kernel's.
+pub fn attach(
+    program: &Program,
+    tracefs: &Tracefs,
+    (group, name): (&str, &str),
+    cookie: u64,
+) -> Result<Link> {
+    let id = tracefs.event_id(group, name)?;
+    let event = PerfEvent::tracepoint(id, &format!("{group}:{name}"), Target::All)?;
+    Ok(Link::perf_event(program, &event, cookie)?)
+}
+
+impl Attach for Tracepoint {
+    fn program_kinds(&self, _events: usize) -> Result<Vec<ProgramKind>> {
+        Ok(vec![ProgramKind::Tracepoint])
+    }
+
+    fn descriptors(&self, _events: u64, _cpus: u64) -> u64 {
+        2
+    }
+
+    fn sections(&self) -> Sections {
+        SECTIONS
+    }
+
+    fn letter(&self) -> char {
+        't'
+    }
+
+    /// Programs of a perf event share one guard, which others on the event would meet, too.
+    fn is_preempted(&self, _preemption: Preemption) -> bool {
+        false
+    }
+
+    fn maxactive(&self) -> Option<u32> {
+        None
+    }
+
+    fn describe(&self, _reads: &str) -> String {
+        format!("tracepoint {}:{}, the formatted entry", self.group, self.name)
+    }
+
+    fn attach(&self, _kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links> {
+        let tracefs = events.known.tracefs()?;
+        let links = programs
+            .iter()
+            .map(|program| attach(program, &tracefs, (&self.group, &self.name), 0));
+        Ok(links.collect::<Result<Vec<Link>>>()?.into())
+    }
+}
+
+impl Attach for Tracepoints {
+    fn program_kinds(&self, _events: usize) -> Result<Vec<ProgramKind>> {
+        Ok(vec![ProgramKind::Tracepoint])
+    }
+
+    fn descriptors(&self, events: u64, _cpus: u64) -> u64 {
+        1 + events
+    }
+
+    fn sections(&self) -> Sections {
+        SECTIONS
+    }
+
+    fn letter(&self) -> char {
+        't'
+    }
+
+    fn is_preempted(&self, _preemption: Preemption) -> bool {
+        false
+    }
+
+    fn maxactive(&self) -> Option<u32> {
+        None
+    }
+
+    fn describe(&self, _reads: &str) -> String {
+        "tracepoints of one shape, the formatted entry".to_owned()
+    }
+
+    fn attach(&self, _kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links> {
+        let tracefs = events.known.tracefs()?;
+        let mut links = Links::default();
+        let mut refused = None;
+        let named = (0..).zip(events.names);
+        for (program, (cookie, event)) in programs
+            .iter()
+            .flat_map(|program| named.clone().map(move |named| (program, named)))
+        {
+            let name = event.split_once(':').unwrap_or((event, ""));
+            match attach(program, &tracefs, name, cookie) {
+                Ok(link) => links.links.push(link),
+                Err(error) if events.optional => {
+                    links.missing.push(((*event).to_owned(), error.to_string()));
+                    refused = Some(error);
+                }
+                Err(error) => {
+                    close_many(events.known.host(), links.into_files().collect());
+                    return Err(error);
+                }
+            }
+        }
+        match refused {
+            Some(error) if links.links.is_empty() => Err(error),
+            _ => Ok(links),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Trampolines of functions: `fentry` and `fexit`.
+
+use super::family::{Attach, Events, Sections, type_id};
+use super::links::{Links, Order};
+use crate::error::Result;
+use kestrel_bpf::btf::TypeId;
+use kestrel_bpf::object::Hook;
+use kestrel_kernel::bpf::{AttachType, Link, Program, ProgramKind, module_btf_id};
+use kestrel_kernel::preemption::Preemption;
+use serde::{Deserialize, Serialize};
+
+/// A function's trampoline; the id is that of the function, among the types of its module where it is in one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "fields speak for themselves")]
+pub struct Trampoline {
+    pub module: Option<String>,
+    pub function: String,
+    #[serde(with = "type_id")]
+    pub id: TypeId,
+    pub at_return: bool,
+}
+
+impl Attach for Trampoline {
+    fn program_kinds(&self, _events: usize) -> Result<Vec<ProgramKind>> {
+        Ok(vec![match (&self.module, self.at_return) {
+            (None, false) => ProgramKind::FunctionEntry(self.id),
+            (None, true) => ProgramKind::FunctionExit(self.id),
+            (Some(module), false) => ProgramKind::ModuleFunctionEntry(self.id, module_btf_id(module)?),
+            (Some(module), true) => ProgramKind::ModuleFunctionExit(self.id, module_btf_id(module)?),
+        }])
+    }
+
+    fn descriptors(&self, _events: u64, _cpus: u64) -> u64 {
+        1
+    }
+
+    fn sections(&self) -> Sections {
+        match self.at_return {
+            false => Sections {
+                hooks: &[Hook::Fentry],
+                written: "SEC(\"fentry\")",
+                loadable: None,
+            },
+            true => Sections {
+                hooks: &[Hook::Fexit],
+                written: "SEC(\"fexit\")",
+                loadable: None,
+            },
+        }
+    }
+
+    fn letter(&self) -> char {
+        'f'
+    }
+
+    fn is_preempted(&self, preemption: Preemption) -> bool {
+        preemption.trampolines
+    }
+
+    fn maxactive(&self) -> Option<u32> {
+        None
+    }
+
+    fn describe(&self, reads: &str) -> String {
+        let section = if self.at_return { "fexit" } else { "fentry" };
+        format!("{section} {}, {reads}", self.function)
+    }
+
+    fn attach(&self, _kind: ProgramKind, programs: &[&Program], _events: &Events<'_>) -> Result<Links> {
+        let attach = match self.at_return {
+            false => AttachType::TRACE_FENTRY,
+            true => AttachType::TRACE_FEXIT,
+        };
+        let attach = |program: &Program| Ok(Link::tracing(program, attach, 0)?);
+        Links::one_after_another(programs, Order::NewestFirst, &attach)
+    }
+}
