@@ -5,6 +5,16 @@ use crate::waiting::Waiting;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_trace::files::Objection;
 
+impl Error {
+    /// The name of the kernel's error number, where the kernel refused something.
+    pub fn errno(&self) -> Option<&'static str> {
+        match self {
+            Self::Kernel(error) => error.errno().and_then(kestrel_kernel::Errno::name),
+            _ => None,
+        }
+    }
+}
+
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 

@@ -1,8 +1,9 @@
 //! An object that was opened: what of it is wanted, before anything is loaded.
 
 use super::map;
-use super::settings::{Settings, Via};
+use super::settings::Settings;
 use kestrel_bpf::object;
+use kestrel_catalog::attach::KprobeVia;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use std::path::{Path, PathBuf};
@@ -189,7 +190,7 @@ impl Object {
     }
 
     /// Chooses how kprobes are attached.
-    pub fn via(mut self, via: Via) -> Self {
+    pub fn via(mut self, via: KprobeVia) -> Self {
         self.settings.via = via;
         self
     }

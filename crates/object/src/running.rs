@@ -1,9 +1,10 @@
 //! An object at work: attached, asked about, pinned, taken down when it is dropped.
 
-use super::attach::{self, Tie};
+use super::attach;
 use super::load::{Loaded, LoadedProgram, left_out};
 use super::map::{BpfMap, NewPins, file_name};
 use kestrel_bpf::object::Hook;
+use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{LinkDetail, ProgramInfo};
@@ -15,7 +16,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Attached {
     program: usize,
-    ties: Vec<Tie>,
+    links: Links,
     /// Hits that were dropped while it was attached, where it is no longer.
     missed: u64,
 }
@@ -23,12 +24,12 @@ pub struct Attached {
 impl Attached {
     /// How many places it is attached to by as many links or events.
     pub fn count(&self) -> usize {
-        self.ties.len()
+        self.links.count()
     }
 
     /// How it is attached, for people: `link`, `perf event`, `tracefs GROUP/NAME`; empty if it is attached to nothing.
     pub fn how(&self) -> String {
-        self.ties.first().map_or_else(String::new, Tie::describe)
+        self.links.describe()
     }
 
     /// Hits that the kernel dropped before they reached the program, where it counts them per link.
@@ -37,7 +38,7 @@ impl Attached {
     /// [`Error::Kernel`].
     pub fn missed(&self) -> Result<u64> {
         let mut sum = self.missed;
-        for link in self.ties.iter().filter_map(Tie::link) {
+        for link in self.links.each() {
             sum += match link.info()?.detail {
                 LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. } => missed,
                 _ => 0,
@@ -76,8 +77,8 @@ impl Running {
         let mut first = None;
         for (index, one) in loaded.programs.iter().enumerate() {
             let name = &one.declared.name;
-            let ties = match attach::attach(&loaded.kernel, name, &one.bound, &one.program, &loaded.maps) {
-                Ok(ties) => ties,
+            let links = match attach::attach(&loaded.kernel, name, &one.bound, &one.program, &loaded.maps) {
+                Ok(links) => links,
                 Err(error) if loaded.object.settings.spares(name, &error) => {
                     notes.push(left_out(name, &error));
                     first = first.or(Some(error));
@@ -85,12 +86,12 @@ impl Running {
                 }
                 Err(error) => return Err(error),
             };
-            if ties.is_empty() && !one.bound.held {
+            if links.count() == 0 && !one.bound.held {
                 notes.push(format!("the program {} is loaded and attached to nothing: its section `{}` is other loaders' business", one.declared.name, one.declared.section.text));
             }
             attached.push(Attached {
                 program: index,
-                ties,
+                links,
                 missed: 0,
             });
         }
@@ -113,7 +114,7 @@ impl Running {
                 Ok(missed) => attached.missed = missed,
                 Err(error) => told = Err(error),
             }
-            attached.ties.clear();
+            attached.links = Links::default();
         }
         told
     }
@@ -162,7 +163,7 @@ impl Running {
                 .section
                 .kind()
                 .is_some_and(|kind| kind.hook == Hook::Iter);
-            if let Some(link) = attached.ties.first().and_then(Tie::link).filter(|_| iterates) {
+            if let Some(link) = attached.links.each().first().filter(|_| iterates) {
                 files.push((program.name().to_owned(), link.iterate()?));
             }
         }
@@ -187,11 +188,17 @@ impl Running {
         }
         let mut pins = NewPins::new(&self.loaded.object.host);
         for (program, attached) in self.programs() {
-            for (index, tie) in attached.ties.iter().enumerate() {
-                let link = tie.link().ok_or_else(|| Error::Object {
+            let links = attached.links.each();
+            if links.len() < attached.links.count() {
+                return Err(Error::Object {
                     object: format!("program {}", program.name()),
-                    why: format!("it is attached by a {}, which cannot be pinned; --via link can, on kernels from 5.15 on", tie.describe()),
-                })?;
+                    why: format!(
+                        "it is attached by a {}, which cannot be pinned; --via link can, on kernels from 5.15 on",
+                        attached.how()
+                    ),
+                });
+            }
+            for (index, link) in links.iter().enumerate() {
                 let number = if index == 0 {
                     String::new()
                 } else {

@@ -1,19 +1,8 @@
 //! Settings for loading an object: targets, which programs to load, how kprobes are attached; they override or complete what its sections say.
 
 use kestrel_catalog::Error;
+use kestrel_catalog::attach::KprobeVia;
 use std::path::PathBuf;
-
-/// How a kprobe is attached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Via {
-    /// A perf kprobe; where the kernel has none, an event of tracefs.
-    #[default]
-    Best,
-    /// A perf kprobe with a link, which can be pinned.
-    Link,
-    /// An event in tracefs' `kprobe_events`, as on old kernels.
-    Tracefs,
-}
 
 /// Settings for loading an object, which override or complete what its sections say.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +12,7 @@ pub(crate) struct Settings {
     /// Options of the kernel's configuration, as the user says they are.
     pub(crate) config: Vec<(String, String)>,
     pub(crate) at_return: bool,
-    pub(crate) via: Via,
+    pub(crate) via: KprobeVia,
     pub(crate) verifier_log: bool,
     pub(crate) strict: bool,
     pub(crate) optional: bool,

@@ -8,7 +8,6 @@ use crate::code::{Code, KnownCode, Wanted};
 use crate::error::{Error, Result};
 use kestrel_kernel::bpf::{KprobeMulti, KprobeTargets, Link, Program, ProgramKind};
 use kestrel_kernel::kallsyms::Kallsyms;
-use kestrel_kernel::perf;
 use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::tracefs::TraceableFunction;
 use serde::{Deserialize, Serialize};
@@ -86,11 +85,10 @@ impl Functions {
     fn one_by_one(&self, links: &mut Links, program: &Program, events: &Events<'_>) -> Result<()> {
         for (cookie, symbol) in (0..).zip(events.names) {
             let kprobe = Kprobe {
-                place: perf::Place::Symbol(symbol, 0),
                 at_return: self.at_return,
                 maxactive: self.maxactive,
                 cookie,
-                awaited: false,
+                ..Kprobe::at(symbol, 0)
             };
             if let Err(error) = links.kprobe(program, &kprobe, events.known) {
                 if links.events.is_empty() {
@@ -103,45 +101,53 @@ impl Functions {
     }
 
     fn multi(&self, program: &Program, events: &Events<'_>) -> Result<Link> {
-        let (known, symbols) = (events.known, events.names);
-        let cookies: Vec<u64> = (0..symbols.len() as u64).collect();
-        let attach = |targets: KprobeTargets<'_>, cookies: &[u64]| {
-            let multi = KprobeMulti {
-                targets,
-                cookies,
-                at_return: self.at_return,
-                session: false,
-            };
-            Link::kprobe_multi(program, &multi)
+        multi(program, (self.at_return, false), events)
+    }
+}
+
+/// Attaches a program to functions by one multi link, at their return or not; in a `session` it runs at both.
+///
+/// # Errors
+/// Why the kernel refuses one of them, as far as that can be told.
+pub fn multi(program: &Program, (at_return, session): (bool, bool), events: &Events<'_>) -> Result<Link> {
+    let (known, symbols) = (events.known, events.names);
+    let cookies: Vec<u64> = (0..symbols.len() as u64).collect();
+    let attach = |targets: KprobeTargets<'_>, cookies: &[u64]| {
+        let multi = KprobeMulti {
+            targets,
+            cookies,
+            at_return,
+            session,
         };
-        // The kernel finds names in one pass over its symbols, which is quicker than reading all of them here.
-        match attach(KprobeTargets::Symbols(symbols), &cookies) {
-            // Names that several functions bear it takes by address alone.
-            Err(error) if says_which(&error) => {
-                let found = entries(known, symbols, &cookies).unwrap_or_default();
-                let missing = symbols
-                    .iter()
-                    .zip(&cookies)
-                    .find(|(_, cookie)| !found.iter().any(|(_, at)| at == *cookie));
-                if let Some((symbol, _)) = missing {
-                    return Err(explain(known, symbol, error.into()));
-                }
-                let (addresses, at): (Vec<u64>, Vec<u64>) = found.into_iter().unzip();
-                attach(KprobeTargets::Addresses(&addresses), &at).map_err(|error| {
-                    let refused = |range: Range<usize>| {
-                        attach(KprobeTargets::Addresses(&addresses[range.clone()]), &at[range]).is_err()
-                    };
-                    let place = first_refused(addresses.len(), &refused);
-                    let symbol = place.and_then(|place| symbols.get(at[place] as usize));
-                    let error = Error::from(error);
-                    match symbol {
-                        Some(symbol) => explain(known, symbol, error),
-                        None => error,
-                    }
-                })
+        Link::kprobe_multi(program, &multi)
+    };
+    // The kernel finds names in one pass over its symbols, which is quicker than reading all of them here.
+    match attach(KprobeTargets::Symbols(symbols), &cookies) {
+        // Names that several functions bear it takes by address alone.
+        Err(error) if says_which(&error) => {
+            let found = entries(known, symbols, &cookies).unwrap_or_default();
+            let missing = symbols
+                .iter()
+                .zip(&cookies)
+                .find(|(_, cookie)| !found.iter().any(|(_, at)| at == *cookie));
+            if let Some((symbol, _)) = missing {
+                return Err(explain(known, symbol, error.into()));
             }
-            attached => Ok(attached?),
+            let (addresses, at): (Vec<u64>, Vec<u64>) = found.into_iter().unzip();
+            attach(KprobeTargets::Addresses(&addresses), &at).map_err(|error| {
+                let refused = |range: Range<usize>| {
+                    attach(KprobeTargets::Addresses(&addresses[range.clone()]), &at[range]).is_err()
+                };
+                let place = first_refused(addresses.len(), &refused);
+                let symbol = place.and_then(|place| symbols.get(at[place] as usize));
+                let error = Error::from(error);
+                match symbol {
+                    Some(symbol) => explain(known, symbol, error),
+                    None => error,
+                }
+            })
         }
+        attached => Ok(attached?),
     }
 }
 

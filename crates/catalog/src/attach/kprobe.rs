@@ -2,11 +2,11 @@
 
 use super::family::{Attach, Events, Sections};
 use super::links::Links;
-use super::own_event::OwnEvent;
+use super::own_event::{self, OwnEvent};
 use crate::code::{KnownCode, Place};
 use crate::error::Result;
 use kestrel_bpf::object::Hook;
-use kestrel_kernel::bpf::{Link, LinkDetail, Program, ProgramKind};
+use kestrel_kernel::bpf::{LinkDetail, Program, ProgramKind};
 use kestrel_kernel::perf::{self, PerfEvent, Target};
 use kestrel_kernel::preemption::Preemption;
 use serde::{Deserialize, Serialize};
@@ -56,39 +56,98 @@ pub(super) const SECTIONS: Sections = Sections {
     loadable: None,
 };
 
+/// By what a kprobe is attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KprobeVia {
+    /// A perf kprobe; where the kernel has none, an event of tracefs.
+    #[default]
+    Best,
+    /// A perf kprobe with a link, which can be pinned.
+    Link,
+    /// An event in tracefs' `kprobe_events`, as on old kernels.
+    Tracefs,
+}
+
 /// One kprobe, or kretprobe.
-pub(super) struct Kprobe<'a> {
-    pub(super) place: perf::Place<'a>,
-    pub(super) at_return: bool,
-    pub(super) maxactive: Option<u32>,
-    pub(super) cookie: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct Kprobe<'a> {
+    /// Where.
+    pub place: perf::Place<'a>,
+    /// Whether it is at the return of a function.
+    pub at_return: bool,
+    /// The number of calls that are followed, where that is said: only tracefs takes one.
+    pub maxactive: Option<u32>,
+    /// What its program tells it from others by.
+    pub cookie: u64,
     /// Whether it is an event of tracefs by its name, which the kernel attaches whenever its module is loaded.
-    pub(super) awaited: bool,
+    pub awaited: bool,
+    /// Whether the returns that it misses are to be counted: where links do not tell them, tracefs does.
+    pub counted: bool,
+    /// By what.
+    pub via: KprobeVia,
+}
+
+impl<'a> Kprobe<'a> {
+    /// At a symbol, by what is best.
+    pub fn at(symbol: &'a str, offset: u64) -> Self {
+        Self {
+            place: perf::Place::Symbol(symbol, offset),
+            at_return: false,
+            maxactive: None,
+            cookie: 0,
+            awaited: false,
+            counted: true,
+            via: KprobeVia::Best,
+        }
+    }
 }
 
 impl Links {
     /// Attaches a program to a kprobe.
-    pub(super) fn kprobe(&mut self, program: &Program, kprobe: &Kprobe<'_>, known: &KnownCode) -> Result<()> {
-        let &Kprobe {
-            place,
-            at_return,
-            maxactive,
-            cookie,
-            awaited,
-        } = kprobe;
-        // Only tracefs takes a number of calls; and only it says how many returns were missed where links do not.
-        if !awaited && maxactive.is_none() && (!at_return || self.events.is_empty()) {
-            let event = PerfEvent::kprobe(known.host(), place, at_return, Target::All)?;
-            let link = Link::perf_event(program, &event, cookie)?;
-            if !at_return || matches!(link.info()?.detail, LinkDetail::Kprobe { .. }) {
-                self.links.push(link);
-                return Ok(());
-            }
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn kprobe(&mut self, program: &Program, kprobe: &Kprobe<'_>, known: &KnownCode) -> Result<()> {
+        // Where one return had to take tracefs to be counted, so have the others.
+        let by_tracefs = kprobe.via == KprobeVia::Tracefs
+            || kprobe.awaited
+            || kprobe.maxactive.is_some()
+            || kprobe.at_return && !self.events.is_empty();
+        if by_tracefs {
+            return self.kprobe_event(program, kprobe, known);
         }
+        match PerfEvent::kprobe(known.host(), kprobe.place, kprobe.at_return, Target::All) {
+            Err(kestrel_kernel::Error::Unavailable { .. }) if kprobe.via == KprobeVia::Best => {
+                return self.kprobe_event(program, kprobe, known);
+            }
+            event => self.perf_event(program, event?, kprobe.cookie)?,
+        }
+        if let Some(link) = self.links.last()
+            && kprobe.at_return
+            && kprobe.counted
+            && !matches!(link.info()?.detail, LinkDetail::Kprobe { .. })
+        {
+            self.links.pop();
+            return self.kprobe_event(program, kprobe, known);
+        }
+        Ok(())
+    }
+
+    /// The same by an event of tracefs; without a link where that was asked for.
+    fn kprobe_event(&mut self, program: &Program, kprobe: &Kprobe<'_>, known: &KnownCode) -> Result<()> {
         let tracefs = known.tracefs()?;
-        let own = OwnEvent::define(tracefs, known.host(), place, (at_return, maxactive), awaited)?;
-        let event = PerfEvent::tracepoint(own.id()?, &place.to_string(), Target::All)?;
-        self.links.push(Link::perf_event(program, &event, cookie)?);
+        if self.events.is_empty() {
+            own_event::sweep(known.host());
+        }
+        let options = (kprobe.at_return, kprobe.maxactive);
+        let own = OwnEvent::define(tracefs, known.host(), kprobe.place, options, kprobe.awaited)?;
+        let event = PerfEvent::tracepoint(own.id()?, &kprobe.place.to_string(), Target::All)?;
+        if kprobe.via == KprobeVia::Tracefs {
+            event.set_program(program)?;
+            self.bare.push(event);
+        } else {
+            self.perf_event(program, event, kprobe.cookie)?;
+        }
         self.events.push(own);
         Ok(())
     }
@@ -105,11 +164,9 @@ impl Links {
         known: &KnownCode,
     ) -> Result<()> {
         let kprobe = Kprobe {
-            place: perf::Place::Symbol(symbol, offset),
             at_return,
             maxactive,
-            cookie: 0,
-            awaited: false,
+            ..Kprobe::at(symbol, offset)
         };
         self.kprobe(program, &kprobe, known)
     }
@@ -133,8 +190,8 @@ impl Links {
             place,
             at_return,
             maxactive,
-            cookie: 0,
             awaited: site.address == 0,
+            ..Kprobe::at(&symbol, 0)
         };
         self.kprobe(program, &kprobe, known)
     }

@@ -1,8 +1,9 @@
 //! What keeps programs attached.
 
-use super::own_event::OwnEvent;
+use super::own_event::{self, OwnEvent};
 use crate::error::Result;
 use kestrel_kernel::bpf::{Link, LinkInfo, Program};
+use kestrel_kernel::perf::{Attachment, PerfEvent};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 
@@ -10,6 +11,8 @@ use std::os::fd::OwnedFd;
 #[derive(Debug, Default)]
 pub struct Links {
     pub(super) links: Vec<Link>,
+    /// Perf events that programs were hung on without a link: the way of kernels before 5.15.
+    pub(super) bare: Vec<PerfEvent>,
     pub(super) events: Vec<OwnEvent>,
     /// Where CPUs have links one by one: the CPU of each.
     pub(super) cpus: Vec<OnCpu>,
@@ -50,7 +53,46 @@ impl From<Link> for Links {
     }
 }
 
+impl Extend<Self> for Links {
+    fn extend<I: IntoIterator<Item = Self>>(&mut self, others: I) {
+        for other in others {
+            self.links.extend(other.links);
+            self.bare.extend(other.bare);
+            self.events.extend(other.events);
+            self.cpus.extend(other.cpus);
+            self.missing.extend(other.missing);
+        }
+    }
+}
+
 impl Links {
+    /// Attaches a program to a perf event: by a link, or without one where the kernel has no such links.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn perf_event(&mut self, program: &Program, event: PerfEvent, cookie: u64) -> Result<()> {
+        match event.attach(program, cookie)? {
+            Attachment::Link(link) => self.links.push(link),
+            Attachment::Event(event) => self.bare.push(event),
+        }
+        Ok(())
+    }
+
+    /// How many places the programs are attached to, by as many links or events.
+    pub fn count(&self) -> usize {
+        self.links.len() + self.bare.len()
+    }
+
+    /// How they are attached, for people: `link`, `perf event`, `tracefs GROUP/NAME`; empty if they are attached to nothing.
+    pub fn describe(&self) -> String {
+        match (self.events.first(), self.links.is_empty(), self.bare.is_empty()) {
+            (Some(event), ..) => format!("tracefs {}/{}", own_event::GROUP, event.name()),
+            (None, false, _) => "link".to_owned(),
+            (None, true, false) => "perf event".to_owned(),
+            (None, true, true) => String::new(),
+        }
+    }
+
     /// Attaches a hook's programs, so that the kernel runs them in this order, in which their links are, too.
     pub(super) fn one_after_another(
         programs: &[&Program],
@@ -66,11 +108,6 @@ impl Links {
             links.reverse();
         }
         Ok(links.into())
-    }
-
-    /// Keeps another link, which is none of the hook's own.
-    pub fn keep(&mut self, link: Link) {
-        self.links.push(link);
     }
 
     /// Where CPUs have links one by one: the CPU of each.

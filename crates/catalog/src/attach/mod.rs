@@ -15,14 +15,14 @@ use crate::error::{Error, Result};
 pub use counter::{Counter, online};
 pub use detach::{AT_ONCE, close_many, is_slow, turn};
 pub use family::{Attach, Events, Load, LoadOthers, Sections};
-pub use function::{Entry, Functions};
+pub use function::{Entry, Functions, multi as attach_multi};
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
-pub use kprobe::{Instruction, Instructions, KprobeSite};
+pub use kprobe::{Instruction, Instructions, Kprobe, KprobeSite, KprobeVia};
 pub use links::{Links, OnCpu};
 pub use raw_tracepoint::{RawTracepoint, TypedTracepoint};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
-pub use tracepoint::{Tracepoint, Tracepoints, attach as attach_tracepoint};
+pub use tracepoint::{Tracepoint, Tracepoints};
 pub use trampoline::Trampoline;
 
 macro_rules! mechanisms {
@@ -149,9 +149,6 @@ impl Mechanism {
 
 /// Whether the kernel has no links of a kind (no FPROBE, or older than 5.18), so that another kind is to be tried.
 fn is_unknown_kind(kind: ProgramKind, error: &Error) -> bool {
-    let Error::Kernel(error) = error else {
-        return false;
-    };
-    let name = error.errno().and_then(|errno| errno.name());
+    let name = error.errno();
     kind == ProgramKind::KprobeMulti && matches!(name, Some("EOPNOTSUPP" | "EINVAL" | "ENOTSUPP"))
 }

@@ -1,5 +1,5 @@
 //! Events of tracefs that Kestrel defines for itself: kretprobes that say how many calls they follow, and how many they missed; probes in modules
-//! that the kernel attaches whenever these are loaded.
+//! that the kernel attaches whenever these are loaded; kprobes where the kernel has no perf kprobes.
 //!
 //! Such an event outlives its process. Its name says whose it is, so that the next run can remove what a killed one left; the kernel refuses to
 //! remove one that is in use, so those of sessions that stay are safe until their links go.
@@ -170,6 +170,41 @@ fn is_alive(host: &Host, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    /// A host with one line of somebody else's in `kprobe_events`, one of a process that has gone, and this process.
+    fn host(tree: &Path) -> Host {
+        let root = tree.join("sys/kernel/tracing");
+        fs::create_dir_all(root.join("events")).unwrap();
+        fs::write(
+            root.join("kprobe_events"),
+            "p:other/theirs vfs_read\np:kestrel/p1_999999_0 vfs_read\n",
+        )
+        .unwrap();
+        let process = tree.join(format!("proc/{}", std::process::id()));
+        fs::create_dir_all(&process).unwrap();
+        let stat = "7 (a b) c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 0";
+        fs::write(process.join("stat"), stat).unwrap();
+        Host::new(tree)
+    }
+
+    #[test]
+    fn an_event_is_appended_and_its_removal_too() {
+        let tree = tempfile::tempdir().unwrap();
+        let host = host(tree.path());
+        let tracefs = Tracefs::open(&host).unwrap();
+        let lines = || fs::read_to_string(tree.path().join("sys/kernel/tracing/kprobe_events")).unwrap();
+        let place = Place::Symbol("vfs_read", 0);
+        let event = OwnEvent::define(tracefs, &host, place, (true, Some(64)), false).unwrap();
+        let name = event.name().to_owned();
+        drop(event);
+        assert!(lines().starts_with("p:other/theirs vfs_read\n"), "{}", lines());
+        let ends = format!("r64:{GROUP}/{name} vfs_read\n-:{GROUP}/{name}\n");
+        assert!(lines().contains(&ends), "{}", lines());
+        sweep(&host);
+        assert!(lines().ends_with("-:kestrel/p1_999999_0\n"), "{}", lines());
+    }
 
     #[test]
     fn only_our_own_names_are_taken() {

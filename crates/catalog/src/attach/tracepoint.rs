@@ -5,7 +5,7 @@ use super::family::{Attach, Events, Sections};
 use super::links::Links;
 use crate::error::Result;
 use kestrel_bpf::object::Hook;
-use kestrel_kernel::bpf::{Link, Program, ProgramKind};
+use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::perf::{PerfEvent, Target};
 use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::tracefs::Tracefs;
@@ -29,19 +29,22 @@ const SECTIONS: Sections = Sections {
     loadable: None,
 };
 
-/// Attaches a program to a tracepoint's perf event.
-///
-/// # Errors
-/// The kernel's.
-pub fn attach(
-    program: &Program,
-    tracefs: &Tracefs,
-    (group, name): (&str, &str),
-    cookie: u64,
-) -> Result<Link> {
-    let id = tracefs.event_id(group, name)?;
-    let event = PerfEvent::tracepoint(id, &format!("{group}:{name}"), Target::All)?;
-    Ok(Link::perf_event(program, &event, cookie)?)
+impl Links {
+    /// Attaches a program to a tracepoint's perf event.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn tracepoint(
+        &mut self,
+        program: &Program,
+        tracefs: &Tracefs,
+        (group, name): (&str, &str),
+        cookie: u64,
+    ) -> Result<()> {
+        let id = tracefs.event_id(group, name)?;
+        let event = PerfEvent::tracepoint(id, &format!("{group}:{name}"), Target::All)?;
+        self.perf_event(program, event, cookie)
+    }
 }
 
 impl Attach for Tracepoint {
@@ -76,10 +79,11 @@ impl Attach for Tracepoint {
 
     fn attach(&self, _kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links> {
         let tracefs = events.known.tracefs()?;
-        let links = programs
-            .iter()
-            .map(|program| attach(program, &tracefs, (&self.group, &self.name), 0));
-        Ok(links.collect::<Result<Vec<Link>>>()?.into())
+        let mut links = Links::default();
+        for program in programs {
+            links.tracepoint(program, &tracefs, (&self.group, &self.name), 0)?;
+        }
+        Ok(links)
     }
 }
 
@@ -122,8 +126,8 @@ impl Attach for Tracepoints {
             .flat_map(|program| named.clone().map(move |named| (program, named)))
         {
             let name = event.split_once(':').unwrap_or((event, ""));
-            match attach(program, &tracefs, name, cookie) {
-                Ok(link) => links.links.push(link),
+            match links.tracepoint(program, &tracefs, name, cookie) {
+                Ok(()) => {}
                 Err(error) if events.optional => {
                     links.missing.push(((*event).to_owned(), error.to_string()));
                     refused = Some(error);

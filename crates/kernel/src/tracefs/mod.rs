@@ -4,14 +4,12 @@ mod dynamic;
 mod format;
 mod function;
 mod instance;
-mod kprobe_events;
 mod labels;
 
 pub use dynamic::{DynamicEvents, ProbeProfile};
 pub use format::{Field, Format, Location};
 pub use function::{TraceableFunction, kprobe_blacklist};
 pub use instance::Instance;
-pub use kprobe_events::{KprobeEvent, sweep_kprobe_events};
 pub use labels::{LabelKind, Labels};
 
 use crate::error::{Error, Result};

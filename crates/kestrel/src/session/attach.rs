@@ -3,11 +3,11 @@
 use crate::plan::{Hook, PlannedWay};
 use kestrel_bpf::asm::Assembler;
 use kestrel_bpf::isa::Reg;
-use kestrel_catalog::attach::{Events, Links, Load, LoadOthers, Mechanism, attach_tracepoint};
+use kestrel_catalog::attach::{Events, Links, Load, LoadOthers, Mechanism};
 use kestrel_catalog::catalog::tracepoint::syscall::read_for;
 use kestrel_catalog::catalog::{Catalog, Instance};
 use kestrel_catalog::{Error, Result};
-use kestrel_kernel::bpf::{Link, Map, Program, ProgramKind, ProgramSpec};
+use kestrel_kernel::bpf::{Map, Program, ProgramKind, ProgramSpec};
 
 /// Loads and attaches; the links of the hook's own programs are the first.
 pub(super) fn attach(
@@ -25,9 +25,7 @@ pub(super) fn attach(
         optional: hook.optional,
     };
     let (program, maps, mut links) = way.mechanism.load_and_attach(&events, load, others)?;
-    if let Some(reading) = reading {
-        links.keep(reading);
-    }
+    links.extend([reading]);
     Ok((program, maps, links))
 }
 
@@ -38,15 +36,15 @@ fn name(instance: &Instance) -> &str {
 
 /// A program that does nothing on the formatted tracepoint of a system call whose strings the kernel reads for that tracepoint (6.19): the hook's own programs, which are attached
 /// elsewhere, then find them in memory. On the raw tracepoint they run later because they are attached later.
-fn reading(hook: &Hook, way: &PlannedWay, catalog: &Catalog) -> Result<Option<Link>> {
+fn reading(hook: &Hook, way: &PlannedWay, catalog: &Catalog) -> Result<Links> {
     let ([one], false) = (
         hook.instances.as_slice(),
         matches!(way.mechanism, Mechanism::Tracepoint(_)),
     ) else {
-        return Ok(None);
+        return Ok(Links::default());
     };
     let Some(event) = read_for(catalog, &one.name) else {
-        return Ok(None);
+        return Ok(Links::default());
     };
     let mut asm = Assembler::new();
     asm.mov(Reg::R0, 0).exit();
@@ -55,5 +53,7 @@ fn reading(hook: &Hook, way: &PlannedWay, catalog: &Catalog) -> Result<Option<Li
         why: error.to_string(),
     })?;
     let nothing = Program::load(&ProgramSpec::new("k_read", ProgramKind::Tracepoint, &code, &[]))?;
-    attach_tracepoint(&nothing, &catalog.tracefs()?, event, 0).map(Some)
+    let mut links = Links::default();
+    links.tracepoint(&nothing, &catalog.tracefs()?, event, 0)?;
+    Ok(links)
 }

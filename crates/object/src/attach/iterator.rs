@@ -3,8 +3,9 @@
 //! What is walked stands behind the program's name: `dump=map:NAME` (of the object, or the path of a pin), `cgroup:PATH`, `task:PID`. An iterator over
 //! the entries of a map that is given none walks the first of the object's maps whose entries have what it reads; one over cgroups all of them.
 
-use super::request::{Binding, Request, Tie};
+use super::request::{Binding, Request};
 use super::tracing;
+use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{self, Link, Map, MapKind, Pinned, Program, ProgramKind, Walked};
 use std::fs::File;
@@ -43,7 +44,7 @@ const OF_MAPS: &[&str] = &["bpf_map_elem", "bpf_sk_storage_map", "sockmap"];
 /// The mount point of cgroups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Vec<Tie>> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let link = match (Over::of(request.target), request.said) {
         (Over::Map(name), _) => over_map(request, program, name)?,
         (Over::Cgroup(path), _) => over_cgroup(program, path)?,
@@ -57,7 +58,7 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind
         (Over::All, "cgroup") => over_cgroup(program, CGROUPS)?,
         (Over::All, _) => return tracing::attach(request, program, kind),
     };
-    Ok(vec![Tie::Link(link)])
+    Ok(link.into())
 }
 
 fn over_map(request: &Request<'_>, program: &Program, name: &str) -> Result<Link> {

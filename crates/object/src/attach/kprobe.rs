@@ -1,13 +1,12 @@
 //! Kprobes and kretprobes on functions, places in functions and system calls: by a perf kprobe, or by an event of tracefs.
 
-use super::request::{Binding, Request, Tie};
-use crate::settings::Via;
+use super::request::{Binding, Request};
 use kestrel_bpf::object::Hook;
+use kestrel_catalog::attach::{Kprobe, Links};
 use kestrel_catalog::code::{Code, Wanted};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Program, ProgramKind};
-use kestrel_kernel::perf::{PerfEvent, Place, Target};
-use kestrel_kernel::tracefs::{KprobeEvent, Tracefs, sweep_kprobe_events};
+use kestrel_kernel::perf::Place;
 
 pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     let (function, offset) = split(request)?;
@@ -111,9 +110,9 @@ fn syscall(request: &Request<'_>, name: &str) -> String {
     }
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Vec<Tie>> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Links> {
     let (function, offset) = split(request)?;
-    one(request, program, &function, offset, at_return(request)).map(|tie| vec![tie])
+    one(request, program, &function, offset, at_return(request))
 }
 
 /// Attaches to one function, in the way that was chosen.
@@ -123,58 +122,27 @@ pub(super) fn one(
     function: &str,
     offset: u64,
     at_return: bool,
-) -> Result<Tie> {
-    let host = request.kernel.host();
-    let by_perf = || {
-        let event = PerfEvent::kprobe(host, Place::Symbol(function, offset), at_return, Target::All)?;
-        event.attach(program, 0).map(Tie::from)
+) -> Result<Links> {
+    let mut links = Links::default();
+    let kprobe = Kprobe {
+        at_return,
+        counted: false,
+        via: request.via,
+        ..Kprobe::at(function, offset)
     };
-    let made = match request.via {
-        Via::Tracefs => by_tracefs(request, program, function, offset, at_return),
-        Via::Link => by_perf(),
-        Via::Best => match by_perf() {
-            Err(kestrel_kernel::Error::Unavailable { .. }) => {
-                by_tracefs(request, program, function, offset, at_return)
-            }
-            other => other,
-        },
-    };
-    made.map_err(|error| explain(request, error, function, offset))
-}
-
-fn by_tracefs(
-    request: &Request<'_>,
-    program: &Program,
-    function: &str,
-    offset: u64,
-    at_return: bool,
-) -> kestrel_kernel::Result<Tie> {
-    let host = request.kernel.host();
-    let tracefs = Tracefs::mount(host)?;
-    sweep_kprobe_events(&tracefs, host)?;
-    let place = if offset == 0 {
-        function.to_owned()
-    } else {
-        format!("{function}+{offset:#x}")
-    };
-    let event = KprobeEvent::define(&tracefs, host, &place, at_return, 0)?;
-    let perf = PerfEvent::tracepoint(
-        event.id()?,
-        &format!("{}:{}", event.group(), event.name()),
-        Target::All,
-    )?;
-    perf.set_program(program)?;
-    Ok(Tie::Traced(perf, event))
+    let attached = links.kprobe(program, &kprobe, &request.kernel.known);
+    attached.map_err(|error| explain(request, error, function, offset))?;
+    Ok(links)
 }
 
 /// What the kernel's numbers mean here.
-fn explain(request: &Request<'_>, error: kestrel_kernel::Error, function: &str, offset: u64) -> Error {
+fn explain(request: &Request<'_>, error: Error, function: &str, offset: u64) -> Error {
     let plain = plain(function);
     let refused = |why: &str| Error::Unsupported {
         what: format!("cannot probe {}", Place::Symbol(function, offset)),
         why: why.to_owned(),
     };
-    match error.errno().and_then(kestrel_kernel::Errno::name) {
+    match error.errno() {
         Some("ENOENT" | "EINVAL" | "EADDRNOTAVAIL") if !request.kernel.has_function(plain) => {
             request.kernel.no_function(plain)
         }
@@ -191,7 +159,7 @@ fn explain(request: &Request<'_>, error: kestrel_kernel::Error, function: &str, 
             "no instruction begins there, or the function is not that long (`objdump -d` shows where they do)",
         ),
         Some("EINVAL") => refused("the kernel bars this function from being probed"),
-        _ => error.into(),
+        _ => error,
     }
 }
 
@@ -201,12 +169,12 @@ const REFUSED_PROGRAM: &str = "it writes its context (struct pt_regs), which new
 (bpf_override_return) and is not at the beginning of one that the kernel marks for that; the kernel does not say which";
 
 /// Whether the probe could be made, and it is the program that was refused.
-fn is_of_program(error: &kestrel_kernel::Error) -> bool {
+fn is_of_program(error: &Error) -> bool {
     matches!(
         error,
-        kestrel_kernel::Error::System {
+        Error::Kernel(kestrel_kernel::Error::System {
             action: "attach a program to" | "attach to the perf event of",
             ..
-        }
+        })
     )
 }

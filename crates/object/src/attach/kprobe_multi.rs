@@ -1,11 +1,12 @@
 //! Many functions by one link (`kprobe.multi`), or where the kernel has no such links, one by one.
 
 use super::kprobe;
-use super::request::{Binding, Request, Tie};
+use super::request::{Binding, Request};
 use kestrel_bpf::object::Hook;
+use kestrel_catalog::attach::{Events, Links, attach_multi};
 use kestrel_catalog::catalog::Glob;
 use kestrel_catalog::{Error, Result};
-use kestrel_kernel::bpf::{KprobeMulti, KprobeTargets, Link, Program, ProgramKind};
+use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::feature::{Feature, Features, Support};
 
 /// One by one, more than so many take minutes to come and go.
@@ -59,7 +60,7 @@ fn functions(request: &Request<'_>) -> Result<Vec<String>> {
     Ok(all)
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Vec<Tie>> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let functions = functions(request)?;
     let at_return = request.at_return || request.kind.hook == Hook::KretprobeMulti;
     if kind == ProgramKind::Kprobe {
@@ -71,39 +72,24 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind
                 ),
             });
         }
-        return functions
-            .iter()
-            .map(|function| kprobe::one(request, program, function, 0, at_return))
-            .collect();
+        let mut links = Links::default();
+        for function in &functions {
+            links.extend([kprobe::one(request, program, function, 0, at_return)?]);
+        }
+        return Ok(links);
     }
-    // Names that stand for several functions cannot be asked for by name: addresses can.
-    let symbols = request.kernel.symbols()?;
-    let mut addresses: Vec<u64> = functions
-        .iter()
-        .flat_map(|name| symbols.named(name))
-        .filter(|s| s.is_text() && s.address != 0)
-        .map(|s| s.address)
-        .collect();
-    addresses.sort_unstable();
-    addresses.dedup();
     let names: Vec<&str> = functions.iter().map(String::as_str).collect();
-    let by_name = names.len() == 1 || addresses.is_empty();
-    let multi = KprobeMulti {
-        targets: if by_name {
-            KprobeTargets::Symbols(&names)
-        } else {
-            KprobeTargets::Addresses(&addresses)
-        },
-        cookies: &[],
-        at_return,
-        session: request.kind.hook == Hook::KprobeSession,
+    let events = Events {
+        known: &request.kernel.known,
+        names: &names,
+        optional: false,
     };
-    match Link::kprobe_multi(program, &multi) {
-        Ok(link) => Ok(vec![Tie::Link(link)]),
-        Err(error) if names.len() == 1 && !request.kernel.has_function(request.target) => {
-            let _ = error;
+    let session = request.kind.hook == Hook::KprobeSession;
+    match attach_multi(program, (at_return, session), &events) {
+        Ok(link) => Ok(link.into()),
+        Err(_) if names.len() == 1 && !request.kernel.has_function(request.target) => {
             Err(request.kernel.no_function(request.target))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }

@@ -14,12 +14,12 @@ mod usdt;
 
 use super::kernel::Kernel;
 use super::map::BpfMap;
-use super::settings::{Settings, Via};
+use super::settings::Settings;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::object::{Hook, Kind, Program as Declared};
+use kestrel_catalog::attach::{KprobeVia, Links};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{AttachType, Program, ProgramKind, ProgramType};
-pub(super) use request::Tie;
 use request::{Binding, Request};
 
 /// What a program is loaded as and attached to.
@@ -35,7 +35,7 @@ pub(super) struct Bound {
     /// Run by a program array's tail calls alone.
     pub(super) held: bool,
     section: &'static Kind,
-    via: Via,
+    via: KprobeVia,
 }
 
 impl Bound {
@@ -49,7 +49,7 @@ impl Bound {
             at_return: false,
             held: true,
             section: program.section.kind()?,
-            via: Via::Best,
+            via: KprobeVia::Best,
         })
     }
 
@@ -101,7 +101,7 @@ struct Family {
     hooks: &'static [Hook],
     /// The type that the program is bound to when it is loaded, with its module; or another program type than the section's.
     bind: fn(&Request<'_>) -> Result<Binding>,
-    attach: fn(&Request<'_>, &Program, ProgramKind) -> Result<Vec<Tie>>,
+    attach: fn(&Request<'_>, &Program, ProgramKind) -> Result<Links>,
 }
 
 /// A table: the families.
@@ -259,7 +259,7 @@ pub(super) fn attach(
     bound: &Bound,
     program: &Program,
     maps: &[BpfMap],
-) -> Result<Vec<Tie>> {
+) -> Result<Links> {
     let request = Request {
         kernel,
         name,
@@ -272,6 +272,6 @@ pub(super) fn attach(
     };
     match family(bound.section.hook).filter(|_| !bound.held) {
         Some(family) => (family.attach)(&request, program, bound.kind),
-        None => Ok(Vec::new()),
+        None => Ok(Links::default()),
     }
 }

@@ -1,8 +1,9 @@
 //! Programs that are loaded and attached to nothing: others run them, or only program arrays and tests do.
 
-use super::request::{Binding, Request, Tie};
+use super::request::{Binding, Request};
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::Result;
+use kestrel_catalog::attach::Links;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 
 pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
@@ -15,6 +16,6 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     Ok(Binding::default())
 }
 
-pub(super) fn attach(_: &Request<'_>, _: &Program, _: ProgramKind) -> Result<Vec<Tie>> {
-    Ok(Vec::new())
+pub(super) fn attach(_: &Request<'_>, _: &Program, _: ProgramKind) -> Result<Links> {
+    Ok(Links::default())
 }

@@ -1,7 +1,8 @@
 //! Tracepoints by their raw arguments.
 
-use super::request::{Binding, Request, Tie};
+use super::request::{Binding, Request};
 use kestrel_bpf::btf::Kind;
+use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind};
@@ -10,9 +11,9 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     request.target().map(|_| Binding::default())
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Vec<Tie>> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Links> {
     match Link::raw_tracepoint(program, request.target, 0) {
-        Ok(link) => Ok(vec![Tie::Link(link)]),
+        Ok(link) => Ok(link.into()),
         Err(error) if error.errno().is_some_and(|e| e.name() == Some("ENOENT")) => Err(unknown(request)),
         // The kernel's `__bpf_probe_register` compares what the program reads with what there is.
         Err(error) if error.errno().is_some_and(|e| e.name() == Some("EINVAL")) => Err(Error::Unsupported {

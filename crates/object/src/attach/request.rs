@@ -1,53 +1,12 @@
-//! What a family is given of a program that is to be attached, and what it gives back.
+//! What a family is given of a program that is to be attached.
 
 use crate::kernel::Kernel;
 use crate::map::BpfMap;
-use crate::settings::Via;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::object::Kind;
+use kestrel_catalog::attach::KprobeVia;
 use kestrel_catalog::{Error, Result};
-use kestrel_kernel::bpf::{Link, ProgramKind};
-use kestrel_kernel::perf::{Attachment, PerfEvent};
-use kestrel_kernel::tracefs::KprobeEvent;
-
-/// What keeps a program attached; dropping it detaches.
-#[derive(Debug)]
-#[allow(dead_code, reason = "some are only kept")]
-pub(crate) enum Tie {
-    Link(Link),
-    /// A perf event that the program was hung on without a link.
-    Event(PerfEvent),
-    /// The same, on an event of tracefs that goes after it.
-    Traced(PerfEvent, KprobeEvent),
-}
-
-impl From<Attachment> for Tie {
-    fn from(attachment: Attachment) -> Self {
-        match attachment {
-            Attachment::Link(link) => Self::Link(link),
-            Attachment::Event(event) => Self::Event(event),
-        }
-    }
-}
-
-impl Tie {
-    /// The link, which can be pinned, if it is one.
-    pub(crate) fn link(&self) -> Option<&Link> {
-        match self {
-            Self::Link(link) => Some(link),
-            _ => None,
-        }
-    }
-
-    /// How it is attached, for people.
-    pub(crate) fn describe(&self) -> String {
-        match self {
-            Self::Link(_) => "link".to_owned(),
-            Self::Event(_) => "perf event".to_owned(),
-            Self::Traced(_, event) => format!("tracefs {}/{}", event.group(), event.name()),
-        }
-    }
-}
+use kestrel_kernel::bpf::ProgramKind;
 
 /// A program that is to be attached, with all that its family must know.
 pub(crate) struct Request<'a> {
@@ -58,7 +17,7 @@ pub(crate) struct Request<'a> {
     /// What the section says it were.
     pub(crate) said: &'a str,
     pub(crate) at_return: bool,
-    pub(crate) via: Via,
+    pub(crate) via: KprobeVia,
     /// The object's maps, once they are made.
     pub(crate) maps: &'a [BpfMap],
 }

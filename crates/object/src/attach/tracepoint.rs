@@ -1,10 +1,10 @@
 //! Tracepoints by their formatted entries.
 
-use super::request::{Binding, Request, Tie};
+use super::request::{Binding, Request};
+use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::bpf::{Program, ProgramKind};
-use kestrel_kernel::perf::{PerfEvent, Target};
 
 /// `sched/sched_switch`, or as people write it elsewhere, `sched:sched_switch`.
 fn split<'r>(request: &'r Request<'_>) -> Result<(&'r str, &'r str)> {
@@ -44,16 +44,18 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     id(request).map(|_| Binding::default())
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Vec<Tie>> {
-    let event = PerfEvent::tracepoint(id(request)?, request.target, Target::All)?;
-    let attached = event.attach(program, 0);
-    Ok(vec![attached.map_err(|error| explain(request, error))?.into()])
+pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Links> {
+    id(request)?;
+    let mut links = Links::default();
+    let attached = links.tracepoint(program, &request.kernel.known.tracefs()?, split(request)?, 0);
+    attached.map_err(|error| explain(request, error))?;
+    Ok(links)
 }
 
 /// The event is open; to a program that fits it the kernel says EACCES where that reads beyond the record (`trace_event_get_offsets`,
 /// kernel/trace/trace_events.c).
-fn explain(request: &Request<'_>, error: kestrel_kernel::Error) -> Error {
-    let denied = error.errno().and_then(kestrel_kernel::Errno::name) == Some("EACCES");
+fn explain(request: &Request<'_>, error: Error) -> Error {
+    let denied = error.errno() == Some("EACCES");
     match end_of_record(request).filter(|_| denied) {
         Some(end) => request.wrong(format!(
             "the kernel does not let it hang on {} (EACCES), as it does where a program reads its context beyond the event's last field, \
@@ -61,7 +63,7 @@ fn explain(request: &Request<'_>, error: kestrel_kernel::Error) -> Error {
             request.target,
             request.target.replace('/', ":")
         )),
-        None => error.into(),
+        None => error,
     }
 }
 

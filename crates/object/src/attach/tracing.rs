@@ -1,9 +1,10 @@
 //! Programs that are bound to something of the kernel's types when they are loaded: typed tracepoints, functions, iterators, LSM hooks.
 
 use super::raw_tracepoint;
-use super::request::{Binding, Request, Tie};
+use super::request::{Binding, Request};
 use kestrel_bpf::btf::Kind;
 use kestrel_bpf::object::Hook;
+use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::bpf::{AttachType, Link, Program, ProgramKind};
@@ -54,10 +55,10 @@ fn unknown(request: &Request<'_>, prefix: &str) -> Error {
     }
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Vec<Tie>> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let attach: AttachType = kind.numbers().1;
     match Link::tracing(program, attach, 0) {
-        Ok(link) => Ok(vec![Tie::Link(link)]),
+        Ok(link) => Ok(link.into()),
         Err(error) => Err(no_place(request, &error).unwrap_or_else(|| error.into())),
     }
 }

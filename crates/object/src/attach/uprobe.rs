@@ -1,8 +1,9 @@
 //! Functions of programs and libraries: one by a perf uprobe, many by one link where the kernel has such.
 
-use super::request::{Binding, Request, Tie};
+use super::request::{Binding, Request};
 use crate::executable;
 use kestrel_bpf::object::Hook;
+use kestrel_catalog::attach::Links;
 use kestrel_catalog::catalog::Glob;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Link, Program, ProgramKind, UprobeMulti};
@@ -84,7 +85,7 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     })
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Vec<Tie>> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let Places { path, offsets } = places(request)?;
     let at_return = request.at_return || matches!(request.kind.hook, Hook::Uretprobe | Hook::UretprobeMulti);
     if is_multi(request) && kind != ProgramKind::Kprobe {
@@ -96,11 +97,12 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind
             at_return,
             session: request.kind.hook == Hook::UprobeSession,
         };
-        return Ok(vec![Tie::Link(Link::uprobe_multi(program, &multi)?)]);
+        return Ok(Link::uprobe_multi(program, &multi)?.into());
     }
-    let one = |offset: &u64| -> Result<Tie> {
-        let event = PerfEvent::uprobe(request.kernel.host(), &path, *offset, at_return, Target::All)?;
-        Ok(event.attach(program, 0)?.into())
-    };
-    offsets.iter().map(one).collect()
+    let mut links = Links::default();
+    for offset in offsets {
+        let event = PerfEvent::uprobe(request.kernel.host(), &path, offset, at_return, Target::All)?;
+        links.perf_event(program, event, 0)?;
+    }
+    Ok(links)
 }

@@ -3,10 +3,11 @@
 //! The notes are those of SystemTap's `sys/sdt.h`; the map of argument specifications is that of libbpf's `usdt.bpf.h`, whose programs find their
 //! entry by the attach cookie.
 
-use super::request::{Binding, Request, Tie};
+use super::request::{Binding, Request};
 use crate::executable;
 use crate::map::BpfMap;
 use kestrel_catalog::arch;
+use kestrel_catalog::attach::Links;
 use kestrel_catalog::foreign;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
@@ -78,10 +79,10 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     Ok(Binding::default())
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Vec<Tie>> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Links> {
     let (path, marks) = marks(request)?;
     let map = request.maps.iter().find(|map| map.name() == SPECIFICATIONS);
-    let mut ties = Vec::new();
+    let mut links = Links::default();
     for mark in &marks {
         let specification = specification(&mark.arguments).map_err(|why| request.wrong(why))?;
         let cookie = match map {
@@ -95,9 +96,9 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -
             mark.semaphore,
             Target::All,
         )?;
-        ties.push(event.attach(program, cookie)?.into());
+        links.perf_event(program, event, cookie)?;
     }
-    Ok(ties)
+    Ok(links)
 }
 
 /// The array of specifications that libbpf's programs look into; their number is the attach cookie.

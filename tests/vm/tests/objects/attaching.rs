@@ -117,15 +117,15 @@ fn probes_of_tracefs_are_swept_after_a_kill_and_only_ours() {
     let theirs = "p:theirs/probe vfs_write";
     shell(&format!("echo '{theirs}' >> {TRACEFS}/kprobe_events")).success();
     let mut run = Run::start(&["/object_older.o", "--via", "tracefs"]);
-    assert!(held().3.contains("kestrel_"));
+    assert!(held().3.contains("kestrel/p"));
     run.child.kill().unwrap();
     run.child.wait().unwrap();
-    assert!(held().3.contains("kestrel_"), "a kill leaves it");
+    assert!(held().3.contains("kestrel/p"), "a kill leaves it");
     let alive = Run::start(&["/object_older.o", "--via", "tracefs"]);
-    let ours = format!("kestrel_{}_", alive.child.id());
+    let ours = format!("kestrel/p{}_", alive.child.id());
     let swept = held().3;
     assert_eq!(
-        swept.matches("kestrel_").count(),
+        swept.matches("kestrel/p").count(),
         swept.matches(&ours).count(),
         "{swept}"
     );
@@ -135,7 +135,7 @@ fn probes_of_tracefs_are_swept_after_a_kill_and_only_ours() {
     alive.end();
     let left = held().3;
     assert!(
-        left.contains("theirs/probe") && !left.contains("kestrel_"),
+        left.contains("theirs/probe") && !left.contains("kestrel/p"),
         "{left}"
     );
     shell(&format!("echo '-:theirs/probe' >> {TRACEFS}/kprobe_events")).success();
