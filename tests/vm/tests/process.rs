@@ -283,7 +283,7 @@ fn a_process_that_runs_already_is_set_aside_from_its_next_event_on() {
         &set,
     ]);
     assert_eq!(said.code, Some(0), "{}", said.err);
-    // Records that were under way when it was named may follow: the next ones count.
+    // The command waited for handlers that saw the old value; what they wrote is from before the reset.
     kestrel(&["buffer", "reset", "--session", "three"]).success();
     until("its records", || dump("three", "second").len() > 1000);
     kestrel(&["buffer", "freeze", "--session", "three"]).success();

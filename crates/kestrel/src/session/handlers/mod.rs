@@ -13,6 +13,7 @@ use kestrel_compiler::lang::diag::nearest;
 use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::buffer::name::MESSAGES;
+use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::aggregate::read::Snapshot;
@@ -161,8 +162,8 @@ impl PinnedSession {
 }
 
 impl Change {
-    /// Gives a parameter that a handler uses another value, written as in a table file (`20ms`, `4M`, `true`): it is what handlers see from
-    /// their next look at it on.
+    /// Gives a parameter that a handler uses another value, written as in a table file (`20ms`, `4M`, `true`). When this returns, no handler
+    /// runs any more that saw the old one.
     ///
     /// # Errors
     /// [`Error::NoSuchHandler`], [`Error::WhichHandler`]; [`Error::NoSuchParameter`] where the handler does not use it; [`Error::Table`] where
@@ -190,6 +191,7 @@ impl Change {
             })?;
         let old = self.control.parameter(place);
         self.control.set_parameter(place, new);
+        wait_for_running_programs()?;
         Ok(Setting {
             parameter: parameter.to_owned(),
             old: state.show(old),
