@@ -41,6 +41,18 @@ pub enum Error {
         /// Names that come close.
         near: Vec<String>,
     },
+    /// A program or library has no such function.
+    #[error("{file} has no function `{wanted}`{}", missing_function(*.stripped, .near))]
+    NoFunction {
+        /// Its path.
+        file: String,
+        /// As typed.
+        wanted: String,
+        /// Names that come close.
+        near: Vec<String>,
+        /// Whether it names no function at all.
+        stripped: bool,
+    },
     /// The text of an event or handler is wrong.
     #[error("{} in `{source_text}`", count(.diagnostics.len()))]
     Program {
@@ -413,6 +425,15 @@ fn few(names: &[String]) -> String {
     match names.len() {
         all if all > FEW => format!("{shown}, …"),
         _ => shown,
+    }
+}
+
+fn missing_function(stripped: bool, near: &[String]) -> String {
+    match stripped {
+        true => {
+            "; it is stripped: its functions have no names, and can be probed by address (0x…)".to_owned()
+        }
+        false => near_text(near),
     }
 }
 

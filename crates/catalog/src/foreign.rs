@@ -1,6 +1,7 @@
 //! Files of others that are read whole: ordinary files and pipes, up to a bound; nothing is known of what is in them.
 
 use kestrel_trace::files::{self, Objection};
+use std::fs::File;
 use std::io::{Error, Read as _, Result};
 use std::path::Path;
 
@@ -34,20 +35,28 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
 /// As [`read`].
 pub fn give(path: &Path, most: u64) -> Result<Given> {
     let opened = files::open(path)?;
+    Ok(Given {
+        bytes: all_of(opened.file, most)?,
+        objection: opened.objection,
+        path: opened.path,
+    })
+}
+
+/// All of an open file, if it has at most so many bytes.
+///
+/// # Errors
+/// As [`read`].
+pub fn all_of(file: File, most: u64) -> Result<Vec<u8>> {
     let too_long = || Error::other(format!("it is longer than {} MiB", most >> 20));
-    if opened.file.metadata()?.len() > most {
+    if file.metadata()?.len() > most {
         return Err(too_long());
     }
     let mut bytes = Vec::new();
     // A pipe does not say how long it is, and a file can grow.
-    opened.file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > most {
         true => Err(too_long()),
-        false => Ok(Given {
-            bytes,
-            objection: opened.objection,
-            path: opened.path,
-        }),
+        false => Ok(bytes),
     }
 }
 

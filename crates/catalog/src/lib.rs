@@ -6,6 +6,7 @@ pub mod attach;
 pub mod catalog;
 pub mod code;
 mod error;
+pub mod executable;
 pub mod facts;
 pub mod foreign;
 pub mod symbols;

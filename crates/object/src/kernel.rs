@@ -1,6 +1,5 @@
 //! What objects ask of the kernel by name: types, functions, variables, addresses; read when first needed.
 
-use super::executable::Executables;
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_catalog::code::KnownCode;
 use kestrel_catalog::facts::Facts;
@@ -15,8 +14,6 @@ use std::sync::OnceLock;
 pub(super) struct Kernel {
     pub(super) known: KnownCode,
     modules: OnceLock<Vec<(String, Btf)>>,
-    /// Programs and libraries that its processes run.
-    pub(super) executables: Executables,
 }
 
 /// Something found in the types of the kernel or a module.
@@ -32,7 +29,6 @@ impl Kernel {
         Self {
             known: KnownCode::new(Facts::new(host)),
             modules: OnceLock::new(),
-            executables: Executables::default(),
         }
     }
 

@@ -16,7 +16,6 @@
 #![forbid(unsafe_code)]
 
 mod attach;
-mod executable;
 pub mod handler;
 mod kconfig;
 mod kernel;

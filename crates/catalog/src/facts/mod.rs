@@ -3,6 +3,7 @@
 mod traced;
 
 use crate::error::{Error, Result};
+use crate::executable::Executables;
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{Features, ProgramKind};
 use kestrel_kernel::Host;
@@ -28,6 +29,7 @@ pub struct Facts {
     traced: OnceCell<Traced>,
     blacklist: OnceCell<Vec<(Range<u64>, String)>>,
     preemption: OnceCell<Preemption>,
+    executables: Executables,
 }
 
 impl Facts {
@@ -42,6 +44,7 @@ impl Facts {
             traced: OnceCell::new(),
             blacklist: OnceCell::new(),
             preemption: OnceCell::new(),
+            executables: Executables::default(),
         }
     }
 
@@ -180,6 +183,11 @@ impl Facts {
         let whole = symbols.named(whole).find(|s| s.is_text() && s.module == module);
         let end = |s: &Symbol<'_>| symbols.next_address(s.address).unwrap_or(s.address + 1);
         Ok(whole.is_some_and(|s| traced.holds(functions, symbols, module, s.address, end(&s) - s.address)))
+    }
+
+    /// Programs and libraries that its processes run.
+    pub fn executables(&self) -> &Executables {
+        &self.executables
     }
 
     /// Whether perf can put kprobes.

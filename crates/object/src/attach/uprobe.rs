@@ -1,70 +1,51 @@
 //! Functions of programs and libraries: one by a perf uprobe, many by one link where the kernel has such.
 
 use super::request::{Binding, Request};
-use crate::executable;
 use kestrel_bpf::object::Hook;
+use kestrel_catalog::Result;
 use kestrel_catalog::attach::Links;
 use kestrel_catalog::catalog::Glob;
-use kestrel_catalog::{Error, Result};
+use kestrel_catalog::executable::{self, Executable, Site};
 use kestrel_kernel::bpf::{Link, Program, ProgramKind, UprobeMulti};
 use kestrel_kernel::feature::{Feature, Features};
 use kestrel_kernel::perf::{PerfEvent, Target};
+use std::sync::Arc;
 
 /// Where: the file, and offsets in it.
 struct Places {
-    path: String,
+    file: Arc<Executable>,
     offsets: Vec<u64>,
 }
 
-/// `/bin/bash:readline`, `libc.so.6:malloc+0x10`, `/bin/true:0x1234`, and for many: `/bin/bash:read*`.
+/// `/bin/bash:readline`, `libc.so.6:malloc+0x10`, `/bin/true:0x1234` (an offset in the file, as libbpf has it), and for many: `/bin/bash:read*`.
 fn places(request: &Request<'_>) -> Result<Places> {
     let target = request.target()?;
-    let (file, what) = target.split_once(':').ok_or_else(|| {
+    let (path, what) = target.split_once(':').ok_or_else(|| {
         request.wrong(format!(
             "`{target}` does not name a function of a program: give it as {}=…, in the way of `{}` behind the slash",
             request.name, request.kind.shape
         ))
     })?;
-    let path = executable::find(file)?;
-    let number = |text: &str| match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse::<u64>().ok(),
+    let file = request.kernel.known.executables().get(&executable::find(path)?)?;
+    let offsets = match Site::read(what) {
+        Site::Address(offset) => vec![offset],
+        Site::Function { name, offset, .. } => {
+            let glob = Glob::new(&*name);
+            let right = |known: &str| glob.matches(known);
+            let found = file.named(None, &right);
+            let mut offsets: Vec<u64> = found
+                .iter()
+                .map(|(f, _)| f.offset.saturating_add(offset))
+                .collect();
+            offsets.sort_unstable();
+            offsets.dedup();
+            if offsets.is_empty() {
+                return Err(file.no_function(&name, None));
+            }
+            offsets
+        }
     };
-    if let Some(offset) = number(what) {
-        return Ok(Places {
-            path,
-            offsets: vec![offset],
-        });
-    }
-    let (name, offset) = match what.split_once('+') {
-        Some((name, offset)) => (
-            name,
-            number(offset).ok_or_else(|| request.wrong(format!("`{offset}` is not an offset")))?,
-        ),
-        None => (what, 0),
-    };
-    let executable = request.kernel.executables.get(&path)?;
-    let glob = Glob::new(name);
-    let mut offsets: Vec<u64> = executable
-        .functions
-        .iter()
-        .filter(|(function, _)| glob.matches(function))
-        .map(|(_, at)| at + offset)
-        .collect();
-    offsets.sort_unstable();
-    offsets.dedup();
-    if offsets.is_empty() {
-        let near = kestrel_compiler::lang::diag::nearest(
-            name,
-            executable.functions.iter().map(|(name, _)| name.as_str()),
-        );
-        return Err(Error::NoSuchEvent {
-            what: format!("function in {path}"),
-            wanted: name.to_owned(),
-            near: near.into_iter().map(Into::into).collect(),
-        });
-    }
-    Ok(Places { path, offsets })
+    Ok(Places { file, offsets })
 }
 
 fn is_multi(request: &Request<'_>) -> bool {
@@ -86,7 +67,8 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
 }
 
 pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
-    let Places { path, offsets } = places(request)?;
+    let Places { file, offsets } = places(request)?;
+    let path = file.opened_path();
     let at_return = request.at_return || matches!(request.kind.hook, Hook::Uretprobe | Hook::UretprobeMulti);
     if is_multi(request) && kind != ProgramKind::Kprobe {
         let multi = UprobeMulti {

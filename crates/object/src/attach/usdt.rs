@@ -4,12 +4,11 @@
 //! entry by the attach cookie.
 
 use super::request::{Binding, Request};
-use crate::executable;
 use crate::map::BpfMap;
 use kestrel_catalog::arch;
 use kestrel_catalog::attach::Links;
-use kestrel_catalog::foreign;
 use kestrel_catalog::{Error, Result};
+use kestrel_catalog::{executable, foreign};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::bpf::{Program, ProgramKind, ValueCheck};
 use kestrel_kernel::perf::{PerfEvent, Target};
@@ -35,7 +34,7 @@ fn split<'r>(request: &'r Request<'_>) -> Result<(String, &'r str, &'r str)> {
     let mut parts = target.splitn(3, ':');
     match (parts.next(), parts.next(), parts.next()) {
         (Some(file), Some(provider), Some(name)) if !provider.is_empty() && !name.is_empty() => {
-            Ok((executable::find(file)?, provider, name))
+            Ok((executable::find(file)?.display().to_string(), provider, name))
         }
         _ => Err(request.wrong(format!("`{target}` does not name a mark: FILE:PROVIDER:NAME"))),
     }

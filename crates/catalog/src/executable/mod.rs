@@ -1,0 +1,254 @@
+//! Programs and libraries as ELF files: their functions and where these lie in the file; not what they have mapped where.
+
+pub mod language;
+mod library_cache;
+mod lookup;
+mod site;
+
+pub use lookup::find;
+pub use site::Site;
+
+use crate::error::{Error, Result};
+use crate::foreign;
+use kestrel_compiler::lang::diag::nearest;
+use kestrel_trace::files;
+use language::Language;
+use object::elf::STT_GNU_IFUNC;
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolFlags, SymbolKind};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A function of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// As the linker knows it: mangled where its language does that.
+    pub name: String,
+    /// Where its code lies in the file.
+    pub offset: u64,
+    /// Bytes of code; 0 where the file does not say.
+    pub size: u64,
+    /// Whether it only chooses the function that callers get (`strlen` of glibc).
+    pub indirect: bool,
+}
+
+/// Bytes of a file that are mapped: from which address on, how many, from where in the file.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    address: u64,
+    size: u64,
+    offset: u64,
+}
+
+/// An ELF file, kept open: whatever is put at its path meanwhile, it is this one that is read and probed.
+#[derive(Debug)]
+pub struct Executable {
+    path: PathBuf,
+    file: File,
+    segments: Vec<Segment>,
+    functions: Vec<Function>,
+}
+
+/// Files that were read: many probes often are on functions of one library.
+#[derive(Debug, Default)]
+pub struct Executables(Mutex<HashMap<PathBuf, Arc<Executable>>>);
+
+impl Executables {
+    /// The file at a path, which is read the first time.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no ELF file.
+    pub fn get(&self, path: &Path) -> Result<Arc<Executable>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(path) {
+            return Ok(known.clone());
+        }
+        let read = Arc::new(Executable::open(path)?);
+        known.insert(path.to_owned(), read.clone());
+        Ok(read)
+    }
+}
+
+impl Executable {
+    fn open(path: &Path) -> Result<Self> {
+        let unreadable = |error| Error::Io {
+            action: "read",
+            subject: path.display().to_string(),
+            error,
+        };
+        let opened = files::open(path).map_err(unreadable)?;
+        let again = opened.file.try_clone().map_err(unreadable)?;
+        let bytes = foreign::all_of(again, foreign::LARGEST_PROGRAM).map_err(unreadable)?;
+        let (segments, functions) = parse(&bytes).map_err(|error| Error::Object {
+            object: path.display().to_string(),
+            why: error.to_string(),
+        })?;
+        Ok(Self {
+            path: opened.path,
+            file: opened.file,
+            segments,
+            functions,
+        })
+    }
+
+    /// Where it lies, links followed.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A path by which the kernel finds this very file as long as this is not dropped.
+    pub fn opened_path(&self) -> String {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd())
+    }
+
+    /// Its functions, those of its symbol table first.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// The function that an offset in the file is in.
+    pub fn function_at(&self, offset: u64) -> Option<&Function> {
+        let holds = |f: &&Function| (f.offset..f.offset + f.size.max(1)).contains(&offset);
+        self.functions.iter().find(holds)
+    }
+
+    /// Functions whose name, as a language shows it, is right.
+    pub fn named(
+        &self,
+        language: Option<Language>,
+        right: &dyn Fn(&str) -> bool,
+    ) -> Vec<(&Function, String)> {
+        let named = |function| {
+            let names = shown(function, language);
+            let found = names.iter().any(|name| right(name));
+            names
+                .into_iter()
+                .next()
+                .filter(|_| found)
+                .map(|name| (function, name))
+        };
+        self.functions.iter().filter_map(named).collect()
+    }
+
+    /// Where the byte of an address lies in the file.
+    pub fn offset_of(&self, address: u64) -> Option<u64> {
+        offset_in(&self.segments, address)
+    }
+
+    /// Bytes of the file.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn bytes(&self, offset: u64, count: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        let read = self.file.read_exact_at(&mut bytes, offset);
+        read.map(|()| bytes).map_err(|error| Error::Io {
+            action: "read",
+            subject: self.path.display().to_string(),
+            error,
+        })
+    }
+
+    /// The error for a function that it does not have, with names that come close.
+    pub fn no_function(&self, wanted: &str, language: Option<Language>) -> Error {
+        let names: Vec<String> = self.functions.iter().flat_map(|f| shown(f, language)).collect();
+        let near = nearest(wanted, names.iter().map(String::as_str));
+        Error::NoFunction {
+            file: self.path.display().to_string(),
+            wanted: wanted.to_owned(),
+            near: near.into_iter().map(Into::into).collect(),
+            stripped: self.functions.is_empty(),
+        }
+    }
+}
+
+/// A function's names in a language, those of the linker without one.
+fn shown(function: &Function, language: Option<Language>) -> Vec<String> {
+    language.map_or_else(
+        || vec![function.name.clone()],
+        |language| language.names(&function.name),
+    )
+}
+
+fn offset_in(segments: &[Segment], address: u64) -> Option<u64> {
+    let mut holding = segments.iter();
+    let holding = holding.find(|s| {
+        address
+            .checked_sub(s.address)
+            .is_some_and(|behind| behind < s.size)
+    })?;
+    holding.offset.checked_add(address - holding.address)
+}
+
+fn parse(bytes: &[u8]) -> object::Result<(Vec<Segment>, Vec<Function>)> {
+    let file = object::File::parse(bytes)?;
+    let segment = |s: object::Segment<'_, '_>| Segment {
+        address: s.address(),
+        size: s.file_range().1,
+        offset: s.file_range().0,
+    };
+    let segments: Vec<Segment> = file.segments().map(segment).collect();
+    let mut seen = HashSet::new();
+    let mut functions = Vec::new();
+    for symbol in file.symbols().chain(file.dynamic_symbols()) {
+        if symbol.kind() != SymbolKind::Text || symbol.is_undefined() {
+            continue;
+        }
+        let (Ok(name), Some(offset)) = (symbol.name(), offset_in(&segments, symbol.address())) else {
+            continue;
+        };
+        if !name.is_empty() && seen.insert((name.to_owned(), offset)) {
+            let indirect = matches!(
+                symbol.flags(),
+                SymbolFlags::Elf { st_info, .. } if st_info.st_type() == STT_GNU_IFUNC
+            );
+            functions.push(Function {
+                name: name.to_owned(),
+                offset,
+                size: symbol.size(),
+                indirect,
+            });
+        }
+    }
+    Ok((segments, functions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_says_where_its_functions_lie() {
+        let own = std::env::current_exe().unwrap();
+        let own = Executables::default().get(&own).unwrap();
+        let found = own.named(Some(Language::Rust), &|name| name.ends_with("executable::parse"));
+        let (function, _) = found.first().expect("this file's own function");
+        assert_eq!(
+            own.function_at(function.offset + 1).unwrap().offset,
+            function.offset
+        );
+        assert!(
+            own.bytes(function.offset, 4)
+                .unwrap()
+                .iter()
+                .any(|byte| *byte != 0)
+        );
+    }
+
+    #[test]
+    fn damaged_files_are_refused() {
+        let own = std::fs::read("/proc/self/exe").unwrap();
+        for cut in [0, 1, 63, 64, 200, 5000] {
+            // No symbols are found, or an error says why; nothing panics.
+            let _ = parse(&own[..cut.min(own.len())]);
+        }
+        let mut bent = own[..own.len().min(1 << 16)].to_vec();
+        for at in (0..bent.len()).step_by(37) {
+            bent[at] ^= 0x5a;
+            let _ = parse(&bent);
+        }
+    }
+}

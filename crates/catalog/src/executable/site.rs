@@ -1,0 +1,132 @@
+//! One place in a program or library as it is written behind the path: `malloc`, `malloc+0x10`, `0x1234`, `cpp:ns::f(int)`.
+
+use super::Executable;
+use super::language::Language;
+use crate::error::{Error, Result};
+use std::fmt;
+
+/// Which place of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// An address, as `nm` and `objdump` show it.
+    Address(u64),
+    /// A function, or an instruction so many bytes behind its beginning.
+    Function {
+        /// The language whose names are meant; those of the linker without one.
+        language: Option<Language>,
+        /// Its name.
+        name: String,
+        /// Bytes behind its beginning.
+        offset: u64,
+    },
+}
+
+impl Site {
+    /// Reads what stands behind the path; every text means something.
+    pub fn read(text: &str) -> Self {
+        let number = |text: &str| match text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).ok(),
+            None => text.parse().ok(),
+        };
+        if text.starts_with("0x")
+            && let Some(address) = number(text)
+        {
+            return Self::Address(address);
+        }
+        let worded = text.split_once(':');
+        let worded = worded.and_then(|(word, rest)| Some((Language::of(word)?, rest)));
+        let (language, rest) = worded.map_or((None, text), |(language, rest)| (Some(language), rest));
+        // The name of an operator may have a plus in it.
+        let behind = rest.rsplit_once('+');
+        let (name, offset) = behind
+            .and_then(|(name, digits)| Some((name, number(digits)?)))
+            .unwrap_or((rest, 0));
+        Self::Function {
+            language,
+            name: name.to_owned(),
+            offset,
+        }
+    }
+
+    /// Where it lies in the file: several places where several functions have the name.
+    ///
+    /// # Errors
+    /// When the file has no such place.
+    pub fn offsets(&self, file: &Executable) -> Result<Vec<u64>> {
+        match self {
+            Self::Address(address) => {
+                let at = file.offset_of(*address).ok_or_else(|| Error::Object {
+                    object: format!("{}:{self}", file.path().display()),
+                    why: "the file has nothing at this address".to_owned(),
+                })?;
+                Ok(vec![at])
+            }
+            Self::Function {
+                language,
+                name,
+                offset,
+            } => {
+                let found = file.named(*language, &|known| known == name);
+                let mut all: Vec<u64> = found
+                    .iter()
+                    .map(|(f, _)| f.offset.saturating_add(*offset))
+                    .collect();
+                all.sort_unstable();
+                all.dedup();
+                match all.is_empty() {
+                    true => Err(file.no_function(name, *language)),
+                    false => Ok(all),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => write!(f, "{address:#x}"),
+            Self::Function {
+                language,
+                name,
+                offset,
+            } => {
+                if let Some(language) = language {
+                    write!(f, "{}:", language.word())?;
+                }
+                match offset {
+                    0 => f.write_str(name),
+                    offset => write!(f, "{name}+{offset:#x}"),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for text in [
+            "malloc",
+            "malloc+0x10",
+            "0x1234",
+            "cpp:ns::f(int)",
+            "cpp:ns::operator+(A, B)",
+            "rust:core::fmt::write+0x4",
+        ] {
+            assert_eq!(Site::read(text).to_string(), text);
+        }
+        assert_eq!(Site::read("malloc+16").to_string(), "malloc+0x10");
+        assert_eq!(
+            Site::read("cpp:ns::operator+(A, B)"),
+            Site::Function {
+                language: Some(Language::Cpp),
+                name: "ns::operator+(A, B)".to_owned(),
+                offset: 0
+            }
+        );
+    }
+}
