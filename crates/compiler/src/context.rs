@@ -1,6 +1,7 @@
 //! What the compiler is told about one event and one kernel: all it ever learns of the outside world.
 
 use kestrel_bpf::btf::{Btf, TypeId};
+use kestrel_trace::layout::Space;
 use std::sync::Arc;
 
 /// The kind of BPF program an event's hook is: decides what register 1 holds and what may be read directly.
@@ -227,6 +228,8 @@ pub struct Context {
     pub features: Features,
     /// Whether loads through trusted pointers may be direct (else each is a probe read).
     pub direct_loads: bool,
+    /// Whose memory an address lies in that is only a number (an argument, a register) when it is cast to a pointer.
+    pub space: Space,
     /// Whether a writer can be preempted between reserve and commit (see FACTS on preemption; 6.13 system calls, fentry).
     pub preemptible: bool,
 }

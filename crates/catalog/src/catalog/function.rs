@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
 use kestrel_compiler::context::{Context, EventField, EventNumber, Pair, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::layout::Space;
 use std::sync::Arc;
 
 /// `kprobe` or `kretprobe`.
@@ -351,6 +352,7 @@ impl FunctionProbe {
             features: catalog.features(program),
             types,
             direct_loads: false,
+            space: Space::Kernel,
             preemptible: false,
         }
     }
@@ -368,7 +370,7 @@ fn untyped() -> ValueType {
 const STACK_ARGUMENTS: u64 = 4;
 
 /// Arguments by number: registers, then words of the stack behind the return address.
-fn arguments() -> Vec<Source> {
+pub(super) fn arguments() -> Vec<Source> {
     let arch = arch::current();
     let registers = arch.arguments.iter().map(|&offset| Source::Register { offset });
     let behind = |word| {

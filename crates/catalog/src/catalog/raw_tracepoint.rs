@@ -8,6 +8,7 @@ use crate::error::{Error, Result, nothing_matches};
 use kestrel_bpf::btf::{Btf, Kind, Parameter, TypeId};
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::layout::Space;
 use std::sync::Arc;
 
 /// The kind.
@@ -138,6 +139,7 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
             features: catalog.features(program),
             direct_loads: direct,
             // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
+            space: Space::Kernel,
             preemptible: true,
         },
         guard: None,

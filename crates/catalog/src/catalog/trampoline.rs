@@ -9,6 +9,7 @@ use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::layout::Space;
 
 /// `fentry` or `fexit`.
 #[derive(Debug)]
@@ -192,6 +193,7 @@ impl Trampoline {
                 pair: None,
                 features: catalog.features(program),
                 direct_loads: direct,
+                space: Space::Kernel,
                 preemptible: true,
             },
             guard: None,

@@ -7,6 +7,7 @@ use super::value::{comparison, constant, narrowed, text_constant};
 use crate::builtin;
 use crate::lang::ast::{self, Arg, SizeofOperand, Span, Spanned, TypeName};
 use crate::lang::diag::Diagnostic;
+use kestrel_trace::layout::Space;
 
 impl Checker<'_> {
     /// Checks an expression.
@@ -104,9 +105,13 @@ impl Checker<'_> {
     pub(crate) fn converted(&mut self, value: Expr, ty: Type, span: Span) -> Expr {
         match ty {
             Type::Pointer(mut to) => {
-                if let Type::Pointer(from) = value.ty {
-                    to.space = from.space;
-                    to.trusted = from.trusted && (from.to, from.levels) == (to.to, to.levels);
+                match value.ty {
+                    Type::Pointer(from) => {
+                        to.space = from.space;
+                        to.trusted = from.trusted && (from.to, from.levels) == (to.to, to.levels);
+                    }
+                    _ if self.context.space == Space::User => to.space = Space::User,
+                    _ => {}
                 }
                 Expr {
                     ty: Type::Pointer(to),

@@ -9,6 +9,7 @@ use crate::context::{Context, EventNumber, Features, ProgramKind};
 use crate::lang::ast::{Expr, ExprKind, Item, Spanned, UnaryOp};
 use crate::lang::diag::{Diagnostic, did_you_mean, has_errors};
 use crate::lang::parse_expression;
+use kestrel_trace::layout::Space;
 
 /// Words that cannot name a parameter, beside the language's built-ins.
 const TAKEN: &[&str] = &[
@@ -156,6 +157,7 @@ pub(super) fn nowhere() -> Context {
         types: None,
         features: Features::default(),
         direct_loads: false,
+        space: Space::Kernel,
         preemptible: false,
     }
 }

@@ -8,6 +8,7 @@ use kestrel_compiler::check::{globals::Globals, parameters};
 use kestrel_compiler::context::{Context, EventField, EventNumber, Features, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::parse_script;
 use kestrel_trace::layout::Base;
+use kestrel_trace::layout::Space;
 use std::sync::Arc;
 
 /// What a table file declares: three tables, two buffers, parameters, and an agent may be told.
@@ -185,6 +186,7 @@ fn context(name: &str, program: ProgramKind, types: &Types) -> Context {
             ..Features::default()
         },
         direct_loads: true,
+        space: Space::Kernel,
         preemptible: false,
     }
 }

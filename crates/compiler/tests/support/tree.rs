@@ -203,6 +203,7 @@ pub fn context() -> Context {
             probe_read_kernel: true,
         },
         direct_loads: true,
+        space: Space::Kernel,
         preemptible: false,
     }
 }

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Counter;
+use kestrel_trace::layout::Space;
 
 /// One event of a counter, seen in the only way there is.
 pub(super) fn resolved(
@@ -38,6 +39,7 @@ pub(super) fn resolved(
             features: catalog.features(program),
             direct_loads: false,
             // The kernel calls it out of an interrupt.
+            space: Space::Kernel,
             preemptible: false,
             registers: Vec::new(),
             pair: None,

@@ -7,6 +7,7 @@ use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
 use kestrel_kernel::tracefs::Format;
+use kestrel_trace::layout::Space;
 
 /// The group and the name.
 pub(super) fn split(name: &str) -> (&str, &str) {
@@ -67,6 +68,7 @@ fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> W
             features: catalog.features(ProgramKind::Tracepoint),
             direct_loads: true,
             // Those of system calls may fault from 6.13 on, and kernels of 7.x call programs there before they turn preemption off.
+            space: Space::Kernel,
             preemptible: group == "syscalls",
         },
         guard: None,

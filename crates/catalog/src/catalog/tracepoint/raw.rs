@@ -10,6 +10,7 @@ use crate::attach::{self, Mechanism};
 use kestrel_bpf::btf::Type;
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
 use kestrel_kernel::tracefs::{Field, Format, Location};
+use kestrel_trace::layout::Space;
 
 /// The ways to see a tracepoint through a rule: reading directly, then by probe reads. Empty where the rule does not cover
 /// the running kernel's entry field by field.
@@ -99,6 +100,7 @@ fn of_target(
             features: catalog.features(program),
             direct_loads: direct,
             // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
+            space: Space::Kernel,
             preemptible: true,
         },
         guard: guard.clone(),

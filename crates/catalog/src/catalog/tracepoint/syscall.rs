@@ -13,6 +13,7 @@ use crate::code::Place;
 use crate::error::Result;
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Selector, Source, ValueType};
 use kestrel_kernel::tracefs::{Field, Format, Location};
+use kestrel_trace::layout::Space;
 use kestrel_trace::layout::{Base, FieldType, Layout, UNUSED};
 
 /// The ways to see a system-call tracepoint raw; empty if this is none, or its number is not known.
@@ -145,6 +146,7 @@ fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: 
             pair: None,
             features: catalog.features(ProgramKind::Kprobe),
             direct_loads: false,
+            space: Space::Kernel,
             preemptible: false,
         },
         guard: None,
