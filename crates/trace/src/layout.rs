@@ -45,6 +45,17 @@ pub enum EventName {
     Function,
 }
 
+/// The function of `/PATH:FUNCTION+OFFSET` and `/PATH:LANGUAGE:FUNCTION`, whose name may have colons and pluses itself.
+fn function_in_file(place: &str) -> &str {
+    let behind = place.split_once(':').map_or(place, |(_, rest)| rest);
+    let worded = behind.split_once(':').filter(|(_, rest)| !rest.starts_with(':'));
+    let name = worded.map_or(behind, |(_, rest)| rest);
+    let cut = name
+        .rsplit_once('+')
+        .filter(|(_, offset)| offset.starts_with("0x"));
+    cut.map_or(name, |(name, _)| name)
+}
+
 impl EventName {
     /// Names for an enumeration whose names only readers know, because they differ by event.
     pub fn unnamed(self) -> Names {
@@ -69,7 +80,10 @@ impl EventName {
             Self::Event => event,
             Self::Function => {
                 let behind = event.split_once(':').map_or(event, |(_, rest)| rest);
-                behind.split([':', '+']).next().unwrap_or(behind)
+                match behind.starts_with('/') {
+                    true => function_in_file(behind),
+                    false => behind.split([':', '+']).next().unwrap_or(behind),
+                }
             }
         }
     }

@@ -87,8 +87,16 @@ impl Attach for Counter {
         false
     }
 
+    fn is_guarded(&self) -> bool {
+        false
+    }
+
     fn maxactive(&self) -> Option<u32> {
         None
+    }
+
+    fn joins(&self) -> bool {
+        false
     }
 
     fn describe(&self, _reads: &str) -> String {

@@ -27,8 +27,14 @@ pub trait Attach {
     /// Whether threads are preempted in its programs, so that the kernel skips hits of others meanwhile.
     fn is_preempted(&self, preemption: Preemption) -> bool;
 
+    /// Whether the kernel skips a hit where another BPF program runs on that CPU (`trace_call_bpf` in kernel/trace/bpf_trace.c).
+    fn is_guarded(&self) -> bool;
+
     /// How many calls can be on their way when their return is probed, where that was said.
     fn maxactive(&self) -> Option<u32>;
+
+    /// Whether events that are named one by one may become one set, which one program serves.
+    fn joins(&self) -> bool;
 
     /// It in words; `reads` is how its programs read memory.
     fn describe(&self, reads: &str) -> String;

@@ -56,8 +56,16 @@ impl Attach for Functions {
         false
     }
 
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn maxactive(&self) -> Option<u32> {
         self.maxactive
+    }
+
+    fn joins(&self) -> bool {
+        self.maxactive.is_none()
     }
 
     fn describe(&self, _reads: &str) -> String {
@@ -177,8 +185,16 @@ impl Attach for Entry {
         false
     }
 
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn maxactive(&self) -> Option<u32> {
         None
+    }
+
+    fn joins(&self) -> bool {
+        false
     }
 
     fn describe(&self, _reads: &str) -> String {

@@ -219,8 +219,16 @@ impl Attach for Instruction {
         false
     }
 
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn maxactive(&self) -> Option<u32> {
         self.maxactive
+    }
+
+    fn joins(&self) -> bool {
+        false
     }
 
     fn describe(&self, _reads: &str) -> String {
@@ -263,8 +271,16 @@ impl Attach for Instructions {
         false
     }
 
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn maxactive(&self) -> Option<u32> {
         None
+    }
+
+    fn joins(&self) -> bool {
+        false
     }
 
     fn describe(&self, _reads: &str) -> String {

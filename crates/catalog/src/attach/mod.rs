@@ -104,9 +104,7 @@ impl Mechanism {
     /// As [`Attach::program_kinds`].
     pub fn called_kind(&self, multi: bool) -> Result<ProgramKind> {
         let kinds = self.program_kinds(if multi { usize::MAX } else { 1 })?;
-        let mut fitting = kinds
-            .iter()
-            .filter(|kind| (**kind == ProgramKind::KprobeMulti) == multi);
+        let mut fitting = kinds.iter().filter(|kind| kind.is_multi() == multi);
         let kind = fitting.next().or(kinds.first());
         kind.copied().ok_or_else(|| self.no_kind())
     }
@@ -147,8 +145,8 @@ impl Mechanism {
     }
 }
 
-/// Whether the kernel has no links of a kind (no FPROBE, or older than 5.18), so that another kind is to be tried.
+/// Whether the kernel has no links of a kind (`kprobe.multi`: no FPROBE, or older than 5.18; `uprobe.multi`: older than 6.6), so that another kind is to be tried.
 fn is_unknown_kind(kind: ProgramKind, error: &Error) -> bool {
     let name = error.errno();
-    kind == ProgramKind::KprobeMulti && matches!(name, Some("EOPNOTSUPP" | "EINVAL" | "ENOTSUPP"))
+    kind.is_multi() && matches!(name, Some("EOPNOTSUPP" | "EINVAL" | "ENOTSUPP"))
 }

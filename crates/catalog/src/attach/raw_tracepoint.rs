@@ -50,8 +50,16 @@ impl Attach for RawTracepoint {
         preemption.tracepoints
     }
 
+    fn is_guarded(&self) -> bool {
+        false
+    }
+
     fn maxactive(&self) -> Option<u32> {
         None
+    }
+
+    fn joins(&self) -> bool {
+        false
     }
 
     fn describe(&self, _reads: &str) -> String {
@@ -89,8 +97,16 @@ impl Attach for TypedTracepoint {
         preemption.tracepoints
     }
 
+    fn is_guarded(&self) -> bool {
+        false
+    }
+
     fn maxactive(&self) -> Option<u32> {
         None
+    }
+
+    fn joins(&self) -> bool {
+        false
     }
 
     fn describe(&self, reads: &str) -> String {

@@ -69,8 +69,16 @@ impl Attach for Tracepoint {
         false
     }
 
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn maxactive(&self) -> Option<u32> {
         None
+    }
+
+    fn joins(&self) -> bool {
+        false
     }
 
     fn describe(&self, _reads: &str) -> String {
@@ -108,8 +116,16 @@ impl Attach for Tracepoints {
         false
     }
 
+    fn is_guarded(&self) -> bool {
+        true
+    }
+
     fn maxactive(&self) -> Option<u32> {
         None
+    }
+
+    fn joins(&self) -> bool {
+        false
     }
 
     fn describe(&self, _reads: &str) -> String {

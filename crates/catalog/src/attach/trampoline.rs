@@ -57,8 +57,16 @@ impl Attach for Trampoline {
         preemption.trampolines
     }
 
+    fn is_guarded(&self) -> bool {
+        false
+    }
+
     fn maxactive(&self) -> Option<u32> {
         None
+    }
+
+    fn joins(&self) -> bool {
+        false
     }
 
     fn describe(&self, reads: &str) -> String {

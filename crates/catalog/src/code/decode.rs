@@ -67,6 +67,11 @@ pub(super) fn decode(address: u64, bytes: &[u8], name: &dyn Fn(u64) -> Option<St
     all
 }
 
+/// Where the instructions of some bytes begin, up to what is none.
+pub fn starts(bytes: &[u8]) -> Vec<usize> {
+    decode(0, bytes, &|_| None).iter().map(|one| one.offset).collect()
+}
+
 /// What the kernel answers EOPNOTSUPP to (`prepare_emulation` of its `arch/x86/kernel/kprobes/core.c`).
 fn unmovable(instruction: &iced_x86::Instruction) -> Option<&'static str> {
     let memory = instruction.op0_kind() == OpKind::Memory;

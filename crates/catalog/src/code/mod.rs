@@ -4,6 +4,7 @@
 //! what it stands for (`original`): a kprobe's breakpoint or jump for the instruction under it, ftrace's call for the no-op it replaces.
 
 mod decode;
+pub use decode::starts;
 mod flow;
 mod known;
 pub mod misses;

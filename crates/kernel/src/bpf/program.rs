@@ -47,6 +47,11 @@ pub enum ProgramKind {
 }
 
 impl ProgramKind {
+    /// Whether one link attaches it to many functions.
+    pub fn is_multi(self) -> bool {
+        matches!(self, Self::KprobeMulti | Self::UprobeMulti)
+    }
+
     /// The kernel's program type, expected attach type and BTF id for it.
     pub fn numbers(self) -> (ProgramType, AttachType, TypeId) {
         let plain = |program| (program, AttachType::NONE, TypeId(0));

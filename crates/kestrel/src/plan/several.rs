@@ -1,7 +1,6 @@
 //! Several events of one text: what names one twice is left out, and many single functions become one set.
 
 use kestrel_catalog::Result;
-use kestrel_catalog::attach::{self, Mechanism};
 use kestrel_catalog::catalog::jprobe;
 use kestrel_catalog::catalog::{Catalog, Instance, Resolved, Via};
 use kestrel_compiler::lang::ast::Span;
@@ -94,25 +93,20 @@ pub(super) fn together(
     catalog: &Catalog,
     via: Via,
 ) -> Result<Vec<Resolved>> {
-    let is_single = |r: &Resolved| {
-        r.instances.len() == 1
-            && r.ways.iter().all(|way| {
-                matches!(
-                    way.mechanism,
-                    Mechanism::Functions(attach::Functions { maxactive: None, .. })
-                )
-            })
-    };
+    let is_single = |r: &Resolved| r.instances.len() == 1 && r.ways.iter().all(|way| way.mechanism.joins());
     let (singles, mut rest): (Vec<Resolved>, Vec<Resolved>) = all.into_iter().partition(is_single);
-    let mut kinds: Vec<(&'static str, Vec<Resolved>)> = Vec::new();
+    let mut sets: Vec<Vec<Resolved>> = Vec::new();
     for single in singles {
-        match kinds.iter_mut().find(|(kind, _)| *kind == single.kind) {
-            Some((_, same)) if same.iter().any(|s| s.instances == single.instances) => {}
-            Some((_, same)) => same.push(single),
-            None => kinds.push((single.kind, vec![single])),
+        let way = |r: &Resolved| r.ways.first().map(|way| way.mechanism.clone());
+        let goes = |set: &&mut Vec<Resolved>| set[0].kind == single.kind && way(&set[0]) == way(&single);
+        match sets.iter_mut().find(goes) {
+            Some(same) if same.iter().any(|s| s.instances == single.instances) => {}
+            Some(same) => same.push(single),
+            None => sets.push(vec![single]),
         }
     }
-    for (kind, singles) in kinds {
+    for singles in sets {
+        let kind = singles[0].kind;
         let names: Vec<String> = singles.iter().map(|s| s.instances[0].name.clone()).collect();
         let set = if singles.len() < least {
             None

@@ -1,6 +1,6 @@
 //! Hits of kprobes and returns that did not reach a hook's program, as the kernel counts them: in links, in tracefs, or in its memory.
 
-use kestrel_catalog::attach::own_event;
+use kestrel_catalog::attach::{Mechanism, own_event};
 use kestrel_catalog::code::misses;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{LinkDetail, LinkInfo, LinkType, ProgramInfo, ProgramType};
@@ -19,9 +19,8 @@ pub(super) struct Misses {
 pub const UNCOUNTED: &str = "this kernel counts nowhere the hits of kprobes and formatted tracepoints that another BPF program's run on that CPU hid";
 
 /// Whether a program's links leave open how many of its hits were hidden.
-pub(super) fn hides(program: &ProgramInfo, mut links: impl Iterator<Item = LinkInfo>) -> bool {
-    let is_guarded = matches!(program.kind, ProgramType::KPROBE | ProgramType::TRACEPOINT);
-    is_guarded && links.any(|link| is_silent(&link))
+pub(super) fn hides(mechanism: Option<&Mechanism>, mut links: impl Iterator<Item = LinkInfo>) -> bool {
+    mechanism.is_some_and(|mechanism| mechanism.is_guarded()) && links.any(|link| is_silent(&link))
 }
 
 /// What no kernel counts: `perf_trace_buf_alloc`, which makes the entry that the program of a formatted tracepoint reads, gives none while it has given one
@@ -58,6 +57,7 @@ impl Misses {
     /// Why there is no way to know.
     pub(super) fn of<'n>(
         &self,
+        mechanism: Option<&Mechanism>,
         program: &ProgramInfo,
         links: impl Iterator<Item = LinkInfo>,
         own_events: impl ExactSizeIterator<Item = &'n str>,
@@ -77,7 +77,8 @@ impl Misses {
                 told += missed;
             }
         }
-        if silent && program.kind == ProgramType::KPROBE {
+        let is_kprobe = program.kind == ProgramType::KPROBE && mechanism.is_some_and(|it| it.is_guarded());
+        if silent && is_kprobe {
             told += self.in_memory(program.id)?;
         }
         Ok(skipped + told)

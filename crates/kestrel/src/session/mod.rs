@@ -555,7 +555,8 @@ impl Session {
             let links = hook.links.infos()?;
             let own = hook.links.events().iter().map(own_event::OwnEvent::name);
             let taken = hook.seen.as_ref().map(second_chance::taken);
-            Ok(misses.of(&program, links.into_iter(), own, taken.transpose()?))
+            let mechanism = hook.mechanism.as_ref();
+            Ok(misses.of(mechanism, &program, links.into_iter(), own, taken.transpose()?))
         };
         // A hit that no copy of a follower saw was skipped in each.
         let followers = self.followers.chunks(self.follower_copies);
@@ -601,7 +602,7 @@ impl Session {
             let (program, links) = (hook.program.info()?, hook.links.infos()?);
             // Events of tracefs have a profile on every kernel.
             let own = !hook.links.events().is_empty();
-            if !own && missed::hides(&program, links.iter().cloned()) {
+            if !own && missed::hides(hook.mechanism.as_ref(), links.iter().cloned()) {
                 return Ok(Some(missed::UNCOUNTED));
             }
             hooks.push((program, links.into_iter()));

@@ -11,7 +11,6 @@ use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::layout::Geometry;
 use kestrel_hook::hook::control::Table;
-use kestrel_kernel::bpf::ProgramKind;
 use kestrel_kernel::procfs::ClockPair;
 use std::os::fd::AsFd;
 
@@ -157,7 +156,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         kind: hook.kind.to_owned(),
         way: way.to_string(),
         attached: Some(way.mechanism.clone()),
-        multi: attached.kind == ProgramKind::KprobeMulti,
+        multi: attached.kind.is_multi(),
         links: attached.links.each().len() as u32,
         cpus: attached.links.cpus().to_vec(),
         own_events: attached

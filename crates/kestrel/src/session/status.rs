@@ -305,6 +305,7 @@ impl PinnedSession {
         let taken = || second_chance::taken(&self.directory.map(&pins::seen(hook.number))?);
         let taken = (hook.copies > 0).then(taken).transpose();
         misses.of(
+            hook.attached.as_ref(),
             &program,
             self.links(hook),
             own,
@@ -321,9 +322,9 @@ impl PinnedSession {
     /// Why not all that the kernel skipped of a hook's events is counted.
     fn uncounted(&self, hooked: &Hooked<'_>, misses: &Misses) -> Option<String> {
         let hides = || {
-            let program = hooked.program.info().ok()?;
-            let own = !hooked.hook.own_events.is_empty();
-            (!own && missed::hides(&program, self.links(hooked.hook))).then(|| missed::UNCOUNTED.to_owned())
+            let hook = hooked.hook;
+            let hides = hook.own_events.is_empty() && missed::hides(hook.attached.as_ref(), self.links(hook));
+            hides.then(|| missed::UNCOUNTED.to_owned())
         };
         self.missed(hooked, misses).err().or_else(hides)
     }

@@ -8,6 +8,17 @@ use crate::lang::lexer::{QuoteTrouble, read_quoted, span};
 /// First parts after which the second is a path, in which slashes are ordinary.
 const PATH_KINDS: &[&str] = &["uprobe", "u", "uretprobe", "ur", "usdt", "U", "watchpoint", "w"];
 
+/// What a part of an event's name can be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// A kind, a group, a function.
+    Plain,
+    /// A path, in which slashes are ordinary.
+    Path,
+    /// What stands behind a path: names of C++ and Rust have double colons.
+    InFile,
+}
+
 impl Parser<'_> {
     /// One event's name, from the next token's first byte on.
     pub(super) fn event(&mut self) -> Option<EventSpec> {
@@ -15,8 +26,12 @@ impl Parser<'_> {
         self.lexer.go_to(start);
         let mut parts: Vec<EventPart> = Vec::new();
         loop {
-            let after_path_kind = parts.len() == 1 && PATH_KINDS.contains(&parts[0].text.as_str());
-            parts.push(self.event_part(after_path_kind));
+            let of_file = !parts.is_empty() && PATH_KINDS.contains(&parts[0].text.as_str());
+            parts.push(self.event_part(match (of_file, parts.len()) {
+                (true, 1) => Part::Path,
+                (true, _) => Part::InFile,
+                (false, _) => Part::Plain,
+            }));
             if !self.lexer.rest().starts_with(':') {
                 break;
             }
@@ -40,10 +55,12 @@ impl Parser<'_> {
     }
 
     /// Text up to the next colon or the end of the name.
-    fn event_part(&mut self, path: bool) -> EventPart {
+    fn event_part(&mut self, part: Part) -> EventPart {
         let start = self.lexer.at();
         let rest = self.lexer.rest();
-        let path = path || rest.starts_with('/') && start > self.start() as usize || rest.starts_with("./");
+        let path = part == Part::Path
+            || rest.starts_with('/') && start > self.start() as usize
+            || rest.starts_with("./");
         let mut text = String::new();
         let mut bare = true;
         while let Some(c) = self.lexer.rest().chars().next() {
@@ -60,6 +77,10 @@ impl Parser<'_> {
                         break;
                     }
                 }
+            } else if part == Part::InFile && self.lexer.rest().starts_with("::") {
+                text.push_str("::");
+                bare = true;
+                self.lexer.go_to(at + 2);
             } else if is_part(c, path) {
                 text.push(c);
                 bare = true;

@@ -23,7 +23,8 @@ pub(super) fn of(
         let mut site = SiteState {
             event: spelled(planned.kind, event, hook.maxactive()),
             letter,
-            symbol: instance.symbol.clone(),
+            // Those of programs and libraries are not the kernel's.
+            symbol: instance.symbol.clone().filter(|_| letter != 't'),
             ..SiteState::default()
         };
         match &hook.attached {
