@@ -315,3 +315,22 @@ impl Field {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_known_by_its_event() {
+        for (event, function) in [
+            ("kprobe:vfs_read", "vfs_read"),
+            ("kprobe:vfs_read+0x4", "vfs_read"),
+            ("uprobe:/usr/bin/bash:readline", "readline"),
+            ("uprobe:/usr/bin/bash:readline+0x10", "readline"),
+            ("uprobe:/srv/a:cpp:ns::operator+(A, B)", "ns::operator+(A, B)"),
+            ("uretprobe:/srv/a:rust:a::b", "a::b"),
+        ] {
+            assert_eq!(EventName::Function.of(event), function);
+        }
+    }
+}

@@ -10,6 +10,7 @@ pub mod own_event;
 mod raw_tracepoint;
 mod tracepoint;
 mod trampoline;
+mod uprobe;
 
 use crate::error::{Error, Result};
 pub use counter::{Counter, online};
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 pub use tracepoint::{Tracepoint, Tracepoints};
 pub use trampoline::Trampoline;
+pub use uprobe::Uprobes;
 
 macro_rules! mechanisms {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -67,6 +69,8 @@ mechanisms! {
     Trampoline,
     /// A counter or clock of the kernel.
     Counter,
+    /// Places of a program or library.
+    Uprobes,
 }
 
 impl Mechanism {

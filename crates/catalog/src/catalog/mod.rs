@@ -16,6 +16,7 @@ mod spec;
 pub mod tracepoint;
 mod trampoline;
 mod typed;
+mod uprobe;
 
 pub use crate::arch;
 pub use glob::Glob;
@@ -35,6 +36,8 @@ const KINDS: &[&dyn EventKind] = &[
     &jprobe::Jprobe,
     &trampoline::FENTRY,
     &trampoline::FEXIT,
+    &uprobe::UPROBE,
+    &uprobe::URETPROBE,
     &class::ClassKind,
     &mark::Mark,
 ];

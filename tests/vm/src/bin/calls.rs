@@ -1,11 +1,31 @@
-//! `calls WHAT N [THREADS]`: makes exactly N system calls of one kind in each of its threads, for tests that count; it does nothing else on purpose.
+//! `calls WHAT N [THREADS]`: makes exactly N system calls of one kind, or calls of a function of its own, in each of its threads, for tests that count; it does nothing else on purpose.
 #![forbid(unsafe_code)]
 
-use std::{env, io, process::ExitCode, thread};
+use std::{env, hint, io, process::ExitCode, thread};
 
 fn usage() -> ExitCode {
-    eprintln!("usage: calls getppid|getpriority|mark|open|read|seek N [THREADS]");
+    eprintln!("usage: calls function|getppid|getpriority|mark|open|read|seek N [THREADS]");
     ExitCode::from(2)
+}
+
+/// What a uprobe finds at the entry: a number in the first register, the address and the length of a text in the next two. The number is doubled.
+#[inline(never)]
+fn doubled(number: u64, text: &str) -> u64 {
+    hint::black_box((number, text)).0 * 2
+}
+
+/// Calls it with 0, 1, 2, …
+fn function_calls(count: u64) -> io::Result<()> {
+    for number in 0..count {
+        if hint::black_box(doubled(
+            hint::black_box(number),
+            hint::black_box("a text of the program"),
+        )) != number * 2
+        {
+            return Err(io::Error::other("what was probed does something else"));
+        }
+    }
+    Ok(())
 }
 
 fn main() -> ExitCode {
@@ -13,6 +33,7 @@ fn main() -> ExitCode {
     let count: Option<u64> = arguments.get(1).and_then(|text| text.parse().ok());
     let threads = arguments.get(2).map_or(Some(1), |text| text.parse().ok());
     let calls: fn(u64) -> io::Result<()> = match arguments.first().map(String::as_str) {
+        Some("function") => function_calls,
         Some("getppid") => |count| {
             vm_tests::getppid_calls(count);
             Ok(())

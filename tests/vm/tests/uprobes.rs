@@ -1,0 +1,169 @@
+//! Functions of programs and libraries: counted against programs that call them so many times, with the values that they were called with.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use std::fs;
+use vm_tests::pages::Page;
+use vm_tests::recording::record_command;
+use vm_tests::{kestrel, run};
+
+/// The function of the program `calls` that is called with 0, 1, 2, … and a text.
+const DOUBLED: &str = "calls:rust:calls::doubled";
+const CALLS: u64 = 20_000;
+
+/// The value of a map that has no keys.
+fn value(said: &str, map: &str) -> u64 {
+    let line = said
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("{map}: ")));
+    line.unwrap_or_else(|| panic!("no {map} in {said}"))
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn calls_of_four_threads_are_counted_to_the_last_one() {
+    let count = CALLS.to_string();
+    for probe in ["uprobe", "uretprobe"] {
+        // By itself, and as a set of one program.
+        for place in [DOUBLED, "calls:*doubled*"] {
+            let event = format!("{probe}:{place} {{ record(); @n = count() }}");
+            let (records, counts) = record_command(&["-e", &event], &["calls", "function", &count, "4"]);
+            assert_eq!((counts.lost, counts.skipped), (0, 0), "{event}");
+            assert_eq!(records.len() as u64, 4 * CALLS, "{event}");
+        }
+    }
+}
+
+#[test]
+fn arguments_texts_and_results_are_those_of_the_call() {
+    let (entry, back) = (format!("uprobe:{DOUBLED}"), format!("uretprobe:{DOUBLED}"));
+    let (asked, answered) = (
+        format!("{entry} {{ record(arg0, text = str(arg1, arg2), first = *(uint8 *)arg1) }}"),
+        format!("{back} {{ record(retval, was = entry.arg0) }}"),
+    );
+    let (records, counts) = record_command(&["-e", &asked, "-e", &answered], &["calls", "function", "50"]);
+    assert_eq!((counts.lost, counts.skipped, records.len()), (0, 0, 100));
+    for (number, pair) in (0..).zip(records.chunks(2)) {
+        let [asked, answered] = pair else { panic!() };
+        assert!(asked.event.starts_with("uprobe:/") && answered.event.starts_with("uretprobe:/"));
+        assert_eq!(asked.number("arg0"), number);
+        assert_eq!(asked.text("text"), "a text of the program");
+        assert_eq!(asked.number("first"), i64::from(b'a'));
+        assert_eq!(
+            (answered.number("retval"), answered.number("was")),
+            (2 * number, number)
+        );
+    }
+}
+
+#[test]
+fn only_the_process_that_is_meant_is_seen() {
+    let mut others = std::process::Command::new("calls")
+        .args(["function", "2000000000"])
+        .spawn()
+        .unwrap();
+    let event = format!("uprobe:{DOUBLED}");
+    // A command's calls are those of its processes; all of them are somebody's.
+    let (records, _) = record_command(&["-e", &event], &["calls", "function", "30"]);
+    assert_eq!(records.len(), 30);
+    let pid = others.id().to_string();
+    let said = kestrel(&[
+        "trace",
+        "-p",
+        &pid,
+        "--duration",
+        "1s",
+        "-e",
+        &format!("{event} {{ @[pid] = count() }}"),
+    ])
+    .success();
+    assert!(said.contains(&format!("@[{pid}]: ")), "{said}");
+    assert_eq!(said.matches("@[").count(), 1, "{said}");
+    others.kill().unwrap();
+    others.wait().unwrap();
+}
+
+#[test]
+fn what_is_probed_goes_on_as_before_wherever_it_is_probed() {
+    let program = |offset: u64| {
+        let event = format!("uprobe:{DOUBLED}+{offset:#x} {{ @n = count() }}");
+        kestrel(&["trace", "-e", &event, "--", "calls", "function", "100"])
+    };
+    let (mut taken, mut refused) = (0, 0);
+    for offset in 0..24 {
+        let run = program(offset);
+        match run.code {
+            Some(0) => {
+                taken += 1;
+                // `calls` itself checks what the function gives.
+                assert_eq!(value(&run.out, "@n"), 100, "+{offset:#x}: {}", run.err);
+            }
+            _ => {
+                refused += 1;
+                assert!(run.err.contains("no instruction begins there"), "{}", run.err);
+            }
+        }
+    }
+    assert!(taken > 2 && refused > 2, "{taken} taken, {refused} refused");
+}
+
+#[test]
+fn libraries_are_found_by_name_and_wrong_names_are_answered() {
+    let trace = |event: &str| kestrel(&["trace", "-e", event, "--", "bash", "-c", "echo $((1 + 1))"]);
+    let all = trace("uprobe:libc:*alloc* { @[func] = count() }");
+    assert!(all.out.contains("@[malloc]: "), "{} {}", all.out, all.err);
+    let names = kestrel(&[
+        "trace",
+        "-e",
+        "uprobe:libc:getenv { @[str(arg0)] = count() }",
+        "--",
+        "bash",
+        "-c",
+        "true",
+    ]);
+    assert!(names.out.contains("@["), "{} {}", names.out, names.err);
+    for (event, wanted) in [
+        ("uprobe:libc:mallox", "did you mean malloc"),
+        ("uprobe:nowhere:f", "no program of this name in PATH"),
+        ("uprobe:/etc/passwd:f", "/etc/passwd"),
+        ("uprobe:calls", "uprobe:PATH:FUNCTION"),
+        ("uretprobe:calls:rust:calls::doubled+4", "without an offset"),
+        ("uprobe:calls:0x1", "calls:0x1"),
+    ] {
+        let run = trace(&format!("{event} {{ @ = count() }}"));
+        assert_ne!(run.code, Some(0), "{event}: {}", run.out);
+        assert!(run.err.contains(wanted), "{event}: {}", run.err);
+    }
+    let strlen = trace("uprobe:libc:strlen { @n = count() }");
+    assert!(strlen.err.contains("indirect function"), "{}", strlen.err);
+}
+
+#[test]
+fn tables_and_named_probes_have_them_too() {
+    let text = format!("table t {{ uprobe:{DOUBLED} {{ record(arg0); @n = count() }} }}");
+    fs::write("/tmp/user.kst", text).unwrap();
+    kestrel(&["start", "user", "/tmp/user.kst"]).success();
+    kestrel(&[
+        "probe",
+        "add",
+        "twice",
+        &format!("uretprobe:{DOUBLED}"),
+        "--session",
+        "user",
+    ])
+    .success();
+    run("calls", &["function", "500"]).success();
+    kestrel(&["buffer", "resize", "main", "8M", "--session", "user"]).success();
+    run("calls", &["function", "500"]).success();
+    let list = kestrel(&["handler", "list", "--session", "user"]).success();
+    assert_eq!(value(&list.replace("    ", ""), "@n"), 1000, "{list}");
+    let probes = kestrel(&["probe", "list", "--session", "user", "--format", "json"]).success();
+    let probe: serde_json::Value = serde_json::from_str(probes.lines().next().unwrap()).unwrap();
+    assert_eq!(probe["hits"], 1000, "{probe}");
+    kestrel(&["stop", "user"]).success();
+}
+
+#[test]
+fn commands_of_the_page_about_events_run() {
+    Page::of("events.md").run(2);
+}
