@@ -8,7 +8,7 @@ use vm_tests::{kestrel, run};
 
 /// The function of the program `calls` that is called with 0, 1, 2, … and a text.
 const DOUBLED: &str = "calls:rust:calls::doubled";
-const CALLS: u64 = 20_000;
+const CALLS: u64 = 5_000;
 
 /// The value of a map that has no keys.
 fn value(said: &str, map: &str) -> u64 {
