@@ -42,6 +42,7 @@ pub mod tree;
 mod types;
 pub mod uses;
 pub(crate) mod value;
+mod visit;
 mod walk;
 
 pub use parameter::parameters;

@@ -47,25 +47,10 @@ pub struct CheckedPair {
 impl CheckedProbe {
     /// The records it may write, in source order: each is a kind of its own, numbered from the event's number on.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
-        let mut found = Vec::new();
-        collect(&self.body, &mut found);
-        found.into_iter()
-    }
-}
-
-fn collect<'t>(statements: &'t [Statement], found: &mut Vec<&'t Record>) {
-    for statement in statements {
-        match &statement.kind {
-            StatementKind::Record(record) => found.push(record),
-            StatementKind::If { then, otherwise, .. } => {
-                collect(then, found);
-                collect(otherwise, found);
-            }
-            StatementKind::Set { .. }
-            | StatementKind::Map(..)
-            | StatementKind::Act(_)
-            | StatementKind::Return => {}
-        }
+        self.statements().filter_map(|statement| match &statement.kind {
+            StatementKind::Record(record) => Some(record),
+            _ => None,
+        })
     }
 }
 
@@ -112,6 +97,12 @@ pub enum StatementKind {
     Map(MapPlace, MapChange),
     /// Steer the session.
     Act(Action),
+    /// Call a helper for what it does in the kernel; the operands are scalars. `verb` is how that is written.
+    Perform {
+        verb: &'static str,
+        helper: Helper,
+        operands: Vec<Expr>,
+    },
     /// End the hook.
     Return,
 }

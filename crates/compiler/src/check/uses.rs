@@ -1,6 +1,6 @@
 //! Which maps and parameters a checked handler uses; not which tables and buffers it names.
 
-use super::tree::{CheckedProbe, Expr, ExprKind, MapChange, MapPlace, Statement, StatementKind};
+use super::tree::{CheckedProbe, Expr, ExprKind, MapPlace};
 use std::collections::BTreeSet;
 
 /// What a handler shares with others and with user space.
@@ -19,7 +19,18 @@ impl CheckedProbe {
         for expr in self.predicate.iter().chain(&self.selector) {
             uses.expression(expr);
         }
-        uses.block(&self.body);
+        for statement in self.statements() {
+            statement
+                .kind
+                .place()
+                .into_iter()
+                .for_each(|place| uses.place(place));
+            statement
+                .kind
+                .expressions()
+                .into_iter()
+                .for_each(|expr| uses.expression(expr));
+        }
         if let Some(pair) = &self.pair {
             uses.place(&pair.mark);
             pair.kept.iter().for_each(|place| uses.place(place));
@@ -29,95 +40,19 @@ impl CheckedProbe {
 }
 
 impl Uses {
-    fn block(&mut self, statements: &[Statement]) {
-        for statement in statements {
-            self.statement(&statement.kind);
-        }
-    }
-
-    fn statement(&mut self, kind: &StatementKind) {
-        match kind {
-            StatementKind::Set { value, .. } => self.expression(value),
-            StatementKind::If {
-                condition,
-                then,
-                otherwise,
-            } => {
-                self.expression(condition);
-                self.block(then);
-                self.block(otherwise);
-            }
-            StatementKind::Record(record) => self.expressions(&record.values),
-            StatementKind::Map(place, change) => {
-                self.place(place);
-                match change {
-                    MapChange::Set(value) | MapChange::Add(value) | MapChange::Aggregate(Some(value)) => {
-                        self.expression(value);
-                    }
-                    MapChange::Aggregate(None) | MapChange::Delete | MapChange::Clear => {}
-                }
-            }
-            StatementKind::Act(_) | StatementKind::Return => {}
-        }
-    }
-
     fn place(&mut self, place: &MapPlace) {
         self.maps.insert(place.map.number);
-        self.expressions(&place.keys);
-    }
-
-    fn expressions(&mut self, all: &[Expr]) {
-        for expr in all {
-            self.expression(expr);
-        }
+        place.keys.iter().for_each(|key| self.expression(key));
     }
 
     fn expression(&mut self, expr: &Expr) {
-        match &expr.kind {
-            ExprKind::Parameter(name) => {
-                self.parameters.insert(name.clone());
-            }
-            ExprKind::MapValue(place) | ExprKind::HasKey(place) => self.place(place),
-            ExprKind::Load { address: inner, .. }
-            | ExprKind::Bytes { address: inner, .. }
-            | ExprKind::BitField { value: inner, .. }
-            | ExprKind::Unary { value: inner, .. }
-            | ExprKind::Convert { value: inner, .. } => self.expression(inner),
-            ExprKind::ReadString { address, length, .. } => {
-                self.expression(address);
-                if let Some(length) = length {
-                    self.expression(length);
-                }
-            }
-            ExprKind::Binary { left, right, .. }
-            | ExprKind::Compare { left, right, .. }
-            | ExprKind::Logic { left, right, .. }
-            | ExprKind::TextEqual { left, right, .. } => {
-                self.expression(left);
-                self.expression(right);
-            }
-            ExprKind::Ternary {
-                condition,
-                then,
-                otherwise,
-            } => {
-                self.expression(condition);
-                if let Some(then) = then {
-                    self.expression(then);
-                }
-                self.expression(otherwise);
-            }
-            ExprKind::Elements(values) | ExprKind::Gathered(values) => self.expressions(values),
-            ExprKind::Constant(_)
-            | ExprKind::Text(_)
-            | ExprKind::ContextPointer
-            | ExprKind::Intrinsic(_)
-            | ExprKind::Variable(_)
-            | ExprKind::Comm
-            | ExprKind::Stack { .. }
-            | ExprKind::EventNumber
-            | ExprKind::EventIs { .. } => {}
+        if let ExprKind::Parameter(name) = &expr.kind {
+            self.parameters.insert(name.clone());
         }
+        expr.place().into_iter().for_each(|place| self.place(place));
+        expr.operands()
+            .into_iter()
+            .for_each(|operand| self.expression(operand));
     }
 }
 

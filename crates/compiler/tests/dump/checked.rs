@@ -59,6 +59,10 @@ impl Dump<'_> {
                 };
                 format!("{pad}{} : {:?} {change}\n", self.place(place), place.map.value)
             }
+            StatementKind::Perform { verb, operands, .. } => {
+                let operands: String = operands.iter().map(|o| format!(" {}", self.expr(o))).collect();
+                format!("{pad}{verb}{operands}\n")
+            }
             StatementKind::Act(action) => format!("{pad}{action:?}\n"),
             StatementKind::Record(record) => {
                 assert_eq!(record.layout.fields().len(), record.values.len());

@@ -19,7 +19,7 @@ use crate::buffer::REMOVED;
 use crate::buffer::emit::RingSink;
 pub use crate::buffer::name::MESSAGES;
 use kestrel_bpf::helper;
-use kestrel_compiler::check::tree::{Action, CheckedProbe, Destination, Statement, StatementKind};
+use kestrel_compiler::check::tree::{Action, CheckedProbe, Destination, StatementKind};
 use kestrel_compiler::codegen::lower::emit_preemption_on;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg};
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
@@ -82,25 +82,17 @@ impl Steering {
     pub fn of<'t>(handlers: impl IntoIterator<Item = &'t CheckedProbe>) -> Self {
         let mut steering = Self::default();
         for handler in handlers {
-            steering.add(&handler.body);
-        }
-        steering
-    }
-
-    fn add(&mut self, statements: &[Statement]) {
-        for statement in statements {
-            match &statement.kind {
-                StatementKind::Act(Action::UseBuffer(name)) if !self.current.contains(name) => {
-                    self.current.push(name.clone());
+            for statement in handler.statements() {
+                match &statement.kind {
+                    StatementKind::Act(Action::UseBuffer(name)) if !steering.current.contains(name) => {
+                        steering.current.push(name.clone());
+                    }
+                    StatementKind::Act(Action::Freeze(_)) => steering.freezing = true,
+                    _ => {}
                 }
-                StatementKind::Act(Action::Freeze(_)) => self.freezing = true,
-                StatementKind::If { then, otherwise, .. } => {
-                    self.add(then);
-                    self.add(otherwise);
-                }
-                _ => {}
             }
         }
+        steering
     }
 }
 

@@ -57,7 +57,7 @@ pub struct Hook {
 
 /// The object and the program that a handler calls.
 pub(crate) fn called(handler: &CheckedProbe) -> Option<(&str, &str)> {
-    handler.body.iter().find_map(|statement| match &statement.kind {
+    handler.statements().find_map(|statement| match &statement.kind {
         StatementKind::Act(Action::Call { object, program }) => Some((object.as_str(), program.as_str())),
         _ => None,
     })

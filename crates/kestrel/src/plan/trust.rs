@@ -3,7 +3,7 @@
 
 use super::Plan;
 use kestrel_catalog::{Error, Result};
-use kestrel_compiler::check::tree::{CheckedProbe, Message, Record};
+use kestrel_compiler::check::tree::{CheckedProbe, Message, Statement, StatementKind};
 use kestrel_hook::table::TableFile;
 
 /// Passes a file's plan on, unless it asks for more than the file may.
@@ -14,15 +14,20 @@ pub(super) fn check(file: &TableFile, plan: Plan) -> Result<Plan> {
     let Some(objection) = &file.objection else {
         return Ok(plan);
     };
-    let handlers = plan
-        .hooks
-        .iter()
-        .flat_map(|hook| &hook.ways)
-        .flat_map(|way| &way.handlers);
-    let is_exec = |record: &Record| matches!(record.message, Some(Message::Exec(_)));
-    let runs = handlers.flat_map(CheckedProbe::records).any(is_exec);
-    let asks = if runs {
+    let ways = plan.hooks.iter().flat_map(|hook| &hook.ways);
+    let statements = || {
+        let handlers = ways.clone().flat_map(|way| &way.handlers);
+        handlers.flat_map(CheckedProbe::statements)
+    };
+    let runs = |statement: &Statement| match &statement.kind {
+        StatementKind::Record(record) => matches!(record.message, Some(Message::Exec(_))),
+        _ => false,
+    };
+    let performs = |statement: &Statement| matches!(statement.kind, StatementKind::Perform { .. });
+    let asks = if statements().any(runs) {
         "may not ask for commands to be run (exec)"
+    } else if statements().any(performs) {
+        "may not have handlers act on processes (signal)"
     } else if !plan.objects.is_empty() {
         "may not have objects loaded (handler \"….o\")"
     } else {

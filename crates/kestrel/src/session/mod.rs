@@ -27,7 +27,6 @@ pub mod status;
 pub mod stay;
 pub mod store;
 mod told;
-mod uses;
 
 pub use kestrel_hook::hook::{
     CALLS, SLOTS, control, dispatch as gate, owner, process_filter as target, relay, second_chance,

@@ -251,6 +251,11 @@ impl Lower<'_> {
                     span: statement.span,
                 })?;
             }
+            StatementKind::Perform { helper, operands, .. } => {
+                let operands = operands.iter().map(|operand| self.operand(operand));
+                let operands = operands.collect::<Result<Vec<_>, _>>()?;
+                self.b.helper(*helper, &operands);
+            }
             StatementKind::Return => self.b.jump(self.done),
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::{Ask, BufferState, MessageState, ParameterState, RowState, State, TableState, VERSION};
 use crate::plan::{Hook, Plan, Row};
 use kestrel_compiler::check::globals::Parameter;
-use kestrel_compiler::check::tree::{CheckedProbe, Message, Record, Type};
+use kestrel_compiler::check::tree::{Action, CheckedProbe, Message, Record, Statement, StatementKind, Type};
 use kestrel_hook::buffer::layout::Mode;
 
 impl State {
@@ -101,6 +101,14 @@ pub(in crate::session) fn parameter(parameter: &Parameter) -> ParameterState {
     }
 }
 
+/// The name of the table that a statement switches to.
+fn switched_to(statement: &Statement) -> Option<String> {
+    match &statement.kind {
+        StatementKind::Act(Action::UseTable(name)) => Some(name.clone()),
+        _ => None,
+    }
+}
+
 /// Names of the tables that the handlers of the plan's table `number` may switch to.
 pub(in crate::session) fn uses(plan: &Plan, number: u32) -> Vec<String> {
     let mut names = Vec::new();
@@ -108,7 +116,7 @@ pub(in crate::session) fn uses(plan: &Plan, number: u32) -> Vec<String> {
         let Some(way) = hook.ways.first() else { continue };
         for (row, handler) in hook.rows.iter().zip(&way.handlers) {
             if row.tables.contains(&number) {
-                super::super::uses::tables(handler, &mut names);
+                names.extend(handler.statements().filter_map(switched_to));
             }
         }
     }

@@ -1,0 +1,116 @@
+//! The walk over a checked handler: all its statements, and what each statement and each expression is made of. A new kind of either says here what is inside
+//! of it, once for all who look for something.
+
+use super::tree::{CheckedProbe, Expr, ExprKind, MapChange, MapPlace, Statement, StatementKind};
+
+impl CheckedProbe {
+    /// All statements of the body, those inside of others behind them, whether or not they are reached.
+    pub fn statements(&self) -> impl Iterator<Item = &Statement> {
+        let mut all = Vec::new();
+        collect(&self.body, &mut all);
+        all.into_iter()
+    }
+}
+
+fn collect<'t>(statements: &'t [Statement], all: &mut Vec<&'t Statement>) {
+    for statement in statements {
+        all.push(statement);
+        for block in statement.kind.blocks() {
+            collect(block, all);
+        }
+    }
+}
+
+impl StatementKind {
+    /// The statements inside of it.
+    fn blocks(&self) -> [&[Statement]; 2] {
+        match self {
+            Self::If { then, otherwise, .. } => [then, otherwise],
+            Self::Set { .. }
+            | Self::Record(_)
+            | Self::Map(..)
+            | Self::Act(_)
+            | Self::Perform { .. }
+            | Self::Return => [&[], &[]],
+        }
+    }
+
+    /// The place of the map that it changes.
+    pub(super) fn place(&self) -> Option<&MapPlace> {
+        match self {
+            Self::Map(place, _) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Its own expressions, those of the statements inside of it left out, and the keys of a map's place.
+    pub(super) fn expressions(&self) -> Vec<&Expr> {
+        match self {
+            Self::Set { value, .. } => vec![value],
+            Self::If { condition, .. } => vec![condition],
+            Self::Record(record) => record.values.iter().collect(),
+            Self::Map(_, change) => match change {
+                MapChange::Set(value) | MapChange::Add(value) | MapChange::Aggregate(Some(value)) => {
+                    vec![value]
+                }
+                MapChange::Aggregate(None) | MapChange::Delete | MapChange::Clear => Vec::new(),
+            },
+            Self::Perform { operands, .. } => operands.iter().collect(),
+            Self::Act(_) | Self::Return => Vec::new(),
+        }
+    }
+}
+
+impl Expr {
+    /// The place of the map that it reads.
+    pub(super) fn place(&self) -> Option<&MapPlace> {
+        match &self.kind {
+            ExprKind::MapValue(place) | ExprKind::HasKey(place) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// What it is computed from; the keys of a map's place left out.
+    pub(super) fn operands(&self) -> Vec<&Self> {
+        match &self.kind {
+            ExprKind::Load { address: inner, .. }
+            | ExprKind::Bytes { address: inner, .. }
+            | ExprKind::BitField { value: inner, .. }
+            | ExprKind::Unary { value: inner, .. }
+            | ExprKind::Convert { value: inner, .. } => vec![inner],
+            ExprKind::ReadString { address, length, .. } => {
+                let length = length.as_deref();
+                std::iter::once(&**address).chain(length).collect()
+            }
+            ExprKind::Binary { left, right, .. }
+            | ExprKind::Compare { left, right, .. }
+            | ExprKind::Logic { left, right, .. }
+            | ExprKind::TextEqual { left, right, .. } => vec![left, right],
+            ExprKind::Ternary {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let then = then.as_deref();
+                [&**condition]
+                    .into_iter()
+                    .chain(then)
+                    .chain([&**otherwise])
+                    .collect()
+            }
+            ExprKind::Elements(values) | ExprKind::Gathered(values) => values.iter().collect(),
+            ExprKind::Constant(_)
+            | ExprKind::Text(_)
+            | ExprKind::ContextPointer
+            | ExprKind::Intrinsic(_)
+            | ExprKind::Variable(_)
+            | ExprKind::Parameter(_)
+            | ExprKind::Comm
+            | ExprKind::Stack { .. }
+            | ExprKind::MapValue(_)
+            | ExprKind::HasKey(_)
+            | ExprKind::EventNumber
+            | ExprKind::EventIs { .. } => Vec::new(),
+        }
+    }
+}
