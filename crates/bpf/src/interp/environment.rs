@@ -37,6 +37,8 @@ pub struct Environment {
     pub random: u64,
     /// What `trace_printk` was given: the format strings, undone.
     pub printed: Vec<String>,
+    /// The signals that `send_signal` was to send.
+    pub signals: Vec<u32>,
 }
 
 impl Default for Environment {
@@ -59,6 +61,7 @@ impl Default for Environment {
             user_stack: vec![0x5555_5555_1000, 0x7fff_f7a0_2000],
             random: 0x2545_f491_4f6c_dd1d,
             printed: Vec::new(),
+            signals: Vec::new(),
         }
     }
 }

@@ -76,6 +76,10 @@ const READY: &[(Helper, Body)] = &[
         output(m, map, data, size)
     }),
     (helper::TRACE_PRINTK, trace_printk),
+    (helper::SEND_SIGNAL, |m, Arguments([signal, ..])| {
+        m.environment.signals.push(signal as u32);
+        Ok(0)
+    }),
     (helper::STRNCMP, strncmp),
 ];
 
