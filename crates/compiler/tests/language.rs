@@ -354,3 +354,15 @@ fn variables_branches_and_kinds_of_record() {
     assert_eq!(run(11), [""; 0]);
     assert_eq!(run(50), ["1 big Number(56)", "3 wrapped Number(224)"]);
 }
+
+#[test]
+fn a_signal_is_sent_where_the_handler_says_so() {
+    let text = "/arg2 > 1/ { if (arg2 == 5) { signal(\"STOP\") } signal(arg2 + 1); record(arg2) }";
+    let mut bench = bench(text, &kernel::kprobe());
+    for (count, sent) in [(1, &[][..]), (5, &[19, 6]), (9, &[19, 6, 10])] {
+        let mut registers = [0; 21];
+        registers[12] = count;
+        bench.run(&registers);
+        assert_eq!(bench.machine.environment.signals, sent);
+    }
+}

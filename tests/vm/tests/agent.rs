@@ -189,6 +189,17 @@ fn what_others_could_have_written_has_no_commands_run() {
         );
         kestrel(&["table", "check", file]).success();
     }
+    let acts = "table t { sched:sched_process_exec { signal(\"KILL\") } }\n";
+    std::fs::write("/tmp/eve/acts.kst", acts).unwrap();
+    let refused = kestrel(&["start", "/tmp/eve/acts.kst"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(
+        refused
+            .err
+            .contains("may not have handlers act on processes (signal)"),
+        "{}",
+        refused.err
+    );
     assert!(
         kestrel(&["status"]).err.contains("no session"),
         "none of them was started"

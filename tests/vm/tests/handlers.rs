@@ -381,3 +381,11 @@ fn other_sessions_and_other_commands_are_named() {
     kestrel(&["stop", "second"]).success();
     kestrel(&["stop", "probes"]).success();
 }
+
+#[test]
+fn a_signal_ends_the_process_at_the_event() {
+    let event = "syscalls:sys_enter_getpriority /comm == \"calls\"/ { @n = count(); if (pid > 1) { signal(\"KILL\") } }";
+    let traced = kestrel(&["trace", "-e", event, "--", "calls", "getpriority", "100"]);
+    assert!(traced.out.contains("@n: 1\n"), "{} {}", traced.out, traced.err);
+    assert!(traced.err.contains("SIGKILL"), "{}", traced.err);
+}

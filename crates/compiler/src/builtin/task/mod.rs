@@ -6,6 +6,7 @@ pub(super) mod curtask;
 pub(super) mod gid;
 mod half;
 pub(super) mod pid;
+pub(super) mod signal;
 pub(super) mod tid;
 pub(super) mod uid;
 
@@ -20,4 +21,5 @@ pub(super) static ROWS: &[&Builtin] = &[
     &comm::COMM,
     &curtask::CURTASK,
     &cgroup::CGROUP,
+    &signal::SIGNAL,
 ];

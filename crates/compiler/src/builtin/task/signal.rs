@@ -1,0 +1,89 @@
+//! `signal`.
+
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::{StatementKind, Type};
+use crate::check::value::constant;
+use crate::lang::ast::ExprKind;
+use crate::lang::diag::{Diagnostic, nearest};
+use kestrel_bpf::helper;
+
+pub(crate) static SIGNAL: Builtin = Builtin {
+    name: "signal",
+    numbered: false,
+    usage: "signal(\"NAME\" | number)",
+    about: "send a signal to the process that runs: signal(\"STOP\") holds it where it is",
+    meaning: Meaning::Action(|checker, usage| {
+        let given = usage.positional(checker, 1, 1)?;
+        let [value] = given.as_slice() else {
+            return Err(checker.error(usage.span, "signal() takes one argument"));
+        };
+        let number = match &value.kind {
+            ExprKind::String(name) => {
+                let Some(number) = number_of(name) else {
+                    let near = nearest(name, SIGNALS.iter().map(|(_, name)| *name));
+                    let hint = near.first().map(|near| format!("did you mean {near}?"));
+                    let unknown = Diagnostic::error(value.span, format!("there is no signal \"{name}\""));
+                    return Err(checker.report(unknown.maybe_hint(hint)));
+                };
+                constant(number, Type::integer(4, false), value.span)
+            }
+            _ => checker.scalar(value)?,
+        };
+        if number
+            .constant()
+            .is_some_and(|number| !(1..=MOST).contains(&number))
+        {
+            return Err(checker.error(value.span, format!("signals have the numbers 1 to {MOST}")));
+        }
+        Ok(StatementKind::Perform {
+            verb: "signal",
+            helper: helper::SEND_SIGNAL,
+            operands: vec![number],
+        })
+    }),
+};
+
+/// The last real-time signal.
+const MOST: u64 = 64;
+
+/// A table: the signals by name, as `kill -l` has them; their numbers are those of x86 and ARM (`asm-generic/signal.h`).
+const SIGNALS: &[(u64, &str)] = &[
+    (1, "HUP"),
+    (2, "INT"),
+    (3, "QUIT"),
+    (4, "ILL"),
+    (5, "TRAP"),
+    (6, "ABRT"),
+    (7, "BUS"),
+    (8, "FPE"),
+    (9, "KILL"),
+    (10, "USR1"),
+    (11, "SEGV"),
+    (12, "USR2"),
+    (13, "PIPE"),
+    (14, "ALRM"),
+    (15, "TERM"),
+    (16, "STKFLT"),
+    (17, "CHLD"),
+    (18, "CONT"),
+    (19, "STOP"),
+    (20, "TSTP"),
+    (21, "TTIN"),
+    (22, "TTOU"),
+    (23, "URG"),
+    (24, "XCPU"),
+    (25, "XFSZ"),
+    (26, "VTALRM"),
+    (27, "PROF"),
+    (28, "WINCH"),
+    (29, "IO"),
+    (30, "PWR"),
+    (31, "SYS"),
+];
+
+/// Its number, with or without `SIG`.
+fn number_of(name: &str) -> Option<u64> {
+    let bare = name.strip_prefix("SIG").unwrap_or(name);
+    let mut rows = SIGNALS.iter();
+    rows.find(|(_, known)| *known == bare).map(|(number, _)| *number)
+}
