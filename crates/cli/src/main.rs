@@ -17,8 +17,10 @@ macro_rules! eprint {
     }};
 }
 
+mod actor;
 mod command;
 mod exit;
+mod output;
 mod progress;
 mod screen;
 mod selection;

@@ -1,5 +1,6 @@
 //! The options that say what to trace, shared by the commands that do: events, processes, buffers, the command behind `--`.
 
+use crate::actor::Rights;
 use crate::exit::{Exit, Failure};
 use crate::style;
 use clap::{Args, ValueEnum};
@@ -50,6 +51,8 @@ pub(crate) struct Selection {
     /// Stop after this time: seconds, or with ms, s, m, h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) rights: Rights,
     /// How tracepoints are read
     #[arg(long, value_enum, default_value = "auto", hide_short_help = true)]
     via: ViaOption,
@@ -247,7 +250,7 @@ fn via(selection: &Selection) -> Via {
 }
 
 /// What the library is asked for by `-e`.
-fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Request {
+fn request(selection: &Selection, held: Option<&Held>, (mode, messages): (Mode, bool)) -> Request {
     let request = Request {
         events: selection.events.clone(),
         target: target(selection, held),
@@ -255,6 +258,7 @@ fn request(selection: &Selection, held: Option<&Held>, mode: Mode) -> Request {
         user_stack: selection.stacks,
         mode,
         via: via(selection),
+        messages,
         ..Request::default()
     };
     Request {
@@ -287,7 +291,7 @@ fn check_process(pid: u32, host: &Host) -> Result<(), Failure> {
 pub(crate) fn plan(
     selection: &Selection,
     held: Option<&Held>,
-    mode: Mode,
+    (mode, messages): (Mode, bool),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
     if selection.events.is_empty() && selection.table.is_none() {
@@ -306,9 +310,15 @@ pub(crate) fn plan(
         );
     }
     if let Some(name) = &selection.table {
-        return table(selection, name, target(selection, held), mode, catalog);
+        return table(
+            selection,
+            name,
+            target(selection, held),
+            (mode, messages),
+            catalog,
+        );
     }
-    let plan = kestrel::plan::plan(&request(selection, held, mode), catalog)?;
+    let plan = kestrel::plan::plan(&request(selection, held, (mode, messages)), catalog)?;
     for (text, warning) in &plan.warnings {
         eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
     }
@@ -320,7 +330,7 @@ fn table(
     selection: &Selection,
     name: &str,
     target: Target,
-    mode: Mode,
+    (mode, messages): (Mode, bool),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
     let mut file = open(name)?;
@@ -342,6 +352,7 @@ fn table(
         via: via(selection),
         mode: Some(mode),
         stays: false,
+        messages,
     };
     let plan = kestrel::plan::resolve(&file, catalog, &options)?;
     for (_, warning) in &plan.warnings {

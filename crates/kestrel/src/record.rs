@@ -1,11 +1,13 @@
 //! Recording: a session's buffers drained into a trace directory, and at the end what is needed to read it anywhere.
 
+use crate::agent::{Act, Lost, Messages};
 use crate::review::{counts, review, tally};
 use crate::session::Session;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Result, into_io};
 use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::layout::Mode;
+use kestrel_hook::buffer::name::MESSAGES;
 use kestrel_hook::buffer::ring::Ring;
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
@@ -49,6 +51,8 @@ pub struct Recorder {
     unwritten: BTreeMap<(u32, u16, u32), u64>,
     /// Of the pages that could not be written those that were all the same: the first so many of that buffer and CPU.
     spared: BTreeMap<(u32, u32), u64>,
+    /// What records ask of user space: not in the trace.
+    messages: Messages,
     /// Pages in which a writer never finished, and records behind such places.
     unfinished: u64,
     torn: u64,
@@ -74,6 +78,12 @@ impl Recorded {
     }
 }
 
+/// The buffers whose records are the trace, by number.
+fn recorded(session: &mut Session) -> impl Iterator<Item = (u32, &mut Buffer)> {
+    let buffers = (0..).zip(session.buffers_mut());
+    buffers.filter(|(_, buffer)| buffer.name() != MESSAGES)
+}
+
 impl Recorder {
     /// Begins to record a session into a directory, which must be empty or not exist (or, with `replace`, hold an old trace). Hooks stay
     /// masked until [`Recorder::start`].
@@ -90,9 +100,11 @@ impl Recorder {
         writer
             .folder()
             .reserve((rows as u64 * ROW).clamp(LEAST_RESERVE, MOST_RESERVE));
+        let messages = Messages::new(EventTable::new(session.classes().iter().cloned()));
         Ok(Self {
             writer,
             session,
+            messages,
             path: path.to_owned(),
             pages: Vec::new(),
             clocks: ClockPair::now(),
@@ -135,7 +147,7 @@ impl Recorder {
         if self.failed.is_some() {
             return Ok(0);
         }
-        for (number, buffer) in (0..).zip(self.session.buffers_mut()) {
+        for (number, buffer) in recorded(&mut self.session) {
             for cpu in buffer.ring().cpus() {
                 let (writer, path) = (&mut self.writer, &self.path);
                 let (failed, spared) = (&mut self.failed, &mut self.spared);
@@ -157,6 +169,34 @@ impl Recorder {
         Ok(pages)
     }
 
+    /// Has done what records ask of user space, in the order of their times. Gives their number.
+    ///
+    /// # Errors
+    /// Those of `act`.
+    pub fn poll_messages(&mut self, act: &mut Act<'_>) -> Result<usize> {
+        let mut buffers = self.session.buffers_mut().iter_mut();
+        match buffers.find(|buffer| buffer.name() == MESSAGES) {
+            Some(buffer) => self.messages.poll(buffer, act),
+            None => Ok(0),
+        }
+    }
+
+    /// Messages that wait for their turn although they were looked at.
+    pub fn waiting_messages(&self) -> u64 {
+        self.messages.waiting() as u64
+    }
+
+    /// Messages that were lost since the last call, because they came faster than they were taken.
+    pub fn take_lost_messages(&mut self) -> Option<Lost> {
+        let mut buffers = self.session.buffers_mut().iter_mut();
+        let buffer = buffers.find(|buffer| buffer.name() == MESSAGES)?;
+        let lost = self.messages.take_lost(buffer);
+        lost.map(|lost| Lost {
+            before: false,
+            ..lost
+        })
+    }
+
     /// How full the fullest ring is, 0 to 1, of those that must be read in time.
     pub fn fill(&self) -> f64 {
         let rings = self.session.buffers().iter().map(Buffer::ring);
@@ -174,7 +214,7 @@ impl Recorder {
         self.settle();
         let events = EventTable::new(self.session.classes().iter().cloned());
         let mut stopped = Ok(());
-        for (number, buffer) in (0..).zip(self.session.buffers_mut()) {
+        for (number, buffer) in recorded(&mut self.session) {
             for cpu in buffer.ring().cpus() {
                 self.pages.clear();
                 let now = procfs::monotonic();

@@ -1,5 +1,6 @@
 //! What can happen, declared: an event class has a number, a name, a kind and a layout; what did happen is a record.
 
+use crate::action::Action;
 use crate::layout::Layout;
 
 /// Number of an event class within its trace: the id in each record's header. 0 is never used.
@@ -17,4 +18,6 @@ pub struct EventClass {
     pub kind: String,
     /// The payload's fields.
     pub layout: Layout,
+    /// What its records ask of whoever reads them while they happen.
+    pub action: Option<Action>,
 }

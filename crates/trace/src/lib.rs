@@ -16,6 +16,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod action;
 pub mod aggregate;
 pub mod analyze;
 pub mod ctf;

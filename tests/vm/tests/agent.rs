@@ -486,3 +486,61 @@ fn a_dump_that_a_handler_asks_for_is_written_as_root_and_refused_to_others() {
     assert!(report.contains("sys_enter_getppid"), "{report}");
     std::fs::remove_dir_all(out).unwrap();
 }
+
+/// `record` and `trace` do it themselves.
+#[test]
+fn what_is_asked_in_the_foreground_is_done_there() {
+    users();
+    let event = r#"syscalls:sys_enter_getppid /comm == "calls"/ {
+        notify("asked for its parent", who = comm, times = 7);
+        exec("/bin/sh -c 'echo $KESTREL_EVENT $KESTREL_FIELD_who $(id -u) >> /tmp/ran'", who = comm)
+    }"#;
+    let calls = ["--", "calls", "getppid", "3"];
+    let with = |verb: &str, options: &[&str]| {
+        let arguments = [&[verb, "-e", event], options, &calls].concat();
+        let run = kestrel(&arguments);
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        run.out
+    };
+    let ran = || std::fs::read_to_string("/tmp/ran").unwrap();
+    for verb in ["trace", "record"] {
+        std::fs::write("/tmp/ran", "").unwrap();
+        let own: &[&str] = if verb == "record" {
+            &["-o", "/tmp/asked"]
+        } else {
+            &[]
+        };
+        let out = with(verb, own);
+        let told = out.lines().filter(|line| {
+            line.contains("asked for its parent (syscalls:sys_enter_getppid who=calls times=7)")
+        });
+        assert_eq!(told.count(), 3, "{verb}: {out}");
+        assert_eq!(ran(), "", "no user was named");
+        let out = with(verb, &[own, &["--user", "ops"]].concat());
+        assert_eq!(
+            out.lines().filter(|line| line.contains(": exec /bin/sh")).count(),
+            3,
+            "{verb}: {out}"
+        );
+        assert_eq!(
+            ran(),
+            "syscalls:sys_enter_getppid calls 1234\n".repeat(3),
+            "{verb}"
+        );
+    }
+    let out = with("trace", &["--format", "json"]);
+    let objects: Vec<serde_json::Value> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let notices = objects
+        .iter()
+        .filter(|object| object["notify"] == "asked for its parent");
+    assert_eq!(notices.count(), 3, "{out}");
+    // The trace has what is recorded, and says nothing of what was only asked.
+    let both = "syscalls:sys_enter_getppid /comm == \"calls\"/ { record(pid); notify(\"one\", tid) }";
+    let run = kestrel(&[&["record", "-o", "/tmp/asked", "-e", both][..], &calls].concat());
+    assert_eq!(run.out.lines().count(), 3, "{}", run.out);
+    let printed = kestrel(&["print", "/tmp/asked"]).success();
+    assert_eq!(printed.lines().count(), 3, "{printed}");
+}

@@ -25,6 +25,7 @@ fn start(name: &str, text: &str, catalog: &Catalog) {
     let file = TableFile::parse(text, name).unwrap();
     let how = Options {
         stays: true,
+        messages: true,
         ..Options::default()
     };
     let plan = resolve(&file, catalog, &how).unwrap();
@@ -135,8 +136,8 @@ fn tables_that_come_again_use_no_new_numbers() {
     let session = store().session(None).unwrap();
     let mut inbox = Inbox::open(&session).unwrap();
     let mut heard = 0;
-    let mut hear = |message: &kestrel::agent::Message, _: &Record<'_>| {
-        heard += u64::from(*message == kestrel::agent::Message::Notify("here".to_owned()));
+    let mut hear = |action: &kestrel_trace::action::Action, _: &Record<'_>| {
+        heard += u64::from((&*action.verb, &*action.text) == ("notify", "here"));
         Ok(Answer::Done)
     };
     inbox.poll(&mut hear).unwrap();

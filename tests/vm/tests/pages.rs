@@ -17,7 +17,7 @@ fn commands_of_the_tutorial_run() {
 
 #[test]
 fn commands_of_the_page_about_the_language_run() {
-    Page::of("language.md").run(1);
+    Page::of("language.md").run(2);
 }
 
 #[test]

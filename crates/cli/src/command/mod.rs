@@ -21,7 +21,8 @@ mod table;
 mod trace;
 
 use crate::exit::{Exit, Failure};
-use clap::{Subcommand, ValueEnum};
+use crate::output::Format;
+use clap::Subcommand;
 use kestrel_trace::summary::{self, Absent, CutShort};
 use std::path::PathBuf;
 
@@ -101,16 +102,6 @@ pub(crate) fn run(command: Command, definition: fn() -> clap::Command) -> Result
         Command::Completions(options) => completions::run(&options, definition()),
         Command::Man(options) => man::run(&options, definition()),
     }
-}
-
-/// How data is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Lines or tables for people
-    #[default]
-    Text,
-    /// JSON, one object per line where there are many
-    Json,
 }
 
 fn default_trace() -> PathBuf {

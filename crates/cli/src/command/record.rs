@@ -2,11 +2,14 @@
 
 use super::DEFAULT_TRACE;
 use super::bpf::maps as object_maps;
+use crate::actor::{Acted, Actor, lost_messages};
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
 use crate::progress;
 use crate::selection::{self, Ends, Selection};
 use crate::style::bytes;
 use clap::Args;
+use kestrel::agent::Answer;
 use kestrel::bpf::BpfMap;
 use kestrel::buffer::layout::Mode;
 use kestrel::kernel::Host;
@@ -15,7 +18,7 @@ use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
 use kestrel::session::target::Target;
 use kestrel_trace::aggregate::{json, text};
-use kestrel_trace::print::{are, counted, thousands};
+use kestrel_trace::print::{are, counted, thousands, were};
 use kestrel_trace::summary::EventCount;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -73,7 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         Mode::Stream
     };
-    let plan = selection::plan(selection, held.as_ref(), mode, &catalog)?;
+    let plan = selection::plan(selection, held.as_ref(), (mode, true), &catalog)?;
     if selection.dry_run {
         selection::show(selection, &plan)?;
         return Ok(Exit::Done);
@@ -95,6 +98,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             eprintln!("  {} by {}: {}", detour.event, detour.way, detour.why);
         }
     }
+    let mut actor = selection.rights.actor(catalog.host(), Format::Text)?;
     let mut recorder = Recorder::create(session, &options.output, true)?;
     recorder.start();
     if selection.verbose {
@@ -103,7 +107,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     // A late reader loses events; the command was forked before and keeps its own priority. Without the right to, we go on as we are.
     let _ = set_niceness(READER_NICENESS);
     let mut child = held.map(selection::release).transpose()?;
-    let followed = follow(&mut recorder, child.as_mut(), selection.duration, &ends);
+    let followed = follow(
+        &mut recorder,
+        &mut actor,
+        child.as_mut(),
+        selection.duration,
+        &ends,
+    );
     let status = match &followed {
         Ok(Some(status)) => Some(*status),
         _ => {
@@ -113,18 +123,29 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     // A full disk or the like: what was written before stays a whole trace, and what was not is counted.
     let stopped = recorder.stop();
+    let acted = act(&mut recorder, &mut actor);
+    actor.finish();
+    match recorder.waiting_messages() {
+        0 => {}
+        some => eprintln!(
+            "{} waited for a place and {} left out",
+            counted(some, "command"),
+            were(some)
+        ),
+    }
     let failed = followed.err().or_else(|| stopped.err().map(Failure::from));
+    let failed = failed.or_else(|| acted.err());
     let finished = recorder.finish(&catalog, progress::bar("counting and naming"));
     let mut recorded = match (failed, finished) {
         (None, finished) => finished?,
         (Some(failure), Err(_)) => return Err(failure),
         (Some(failure), Ok(mut recorded)) => {
-            tell(&recorded, plan.target);
+            tell(&recorded, plan.target, actor.count);
             detach(&mut recorded.session);
             return Err(failure);
         }
     };
-    tell(&recorded, plan.target);
+    tell(&recorded, plan.target, actor.count);
     show_maps(&recorded.session, catalog.host(), false)?;
     let ending = Instant::now();
     detach(&mut recorded.session);
@@ -156,6 +177,7 @@ pub(super) fn exit(status: Option<ExitStatus>) -> Exit {
 /// Drains the rings until the command ends (gives its status), the time ends, or somebody asks us to stop.
 fn follow(
     recorder: &mut Recorder,
+    actor: &mut Actor,
     mut child: Option<&mut Child>,
     duration: Option<Duration>,
     ends: &Ends,
@@ -163,6 +185,7 @@ fn follow(
     let deadline = duration.map(|d| Instant::now() + d);
     loop {
         let pages = recorder.poll()?;
+        act(recorder, actor)?;
         if let Some(status) = child.as_deref_mut().map_or(Ok(None), ended)? {
             return Ok(Some(status));
         }
@@ -172,6 +195,27 @@ fn follow(
         let nap = if pages > 0 { BUSY } else { CALM };
         nap_until(recorder, nap, deadline, child.as_deref_mut())?;
     }
+}
+
+/// Does what records ask; their lines go to standard output.
+fn act(recorder: &mut Recorder, actor: &mut Actor) -> Result<(), Failure> {
+    let mut lines = Vec::new();
+    recorder.poll_messages(&mut |action, record| {
+        Ok(match actor.act("", action, record, &mut lines) {
+            Acted::Later => Answer::Later,
+            _ => Answer::Done,
+        })
+    })?;
+    if let Some(lost) = recorder.take_lost_messages() {
+        eprintln!("{}", lost_messages(lost));
+    }
+    actor.report_ended();
+    if !lines.is_empty() {
+        let mut out = crate::screen::out();
+        out.write_all(&lines)?;
+        out.flush()?;
+    }
+    Ok(())
 }
 
 /// Sleeps, but not beyond the end of the time or of the command, and not while a ring fills.
@@ -220,7 +264,7 @@ pub(super) fn end(child: Option<Child>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell(recorded: &Recorded, target: Target) {
+fn tell(recorded: &Recorded, target: Target, asked: u64) {
     let summary = &recorded.summary;
     eprintln!(
         "{} in {:.2} s, {} in {}; lost {}, {}{}",
@@ -244,7 +288,8 @@ fn tell(recorded: &Recorded, target: Target) {
     } else if summary.lost() > 0 {
         eprintln!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
     }
-    hint_if_nothing(recorded.records() + summary.lost(), &recorded.session, target);
+    let came = recorded.records() + summary.lost() + asked;
+    hint_if_nothing(came, &recorded.session, target);
 }
 
 /// What is missing, a line for each event and CPU.

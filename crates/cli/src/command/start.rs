@@ -51,6 +51,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let tables = shipped::open(file)?;
     let how = Use {
         stays: true,
+        messages: true,
         via: Via::Auto,
         ..Use::default()
     };

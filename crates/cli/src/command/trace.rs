@@ -2,6 +2,7 @@
 
 use super::Format;
 use super::record::{command_line, detach, end, ended, exit, hint_if_nothing, show_maps, tell_lost};
+use crate::actor::{Acted, Actor};
 use crate::exit::{Exit, Failure};
 use crate::selection::{self, Ends, Selection};
 use clap::Args;
@@ -36,7 +37,7 @@ pub(crate) struct Options {
         value_name = "NAME",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["events", "table", "pid", "all", "command", "buffer_size", "stacks", "kernel_stack", "via", "nested", "dry_run"]
+        conflicts_with_all = ["events", "table", "pid", "all", "command", "buffer_size", "stacks", "kernel_stack", "via", "nested", "user", "dry_run"]
     )]
     session: Option<String>,
     /// Only these buffers of the session
@@ -72,6 +73,7 @@ type Line = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
 /// Where records go, and how many came, those that were lost among them.
 struct Shown<'c> {
     line: Line,
+    actor: &'c mut Actor,
     came: &'c mut u64,
 }
 
@@ -87,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         selection::hold(selection)?
     };
-    let plan = selection::plan(selection, held.as_ref(), Mode::Stream, &catalog)?;
+    let plan = selection::plan(selection, held.as_ref(), (Mode::Stream, false), &catalog)?;
     if selection::show(selection, &plan)? {
         return Ok(Exit::Done);
     }
@@ -95,12 +97,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let names = Names::new(live.session().kept_names()?, catalog.host());
+    let mut actor = selection.rights.actor(catalog.host(), options.format)?;
     let line = printer(options.format, symbols, names);
     live.start();
     let mut child = held.map(selection::release).transpose()?;
     let mut came = 0;
     let shown = Shown {
         line,
+        actor: &mut actor,
         came: &mut came,
     };
     let followed = follow(&mut live, shown, child.as_mut(), selection.duration, &ends);
@@ -112,6 +116,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
     };
     followed?;
+    actor.finish();
     tell_lost(&live.lost());
     for gap in live.session().module_gaps() {
         eprintln!("{gap}");
@@ -257,14 +262,25 @@ fn follow(
     duration: Option<Duration>,
     ends: &Ends,
 ) -> Result<Option<ExitStatus>, Failure> {
-    let Shown { mut line, came: all } = shown;
+    let Shown {
+        mut line,
+        actor,
+        came: all,
+    } = shown;
     let mut out = Vec::new();
     let mut status = None;
     let deadline = duration.map(|d| Instant::now() + d);
     loop {
         let last = ends.reached() || deadline.is_some_and(|d| Instant::now() >= d) || status.is_some();
         let mut show = |record: &Record<'_>| {
-            line(record, &mut out);
+            match &record.event.action {
+                None => line(record, &mut out),
+                Some(action) => {
+                    if actor.act("", action, record, &mut out) == Acted::Later {
+                        actor.leave_out(action);
+                    }
+                }
+            }
             Ok(())
         };
         let came = if last {
@@ -273,6 +289,7 @@ fn follow(
             live.poll(&mut show)?
         };
         flush(&mut out)?;
+        actor.report_ended();
         match live.take_lost() {
             (0, 0) => {}
             (full, frozen) => {

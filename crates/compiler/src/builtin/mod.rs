@@ -4,6 +4,7 @@
 
 mod address;
 mod aggregate;
+mod asked;
 mod control;
 mod event;
 mod map;
@@ -82,7 +83,7 @@ const BPFTRACE: &[&str] = &[
 
 /// All names, for help and completion.
 pub fn all() -> impl Iterator<Item = &'static Builtin> {
-    GROUPS.iter().copied().flatten().copied()
+    GROUPS.iter().copied().flatten().copied().chain(asked::rows())
 }
 
 /// All names as they are typed.
@@ -118,7 +119,7 @@ pub(crate) fn used<'a>(name: &'a str, name_span: Span, args: Option<&'a [Arg]>, 
 pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
     match find(usage.name).map(|b| (b, &b.meaning)) {
         Some((_, Meaning::Value(check))) => check(checker, usage),
-        Some((builtin, Meaning::Action(_))) => {
+        Some((builtin, Meaning::Action(_) | Meaning::Verb(_))) => {
             let message = format!("{}() is a statement and has no value", builtin.name);
             Err(checker.error(usage.span, message))
         }
@@ -143,6 +144,7 @@ pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr>
 pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<StatementKind>> {
     match find(usage.name)?.meaning {
         Meaning::Action(check) => Some(check(checker, usage)),
+        Meaning::Verb(verb) => Some(checker.asked(usage, verb)),
         Meaning::Aggregation { check, .. } => {
             Some(check(checker, usage).and_then(|g| checker.gather(g, usage.span)))
         }
@@ -154,7 +156,7 @@ pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Check
 pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<Gathering>> {
     match find(usage.name)?.meaning {
         Meaning::Aggregation { check, .. } => Some(check(checker, usage)),
-        Meaning::Value(_) | Meaning::Action(_) => None,
+        Meaning::Value(_) | Meaning::Action(_) | Meaning::Verb(_) => None,
     }
 }
 
@@ -162,7 +164,7 @@ pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<
 pub(crate) fn gather(function: &str) -> Option<Gather> {
     match find(function)?.meaning {
         Meaning::Aggregation { lower, .. } => Some(lower),
-        Meaning::Value(_) | Meaning::Action(_) => None,
+        Meaning::Value(_) | Meaning::Action(_) | Meaning::Verb(_) => None,
     }
 }
 

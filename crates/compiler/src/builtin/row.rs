@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::ir::Vreg;
 use crate::lang::ast::{self, Arg, Span};
 use crate::lang::diag::Diagnostic;
+use kestrel_trace::action::Verb;
 use kestrel_trace::aggregate::Gathered;
 
 /// A name that the language knows.
@@ -30,6 +31,8 @@ pub(super) enum Meaning {
     Value(fn(&mut Checker<'_>, &Use<'_>) -> Checked<Expr>),
     /// A statement.
     Action(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
+    /// A statement: a record that asks something of user space.
+    Verb(&'static Verb),
     /// What a map gathers.
     Aggregation {
         /// How, and the value that is added, if it takes one.
@@ -44,6 +47,7 @@ impl std::fmt::Debug for Meaning {
         f.write_str(match self {
             Self::Value(_) => "Value",
             Self::Action(_) => "Action",
+            Self::Verb(_) => "Verb",
             Self::Aggregation { .. } => "Aggregation",
         })
     }

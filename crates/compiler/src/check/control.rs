@@ -1,11 +1,11 @@
 //! Steering the session: names of tables and buffers, destinations of records, messages to the agent; what a session is, is not known here.
 
 use super::checker::{Checked, Checker, Reported};
-use super::telling::Telling;
 use super::tree::{Destination, StatementKind};
 use crate::builtin::{TO, Use, used};
 use crate::lang::ast::{Arg, ExprKind, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
+use kestrel_trace::action::{Action, Verb};
 use std::borrow::Cow;
 
 /// Most bytes of a text or a command for the agent.
@@ -74,35 +74,37 @@ impl Checker<'_> {
         self.buffer_named(name, span).map(Destination::Buffer)
     }
 
-    /// `notify("text", …)`, `exec("command", …)`, `dump("10s", …)`.
-    pub(crate) fn message(&mut self, usage: &Use<'_>, telling: &Telling) -> Checked<StatementKind> {
+    /// A verb of user space: `notify("text", …)`, `exec("command", …)`.
+    pub(crate) fn asked(&mut self, usage: &Use<'_>, verb: &Verb) -> Checked<StatementKind> {
         let Some((first, values)) = usage.args.unwrap_or_default().split_first() else {
-            return Err(self.wants(usage, usage.span, telling.what));
+            return Err(self.wants(usage, usage.span, verb.text));
         };
-        let (text, span) = self.quoted(first, usage, telling.what)?;
-        self.sendable(text, span, usage, telling)?;
-        if let Err(why) = (telling.check)(text) {
+        let (text, span) = self.quoted(first, usage, verb.text)?;
+        self.sendable(text, span, usage, verb)?;
+        if let Err(why) = (verb.check)(text) {
             return Err(self.error(span, why));
         }
-        if !self.globals.messages {
-            if let Some(instead) = telling.unheard {
-                let message = format!("{}() {instead}: what it asks for is recorded", usage.name);
-                let hint = "put it into a table file, for kestrel start and kestrel agent";
-                self.report(Diagnostic::warning(usage.span, message).hint(hint));
-            }
-            let record = self.titled_record(usage.name, text, values, usage.span)?;
-            return Ok(StatementKind::Record(record));
+        if let Some(undone) = verb.without_agent.filter(|_| !self.globals.persistent) {
+            let message = format!("{}() {undone}: its message is shown", usage.name);
+            let hint = "put it into a table file, for kestrel start and kestrel agent";
+            self.report(Diagnostic::warning(usage.span, message).hint(hint));
         }
-        let record = self.message_record(values, usage.span)?;
+        let record = self.message_record(values, verb.carries_fields, usage.span)?;
         Ok(StatementKind::Record(super::tree::Record {
-            to: Destination::Messages,
-            message: Some((telling.make)(text.to_owned())),
+            to: match self.globals.messages {
+                true => Destination::Messages,
+                false => record.to,
+            },
+            asks: Some(Action {
+                verb: verb.name.to_owned(),
+                text: text.to_owned(),
+            }),
             ..record
         }))
     }
 
     /// Refuses what cannot be a message, and says so where somebody hopes that values are put into it.
-    fn sendable(&mut self, text: &str, span: Span, usage: &Use<'_>, telling: &Telling) -> Checked<()> {
+    fn sendable(&mut self, text: &str, span: Span, usage: &Use<'_>, verb: &Verb) -> Checked<()> {
         let name = usage.name;
         if text.trim().is_empty() {
             return Err(self.error(span, format!("{name}() has nothing to say here")));
@@ -111,9 +113,9 @@ impl Checker<'_> {
             let message = format!("this must be at most {MESSAGE} bytes without a NUL");
             return Err(self.error(span, message));
         }
-        if has_placeholder(text) {
+        if let Some(hint) = verb.values.filter(|_| has_placeholder(text)) {
             let message = "this text is taken as it is: \"%\" and \"{…}\" are not replaced by values";
-            self.report(Diagnostic::warning(span, message).hint(telling.values));
+            self.report(Diagnostic::warning(span, message).hint(hint));
         }
         Ok(())
     }

@@ -14,8 +14,10 @@ pub struct Globals {
     pub buffers: Vec<String>,
     /// `param NAME = VALUE`, in source order.
     pub parameters: Vec<Parameter>,
-    /// Whether an agent may be addressed (`notify`, `exec`): the program belongs to a session that stays.
+    /// Whether what is asked of user space (`notify`, `exec`) goes through a buffer of its own.
     pub messages: bool,
+    /// Whether the program belongs to a persistent session, which an agent may serve.
+    pub persistent: bool,
     /// Maps by their numbers. Those of a running session may stand here already when a table is added to it.
     pub maps: Vec<MapType>,
     /// Most keys of each map (`config = { max_map_keys = N }`).

@@ -36,7 +36,6 @@ mod parameter;
 mod record;
 mod statement;
 mod string;
-pub(crate) mod telling;
 mod text;
 pub mod tree;
 mod types;

@@ -2,7 +2,7 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::tree::{BinaryOp, Destination, Expr, ExprKind, Record, Statement, Type};
-use super::value::{STRING, constant, operation, text_constant};
+use super::value::{STRING, constant, operation};
 use crate::builtin;
 use crate::context::{EventField, Source};
 use crate::lang::ast::{self, Arg, Span, Spanned};
@@ -36,10 +36,13 @@ impl Checker<'_> {
         self.counted(shape, span)
     }
 
-    /// What a message carries: the values given, else the event's fields, without those for which there is no room.
-    pub(super) fn message_record(&mut self, args: &[Arg], span: Span) -> Checked<Record> {
+    /// What a message carries: the values given, else the event's fields if it `carries` them, without those for which there is no room.
+    pub(super) fn message_record(&mut self, args: &[Arg], carries: bool, span: Span) -> Checked<Record> {
         if !args.is_empty() {
             return self.made_record(args, span);
+        }
+        if !carries {
+            return self.counted(fitted(Vec::new()), span);
         }
         let mut fields = self.everything(span);
         let mut shape = fitted(fields.clone());
@@ -57,23 +60,6 @@ impl Checker<'_> {
             shape = fitted(fields.clone());
         }
         self.counted(shape, span)
-    }
-
-    /// What a message carries, behind its text under this name: what there is of it without an agent.
-    pub(super) fn titled_record(
-        &mut self,
-        name: &str,
-        text: &str,
-        args: &[Arg],
-        span: Span,
-    ) -> Checked<Record> {
-        let mut fields = match args {
-            [] => self.everything(span),
-            args => self.chosen(args)?,
-        };
-        let title = self.recorded(unique(name, args, &fields), text_constant(text, span))?;
-        fields.insert(0, title);
-        self.counted(fitted(fields), span)
     }
 
     /// A record of this shape, if there is room for it.
@@ -97,7 +83,7 @@ impl Checker<'_> {
             layout,
             values,
             to: Destination::Current,
-            message: None,
+            asks: None,
         })
     }
 

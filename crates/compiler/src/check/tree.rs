@@ -12,7 +12,6 @@ use kestrel_trace::aggregate::MapType;
 use kestrel_trace::layout::{Base, EventName, Layout, Names, Space};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What one event's hook does: evaluate the predicate, and where it is not zero run the body.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,8 +148,8 @@ pub struct Record {
     pub values: Vec<Expr>,
     /// Where it goes.
     pub to: Destination,
-    /// What an agent in user space does with it, if it is for one.
-    pub message: Option<Message>,
+    /// What it asks of whoever reads it while it happens.
+    pub asks: Option<kestrel_trace::action::Action>,
 }
 
 /// Where a record goes.
@@ -161,43 +160,8 @@ pub enum Destination {
     Current,
     /// The buffer of this name.
     Buffer(String),
-    /// The agent's buffer.
+    /// The buffer of what is asked of user space.
     Messages,
-}
-
-/// What an agent does with a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
-    /// `notify("text")`: tell.
-    Notify(String),
-    /// `exec("command")`: run.
-    Exec(String),
-    /// `dump("10s")`: write a trace that begins so long before the event ([`dump_time`]).
-    Dump(String),
-}
-
-/// Longest time that a dump goes back.
-const LONGEST_DUMP: Duration = Duration::from_secs(24 * 3600);
-
-/// How long before the event a trace begins that `dump` asks for.
-///
-/// # Errors
-/// In words, when it is no time.
-pub fn dump_time(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "ms" => 1,
-        "" | "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        other => return Err(format!("`{other}` is not a unit of time; use ms, s, m or h")),
-    };
-    let number: u64 = digits
-        .parse()
-        .map_err(|_| format!("`{digits}` is not a whole number"))?;
-    let time = number.checked_mul(unit).map(Duration::from_millis);
-    time.filter(|time| !time.is_zero() && *time <= LONGEST_DUMP)
-        .ok_or_else(|| format!("{text} is not a time from 1ms to 24h"))
 }
 
 /// What a handler does to its session; names are those of the table file, known to exist.

@@ -81,10 +81,13 @@ impl Dump<'_> {
                         )
                     })
                     .collect();
-                let to = match (&record.to, &record.message) {
+                let to = match (&record.to, &record.asks) {
                     (Destination::Current, None) => String::new(),
                     (Destination::Buffer(name), None) => format!(" to {name:?}"),
-                    (Destination::Messages, Some(message)) => format!(" as {message:?}"),
+                    (Destination::Current, Some(action)) => format!(" as {} {:?}", action.verb, action.text),
+                    (Destination::Messages, Some(action)) => {
+                        format!(" to messages as {} {:?}", action.verb, action.text)
+                    }
                     other => panic!("{other:?}"),
                 };
                 format!(

@@ -175,6 +175,7 @@ impl Bench {
                 name: "test".to_owned(),
                 kind: "test".to_owned(),
                 layout: layout.clone(),
+                action: None,
             });
         let table = EventTable::new(classes);
         // The machine makes values when they are first touched.

@@ -161,7 +161,7 @@ pub fn record(fields: Vec<(&str, FieldType, Expr)>) -> Statement {
             layout,
             values,
             to: Destination::Current,
-            message: None,
+            asks: None,
         }),
         span: Span::default(),
     }

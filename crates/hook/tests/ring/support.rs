@@ -278,6 +278,7 @@ pub fn table(constant: &[(u16, u32)]) -> EventTable {
         name: format!("test:e{id}"),
         kind: "test".to_owned(),
         layout: Layout::new(fields),
+        action: None,
     };
     let text = |size: u32| (size > 16).then(|| ("pad".to_owned(), FieldType::Text { size: size - 16 }));
     let mut classes: Vec<EventClass> = constant

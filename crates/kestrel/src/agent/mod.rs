@@ -13,14 +13,13 @@ pub mod user;
 
 use crate::session::stay::PinnedSession;
 use kestrel_catalog::{Error, Result};
-pub use kestrel_compiler::check::tree::{Message, dump_time};
 use kestrel_hook::buffer::Buffer;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
+use kestrel_trace::action::Action;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::record::Record;
 use mail::Mail;
-use std::collections::HashMap;
 
 /// The name of the buffer that messages go through.
 pub use kestrel_hook::buffer::name::MESSAGES as BUFFER;
@@ -36,16 +35,20 @@ pub enum Answer {
     Later,
 }
 
-/// The messages of one session.
+/// The messages buffer of a session as it is read: what its records ask, and how far that was done.
 #[derive(Debug)]
-pub struct Inbox {
-    buffer: Buffer,
+pub struct Messages {
     events: EventTable,
-    /// By the number of the record.
-    meanings: HashMap<u16, Message>,
     mail: Mail,
     /// Whether what was lost is asked for the first time.
     first: bool,
+}
+
+/// The messages of a persistent session.
+#[derive(Debug)]
+pub struct Inbox {
+    buffer: Buffer,
+    messages: Messages,
 }
 
 /// Messages that a session's buffer refused.
@@ -70,27 +73,27 @@ impl Inbox {
             session: session.name().to_owned(),
             why: "it has no buffer for messages".to_owned(),
         })?;
-        let events = EventTable::new(session.info()?.events);
-        Ok(Self::new(buffer, events, session.state().messages()))
+        Ok(Self::new(buffer, EventTable::new(session.info()?.events)))
     }
 
-    /// The inbox over a session's messages buffer; `meanings` says by record number what each asks for.
-    pub fn new(buffer: Buffer, events: EventTable, meanings: HashMap<u16, Message>) -> Self {
+    /// The inbox over a session's messages buffer.
+    pub fn new(buffer: Buffer, events: EventTable) -> Self {
         Self {
             buffer,
-            events,
-            meanings,
-            mail: Mail::default(),
-            first: true,
+            messages: Messages::new(events),
         }
     }
 
-    /// The same inbox as it is after the session was changed: other events and meanings, perhaps another ring.
+    /// The same inbox as it is after the session was changed: other events, perhaps another ring.
     #[must_use]
     pub fn renewed(&mut self, now: Self) -> Self {
+        let before = &mut self.messages;
         Self {
-            mail: std::mem::take(&mut self.mail),
-            first: self.first,
+            messages: Messages {
+                mail: std::mem::take(&mut before.mail),
+                first: before.first,
+                ..now.messages
+            },
             ..now
         }
     }
@@ -99,38 +102,66 @@ impl Inbox {
     ///
     /// # Errors
     /// Those of `act`; what was acknowledged before stays so.
-    pub fn poll(&mut self, act: &mut dyn FnMut(&Message, &Record<'_>) -> Result<Answer>) -> Result<usize> {
+    pub fn poll(&mut self, act: &mut Act<'_>) -> Result<usize> {
+        self.messages.poll(&mut self.buffer, act)
+    }
+
+    /// Messages that wait for their turn although they were looked at.
+    pub fn waiting(&self) -> usize {
+        self.messages.waiting()
+    }
+
+    /// Messages refused because the ring was full, of which no agent has spoken yet: that is noted in the ring itself, for the next one.
+    pub fn take_lost(&mut self) -> Option<Lost> {
+        self.messages.take_lost(&mut self.buffer)
+    }
+}
+
+/// Does what a record asks.
+pub type Act<'a> = dyn FnMut(&Action, &Record<'_>) -> Result<Answer> + 'a;
+
+impl Messages {
+    /// Nothing was read yet; these are the session's events.
+    pub fn new(events: EventTable) -> Self {
+        Self {
+            events,
+            mail: Mail::default(),
+            first: true,
+        }
+    }
+
+    /// As [`Inbox::poll`], of the session's buffer.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll(&mut self, buffer: &mut Buffer, act: &mut Act<'_>) -> Result<usize> {
         let until = procfs::monotonic();
-        let rings = self.buffer.parts(0).map(|(number, part)| (number, part.ring()));
+        let rings = buffer.parts(0).map(|(number, part)| (number, part.ring()));
         if self.mail.is_new(rings) {
             // A program that read its clock before that moment has written its record then. A kernel that cannot be asked leaves the order
             // to the length of the rest between two looks.
             let _unasked = wait_for_running_programs();
         }
-        let meanings = &self.meanings;
-        let mut act = |record: &Record<'_>| match meanings.get(&record.event.id.0) {
-            Some(message) => act(message, record),
+        let mut act = |record: &Record<'_>| match &record.event.action {
+            Some(action) => act(action, record),
             None => Ok(Answer::Done),
         };
-        let numbers: Vec<u32> = self.buffer.parts(0).map(|(number, _)| number).collect();
-        let rings = numbers.into_iter().zip(self.buffer.rings_mut());
+        let numbers: Vec<u32> = buffer.parts(0).map(|(number, _)| number).collect();
+        let rings = numbers.into_iter().zip(buffer.rings_mut());
         self.mail.poll(rings, until, &self.events, &mut act)
     }
 
-    /// Messages that wait for their turn although they were looked at.
+    /// As [`Inbox::waiting`].
     pub fn waiting(&self) -> usize {
         self.mail.waiting()
     }
 
-    /// Messages refused because the ring was full, of which no agent has spoken yet: that is noted in the ring itself, for the next one.
-    pub fn take_lost(&mut self) -> Option<Lost> {
-        let holds = u64::from(self.buffer.ring().geometry().data());
+    /// As [`Inbox::take_lost`], of the session's buffer.
+    pub fn take_lost(&mut self, buffer: &mut Buffer) -> Option<Lost> {
+        let holds = u64::from(buffer.ring().geometry().data());
         let before = std::mem::replace(&mut self.first, false);
-        let count = self
-            .buffer
-            .rings_mut()
-            .map(kestrel_hook::buffer::ring::Ring::take_discarded)
-            .sum();
+        let rings = buffer.rings_mut();
+        let count = rings.map(kestrel_hook::buffer::ring::Ring::take_discarded).sum();
         (count > 0).then_some(Lost { count, before, holds })
     }
 }

@@ -223,16 +223,17 @@ impl Hook {
 
     /// The event classes that this hook writes when attached in this way.
     pub fn classes(&self, way: &PlannedWay) -> Vec<EventClass> {
-        let layouts = layouts(&way.handlers);
+        let records = || way.handlers.iter().flat_map(CheckedProbe::records);
         let mut id = self.first;
         let mut classes = Vec::new();
         for instance in &self.instances {
-            for layout in &layouts {
+            for record in records() {
                 classes.push(EventClass {
                     id: EventId(id),
                     name: instance.name.clone(),
                     kind: self.kind.to_owned(),
-                    layout: instance.named_layout(layout),
+                    layout: instance.named_layout(&record.layout),
+                    action: record.asks.clone(),
                 });
                 id += 1;
             }

@@ -30,6 +30,7 @@ use kestrel_catalog::catalog::jprobe;
 use kestrel_catalog::catalog::{Catalog, Instance, Resolved, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::{Globals, Parameter};
+use kestrel_compiler::check::tree::{CheckedProbe, Destination};
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::{parse_events, probes_apart};
@@ -60,6 +61,8 @@ pub struct Request {
     pub buffer_bytes: u64,
     /// How tracepoints are read.
     pub via: Via,
+    /// Whether what handlers ask of user space (`notify`) goes through a buffer of its own, so that the others need not be read while they are filled.
+    pub messages: bool,
 }
 
 impl Default for Request {
@@ -72,6 +75,7 @@ impl Default for Request {
             mode: Mode::Stream,
             buffer_bytes: 4 << 20,
             via: Via::Auto,
+            messages: false,
         }
     }
 }
@@ -125,6 +129,7 @@ pub(crate) fn plan_with(request: &Request, parameters: Vec<Parameter>, catalog: 
     let mut globals = Globals {
         buffers: vec![BUFFER.to_owned()],
         parameters,
+        messages: request.messages,
         ..Globals::default()
     };
     let mut unwritten: Vec<(u32, &str)> = Vec::new();
@@ -150,7 +155,7 @@ pub(crate) fn plan_with(request: &Request, parameters: Vec<Parameter>, catalog: 
         });
     }
     let next = number(&mut hooks, 1)?;
-    Ok(Plan {
+    let mut plan = Plan {
         tables: vec![TABLE.to_owned()],
         hooks,
         target: request.target,
@@ -163,7 +168,11 @@ pub(crate) fn plan_with(request: &Request, parameters: Vec<Parameter>, catalog: 
         slots: false,
         objects,
         warnings,
-    })
+    };
+    if plan.asks() {
+        plan.give_messages_a_buffer();
+    }
+    Ok(plan)
 }
 
 /// Gives out numbers of records from `next` on; gives the one after the last.
@@ -316,6 +325,13 @@ pub(crate) fn room_to_grow(numbers: u32) -> u32 {
 }
 
 impl Plan {
+    /// Whether records go through a buffer of their own because they ask something of user space.
+    fn asks(&self) -> bool {
+        let ways = self.hooks.iter().flat_map(|hook| &hook.ways);
+        let mut records = ways.flat_map(|way| way.handlers.iter().flat_map(CheckedProbe::records));
+        records.any(|record| record.to == Destination::Messages)
+    }
+
     /// Makes sure that what handlers have to say to an agent goes through a buffer of its own.
     pub(crate) fn give_messages_a_buffer(&mut self) {
         if self.buffers.iter().any(|buffer| buffer.name == MESSAGES) {
@@ -331,7 +347,7 @@ impl Plan {
 
     /// What may happen to the buffers while the hooks run: in a session that stays, anything.
     pub fn steering(&self) -> Steering {
-        if self.globals.messages {
+        if self.globals.persistent {
             return Steering::any(&self.globals.buffers);
         }
         let ways = self.hooks.iter().flat_map(|hook| &hook.ways);

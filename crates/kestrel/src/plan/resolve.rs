@@ -28,6 +28,8 @@ pub struct Options {
     pub mode: Option<Mode>,
     /// Whether it is for a session that stays: tables can be loaded into it, an agent may listen.
     pub stays: bool,
+    /// As [`super::Request::messages`]; a persistent session has such a buffer in any case.
+    pub messages: bool,
 }
 
 /// Makes a plan of a table file: table number *n* is the *n*th of the file.
@@ -39,7 +41,8 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
         tables: file.table_names().map(str::to_owned).collect(),
         buffers: file.buffers.iter().map(|b| b.name.clone()).collect(),
         parameters: file.parameters.clone(),
-        messages: options.stays,
+        messages: options.stays || options.messages,
+        persistent: options.stays,
         max_map_keys: file.max_map_keys,
         ..Globals::default()
     };
@@ -74,7 +77,7 @@ pub fn resolve(file: &TableFile, catalog: &Catalog, options: &Options) -> Result
         objects,
         warnings,
     };
-    if options.stays {
+    if options.stays || plan.asks() {
         plan.give_messages_a_buffer();
     }
     trust::check(file, plan)

@@ -3,8 +3,9 @@
 
 use super::Plan;
 use kestrel_catalog::{Error, Result};
-use kestrel_compiler::check::tree::{CheckedProbe, Message, Statement, StatementKind};
+use kestrel_compiler::check::tree::{CheckedProbe, Statement, StatementKind};
 use kestrel_hook::table::TableFile;
+use kestrel_trace::action::Action;
 
 /// Passes a file's plan on, unless it asks for more than the file may.
 ///
@@ -20,7 +21,7 @@ pub(super) fn check(file: &TableFile, plan: Plan) -> Result<Plan> {
         handlers.flat_map(CheckedProbe::statements)
     };
     let runs = |statement: &Statement| match &statement.kind {
-        StatementKind::Record(record) => matches!(record.message, Some(Message::Exec(_))),
+        StatementKind::Record(record) => record.asks.as_ref().is_some_and(Action::runs_commands),
         _ => false,
     };
     let performs = |statement: &Statement| matches!(statement.kind, StatementKind::Perform { .. });

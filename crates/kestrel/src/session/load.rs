@@ -12,8 +12,7 @@ use super::ready::{self, Ready};
 use super::remake::Remake;
 use super::start::hook_state;
 use super::state::{
-    BufferState, HookState, MessageState, ProgramState, Retiring, RowState, State, TableState, parameter,
-    uses,
+    BufferState, HookState, ProgramState, Retiring, RowState, State, TableState, messages, parameter, uses,
 };
 use super::stay::{Change, PinnedSession};
 use super::{LeftOut, Session, event_of, rejection, relay};
@@ -497,6 +496,7 @@ pub(super) fn globals(state: &State, tables: Vec<String>) -> Globals {
         buffers: state.buffers.iter().map(|b| b.name.clone()).collect(),
         parameters: state.parameters.iter().map(|p| p.parameter()).collect(),
         messages: true,
+        persistent: true,
         maps: state.maps.clone(),
         ..Globals::default()
     }
@@ -607,13 +607,6 @@ pub(super) fn compile(
     }))
 }
 
-/// What a hook's records ask of an agent.
-pub(super) fn messages(hook: &Hook) -> Vec<MessageState> {
-    hook.ways
-        .first()
-        .map_or_else(Vec::new, |way| MessageState::of(&way.handlers))
-}
-
 pub(super) fn names_in(state: &State) -> Vec<String> {
     state.places.clone()
 }
@@ -638,6 +631,6 @@ pub(super) fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState
         records: hook.records.max(1),
         rows: hook.rows.iter().zip(&into.sets).enumerate().map(row).collect(),
         events: into.events.clone(),
-        messages: messages(hook),
+        messages: way.map_or_else(Vec::new, |way| messages(&way.handlers)),
     }
 }

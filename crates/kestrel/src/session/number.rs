@@ -3,8 +3,8 @@
 
 use super::event_of;
 use super::handlers::counts_of;
-use super::load::{Loading, full, messages};
-use super::state::{Baseline, HookState, MessageState, ProgramState, RowState, State};
+use super::load::{Loading, full};
+use super::state::{Baseline, HookState, ProgramState, RowState, State};
 use crate::plan::{Hook, Plan, Row, Slot};
 use kestrel_catalog::catalog::Instance;
 use kestrel_catalog::{Error, Result};
@@ -120,19 +120,6 @@ impl Loading<'_> {
         self.number_calls(&mut plan.hooks[index], into)
     }
 
-    /// Whether the records of a hook ask the same of an agent that those from this number on ask, or asked last.
-    fn asks(&self, first: u16, hook: &Hook, messages: Vec<MessageState>) -> bool {
-        let program = ProgramState {
-            first,
-            records: hook.records.max(1),
-            messages,
-            ..ProgramState::default()
-        };
-        let known = self.next.messages();
-        let same = |(number, message): (u16, &MessageState)| known.get(&number) == Some(&message.message());
-        program.asks(hook.instances.len()).all(same)
-    }
-
     /// Gives a hook its numbers; ways in which its records would have other shapes are left out.
     pub(super) fn renumber(&mut self, hook: &mut Hook, owners: &Owners<'_>) -> Result<()> {
         let wanted = hook.ways.first().map_or_else(Vec::new, |way| hook.classes(way));
@@ -145,8 +132,10 @@ impl Loading<'_> {
 
     /// The number of a hook's first record: that of one who recorded the same shape from the same events and needs it no more, or a new one.
     fn number(&mut self, hook: &Hook, wanted: &[EventClass], owners: &Owners<'_>) -> Result<u16> {
-        let same =
-            |a: &EventClass, b: &EventClass| a.name == b.name && a.kind == b.kind && a.layout == b.layout;
+        // Whoever reads a record knows by its number what it asks.
+        let same = |a: &EventClass, b: &EventClass| {
+            a.name == b.name && a.kind == b.kind && a.layout == b.layout && a.action == b.action
+        };
         let by_id: HashMap<u16, &EventClass> = self.session.classes.iter().map(|c| (c.id.0, c)).collect();
         let fits = |first: u16| {
             (first..)
@@ -159,6 +148,7 @@ impl Loading<'_> {
             name: instance.name.clone(),
             kind: hook.kind.to_owned(),
             layout: Layout::new(Vec::new()),
+            action: None,
         };
         let bare: Vec<EventClass> = hook.instances.iter().map(bare).collect();
         let (wanted, records) = match wanted {
@@ -170,15 +160,12 @@ impl Loading<'_> {
         };
         let starts = self.session.classes.iter().filter(|known| same(known, one));
         let starts = starts.map(|known| known.id.0).filter(|first| fits(*first));
-        // An agent knows by the number what it is asked for.
-        let messages = messages(hook);
-        let asked = |first: &u16| messages.is_empty() || self.asks(*first, hook, messages.clone());
         let sources: Vec<&str> = hook.rows.iter().map(Row::text).collect();
         let whose = |first: u16| match records {
             true => (owners.whose(first, wanted.len(), &sources), first),
             false => (Owner::Same, first),
         };
-        let known = starts.filter(asked).map(whose).min();
+        let known = starts.map(whose).min();
         if let Some((Owner::Same | Owner::Gone, known)) = known {
             return Ok(known);
         }

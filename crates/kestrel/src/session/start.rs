@@ -2,7 +2,7 @@
 
 use super::objects::Objects;
 use super::pins::{self, Directory};
-use super::state::{EventState, HookState, MessageState, ProgramState, RowState, State};
+use super::state::{EventState, HookState, ProgramState, RowState, State, messages};
 use super::stay::PinnedSession;
 use super::store::Store;
 use super::{Attached, Detour, LeftOut, Session};
@@ -102,7 +102,7 @@ fn number_of(plan: &Plan, table: &str) -> Result<u32> {
 /// Lets tables be loaded later into a plan that was not made for that: the buffers get room for kinds of record to come.
 fn make_room(plan: &mut Plan) {
     plan.slots = true;
-    plan.globals.messages = true;
+    (plan.globals.messages, plan.globals.persistent) = (true, true);
     for buffer in &mut plan.buffers {
         let Geometry { mode, pages, events } = buffer.geometry;
         let events = room_to_grow(events);
@@ -148,7 +148,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         records: hook.records.max(1),
         rows: rows.collect(),
         events: Vec::new(),
-        messages: MessageState::of(&way.handlers),
+        messages: messages(&way.handlers),
     };
     objects.tell(hook, Some(way), &mut program);
     HookState {

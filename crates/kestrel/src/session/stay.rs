@@ -398,11 +398,6 @@ impl Change {
             hook.programs
                 .retain(|p| p.slot.is_none() || p.rows.iter().any(|row| !row.tables.is_empty()));
         }
-        for hook in &self.state.hooks {
-            for program in &hook.programs {
-                next.remember(program, hook.events.len());
-            }
-        }
         let needed = |hook: &super::state::HookState| next.tables.iter().any(|t| hook.serves(t.number));
         let leads = |hook: &super::state::HookState| {
             let mut relays = next.hooks.iter().filter(|hook| needed(hook));

@@ -217,6 +217,7 @@ impl Session {
             name: "kprobe:vfs_read".to_owned(),
             kind: "kprobe".to_owned(),
             layout: layout.clone(),
+            action: None,
         });
         let table = EventTable::new(classes);
         let at = BUFFERS.iter().position(|name| *name == buffer).unwrap();

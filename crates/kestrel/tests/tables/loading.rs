@@ -32,6 +32,7 @@ fn started(catalog: &Catalog) -> Existing {
     let file = TableFile::parse(RUNNING, "running.kst").unwrap();
     let options = Options {
         stays: true,
+        messages: true,
         ..Options::default()
     };
     existing(&resolve(&file, catalog, &options).unwrap())

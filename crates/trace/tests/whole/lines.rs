@@ -284,6 +284,7 @@ fn integers_are_exact_numbers_in_every_json() {
         name: "a:b".into(),
         kind: "tracepoint".into(),
         layout: Layout::new(types.clone().map(|(name, ty)| (name.to_owned(), ty))),
+        action: None,
     };
     let table = EventTable::new([event.clone()]);
     for value in values {

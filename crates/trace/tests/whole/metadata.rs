@@ -1,6 +1,7 @@
 //! Metadata text: as it should look, and back again, for any layout.
 
 use crate::sample;
+use kestrel_trace::action::Action;
 use kestrel_trace::ctf::metadata::{parse, text};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
@@ -54,6 +55,7 @@ fn what_ctf_cannot_say_is_refused_by_name() {
             name: "kprobe:x".into(),
             kind: "kprobe".into(),
             layout: Layout::new([("odd".to_owned(), ty)]),
+            action: None,
         }];
         let error = text(&info).unwrap_err().to_string();
         assert!(
@@ -176,11 +178,20 @@ pub fn any_event() -> impl Strategy<Value = EventClass> {
     ];
     let name = prop_oneof![8 => "[a-z_]{1,4}", 1 => "[ -~ö]{0,5}"];
     let fields = prop::collection::vec((name, ty), 0..8);
-    (any::<u16>(), "[ -~\n]{0,20}", "[ -~]{0,9}", fields).prop_map(|(id, name, kind, fields)| EventClass {
+    let asked = ("[a-z]{0,9}", "[ -~\n]{0,20}").prop_map(|(verb, text)| Action { verb, text });
+    let event = (
+        any::<u16>(),
+        "[ -~\n]{0,20}",
+        "[ -~]{0,9}",
+        fields,
+        proptest::option::of(asked),
+    );
+    event.prop_map(|(id, name, kind, fields, action)| EventClass {
         id: EventId(id),
         name,
         kind,
         layout: Layout::new(fields),
+        action,
     })
 }
 

@@ -26,6 +26,7 @@ pub fn class(id: u16, kind: &str, name: &str, fields: Vec<(&str, FieldType)>) ->
         name: name.into(),
         kind: kind.into(),
         layout: Layout::new(fields.into_iter().map(|(name, ty)| (name.to_owned(), ty))),
+        action: None,
     }
 }
 
@@ -324,5 +325,6 @@ pub fn words() -> EventClass {
             ("path".to_owned(), FieldType::Pointer { symbolic: false }),
             ("flags".to_owned(), int(2, false)),
         ]),
+        action: None,
     }
 }

@@ -74,6 +74,7 @@ fn start(store: &Store, name: &str, text: &str, catalog: &Catalog) {
     let file = TableFile::parse(text, name).unwrap();
     let how = Options {
         stays: true,
+        messages: true,
         ..Options::default()
     };
     let plan = resolve(&file, catalog, &how).unwrap();

@@ -1,6 +1,6 @@
 //! `kestrel agent --check`: whether an agent with these options would do its work, and if not, why.
 
-use super::{Meant, Message, Options, log, metrics};
+use super::{Meant, Options, log, metrics};
 use crate::command::Format;
 use crate::command::doctor::{Row, show};
 use crate::exit::{Exit, Failure};
@@ -8,8 +8,9 @@ use kestrel::agent::user::{self, User};
 use kestrel::agent::{Inbox, log as logs, run};
 use kestrel::kernel::Host;
 use kestrel::session::stay::PinnedSession;
+use kestrel_trace::action::{Action, Effect};
 use kestrel_trace::print::counted;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Examines; nothing is run, acknowledged or kept.
 pub(super) fn run(options: &Options, host: &Host) -> Result<Exit, Failure> {
@@ -90,26 +91,24 @@ fn sessions(host: &Host, meant: &Meant, rows: &mut Vec<Row>) -> Vec<PinnedSessio
 /// What a session's handlers ask for, and whether it can be done.
 fn reactions(session: &PinnedSession, user: Option<&User>, options: &Options) -> Vec<Row> {
     let name = format!("session {}", session.name());
-    let messages = session.state().messages();
-    let commands: BTreeSet<&str> = messages
-        .values()
-        .filter_map(|message| match message {
-            Message::Exec(command) => Some(command.as_str()),
-            Message::Notify(_) | Message::Dump(_) => None,
-        })
-        .collect();
+    let classes = session.info().map(|info| info.events).unwrap_or_default();
+    let actions: HashSet<&Action> = classes.iter().filter_map(|class| class.action.as_ref()).collect();
+    let effects: Vec<Effect> = actions.iter().map(|action| action.effect(0)).collect();
+    let commands = effects.iter().filter_map(|effect| match effect {
+        Effect::Run(command) => Some(command.as_str()),
+        _ => None,
+    });
+    let commands: BTreeSet<&str> = commands.collect();
     let mut rows = Vec::new();
-    let notices = messages
-        .values()
-        .filter(|m| matches!(m, Message::Notify(_)))
-        .count();
-    let dumps = messages
-        .values()
-        .filter(|m| matches!(m, Message::Dump(_)))
+    let shown = |effect: &&Effect| matches!(effect, Effect::Show | Effect::Print(_));
+    let notices = effects.iter().filter(shown).count();
+    let dumps = effects
+        .iter()
+        .filter(|effect| matches!(effect, Effect::Dump(_)))
         .count();
     let found = match Inbox::open(session) {
         Err(error) => Err(error.to_string()),
-        Ok(_) if messages.is_empty() => Ok("its handlers ask for nothing".to_owned()),
+        Ok(_) if actions.is_empty() => Ok("its handlers ask for nothing".to_owned()),
         Ok(_) => Ok(format!(
             "{}, {}, {}",
             counted(notices as u64, "notice"),

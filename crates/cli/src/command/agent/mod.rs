@@ -5,22 +5,19 @@ mod log;
 mod metrics;
 
 use super::Format;
+use crate::actor::{Acted, Actor, lost_messages};
 use crate::exit::{Exit, Failure};
-use crate::style::bytes;
 use clap::Args;
-use kestrel::agent::dumps::{self, Begun, Dumps};
+use kestrel::agent::dumps::{self, Dumps};
 use kestrel::agent::metrics::Activity;
-use kestrel::agent::run::{End, Policy, Runner, Started};
-use kestrel::agent::{Answer, Inbox, Lost, Message, dump_time, user};
+use kestrel::agent::run::Policy;
+use kestrel::agent::{Answer, Inbox, user};
 use kestrel::kernel::Host;
 use kestrel::kernel::process::Interrupt;
 use kestrel::session::store::Store;
-use kestrel_trace::export::{Export, Json};
-use kestrel_trace::print;
-use kestrel_trace::print::{counted, were};
-use kestrel_trace::process::Processes;
+use kestrel_trace::action::Action;
+use kestrel_trace::print::counted;
 use kestrel_trace::record::Record;
-use kestrel_trace::symbol::Symbols;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
@@ -134,12 +131,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         })
     });
     let mut agent = Agent {
-        dumps: dumps.transpose()?,
-        runner: Runner::new(policy),
+        actor: Actor::new(policy, dumps.transpose()?, options.format),
         inboxes: BTreeMap::new(),
-        limited: BTreeMap::new(),
         activity: Activity::default(),
-        format: options.format,
     };
     let logs = log::Keeper::begin(&options.log, user, &host, &meant, options.once)?;
     let metrics = metrics::Metrics::begin(&options.metrics, &host, &meant)?;
@@ -153,11 +147,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         let acted = agent.look()?;
         agent.tell_ended();
         if let Some(metrics) = &metrics {
-            agent.activity.commands.running = agent.runner.running() as u64;
+            agent.activity.commands.running = agent.actor.runner.running() as u64;
             agent.activity.logs = logs.as_ref().map(log::Keeper::progress).unwrap_or_default();
             metrics.show(&agent.activity);
         }
-        let idle = acted == 0 && agent.runner.running() == 0 && agent.waiting() == 0 && !agent.is_dumping();
+        let idle =
+            acted == 0 && agent.actor.runner.running() == 0 && agent.waiting() == 0 && !agent.is_dumping();
         if interrupt.requested() || options.once && idle {
             break;
         }
@@ -166,7 +161,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             std::thread::sleep(PAUSE);
         }
     }
-    agent.tell_limited();
+    agent.actor.report_limited();
     logs.map_or(Ok(Exit::Done), log::Keeper::end)
 }
 
@@ -181,14 +176,10 @@ impl Meant {
 }
 
 struct Agent {
-    runner: Runner,
-    dumps: Option<Dumps>,
+    actor: Actor,
     /// By the session's name: its identity and generation, and its messages.
     inboxes: BTreeMap<String, (String, u64, Inbox)>,
-    /// Commands that were left out, how often.
-    limited: BTreeMap<String, u64>,
     activity: Activity,
-    format: Format,
 }
 
 impl Agent {
@@ -198,7 +189,7 @@ impl Agent {
         names.retain(|name| meant.is(name));
         self.inboxes.retain(|name, _| names.contains(name));
         let inboxes = &self.inboxes;
-        self.runner.forget_but(|name| inboxes.contains_key(name));
+        self.actor.runner.forget_but(|name| inboxes.contains_key(name));
         for name in names {
             // It may have gone since it was listed.
             let Ok(session) = store.session(Some(&name)) else {
@@ -231,7 +222,7 @@ impl Agent {
     }
 
     fn is_dumping(&self) -> bool {
-        self.dumps.as_ref().is_some_and(Dumps::is_writing)
+        self.actor.dumps.as_ref().is_some_and(Dumps::is_writing)
     }
 
     /// Messages that wait for their turn.
@@ -241,51 +232,24 @@ impl Agent {
 
     fn look(&mut self) -> Result<usize, Failure> {
         let Self {
-            runner,
-            dumps,
+            actor,
             inboxes,
-            limited,
             activity,
-            format,
         } = self;
         let mut out = crate::screen::out();
         let mut acted = 0;
         for (session, (.., inbox)) in inboxes {
             let count = activity.messages.entry(session.clone()).or_default();
-            let mut act = |message: &Message, record: &Record<'_>| {
-                match message {
-                    Message::Notify(_) => count.told += 1,
-                    Message::Dump(time) => {
-                        let begun = match (dumps.as_mut(), dump_time(time)) {
-                            (Some(dumps), Ok(before)) => Some(dumps.begin(session, before, record.time_ns)),
-                            _ => None,
-                        };
-                        match begun {
-                            Some(Begun::Writing) => count.dumped += 1,
-                            Some(Begun::Busy) => return Ok(Answer::Later),
-                            Some(Begun::Limited) => {
-                                count.limited += 1;
-                                *limited.entry(format!("dump({time})")).or_default() += 1;
-                                return Ok(Answer::Done);
-                            }
-                            None => count.forbidden += 1,
-                        }
-                    }
-                    Message::Exec(command) => match runner.start(session, command, record) {
-                        Started::Busy => return Ok(Answer::Later),
-                        Started::Running => count.started += 1,
-                        Started::Forbidden => count.forbidden += 1,
-                        Started::Limited => {
-                            count.limited += 1;
-                            *limited.entry(command.clone()).or_default() += 1;
-                            return Ok(Answer::Done);
-                        }
-                    },
+            let mut act = |action: &Action, record: &Record<'_>| {
+                let mut line = Vec::new();
+                match actor.act(session, action, record, &mut line) {
+                    Acted::Later => return Ok(Answer::Later),
+                    Acted::Shown => count.told += 1,
+                    Acted::Started => count.started += 1,
+                    Acted::Dumped => count.dumped += 1,
+                    Acted::Forbidden => count.forbidden += 1,
+                    Acted::Limited => count.limited += 1,
                 }
-                let line = match format {
-                    Format::Text => text(session, message, record),
-                    Format::Json => json(session, message, record),
-                };
                 // Nobody may be reading; the commands are run all the same.
                 let _unread = out.write_all(&line).and_then(|()| out.flush());
                 Ok(Answer::Done)
@@ -293,14 +257,14 @@ impl Agent {
             acted += inbox.poll(&mut act)?;
             if let Some(lost) = inbox.take_lost() {
                 count.lost += lost.count;
-                eprintln!("session {session}: {}", tell_lost(lost));
+                eprintln!("session {session}: {}", lost_messages(lost));
             }
         }
         Ok(acted)
     }
 
     fn tell_ended(&mut self) {
-        if let Some(ended) = self.dumps.as_mut().and_then(Dumps::ended) {
+        if let Some(ended) = self.actor.dumps.as_mut().and_then(Dumps::ended) {
             match ended.outcome {
                 Ok(dumped) => eprintln!(
                     "session {}: {} in {}",
@@ -311,96 +275,11 @@ impl Agent {
                 Err(error) => eprintln!("session {}: no trace was written: {error}", ended.session),
             }
         }
+        let ended = self.actor.report_ended();
         let count = &mut self.activity.commands;
-        for ended in self.runner.ended() {
-            match ended.how {
-                End::Exited(status) if status.success() => count.succeeded += 1,
-                End::Exited(status) => {
-                    count.failed += 1;
-                    eprintln!("`{}`: {status}", ended.command);
-                }
-                End::TimedOut => {
-                    count.timed_out += 1;
-                    eprintln!("`{}` was killed: it ran for too long", ended.command);
-                }
-                End::Failed(error) => {
-                    count.not_started += 1;
-                    eprintln!("`{}` could not be started: {error}", ended.command);
-                }
-            }
-        }
+        count.succeeded += ended.succeeded;
+        count.failed += ended.failed;
+        count.timed_out += ended.timed_out;
+        count.not_started += ended.not_started;
     }
-
-    fn tell_limited(&self) {
-        for (command, times) in &self.limited {
-            eprintln!(
-                "`{command}` was left out {}: too often (--rate, --burst)",
-                counted(*times, "time")
-            );
-        }
-    }
-}
-
-/// Why messages were lost.
-fn tell_lost(lost: Lost) -> String {
-    let why = match lost.before {
-        true => "before this agent listened",
-        false => "they came faster than they were taken",
-    };
-    format!(
-        "{} {} lost because the ring was full, which holds {} per CPU: {why}",
-        counted(lost.count, "message"),
-        were(lost.count),
-        bytes(lost.holds)
-    )
-}
-
-fn words(message: &Message) -> (&'static str, &str) {
-    match message {
-        Message::Notify(text) => ("notify", text),
-        Message::Exec(command) => ("exec", command),
-        Message::Dump(time) => ("dump", time),
-    }
-}
-
-/// `12.345678 main CPU 0 1234: out of memory (oom:mark_victim pid=7)`
-fn text(session: &str, message: &Message, record: &Record<'_>) -> Vec<u8> {
-    let (verb, text) = words(message);
-    let verb = match verb {
-        "notify" => String::new(),
-        verb => format!("{verb} "),
-    };
-    let mut line = format!(
-        "{}.{:06} {session} CPU {} {}: {verb}{text} ({}",
-        record.time_ns / 1_000_000_000,
-        record.time_ns / 1000 % 1_000_000,
-        record.cpu,
-        record.tid,
-        record.event.name,
-    )
-    .into_bytes();
-    let symbols = Symbols::default();
-    for (field, value) in record.fields() {
-        line.extend_from_slice(format!(" {}=", field.name).as_bytes());
-        print::value(value, &symbols, &mut line);
-    }
-    line.extend_from_slice(b")\n");
-    line
-}
-
-/// The record's line of JSON in an object with the session and what is asked.
-fn json(session: &str, message: &Message, record: &Record<'_>) -> Vec<u8> {
-    let (verb, text) = words(message);
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let mut event = Vec::new();
-    Json::new(Symbols::default(), Processes::default()).record(record, &mut event);
-    let mut line = format!(
-        "{{\"session\":{},\"{verb}\":{},\"record\":",
-        quoted(session),
-        quoted(text)
-    )
-    .into_bytes();
-    line.extend_from_slice(event.trim_ascii_end());
-    line.extend_from_slice(b"}\n");
-    line
 }

@@ -127,6 +127,7 @@ fn tables(file: &TableFile) -> String {
 fn in_session() -> Use {
     Use {
         stays: true,
+        messages: true,
         ..Use::default()
     }
 }

@@ -1,9 +1,6 @@
-//! Built-ins that steer the session: its tables, its buffers, whoever listens to it.
+//! Built-ins that steer the session: its tables, its buffers.
 
-pub(super) mod dump;
-pub(super) mod exec;
 pub(super) mod freeze;
-pub(super) mod notify;
 pub(super) mod reset;
 pub(super) mod thaw;
 pub(super) mod to;
@@ -20,7 +17,4 @@ pub(super) static ROWS: &[&Builtin] = &[
     &freeze::FREEZE,
     &thaw::THAW,
     &reset::RESET,
-    &notify::NOTIFY,
-    &exec::EXEC,
-    &dump::DUMP,
 ];

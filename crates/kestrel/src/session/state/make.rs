@@ -1,9 +1,9 @@
 //! The state of what a plan makes, before anything is attached.
 
-use super::{Ask, BufferState, MessageState, ParameterState, RowState, State, TableState, VERSION};
+use super::{BufferState, ParameterState, RowState, State, TableState, VERSION};
 use crate::plan::{Hook, Plan, Row};
 use kestrel_compiler::check::globals::Parameter;
-use kestrel_compiler::check::tree::{Action, CheckedProbe, Message, Record, Statement, StatementKind, Type};
+use kestrel_compiler::check::tree::{Action, CheckedProbe, Statement, StatementKind, Type};
 use kestrel_hook::buffer::layout::Mode;
 
 impl State {
@@ -56,24 +56,11 @@ impl RowState {
     }
 }
 
-impl MessageState {
-    /// The messages among the records of a program's handlers.
-    pub(in crate::session) fn of(handlers: &[CheckedProbe]) -> Vec<Self> {
-        let records = handlers.iter().flat_map(CheckedProbe::records);
-        let message = |(record, kept): (u16, &Record)| {
-            let (ask, text) = match kept.message.as_ref()? {
-                Message::Notify(text) => (Ask::Notify, text),
-                Message::Exec(command) => (Ask::Exec, command),
-                Message::Dump(time) => (Ask::Dump, time),
-            };
-            Some(Self {
-                record,
-                ask,
-                text: text.clone(),
-            })
-        };
-        (0..).zip(records).filter_map(message).collect()
-    }
+/// The records of a program's handlers that ask something of user space, by their places.
+pub(in crate::session) fn messages(handlers: &[CheckedProbe]) -> Vec<u16> {
+    let records = handlers.iter().flat_map(CheckedProbe::records);
+    let asking = (0..).zip(records).filter(|(_, record)| record.asks.is_some());
+    asking.map(|(place, _)| place).collect()
 }
 
 fn buffer(plan: &crate::plan::BufferPlan) -> BufferState {

@@ -2,19 +2,16 @@
 
 mod keep;
 mod make;
-mod message;
 mod object;
 mod parameter;
 mod probes;
 
-pub(super) use make::{parameter, uses};
-pub use message::{Ask, AskedState, MessageState};
+pub(super) use make::{messages, parameter, uses};
 pub use object::{CallState, ObjectMapState, ObjectState};
 pub use parameter::ParameterState;
 pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 
 use kestrel_catalog::attach::{Mechanism, OnCpu, own_event};
-use kestrel_compiler::check::tree::Message;
 use kestrel_hook::buffer::REMOVED;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::hook::control::{MOST_TABLES, Table};
@@ -26,10 +23,9 @@ use kestrel_trace::aggregate::MapType;
 use kestrel_trace::info::BufferInfo;
 use kestrel_trace::layout::Names;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 
 /// The version of the state that this Kestrel writes and reads.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// A session, as its pins hold it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,10 +67,6 @@ pub struct State {
     /// Compiled objects in which handlers are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<ObjectState>,
-    /// What records asked of an agent whose handlers are gone: they may wait in the ring still, and a table that is loaded again uses the
-    /// same numbers.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asked: Vec<AskedState>,
     /// Pinned links of programs that follow threads and their names.
     pub followers: u32,
     /// Numbers of the relays that programs of other hooks were made with ([`super::relay`]).
@@ -266,22 +258,15 @@ pub struct ProgramState {
     /// Places of the events that its records are of, in the order of their numbers; empty: all of the hook's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<u16>,
-    /// Those of its records that are for an agent.
+    /// Those of its records that ask something of user space: their places among the records of its handlers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub messages: Vec<MessageState>,
+    pub messages: Vec<u16>,
 }
 
 impl ProgramState {
-    /// The numbers of its records that are for an agent, with what they ask, where its hook has so many events.
-    pub(super) fn asks(&self, events: usize) -> impl Iterator<Item = (u16, &MessageState)> {
-        let firsts = (0..events as u16).filter_map(|place| self.number_of(place));
-        firsts.flat_map(|first| self.messages.iter().map(move |m| (first + m.record, m)))
-    }
-
     /// Whether so many of its records from one on are all for an agent.
     pub(super) fn only_asks(&self, from: u16, records: u16) -> bool {
-        let asks = |record| self.messages.iter().any(|message| message.record == record);
-        records > 0 && (from..from + records).all(asks)
+        records > 0 && (from..from + records).all(|record| self.messages.contains(&record))
     }
 
     /// The number of the first record of an event at a place in the hook; none where it has no records of it.
@@ -472,32 +457,6 @@ impl State {
     /// The table that the active word names.
     pub fn active(&self, word: Table) -> Option<&TableState> {
         self.tables.iter().find(|table| table.word() == word)
-    }
-
-    /// What each record that is for an agent asks of it, by the record's number.
-    pub fn messages(&self) -> HashMap<u16, Message> {
-        let gone = self.asked.iter();
-        let mut all: HashMap<u16, Message> = gone.map(|a| (a.number, a.ask.message(&a.text))).collect();
-        let programs = self
-            .hooks
-            .iter()
-            .flat_map(|hook| hook.programs.iter().map(move |p| (hook, p)));
-        let there = programs.flat_map(|(hook, program)| program.asks(hook.events.len()));
-        all.extend(there.map(|(number, message)| (number, message.message())));
-        all
-    }
-
-    /// Remembers what the records of a hook's program asked that is going.
-    pub(super) fn remember(&mut self, program: &ProgramState, events: usize) {
-        for (number, message) in program.asks(events) {
-            if self.asked.iter().all(|known| known.number != number) {
-                self.asked.push(AskedState {
-                    number,
-                    ask: message.ask,
-                    text: message.text.clone(),
-                });
-            }
-        }
     }
 
     /// Events that have a handler in a table.

@@ -3,6 +3,7 @@
 use super::hint::{Hint, decode};
 use super::tree::{Block, Entry, Integer, Length, Type, blocks};
 use super::{CONTEXT, END, FORMAT, HEADER, identifiers, length_name};
+use crate::action::Action;
 use crate::error::{Error, Result};
 use crate::event::{EventClass, EventId};
 use crate::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
@@ -166,7 +167,7 @@ fn event(block: &Block, env: &Block) -> Result<EventClass> {
     let Ok(hints) = env.text(&format!("event_{id}")) else {
         return block.fail(format!("env says nothing about event {id}, {name}"));
     };
-    let Some((kind, fields)) = reading_order(hints) else {
+    let Some((kind, action, fields)) = reading_order(hints) else {
         return block.fail(format!(
             "env's words about event {id}, {name}, are not understood"
         ));
@@ -208,6 +209,7 @@ fn event(block: &Block, env: &Block) -> Result<EventClass> {
         name,
         kind,
         layout,
+        action,
     })
 }
 
@@ -219,15 +221,25 @@ fn begins_word(ty: &Type) -> bool {
 /// A field's name and hint.
 type Hinted = (String, Option<Hint>);
 
-/// The kind, and the fields in reading order.
-fn reading_order(text: &str) -> Option<(String, Vec<Hinted>)> {
-    let mut words = text.split(' ');
+/// The kind, what the records ask, and the fields in reading order.
+fn reading_order(text: &str) -> Option<(String, Option<Action>, Vec<Hinted>)> {
+    let mut words = text.split(' ').peekable();
     let kind = decode(words.next()?)?;
+    let action = match words.next_if(|word| word.starts_with('!')) {
+        Some(word) => {
+            let (verb, text) = word[1..].split_once(':')?;
+            Some(Action {
+                verb: decode(verb)?,
+                text: decode(text)?,
+            })
+        }
+        None => None,
+    };
     let fields = words.map(|word| match word.split_once(':') {
         Some((name, hint)) => Some((decode(name)?, Some(Hint::parse(hint)?))),
         None => Some((decode(word)?, None)),
     });
-    Some((kind, fields.collect::<Option<_>>()?))
+    Some((kind, action, fields.collect::<Option<_>>()?))
 }
 
 fn field_type(ty: &Type, hint: Option<&Hint>) -> Option<FieldType> {

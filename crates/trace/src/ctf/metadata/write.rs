@@ -125,6 +125,12 @@ fn write_env(info: &TraceInfo, out: &mut String) {
 fn hints(event: &EventClass) -> String {
     let mut text = String::new();
     encode(&event.kind, &mut text);
+    if let Some(action) = &event.action {
+        text.push_str(" !");
+        encode(&action.verb, &mut text);
+        text.push(':');
+        encode(&action.text, &mut text);
+    }
     for field in event.layout.fields() {
         text.push(' ');
         encode(&field.name, &mut text);

@@ -1,0 +1,251 @@
+//! Doing what records ask of user space (`notify`, `exec`, `dump`), with a line for each: for the agent and for `record` and `trace`.
+
+use crate::exit::Failure;
+use crate::output::Format;
+use crate::style::bytes;
+use clap::Args;
+use kestrel::agent::Lost;
+use kestrel::agent::dumps::{Begun, Dumps};
+use kestrel::agent::run::{End, Policy, Runner, Started};
+use kestrel::agent::user;
+use kestrel::kernel::Host;
+use kestrel::kernel::procfs::ClockPair;
+use kestrel_trace::action::{Action, Effect};
+use kestrel_trace::export::{Export, Json};
+use kestrel_trace::print;
+use kestrel_trace::print::{counted, were};
+use kestrel_trace::process::Processes;
+use kestrel_trace::record::Record;
+use kestrel_trace::symbol::Symbols;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What commands of handlers may do while `record` or `trace` runs.
+#[derive(Args, Debug)]
+pub(crate) struct Rights {
+    /// The user that runs exec() commands of handlers; without it no command is run
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+}
+
+impl Rights {
+    /// Somebody who does what records ask, with these rights.
+    pub(crate) fn actor(&self, host: &Host, format: Format) -> Result<Actor, Failure> {
+        let user = self.user.as_deref().map(|name| user::find(host, name));
+        let policy = Policy {
+            user: user.transpose()?,
+            output_aside: format == Format::Json,
+            ..Policy::default()
+        };
+        Ok(Actor::new(policy, None, format))
+    }
+}
+
+/// What became of what a record asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acted {
+    Shown,
+    Started,
+    Dumped,
+    /// No user was named, or no directory.
+    Forbidden,
+    /// It was asked too often.
+    Limited,
+    /// It has to wait for a place.
+    Later,
+}
+
+/// Commands that ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EndedCommands {
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) not_started: u64,
+}
+
+/// Does what records ask.
+pub(crate) struct Actor {
+    pub(crate) runner: Runner,
+    pub(crate) dumps: Option<Dumps>,
+    /// What was left out, how often.
+    limited: BTreeMap<String, u64>,
+    format: Format,
+    /// From CLOCK_MONOTONIC to the date, ns.
+    offset: i64,
+    /// Records that asked something.
+    pub(crate) count: u64,
+}
+
+impl Actor {
+    /// Nothing was asked yet.
+    pub(crate) fn new(policy: Policy, dumps: Option<Dumps>, format: Format) -> Self {
+        Self {
+            runner: Runner::new(policy),
+            dumps,
+            limited: BTreeMap::new(),
+            format,
+            offset: ClockPair::now().offset(),
+            count: 0,
+        }
+    }
+
+    /// Does what a record of a session asks, and writes its line.
+    pub(crate) fn act(
+        &mut self,
+        session: &str,
+        action: &Action,
+        record: &Record<'_>,
+        out: &mut Vec<u8>,
+    ) -> Acted {
+        let moment = record.time_ns.saturating_add_signed(self.offset);
+        let effect = action.effect(moment);
+        let acted = match &effect {
+            Effect::Show | Effect::Print(_) => Acted::Shown,
+            Effect::Run(command) => match self.runner.start(session, command, record) {
+                Started::Busy => Acted::Later,
+                Started::Running => Acted::Started,
+                Started::Forbidden => Acted::Forbidden,
+                Started::Limited => self.limit(command.clone()),
+            },
+            Effect::Dump(before) => {
+                let dumps = self.dumps.as_mut();
+                match dumps.map(|dumps| dumps.begin(session, *before, record.time_ns)) {
+                    Some(Begun::Writing) => Acted::Dumped,
+                    Some(Begun::Busy) => Acted::Later,
+                    Some(Begun::Limited) => self.limit(format!("dump({})", action.text)),
+                    None => Acted::Forbidden,
+                }
+            }
+        };
+        self.count += u64::from(acted != Acted::Later);
+        if matches!(acted, Acted::Limited | Acted::Later) {
+            return acted;
+        }
+        let printed = match effect {
+            Effect::Print(text) => Some(text),
+            _ => None,
+        };
+        match (self.format, printed) {
+            (Format::Text, Some(printed)) => out.extend_from_slice(printed.as_bytes()),
+            (Format::Text, None) => text(session, action, record, out),
+            (Format::Json, printed) => {
+                let said = printed.as_deref().unwrap_or(&action.text);
+                json(session, &action.verb, said, record, out);
+            }
+        }
+        acted
+    }
+
+    /// What has to wait is left out where nobody looks at it again.
+    pub(crate) fn leave_out(&mut self, action: &Action) {
+        let _limited = self.limit(action.text.clone());
+    }
+
+    fn limit(&mut self, what: String) -> Acted {
+        *self.limited.entry(what).or_default() += 1;
+        Acted::Limited
+    }
+
+    /// Says how commands ended that did since the last call, unless they did well.
+    pub(crate) fn report_ended(&mut self) -> EndedCommands {
+        let mut count = EndedCommands::default();
+        for ended in self.runner.ended() {
+            match ended.how {
+                End::Exited(status) if status.success() => count.succeeded += 1,
+                End::Exited(status) => {
+                    count.failed += 1;
+                    eprintln!("`{}`: {status}", ended.command);
+                }
+                End::TimedOut => {
+                    count.timed_out += 1;
+                    eprintln!("`{}` was killed: it ran for too long", ended.command);
+                }
+                End::Failed(error) => {
+                    count.not_started += 1;
+                    eprintln!("`{}` could not be started: {error}", ended.command);
+                }
+            }
+        }
+        count
+    }
+
+    /// Waits for the commands that run, and says what was left out.
+    pub(crate) fn finish(&mut self) {
+        while self.runner.running() > 0 {
+            self.report_ended();
+            std::thread::sleep(PAUSE);
+        }
+        self.report_ended();
+        self.report_limited();
+    }
+
+    /// Says what was left out.
+    pub(crate) fn report_limited(&self) {
+        for (what, times) in &self.limited {
+            eprintln!(
+                "`{what}` was left out {}: too often (--rate, --burst)",
+                counted(*times, "time")
+            );
+        }
+    }
+}
+
+/// How often commands are looked at that still run at the end.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Why messages were lost.
+pub(crate) fn lost_messages(lost: Lost) -> String {
+    let why = match lost.before {
+        true => "before this agent listened",
+        false => "they came faster than they were taken",
+    };
+    format!(
+        "{} {} lost because the ring was full, which holds {} per CPU: {why}",
+        counted(lost.count, "message"),
+        were(lost.count),
+        bytes(lost.holds)
+    )
+}
+
+/// `12.345678 main CPU 0 1234: out of memory (oom:mark_victim pid=7)`; without the session where there is but one.
+fn text(session: &str, action: &Action, record: &Record<'_>, out: &mut Vec<u8>) {
+    let verb = match action.verb.as_str() {
+        "notify" => String::new(),
+        verb => format!("{verb} "),
+    };
+    let session = match session {
+        "" => String::new(),
+        session => format!("{session} "),
+    };
+    let line = format!(
+        "{}.{:06} {session}CPU {} {}: {verb}{} ({}",
+        record.time_ns / 1_000_000_000,
+        record.time_ns / 1000 % 1_000_000,
+        record.cpu,
+        record.tid,
+        action.text,
+        record.event.name,
+    );
+    out.extend_from_slice(line.as_bytes());
+    let symbols = Symbols::default();
+    for (field, value) in record.fields() {
+        out.extend_from_slice(format!(" {}=", field.name).as_bytes());
+        print::value(value, &symbols, out);
+    }
+    out.extend_from_slice(b")\n");
+}
+
+/// The record's line of JSON in an object with the session and what is asked.
+fn json(session: &str, verb: &str, said: &str, record: &Record<'_>, out: &mut Vec<u8>) {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let mut event = Vec::new();
+    Json::new(Symbols::default(), Processes::default()).record(record, &mut event);
+    out.push(b'{');
+    if !session.is_empty() {
+        out.extend_from_slice(format!("\"session\":{},", quoted(session)).as_bytes());
+    }
+    out.extend_from_slice(format!("{}:{},\"record\":", quoted(verb), quoted(said)).as_bytes());
+    out.extend_from_slice(event.trim_ascii_end());
+    out.extend_from_slice(b"}\n");
+}

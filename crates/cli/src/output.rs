@@ -1,0 +1,13 @@
+//! How data is shown: what all commands that print some have in common.
+
+use clap::ValueEnum;
+
+/// How data is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Lines or tables for people
+    #[default]
+    Text,
+    /// JSON, one object per line where there are many
+    Json,
+}

@@ -1,0 +1,61 @@
+//! What a record asks of whoever reads it while it happens (`notify`, `exec`, `dump`): the verbs, one file and one row each. Doing it is not here.
+//!
+//! A verb is a built-in of the language by its row alone: `VERB("text"[, values])`. Its text belongs to the event class, its values are the record.
+
+mod dump;
+mod exec;
+mod notify;
+mod verb;
+
+pub use verb::{Effect, Verb};
+
+/// A table: the verbs.
+pub static VERBS: &[&Verb] = &[&notify::NOTIFY, &exec::EXEC, &dump::DUMP];
+
+/// What the records of an event class ask.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Action {
+    /// The verb's name. A newer Kestrel may have had more of them.
+    pub verb: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl Action {
+    /// Its verb, if this Kestrel knows it.
+    pub fn verb(&self) -> Option<&'static Verb> {
+        VERBS.iter().copied().find(|verb| verb.name == self.verb)
+    }
+
+    /// What is to be done about a record of a moment (ns since 1970). What a verb does that is not known here is not done: its record is shown.
+    pub fn effect(&self, moment: u64) -> Effect {
+        self.verb()
+            .map_or(Effect::Show, |verb| (verb.effect)(&self.text, moment))
+    }
+
+    /// Whether commands are run for it.
+    pub fn runs_commands(&self) -> bool {
+        matches!(self.effect(0), Effect::Run(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_not_known_is_shown() {
+        let action = |verb: &str, text: &str| Action {
+            verb: verb.to_owned(),
+            text: text.to_owned(),
+        };
+        assert_eq!(action("notify", "x").effect(0), Effect::Show);
+        assert_eq!(action("fly", "x").effect(0), Effect::Show);
+        assert!(action("exec", "true").runs_commands() && !action("fly", "true").runs_commands());
+        assert_eq!(
+            action("dump", "2m").effect(0),
+            Effect::Dump(Duration::from_secs(120))
+        );
+    }
+}

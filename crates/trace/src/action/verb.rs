@@ -1,0 +1,39 @@
+//! What a verb is, and what one comes to.
+
+use std::time::Duration;
+
+/// A verb.
+#[derive(Debug)]
+pub struct Verb {
+    /// How it is called in handlers.
+    pub name: &'static str,
+    /// How it is written: `notify("text"[, args | value | name = value, …])`.
+    pub usage: &'static str,
+    /// What it does, in a sentence without a full stop.
+    pub about: &'static str,
+    /// What its text is.
+    pub text: &'static str,
+    /// How values are given to it, where somebody hopes that they are put into the text; none where a `%` in the text is its own.
+    pub values: Option<&'static str>,
+    /// Whether it carries the event's fields where no values are given.
+    pub carries_fields: bool,
+    /// What is wrong with a text, if anything is.
+    pub check: fn(&str) -> Result<(), String>,
+    /// What it does not do where no agent serves the session.
+    pub without_agent: Option<&'static str>,
+    /// What its text comes to, for a record of a moment (ns since 1970).
+    pub effect: fn(&str, u64) -> Effect,
+}
+
+/// What is to be done about a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The message is shown, with the record's values.
+    Show,
+    /// A text takes the place of the record.
+    Print(String),
+    /// A command is run, with the record as its input; then the message is shown.
+    Run(String),
+    /// What the buffers hold of so long before the record becomes a trace; then the message is shown.
+    Dump(Duration),
+}
