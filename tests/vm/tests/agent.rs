@@ -544,3 +544,28 @@ fn what_is_asked_in_the_foreground_is_done_there() {
     let printed = kestrel(&["print", "/tmp/asked"]).success();
     assert_eq!(printed.lines().count(), 3, "{printed}");
 }
+
+#[test]
+fn times_are_those_of_the_events() {
+    let event = r#"syscalls:sys_enter_getppid /comm == "calls"/ { time("%s at %Y\n") }"#;
+    let now = || {
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_secs()
+    };
+    let before = now();
+    let out = kestrel(&["trace", "-e", event, "--", "calls", "getppid", "2"]).success();
+    let times: Vec<u64> = out
+        .lines()
+        .map(|line| line.split_once(" at 20").unwrap().0.parse().unwrap())
+        .collect();
+    assert_eq!(times.len(), 2, "{out}");
+    // The clock of emulated processors is set while they run: by less than two seconds.
+    assert!(
+        times.iter().all(|time| (before - 2..=now() + 2).contains(time)),
+        "{before} {out}"
+    );
+    let wrong = kestrel(&["trace", "-e", r#"syscalls:sys_enter_getppid { time("%") }"#]);
+    assert_eq!(wrong.code, Some(2), "{}", wrong.err);
+}

@@ -5,12 +5,13 @@
 mod dump;
 mod exec;
 mod notify;
+mod time;
 mod verb;
 
 pub use verb::{Effect, Verb};
 
 /// A table: the verbs.
-pub static VERBS: &[&Verb] = &[&notify::NOTIFY, &exec::EXEC, &dump::DUMP];
+pub static VERBS: &[&Verb] = &[&notify::NOTIFY, &exec::EXEC, &dump::DUMP, &time::TIME];
 
 /// What the records of an event class ask.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
