@@ -1,4 +1,4 @@
-//! The rule that ARCHITECTURE.md names every crate and every room of each.
+//! The rule that ARCHITECTURE.md names every crate and every room of each, in a table that says what it owns, what it may not, and where to add.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,12 +35,21 @@ fn missing(rooms: &BTreeMap<String, BTreeSet<String>>, page: &str) -> Vec<String
             broken.push(format!("ARCHITECTURE.md does not name {heading}"));
             continue;
         };
-        let absent = rooms
-            .iter()
-            .filter(|room| !section.contains(&format!("`{room}`")));
-        broken.extend(absent.map(|room| format!("ARCHITECTURE.md: {heading} does not name `{room}`")));
+        let named = named(section);
+        let absent = rooms.iter().filter(|room| !named.contains(room.as_str()));
+        broken.extend(absent.map(|room| format!("ARCHITECTURE.md: {heading} has no row for `{room}`")));
     }
     broken
+}
+
+/// The rooms in the first column of a section's table, or all words of code where it is an item of a list.
+fn named(section: &str) -> BTreeSet<&str> {
+    let in_list = section.starts_with('-');
+    let rows = section.lines().filter_map(|line| match in_list {
+        true => Some(line),
+        false => line.strip_prefix("| ")?.split(" | ").next(),
+    });
+    rows.flat_map(|text| text.split('`').skip(1).step_by(2)).collect()
 }
 
 /// From the line that begins with the heading, or names it in a list, to the next heading.
@@ -65,11 +74,12 @@ mod tests {
             "crates/b/src/lib.rs",
         ];
         let rooms = rooms(&files.map(str::to_owned));
-        let page = "# Map\n### crates/a — first\n- `x` something\n### other\n- `y`\n";
+        let page =
+            "# Map\n### crates/a — first\n| `x` | something like `y` | | |\n### other\n| `y` | | | |\n";
         assert_eq!(
             missing(&rooms, page),
             [
-                "ARCHITECTURE.md: crates/a does not name `y`",
+                "ARCHITECTURE.md: crates/a has no row for `y`",
                 "ARCHITECTURE.md does not name crates/b"
             ]
         );
