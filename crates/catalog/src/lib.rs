@@ -3,12 +3,12 @@
 
 pub mod arch;
 pub mod attach;
+pub mod bounded_read;
 pub mod catalog;
 pub mod code;
 mod error;
 pub mod executable;
 pub mod facts;
-pub mod foreign;
 pub mod symbols;
 pub mod verifier;
 pub mod waiting;

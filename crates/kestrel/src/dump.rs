@@ -3,7 +3,7 @@
 //! What each ring holds is noted for all of them at once; then they are copied one after the other, and what was overwritten before its turn came
 //! is counted. The trace appears at its place when it is whole.
 
-use crate::review::{Progress, Review, counts, review, tally};
+use crate::postprocess::{Progress, Review, counts, review, tally};
 use crate::session::store::Store;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::Buffer;

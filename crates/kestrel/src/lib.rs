@@ -5,10 +5,10 @@ pub mod agent;
 pub mod dump;
 pub mod live;
 pub mod plan;
+mod postprocess;
 pub mod probe;
 pub mod record;
 pub mod recover;
-mod review;
 pub mod session;
 pub mod watch;
 
@@ -19,7 +19,7 @@ pub use kestrel_hook::{buffer, hook, table};
 pub use kestrel_object as bpf;
 
 /// What this kernel can tell, where, and what can be traced on it.
-pub use kestrel_catalog::{arch, attach, catalog, code, facts, foreign};
+pub use kestrel_catalog::{arch, attach, bounded_read, catalog, code, facts};
 
 /// The kernel as a safe API, for those who need more of it than a session.
 pub use kestrel_kernel as kernel;

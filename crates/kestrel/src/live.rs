@@ -1,11 +1,11 @@
 //! Watching: records of a session as they come, in the order of their times, without a trace on disk.
 
-use crate::review;
+use crate::postprocess;
 use crate::session::Session;
 use kestrel_catalog::Result;
 use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::memory::Memory;
-use kestrel_hook::buffer::ring::Ring;
+use kestrel_hook::buffer::reader::Ring;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet::Packet;
@@ -13,10 +13,10 @@ use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::{HEADER, PAGE};
 use kestrel_trace::record::Record;
 use kestrel_trace::summary::EventCount;
-use settled::Settled;
 use std::collections::BTreeMap;
+use watermark::Settled;
 
-pub(crate) mod settled;
+pub(crate) mod watermark;
 
 /// A session being watched.
 #[derive(Debug)]
@@ -120,8 +120,8 @@ impl Live {
     /// What was refused so far because a ring was full, by event and CPU; `recorded` and `overwritten` are not told.
     pub fn lost(&self) -> Vec<EventCount> {
         let classes = self.session.classes();
-        let tally = review::tally((0..).zip(self.session.buffers()), classes);
-        let mut counts = review::counts(classes, &tally, &BTreeMap::new());
+        let tally = postprocess::tally((0..).zip(self.session.buffers()), classes);
+        let mut counts = postprocess::counts(classes, &tally, &BTreeMap::new());
         counts.retain(|count| count.lost > 0);
         counts
     }

@@ -1,14 +1,14 @@
 //! Recording: a session's buffers drained into a trace directory, and at the end what is needed to read it anywhere.
 
 use crate::agent::{Act, Lost, Messages};
-use crate::review::{counts, review, tally};
+use crate::postprocess::{counts, review, tally};
 use crate::session::Session;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Result, into_io};
 use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::buffer::name::MESSAGES;
-use kestrel_hook::buffer::ring::Ring;
+use kestrel_hook::buffer::reader::Ring;
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs::{self, ClockPair};
@@ -28,7 +28,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use crate::review::Progress;
+pub use crate::postprocess::Progress;
 pub use kestrel_catalog::symbols::{all_symbols, symbols_for};
 
 /// Bytes of the disk set aside for the summary: so many for each event and ring, but not fewer and not more than these.

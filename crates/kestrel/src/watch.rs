@@ -5,11 +5,11 @@
 //! watched on in its new ring.
 
 use crate::live::Queue;
-use crate::live::settled::Settled;
-use crate::session::stay::{PinnedSession, ThreadNames};
+use crate::live::watermark::Settled;
+use crate::session::pinned::{PinnedSession, ThreadNames};
 use crate::session::store::Store;
 use kestrel_catalog::{Error, Result};
-use kestrel_hook::buffer::watch::{Cursor, Mark};
+use kestrel_hook::buffer::cursor::{Cursor, Mark};
 use kestrel_hook::buffer::{Buffer, numbered};
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet::Packet;

@@ -34,8 +34,8 @@ use super::opened::{Object, wrong};
 use fnv::FnvHasher;
 use kestrel_bpf::object::{self, Hook};
 use kestrel_catalog::attach::{Mechanism, Sections};
+use kestrel_catalog::bounded_read;
 use kestrel_catalog::catalog::Instance;
-use kestrel_catalog::foreign;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_trace::files::Objection;
@@ -74,7 +74,7 @@ impl HandlerFile {
     /// [`Error::Io`], or [`Error::Object`] with what is wrong with it.
     pub fn read(written: &str, beside: &Path) -> Result<Self> {
         let path = beside.join(written);
-        let given = foreign::give(&path, foreign::LARGEST_OBJECT).map_err(|error| Error::Io {
+        let given = bounded_read::give(&path, bounded_read::LARGEST_OBJECT).map_err(|error| Error::Io {
             action: "read the object",
             subject: path.display().to_string(),
             error,

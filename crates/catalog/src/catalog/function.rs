@@ -3,10 +3,10 @@
 use super::glob::Glob;
 use super::instruction;
 use super::kind::{
-    Companion, Companions, DescribedField, Description, EventKind, Instance, Resolved, Via, Way,
+    Companion, Companions, DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via,
 };
 use super::lookup::Catalog;
-use super::moment::Moment;
+use super::phase::Moment;
 use super::spec::text_of;
 use crate::arch;
 use crate::attach::{self, Mechanism};
@@ -252,7 +252,7 @@ impl FunctionProbe {
     }
 
     /// A link for each function.
-    fn way(&self, catalog: &Catalog, single: Option<&str>, maxactive: Option<u32>) -> Way {
+    fn way(&self, catalog: &Catalog, single: Option<&str>, maxactive: Option<u32>) -> Strategy {
         let mut context = self.context(catalog, single);
         let entry = Mechanism::Functions(attach::Functions {
             at_return: false,
@@ -260,7 +260,7 @@ impl FunctionProbe {
             maxactive: None,
         });
         let companions = self.entry(&mut context, KPROBE.context(catalog, single), entry);
-        Way {
+        Strategy {
             mechanism: Mechanism::Functions(attach::Functions {
                 at_return: self.at_return,
                 alone: true,

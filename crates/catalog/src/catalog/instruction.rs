@@ -1,9 +1,9 @@
 //! Single instructions by kprobe: `kprobe:vfs_read+0x12`, `kprobe:0xffffffff81234560`, `kprobe:xfs:xfs_file_open`; checked against the code.
 
 use super::function::{FunctionProbe, KPROBE};
-use super::kind::{Instance, Resolved, Way};
+use super::kind::{Instance, Resolved, Strategy};
 use super::lookup::Catalog;
-use super::moment::Moment;
+use super::phase::Moment;
 use super::spec::text_of;
 use crate::attach::{self, Mechanism};
 use crate::code::{Code, KERNEL, Place, Wanted};
@@ -115,7 +115,7 @@ impl FunctionProbe {
         let mut first = KPROBE.context_in(catalog, module, Some(&function.symbol));
         first.name.clone_from(&context.name);
         let companions = self.entry(&mut context, first, at(false, None));
-        let way = Way {
+        let way = Strategy {
             mechanism: at(self.at_return, maxactive),
             context,
             guard: None,
@@ -159,7 +159,7 @@ impl FunctionProbe {
                 symbol: Some(place.symbol.clone()),
                 ..Instance::named(name)
             }],
-            ways: vec![Way {
+            ways: vec![Strategy {
                 mechanism: at(self.at_return, maxactive),
                 context,
                 guard: None,

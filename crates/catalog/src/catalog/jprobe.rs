@@ -2,7 +2,7 @@
 
 use super::function::{Held, KPROBE, Parameter, describe, no_kprobes, parameters};
 use super::glob::Glob;
-use super::kind::{Description, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{Description, EventKind, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use super::trampoline::FENTRY;
@@ -152,7 +152,7 @@ impl Jprobe {
             ways.extend(trampoline.ways);
         }
         match &typed.module {
-            None => ways.push(Way {
+            None => ways.push(Strategy {
                 mechanism: Mechanism::Functions(attach::Functions {
                     at_return: false,
                     alone: true,

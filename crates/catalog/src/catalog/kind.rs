@@ -168,7 +168,7 @@ pub struct Instance {
 
 /// One way to see one event (or a set of functions): enough to compile a handler and attach it.
 #[derive(Clone)]
-pub struct Way {
+pub struct Strategy {
     /// What to attach to, and how.
     pub mechanism: Mechanism,
     /// What the compiler is told; its number is set by the plan.
@@ -221,7 +221,7 @@ pub struct Resolved {
     /// At least one.
     pub instances: Vec<Instance>,
     /// Ways to see it, best first; the next is taken when the kernel or the checker refuses one.
-    pub ways: Vec<Way>,
+    pub ways: Vec<Strategy>,
     /// The same events one by one, for handlers that need what differs between them; empty where that is the same thing.
     pub apart: Vec<Resolved>,
 }

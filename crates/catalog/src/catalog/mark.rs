@@ -9,7 +9,7 @@
 
 use super::function::KPROBE;
 use super::glob::Glob;
-use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::trampoline::FENTRY;
 use crate::attach::{self, Mechanism};
@@ -156,14 +156,14 @@ impl EventKind for Mark {
 
 /// Trampolines cost other writes the least. Where the kernel preempts threads inside their programs they miss what other threads do meanwhile;
 /// a kprobe never does: no thread is preempted in its program, and no interrupt writes to a device.
-fn ways(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Result<Vec<Way>> {
+fn ways(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Result<Vec<Strategy>> {
     let function = entry.function;
     let mut ways = match FENTRY.resolve_one(catalog, None, function) {
         Ok(trampoline) => trampoline.ways,
         Err(_) => Vec::new(),
     };
     if catalog.has_kprobes() {
-        let kprobe = Way {
+        let kprobe = Strategy {
             mechanism: Mechanism::Functions(attach::Functions {
                 at_return: false,
                 alone: true,

@@ -1,16 +1,16 @@
 //! What this kernel can tell: event kinds, their names, fields and the ways to attach to them; nothing here attaches anything.
 
+mod canonical_name;
 pub mod class;
 mod counter;
 mod function;
 mod glob;
-mod identity;
 mod instruction;
 pub mod jprobe;
 pub mod kind;
 mod lookup;
 mod mark;
-pub mod moment;
+pub mod phase;
 mod raw_tracepoint;
 mod spec;
 pub mod tracepoint;
@@ -20,7 +20,7 @@ mod uprobe;
 
 pub use crate::arch;
 pub use glob::Glob;
-pub use kind::{DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+pub use kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
 pub use lookup::Catalog;
 pub use spec::text_of;
 

@@ -1,7 +1,7 @@
 //! Raw tracepoints: the arguments a tracepoint is called with, typed by BTF, before any entry is formatted.
 
 use super::glob::Glob;
-use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result, nothing_matches};
@@ -118,7 +118,7 @@ impl EventKind for RawTracepoint {
 
 fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
     let target = target(catalog, name)?;
-    let way = |mechanism, program, trusted, direct| Way {
+    let way = |mechanism, program, trusted, direct| Strategy {
         mechanism,
         context: Context {
             name: format!("rawtracepoint:{name}"),

@@ -2,7 +2,7 @@
 
 use super::function::{describe, parameters, return_type};
 use super::glob::Glob;
-use super::kind::{Description, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{Description, EventKind, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::typed::qualified;
 use crate::attach::{self, Mechanism};
@@ -160,7 +160,7 @@ impl Trampoline {
         } else {
             ProgramKind::Fentry
         };
-        let ways = [true, false].map(|direct| Way {
+        let ways = [true, false].map(|direct| Strategy {
             mechanism: Mechanism::Trampoline(attach::Trampoline {
                 module: known.module.clone(),
                 function: name.to_owned(),

@@ -2,7 +2,7 @@
 
 use super::function::arguments;
 use super::glob::Glob;
-use super::kind::{Companion, Companions, Description, EventKind, Instance, Resolved, Via, Way};
+use super::kind::{Companion, Companions, Description, EventKind, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use crate::arch;
@@ -118,7 +118,7 @@ impl UserProbe {
         }
     }
 
-    fn way(&self, catalog: &Catalog, file: &Executable, number: EventNumber, name: &str) -> Way {
+    fn way(&self, catalog: &Catalog, file: &Executable, number: EventNumber, name: &str) -> Strategy {
         let path = file.path();
         let mechanism = |at_return| {
             Mechanism::Uprobes(Uprobes {
@@ -147,7 +147,7 @@ impl UserProbe {
                 aborted: None,
             }
         });
-        Way {
+        Strategy {
             mechanism: mechanism(self.at_return),
             context,
             guard: None,

@@ -3,7 +3,7 @@
 //! A probe of perf's is part of a `struct trace_kprobe`, whose event knows the BPF program on it, and that its number: so the counts of a program
 //! are found whoever attached it, and however many probes share one place.
 
-use super::registered::{Table, half, no_types, word};
+use super::kprobe_table::{Table, half, no_types, word};
 use crate::error::Result;
 use crate::facts::Facts;
 use kestrel_bpf::btf::{Btf, Kind};

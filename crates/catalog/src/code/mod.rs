@@ -7,30 +7,30 @@ mod decode;
 pub use decode::starts;
 mod flow;
 mod known;
+mod kprobe_table;
+mod location;
+mod location_spec;
 pub mod misses;
-mod original;
-mod place;
-mod registered;
 mod reserved;
-mod wanted;
+mod unpatched;
 
 pub use flow::Follow;
 pub use known::KnownCode;
+pub use location::{KERNEL, Place};
+pub use location_spec::Wanted;
 pub use misses::{Registered, registered};
-pub use place::{KERNEL, Place};
-pub use wanted::Wanted;
 
 use crate::error::{Error, Result};
 use flow::After;
 use kestrel_kernel::kcore::Kcore;
 use kestrel_kernel::kprobes::Listed;
-use original::Originals;
-use place::Extent;
+use location::Extent;
 pub(crate) use reserved::Reserved;
 use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use unpatched::Originals;
 
 /// The code of one kernel, as it is while this lives.
 #[derive(Debug)]
@@ -298,7 +298,7 @@ impl<'c> Code<'c> {
             extent.address,
             extent.size,
         )?;
-        if traced && let Some(at) = original::restore_ftrace(&mut bytes) {
+        if traced && let Some(at) = unpatched::restore_ftrace(&mut bytes) {
             patches.push((at, Patch::Ftrace));
         }
         let symbols = self.known.symbols()?;

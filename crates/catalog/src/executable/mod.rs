@@ -8,8 +8,8 @@ mod site;
 pub use lookup::find;
 pub use site::Site;
 
+use crate::bounded_read;
 use crate::error::{Error, Result};
-use crate::foreign;
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_trace::files;
 use language::Language;
@@ -81,7 +81,7 @@ impl Executable {
         };
         let opened = files::open(path).map_err(unreadable)?;
         let again = opened.file.try_clone().map_err(unreadable)?;
-        let bytes = foreign::all_of(again, foreign::LARGEST_PROGRAM).map_err(unreadable)?;
+        let bytes = bounded_read::all_of(again, bounded_read::LARGEST_PROGRAM).map_err(unreadable)?;
         let (segments, functions) = parse(&bytes).map_err(|error| Error::Object {
             object: path.display().to_string(),
             why: error.to_string(),

@@ -1,9 +1,10 @@
 //! What is costly to ask a kernel, asked when it is first needed and kept: types, symbols, functions, where it preempts programs.
 
-mod traced;
+mod ftrace_sites;
 
 use crate::error::{Error, Result};
 use crate::executable::Executables;
+use ftrace_sites::Traced;
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{Features, ProgramKind};
 use kestrel_kernel::Host;
@@ -15,7 +16,6 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use traced::Traced;
 
 /// What one kernel says of itself.
 #[derive(Debug)]

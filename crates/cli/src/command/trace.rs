@@ -12,7 +12,7 @@ use kestrel::kernel::process::Interrupt;
 use kestrel::live::Live;
 use kestrel::record::symbols_for;
 use kestrel::session::Session;
-use kestrel::session::stay::ThreadNames;
+use kestrel::session::pinned::ThreadNames;
 use kestrel::watch::{Unseen, Watch};
 use kestrel_trace::export::{Export, Json, Style, Text};
 use kestrel_trace::print::{counted, were};

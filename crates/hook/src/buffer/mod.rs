@@ -1,25 +1,25 @@
 //! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their reader, their lender, their copier and their watcher, one file each.
 
-pub mod emit;
+pub mod borrow;
+pub mod cursor;
 pub mod layout;
-pub mod lend;
 pub mod memory;
 pub mod name;
-pub mod ring;
+pub mod reader;
 pub mod snapshot;
 pub mod status;
-pub mod watch;
+pub mod writer;
 
-use emit::map_name;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_kernel::{Host, procfs};
 use kestrel_trace::info::BufferInfo;
 use layout::Geometry;
-use ring::{Counts, Ring, RingSpec};
+use reader::{Counts, Ring, RingSpec};
 use std::os::fd::AsFd;
 use std::thread;
+use writer::map_name;
 
 /// A buffer in kernel memory: its map, and its rings as the mapped map shows them.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub const REMOVED: char = '-';
 /// [`Error::Unsupported`] with what is needed and what is there.
 pub fn check_memory(shapes: impl IntoIterator<Item = Geometry>, cpus: &[u32], host: &Host) -> Result<()> {
     let regions = shapes.into_iter().map(|shape| u64::from(shape.region()));
-    let needed = regions.sum::<u64>() * u64::from(ring::entries(cpus));
+    let needed = regions.sum::<u64>() * u64::from(reader::entries(cpus));
     let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
     match procfs::available_memory(host) {
         Ok(available) if needed > available => Err(Error::Unsupported {
@@ -90,7 +90,7 @@ impl Buffer {
     /// # Errors
     /// The kernel's, or when the map is smaller than that.
     pub fn open(name: &str, map: Map, geometry: Geometry, cpus: &[u32]) -> Result<Self> {
-        let entries = ring::entries(cpus);
+        let entries = reader::entries(cpus);
         let len = geometry.region() as usize * entries as usize;
         let mapping = Mapping::new(map.as_fd(), 0, len, Access::ReadWrite)?;
         Ok(Self {

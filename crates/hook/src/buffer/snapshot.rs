@@ -6,7 +6,7 @@
 
 use super::layout::{Mode, offset};
 use super::memory::Memory;
-use super::ring::{PAGE64, Ring};
+use super::reader::{PAGE64, Ring};
 use kestrel_catalog::Result;
 use kestrel_trace::ctf::packet::{self as ctf, Packet, Page};
 use kestrel_trace::decode::EventTable;

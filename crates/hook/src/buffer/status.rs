@@ -2,7 +2,7 @@
 
 use super::layout::{Geometry, Mode, offset};
 use super::memory::Memory;
-use super::ring::{PAGE64, Ring};
+use super::reader::{PAGE64, Ring};
 use kestrel_trace::packet::{self, HEADER};
 
 /// What one CPU's ring holds.

@@ -1,7 +1,7 @@
 //! Table files that come with Kestrel, each a file of `tables/` and a row here; people start from them and write their own.
 
 use super::TableFile;
-use kestrel_catalog::foreign;
+use kestrel_catalog::bounded_read;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use std::path::Path;
@@ -74,7 +74,7 @@ pub fn open(name: &str) -> Result<TableFile> {
         subject: name.to_owned(),
         error,
     };
-    let given = foreign::give(Path::new(name), LONGEST).map_err(failed)?;
+    let given = bounded_read::give(Path::new(name), LONGEST).map_err(failed)?;
     let text = String::from_utf8(given.bytes);
     let text = text.map_err(|_| failed(std::io::Error::other("it is not UTF-8 text")))?;
     let mut file = TableFile::parse(&text, name)?;

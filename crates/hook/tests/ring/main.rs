@@ -1,8 +1,8 @@
 //! The ring in the interpreter: its generated writer and its reader, with interrupts between any two instructions; no kernel.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, reason = "tests")]
 
+mod borrow;
 mod gate;
-mod lend;
 mod nesting;
 mod reader;
 mod snapshot;

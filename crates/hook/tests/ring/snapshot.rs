@@ -2,7 +2,7 @@
 
 use crate::support::{Bench, Contents, OTHER_VARIABLE, Recorder, Shape, VARIABLE, Window, contents};
 use kestrel_hook::buffer::layout::Mode;
-use kestrel_hook::buffer::ring::Ring;
+use kestrel_hook::buffer::reader::Ring;
 use kestrel_hook::buffer::snapshot::Copied;
 use kestrel_trace::decode::EventTable;
 

@@ -3,9 +3,9 @@
 
 use crate::support::{Bench, Shape, Window, contents};
 use kestrel_bpf::interp::Machine;
+use kestrel_hook::buffer::cursor::Cursor;
 use kestrel_hook::buffer::layout::Mode;
-use kestrel_hook::buffer::ring::Ring;
-use kestrel_hook::buffer::watch::Cursor;
+use kestrel_hook::buffer::reader::Ring;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::HEADER;
 

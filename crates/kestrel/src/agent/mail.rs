@@ -6,7 +6,7 @@
 use super::Answer;
 use kestrel_catalog::Result;
 use kestrel_hook::buffer::memory::Memory;
-use kestrel_hook::buffer::ring::Ring;
+use kestrel_hook::buffer::reader::Ring;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::{HEADER, PAGE};

@@ -11,7 +11,7 @@ pub mod metrics;
 pub mod run;
 pub mod user;
 
-use crate::session::stay::PinnedSession;
+use crate::session::pinned::PinnedSession;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::Buffer;
 use kestrel_kernel::barrier::wait_for_running_programs;
@@ -161,7 +161,9 @@ impl Messages {
         let holds = u64::from(buffer.ring().geometry().data());
         let before = std::mem::replace(&mut self.first, false);
         let rings = buffer.rings_mut();
-        let count = rings.map(kestrel_hook::buffer::ring::Ring::take_discarded).sum();
+        let count = rings
+            .map(kestrel_hook::buffer::reader::Ring::take_discarded)
+            .sum();
         (count > 0).then_some(Lost { count, before, holds })
     }
 }

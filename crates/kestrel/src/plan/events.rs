@@ -1,10 +1,10 @@
 //! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it and by whatever name it is asked for.
 
 use kestrel_catalog::attach::{self, Mechanism};
-use kestrel_catalog::catalog::moment::Moment;
-use kestrel_catalog::catalog::tracepoint::alike::family;
+use kestrel_catalog::catalog::phase::Moment;
+use kestrel_catalog::catalog::tracepoint::shared_format::family;
 use kestrel_catalog::catalog::{
-    Catalog, Glob, Instance, Resolved, Via, Way, class, find_kind, jprobe, text_of,
+    Catalog, Glob, Instance, Resolved, Strategy, Via, class, find_kind, jprobe, text_of,
 };
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -41,7 +41,7 @@ struct Event {
 struct Set {
     kind: &'static str,
     family: String,
-    ways: Vec<Way>,
+    ways: Vec<Strategy>,
 }
 
 /// An event that a pattern matched.
@@ -212,7 +212,7 @@ impl<'a> Events<'a> {
         !is_name(spec) && known && !self.catalog.has_group(&group.text)
     }
 
-    fn set(&mut self, kind: &'static str, ways: Vec<Way>) -> usize {
+    fn set(&mut self, kind: &'static str, ways: Vec<Strategy>) -> usize {
         let family = ways.first().map_or_else(String::new, |way| match way.mechanism {
             Mechanism::Tracepoints(attach::Tracepoints) => family(&way.context),
             _ => way.context.name.clone(),

@@ -9,7 +9,7 @@ use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::Span;
 use kestrel_compiler::{Program, compile_hook};
-use kestrel_hook::buffer::emit::{RingSink, map_name};
+use kestrel_hook::buffer::writer::{RingSink, map_name};
 use kestrel_hook::hook::dispatch::{Choice, Gate};
 use kestrel_hook::hook::named::{self, Own};
 use kestrel_hook::hook::process_filter::Target;
@@ -34,7 +34,7 @@ pub struct Hook {
     /// The handlers that the event has in the tables: each differs from the others, each stands in at least one table.
     pub rows: Vec<Row>,
     /// Ways to see it, best first.
-    pub ways: Vec<PlannedWay>,
+    pub ways: Vec<PlannedStrategy>,
     /// Whether the session may do without it where the kernel does not let it be attached: nobody named the event, only a pattern did.
     pub optional: bool,
     /// Where it is no hook of its own but a program that a hook of a running session calls.
@@ -101,7 +101,7 @@ impl Row {
 
 /// One way, with the handlers checked for it.
 #[derive(Clone)]
-pub struct PlannedWay {
+pub struct PlannedStrategy {
     /// What to attach to.
     pub mechanism: Mechanism,
     /// What the compiler is told.
@@ -180,7 +180,7 @@ impl Hook {
     }
 
     /// The programs of objects that its handlers call when attached in this way.
-    pub(crate) fn calls(&self, way: &PlannedWay) -> Vec<Call> {
+    pub(crate) fn calls(&self, way: &PlannedStrategy) -> Vec<Call> {
         let mut calls = self.known_calls.clone();
         if !calls.is_empty() {
             return calls;
@@ -222,7 +222,7 @@ impl Hook {
     }
 
     /// The event classes that this hook writes when attached in this way.
-    pub fn classes(&self, way: &PlannedWay) -> Vec<EventClass> {
+    pub fn classes(&self, way: &PlannedStrategy) -> Vec<EventClass> {
         let records = || way.handlers.iter().flat_map(CheckedProbe::records);
         let mut id = self.first;
         let mut classes = Vec::new();
@@ -263,10 +263,10 @@ impl Hook {
     ///
     /// # Errors
     /// When a record is too large for a page, or needs more stack than BPF has.
-    pub fn compile(&self, way: &PlannedWay, plan: &Plan, place: Option<Place>) -> Result<Program> {
+    pub fn compile(&self, way: &PlannedStrategy, plan: &Plan, place: Option<Place>) -> Result<Program> {
         let mut context = way.context.clone();
         context.number = context.number.numbered(self.first, self.records.max(1));
-        context.members = super::rows::members(&context, &self.instances);
+        context.members = super::check_handlers::members(&context, &self.instances);
         let ring_of = |buffer: &BufferPlan| RingSink {
             map: map_name(&buffer.name),
             geometry: buffer.geometry,

@@ -1,29 +1,29 @@
 //! What a session will do, before it does anything: events resolved, handlers checked, numbers given out; pure but for asking the catalog.
 
-mod apart;
+mod check_handlers;
+mod dedupe;
 mod describe;
+mod entry_exit;
 mod events;
 mod hook;
 mod load;
-mod pair;
+mod per_event;
 mod relayed;
 mod resolve;
-mod rows;
 mod second_jprobe;
-mod several;
 mod show;
 mod trust;
 
-pub(crate) use apart::Apart;
+pub(crate) use check_handlers::{Candidate, Checked, Refused, Wanted, check_set, without_set};
+use dedupe::{MANY, each_once, together};
 pub use describe::{Shown, describe, handler};
 pub(crate) use hook::called;
-pub use hook::{Hook, PlannedWay, Row, Slot};
+pub use hook::{Hook, PlannedStrategy, Row, Slot};
 pub use kestrel_hook::hook::Call;
 pub use load::{Existing, ExistingHook, plan_load, plan_named};
+pub(crate) use per_event::Apart;
 pub use resolve::{Options, resolve};
-pub(crate) use rows::{Candidate, Checked, Refused, Wanted, check_set, without_set};
 pub(crate) use second_jprobe::no_second;
-use several::{MANY, each_once, together};
 pub use show::show;
 
 use kestrel_catalog::catalog::jprobe;
@@ -271,7 +271,7 @@ fn plan_text(
                 warnings.push((text.to_owned(), remark.clone()));
             }
         }
-        hooks.extend(checked.into_iter().flat_map(rows::Checked::into_hooks));
+        hooks.extend(checked.into_iter().flat_map(check_handlers::Checked::into_hooks));
     }
     Ok(())
 }

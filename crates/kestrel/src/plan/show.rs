@@ -1,6 +1,6 @@
 //! A plan as text: what `--dry-run` prints.
 
-use super::{BufferPlan, Hook, Plan, PlannedWay};
+use super::{BufferPlan, Hook, Plan, PlannedStrategy};
 use kestrel_catalog::Result;
 use kestrel_compiler::ir::MapUse;
 use kestrel_hook::buffer::layout::Mode;
@@ -86,7 +86,7 @@ fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<(
     Ok(())
 }
 
-impl fmt::Display for PlannedWay {
+impl fmt::Display for PlannedStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reads = if self.context.direct_loads {
             "reading directly"

@@ -3,7 +3,7 @@
 use super::Moment;
 use super::definition::{Probe, ProbeKind};
 use crate::plan::Hook;
-use kestrel_catalog::catalog::moment::Moment as InName;
+use kestrel_catalog::catalog::phase::Moment as InName;
 use kestrel_catalog::catalog::{Catalog, Instance};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;

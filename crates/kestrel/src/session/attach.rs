@@ -1,6 +1,6 @@
 //! Attaching one hook: its programs by the mechanism of its way, and what makes the kernel read strings for them.
 
-use crate::plan::{Hook, PlannedWay};
+use crate::plan::{Hook, PlannedStrategy};
 use kestrel_bpf::asm::Assembler;
 use kestrel_bpf::isa::Reg;
 use kestrel_catalog::attach::{Events, Links, Load, LoadOthers, Mechanism};
@@ -12,7 +12,7 @@ use kestrel_kernel::bpf::{Map, Program, ProgramKind, ProgramSpec};
 /// Loads and attaches; the links of the hook's own programs are the first.
 pub(super) fn attach(
     hook: &Hook,
-    way: &PlannedWay,
+    way: &PlannedStrategy,
     catalog: &Catalog,
     load: &Load<'_>,
     others: &LoadOthers<'_>,
@@ -36,7 +36,7 @@ fn name(instance: &Instance) -> &str {
 
 /// A program that does nothing on the formatted tracepoint of a system call whose strings the kernel reads for that tracepoint (6.19): the hook's own programs, which are attached
 /// elsewhere, then find them in memory. On the raw tracepoint they run later because they are attached later.
-fn reading(hook: &Hook, way: &PlannedWay, catalog: &Catalog) -> Result<Links> {
+fn reading(hook: &Hook, way: &PlannedStrategy, catalog: &Catalog) -> Result<Links> {
     let ([one], false) = (
         hook.instances.as_slice(),
         matches!(way.mechanism, Mechanism::Tracepoint(_)),

@@ -3,9 +3,9 @@
 //! A buffer's number is its place in the state, and packets and programs refer to it by that. So a place is never taken out: where a buffer was removed, the smallest
 //! ring stands under a name that no text can have, until a new buffer takes the place.
 
+use super::pinned::Change;
 use super::pins;
 use super::state::BufferState;
-use super::stay::Change;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
@@ -13,7 +13,7 @@ use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::check_memory;
 use kestrel_hook::buffer::layout::{Geometry, MAX_BYTES, Mode};
 use kestrel_hook::buffer::name::{MESSAGES, numbers};
-use kestrel_hook::buffer::ring::RingSpec;
+use kestrel_hook::buffer::reader::RingSpec;
 use kestrel_hook::hook::control::MOST_BUFFERS;
 use kestrel_hook::hook::owner::Owner;
 use kestrel_kernel::procfs::{self, possible_cpus};

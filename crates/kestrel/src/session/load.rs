@@ -5,17 +5,17 @@
 //! this process is killed, by the next command.
 
 use super::metadata::Description;
-use super::number::Owners;
 use super::objects;
+use super::pinned::{Change, PinnedSession};
 use super::pins::{self, Directory};
-use super::ready::{self, Ready};
-use super::remake::Remake;
+use super::prepare::{self, Ready};
+use super::recompile::Remake;
+use super::record_ids::Owners;
 use super::start::hook_state;
 use super::state::{
     BufferState, HookState, ProgramState, Retiring, RowState, State, TableState, messages, parameter, uses,
 };
-use super::stay::{Change, PinnedSession};
-use super::{LeftOut, Session, event_of, rejection, relay};
+use super::{Session, Skipped, event_of, rejection, relay};
 use crate::plan::{BufferPlan, Hook, Plan, Slot, no_second, room_to_grow};
 use crate::plan::{Existing, ExistingHook, plan_load};
 use kestrel_bpf::btf::Btf;
@@ -41,7 +41,7 @@ pub struct Loaded {
     /// Remarks about the file's text.
     pub warnings: Vec<(String, Diagnostic)>,
     /// Events that this kernel does not let be attached, and only a pattern named.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<Skipped>,
     /// System calls that are seen at their tracepoint from now on, and no longer at their function: a call that was between the two at that moment is missed.
     pub moved: Vec<String>,
     /// Why the handlers that were there were not made anew for an object's hook beside theirs: an event that the kernel skips in that hook may be handled by two tables
@@ -305,7 +305,7 @@ impl<'a> Loading<'a> {
             let relays = self.next.hooks.iter().filter_map(|hook| hook.relay);
             hook.leads = relays.filter(|relay| Some(relay.from) == there).collect();
         }
-        let mut ready = ready::prepare(&self.session, &plan, catalog);
+        let mut ready = prepare::prepare(&self.session, &plan, catalog);
         let mut programs = self.compile_all(&plan, catalog);
         for index in 0..plan.hooks.len() {
             match plan.hooks[index].slot.clone() {
@@ -394,7 +394,7 @@ impl<'a> Loading<'a> {
     fn compile_all(&self, plan: &Plan, catalog: &Catalog) -> Vec<Option<Made>> {
         let types = catalog.types().ok();
         let (session, hooks, directory) = (&self.session, &self.next.hooks, &self.pinned.directory);
-        ready::each(plan.hooks.len(), &|index| {
+        prepare::each(plan.hooks.len(), &|index| {
             // Objects are loaded in the order in which they are called.
             let hook = plan.hooks.get(index).filter(|hook| hook.most_calls() == 0)?;
             let there = hooks.get(hook.slot.as_ref()?.hook)?;

@@ -2,10 +2,8 @@
 
 mod attach;
 pub mod buffers;
-mod follow;
 pub mod handlers;
 mod identity;
-mod lacking;
 mod load;
 mod lock;
 pub mod maps;
@@ -13,36 +11,38 @@ mod metadata;
 mod missed;
 mod modules;
 pub mod named;
-mod number;
 mod objects;
+mod outcome;
+pub mod per_cpu;
+pub mod pinned;
 mod pins;
-pub mod processors;
-mod ready;
+mod prepare;
+mod recompile;
+mod record_ids;
+mod refusal;
 pub mod rejection;
-mod remake;
 pub mod resize;
 pub mod start;
 pub mod state;
 pub mod status;
-pub mod stay;
 pub mod store;
-mod told;
+mod trackers;
 
 pub use kestrel_hook::hook::{
     CALLS, SLOTS, control, dispatch as gate, owner, process_filter as target, relay, second_chance,
 };
 pub use missed::UNCOUNTED;
 pub use modules::{ModuleGap, ModuleState, ModuleStatus};
-pub use told::{Detour, LeftOut, Missed};
+pub use outcome::{Fallback, Missed, Skipped};
 
-use crate::plan::{BufferPlan, Hook, Plan, PlannedWay};
+use crate::plan::{BufferPlan, Hook, Plan, PlannedStrategy};
 use identity::{new_uuid, trace_info};
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_catalog::attach::{Links, Mechanism, close_many, is_slow, own_event, turn};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::ir::MapUse;
-use kestrel_hook::buffer::ring::{Ring, RingSpec};
+use kestrel_hook::buffer::reader::{Ring, RingSpec};
 use kestrel_hook::buffer::{self, Buffer};
 use kestrel_hook::hook::control::{Control, Table};
 use kestrel_hook::hook::process_filter::{self, Target};
@@ -57,12 +57,12 @@ use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::layout::Names;
-use lacking::{is_final, name_what_is_missing, reason};
 use maps::Maps;
 use metadata::Description;
 use missed::Misses;
 use objects::Objects;
-use ready::Ready;
+use prepare::Ready;
+use refusal::{is_final, name_what_is_missing, reason};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -95,8 +95,8 @@ pub struct Session {
     /// So many of them, one after the other, do the same.
     follower_copies: usize,
     classes: Vec<EventClass>,
-    detours: Vec<Detour>,
-    left_out: Vec<LeftOut>,
+    detours: Vec<Fallback>,
+    left_out: Vec<Skipped>,
     info: TraceInfo,
     /// When it was last looked for CPUs that have come.
     looked: Option<Instant>,
@@ -211,7 +211,7 @@ impl Session {
         let begun = Instant::now();
         let _turn = turn(catalog.host());
         session.admit(catalog, plan.target)?;
-        let ready = ready::prepare(&session, plan, catalog);
+        let ready = prepare::prepare(&session, plan, catalog);
         for (hook, ready) in ready.into_iter().enumerate() {
             if let Err(error) = session.add(plan, hook, ready, catalog) {
                 // None stays if one fails, and nobody waits for those before it.
@@ -237,14 +237,14 @@ impl Session {
                 attached.hook = index;
                 let missing = attached.links.missing().iter().cloned();
                 self.left_out
-                    .extend(missing.map(|(event, why)| LeftOut { event, why }));
+                    .extend(missing.map(|(event, why)| Skipped { event, why }));
                 self.detours.extend(detour);
                 self.hooks.push(attached);
                 self.classes.extend(classes);
                 Ok(())
             }
             Err(error) if hook.optional && !is_final(&error) => {
-                self.left_out.push(LeftOut {
+                self.left_out.push(Skipped {
                     event: event_of(hook),
                     why: error.to_string(),
                 });
@@ -261,11 +261,11 @@ impl Session {
         hook: &Hook,
         mut ready: Option<Ready>,
         catalog: &Catalog,
-    ) -> Result<(Attached, Vec<EventClass>, Option<Detour>)> {
+    ) -> Result<(Attached, Vec<EventClass>, Option<Fallback>)> {
         let mut last: Option<Error> = None;
         for (index, way) in hook.ways.iter().enumerate() {
             let ready = ready.take().map_or_else(
-                || Ready::compile(plan, hook, way, ready::preemption(plan, catalog)),
+                || Ready::compile(plan, hook, way, prepare::preemption(plan, catalog)),
                 Ok,
             );
             let several = ready.as_ref().is_ok_and(|ready| ready.compiled.len() > 1);
@@ -277,7 +277,7 @@ impl Session {
             match attached {
                 Ok(mut attached) => {
                     attached.way = index;
-                    let detour = last.map(|why| Detour {
+                    let detour = last.map(|why| Fallback {
                         event: attached.event.clone(),
                         way: way.to_string(),
                         why: reason(&why),
@@ -298,7 +298,7 @@ impl Session {
     fn attach_way(
         &self,
         hook: &Hook,
-        way: &PlannedWay,
+        way: &PlannedStrategy,
         mut ready: Ready,
         catalog: &Catalog,
     ) -> Result<Attached> {
@@ -523,12 +523,12 @@ impl Session {
     }
 
     /// Events that are not seen in the best way planned.
-    pub fn detours(&self) -> &[Detour] {
+    pub fn detours(&self) -> &[Fallback] {
         &self.detours
     }
 
     /// Events that this kernel does not let be attached, and only a pattern named.
-    pub fn left_out(&self) -> &[LeftOut] {
+    pub fn left_out(&self) -> &[Skipped] {
         &self.left_out
     }
 

@@ -7,7 +7,7 @@
 //!
 //! A module that is loaded again has another directory below /sys/module, which its inode tells.
 
-use super::stay::PinnedSession;
+use super::pinned::PinnedSession;
 use super::{Attached, Session};
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::{self, Links, Mechanism};

@@ -3,7 +3,7 @@
 
 use super::pins::{self, Directory};
 use super::state::{CallState, ObjectMapState, ObjectState, ProgramState};
-use crate::plan::{Call, Hook, PlannedWay};
+use crate::plan::{Call, Hook, PlannedStrategy};
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::hook::{CALLS, SLOTS};
 use kestrel_kernel::bpf::{Map, ProgramKind};
@@ -83,7 +83,7 @@ impl Objects {
     }
 
     /// Says in a program's state which objects its rows call.
-    pub(super) fn tell(&self, hook: &Hook, way: Option<&PlannedWay>, state: &mut ProgramState) {
+    pub(super) fn tell(&self, hook: &Hook, way: Option<&PlannedStrategy>, state: &mut ProgramState) {
         let Some(way) = way else { return };
         let calls = hook.calls(way);
         let inner = self.inner();

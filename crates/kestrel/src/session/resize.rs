@@ -16,14 +16,14 @@
 
 use super::load::retire;
 use super::metadata::Description;
-use super::remake::Remake;
+use super::pinned::Change;
+use super::recompile::Remake;
 use super::state::{BufferState, ProgramState, RowState, State, TableState};
-use super::stay::Change;
 use super::{Session, pins};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::layout::{Geometry, MAX_BYTES, Mode};
-use kestrel_hook::buffer::ring::RingSpec;
+use kestrel_hook::buffer::reader::RingSpec;
 use kestrel_hook::buffer::{Buffer, check_memory};
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::info::{BufferInfo, TraceInfo};

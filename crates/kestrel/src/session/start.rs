@@ -1,11 +1,11 @@
 //! Starting a session that stays: everything is made unpinned, then pinned where nobody looks, then given its name by one rename.
 
 use super::objects::Objects;
+use super::pinned::PinnedSession;
 use super::pins::{self, Directory};
 use super::state::{EventState, HookState, ProgramState, RowState, State, messages};
-use super::stay::PinnedSession;
 use super::store::Store;
-use super::{Attached, Detour, LeftOut, Session};
+use super::{Attached, Fallback, Session, Skipped};
 use crate::plan::{Hook, Plan, room_to_grow};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
@@ -29,9 +29,9 @@ pub struct Started {
     /// It.
     pub session: PinnedSession,
     /// Events that are not seen in the best way planned.
-    pub detours: Vec<Detour>,
+    pub detours: Vec<Fallback>,
     /// Events that this kernel does not let be attached, and only a pattern named.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<Skipped>,
     /// Programs attached.
     pub programs: usize,
 }
@@ -61,7 +61,7 @@ impl Store {
         plan.give_messages_a_buffer();
         let (directory, lock) = self.begin(name)?;
         let made = Session::make(&plan, catalog, origin.command, name)
-            .map_err(|error| super::lacking::name_what_is_missing(error, catalog.host()))
+            .map_err(|error| super::refusal::name_what_is_missing(error, catalog.host()))
             .and_then(|session| {
                 let mut state = describe(&session, name, &plan, origin);
                 state.objects = session.objects.pin(&directory)?;

@@ -2,9 +2,9 @@
 
 use super::missed::{self, Misses};
 use super::modules::ModuleStatus;
+use super::pinned::PinnedSession;
 use super::pins;
 use super::state::{HookState, TableState};
-use super::stay::PinnedSession;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::status::Status as BufferStatus;

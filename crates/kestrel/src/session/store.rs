@@ -2,9 +2,9 @@
 
 use super::lock::Lock;
 pub use super::lock::{Holder, Patience, Waiting};
+use super::pinned::{Change, PinnedSession};
 use super::pins::{self, Directory, PASSING};
 use super::state::{HookState, State};
-use super::stay::{Change, PinnedSession};
 use kestrel_catalog::attach::{AT_ONCE, close_many, is_slow, own_event};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;

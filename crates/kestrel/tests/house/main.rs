@@ -17,9 +17,9 @@ mod tables;
 
 use kernel::{NEXT, PREV, USER, switch_entry, words};
 use kestrel::attach::{self, Mechanism};
-use kestrel::buffer::emit::map_name;
+use kestrel::buffer::writer::map_name;
 use kestrel::catalog::{Catalog, Via};
-use kestrel::plan::{BUFFER, PlannedWay, Request, plan};
+use kestrel::plan::{BUFFER, PlannedStrategy, Request, plan};
 use kestrel::session::control;
 use kestrel_bpf::code::MapRef;
 use kestrel_bpf::interp::{self, Machine};
@@ -39,7 +39,7 @@ struct Printed {
 }
 
 /// Plans `event` on the miniature kernel, runs its first way that `wanted` likes on each context, and prints what was recorded.
-fn run(event: &str, via: Via, wanted: fn(&PlannedWay) -> bool, contexts: &[Vec<u8>]) -> Printed {
+fn run(event: &str, via: Via, wanted: fn(&PlannedStrategy) -> bool, contexts: &[Vec<u8>]) -> Printed {
     let tree = tempfile::tempdir().unwrap();
     let catalog = kernel::build(tree.path());
     run_on(&catalog, (event, via), wanted, contexts, |_| {})
@@ -49,7 +49,7 @@ fn run(event: &str, via: Via, wanted: fn(&PlannedWay) -> bool, contexts: &[Vec<u
 fn run_on(
     catalog: &Catalog,
     (event, via): (&str, Via),
-    wanted: fn(&PlannedWay) -> bool,
+    wanted: fn(&PlannedStrategy) -> bool,
     contexts: &[Vec<u8>],
     fill: impl Fn(&mut Machine),
 ) -> Printed {
@@ -133,18 +133,18 @@ fn print(table: &EventTable, pages: &[u8]) -> Printed {
     }
 }
 
-fn classic(way: &PlannedWay) -> bool {
+fn classic(way: &PlannedStrategy) -> bool {
     matches!(way.mechanism, Mechanism::Tracepoint(attach::Tracepoint { .. }))
 }
 
-fn typed(way: &PlannedWay) -> bool {
+fn typed(way: &PlannedStrategy) -> bool {
     matches!(
         way.mechanism,
         Mechanism::TypedTracepoint(attach::TypedTracepoint { .. })
     ) && way.context.direct_loads
 }
 
-fn probing(way: &PlannedWay) -> bool {
+fn probing(way: &PlannedStrategy) -> bool {
     matches!(
         way.mechanism,
         Mechanism::TypedTracepoint(attach::TypedTracepoint { .. })

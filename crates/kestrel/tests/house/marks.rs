@@ -4,7 +4,7 @@ use super::kernel::{self, words};
 use super::run_on;
 use kestrel::attach::{self, Mechanism};
 use kestrel::catalog::Via;
-use kestrel::plan::PlannedWay;
+use kestrel::plan::PlannedStrategy;
 use kestrel_bpf::interp::{Machine, Space};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -78,19 +78,19 @@ fn fill(machine: &mut Machine, tree: &Path) {
     }
 }
 
-fn by_trampoline(way: &PlannedWay) -> bool {
+fn by_trampoline(way: &PlannedStrategy) -> bool {
     matches!(way.mechanism, Mechanism::Trampoline(attach::Trampoline { .. })) && way.context.direct_loads
 }
 
-fn by_probing_trampoline(way: &PlannedWay) -> bool {
+fn by_probing_trampoline(way: &PlannedStrategy) -> bool {
     matches!(way.mechanism, Mechanism::Trampoline(attach::Trampoline { .. })) && !way.context.direct_loads
 }
 
-fn by_kprobe(way: &PlannedWay) -> bool {
+fn by_kprobe(way: &PlannedStrategy) -> bool {
     matches!(way.mechanism, Mechanism::Functions(attach::Functions { .. }))
 }
 
-type Wanted = fn(&PlannedWay) -> bool;
+type Wanted = fn(&PlannedStrategy) -> bool;
 
 /// And whether its program sees registers.
 const WAYS: [(Wanted, bool); 3] = [

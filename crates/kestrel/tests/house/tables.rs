@@ -2,8 +2,8 @@
 
 use crate::kernel::{self, words};
 use crate::support::{BEGIN, Reader};
-use kestrel::buffer::emit::{RingSink, map_name};
 use kestrel::buffer::layout::{Geometry, Mode};
+use kestrel::buffer::writer::{RingSink, map_name};
 use kestrel::catalog::Via;
 use kestrel::session::control;
 use kestrel::session::gate::{Choice, Gate, MESSAGES, SLOTS, Steering};

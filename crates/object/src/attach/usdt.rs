@@ -8,7 +8,7 @@ use crate::map::BpfMap;
 use kestrel_catalog::arch;
 use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
-use kestrel_catalog::{executable, foreign};
+use kestrel_catalog::{bounded_read, executable};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::bpf::{Program, ProgramKind, ValueCheck};
 use kestrel_kernel::perf::{PerfEvent, Target};
@@ -42,11 +42,12 @@ fn split<'r>(request: &'r Request<'_>) -> Result<(String, &'r str, &'r str)> {
 
 fn marks(request: &Request<'_>) -> Result<(String, Vec<Mark>)> {
     let (path, provider, name) = split(request)?;
-    let bytes = foreign::read(Path::new(&path), foreign::LARGEST_PROGRAM).map_err(|error| Error::Io {
-        action: "read",
-        subject: path.clone(),
-        error,
-    })?;
+    let bytes =
+        bounded_read::read(Path::new(&path), bounded_read::LARGEST_PROGRAM).map_err(|error| Error::Io {
+            action: "read",
+            subject: path.clone(),
+            error,
+        })?;
     let all = read(&bytes).map_err(|why| Error::Object {
         object: path.clone(),
         why,

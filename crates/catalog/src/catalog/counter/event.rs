@@ -1,7 +1,7 @@
 //! An event of a counter: how it is named, attached and described, whatever its kind.
 
 use crate::attach::{self, Mechanism};
-use crate::catalog::kind::{DescribedField, Description, Instance, Resolved, Way};
+use crate::catalog::kind::{DescribedField, Description, Instance, Resolved, Strategy};
 use crate::catalog::lookup::Catalog;
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
@@ -19,7 +19,7 @@ pub(super) fn resolved(
     every_cpu: bool,
 ) -> Resolved {
     let program = ProgramKind::PerfEvent;
-    let way = Way {
+    let way = Strategy {
         mechanism: Mechanism::Counter(attach::Counter {
             counter: counter.into(),
             period,

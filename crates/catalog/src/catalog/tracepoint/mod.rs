@@ -1,6 +1,5 @@
 //! Tracepoints of tracefs: named `group:event`, read raw where a rule says how and the classic way otherwise.
 
-pub mod alike;
 mod classic;
 mod field_type;
 mod one;
@@ -8,10 +7,11 @@ mod page_frame;
 mod plain;
 mod raw;
 pub(crate) mod rules;
+pub mod shared_format;
 pub mod syscall;
 
 use super::glob::Glob;
-use super::kind::{DescribedField, Description, EventKind, Resolved, Via, Way};
+use super::kind::{DescribedField, Description, EventKind, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
@@ -88,7 +88,7 @@ impl EventKind for Tracepoint {
     fn set(&self, catalog: &Catalog, names: &[String], via: Via) -> Result<Option<Resolved>> {
         match syscall::set_of(catalog, names)? {
             Some(set) => Ok(Some(set)),
-            None => alike::set_of(catalog, names, via),
+            None => shared_format::set_of(catalog, names, via),
         }
     }
 
@@ -121,7 +121,7 @@ impl Tracepoint {
     fn resolve_names(self, catalog: &Catalog, names: Vec<String>, via: Via) -> Result<Vec<Resolved>> {
         let one_by_one = |names: Vec<String>| -> Result<Vec<Resolved>> {
             let singles = names.iter().map(|name| resolve_one(catalog, name, via));
-            Ok(alike::together(singles.collect::<Result<_>>()?))
+            Ok(shared_format::together(singles.collect::<Result<_>>()?))
         };
         if via == Via::Classic {
             return one_by_one(names);
@@ -137,7 +137,7 @@ impl Tracepoint {
 impl Resolved {
     /// The same without ways that see a tracepoint's event at a function behind the tracepoint: many kprobes take long to go.
     pub(super) fn at_tracepoints(mut self) -> Self {
-        let elsewhere = |way: &Way| matches!(way.mechanism, Mechanism::Entry(attach::Entry { .. }));
+        let elsewhere = |way: &Strategy| matches!(way.mechanism, Mechanism::Entry(attach::Entry { .. }));
         if self.kind == "tracepoint" {
             self.ways.retain(|way| !elsewhere(way));
         }

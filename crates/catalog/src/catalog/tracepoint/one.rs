@@ -1,6 +1,6 @@
 //! One tracepoint and the ways to see it: raw where a rule or its system call says how, and by its entry.
 
-use super::super::kind::{Instance, Resolved, Via, Way};
+use super::super::kind::{Instance, Resolved, Strategy, Via};
 use super::super::lookup::Catalog;
 use super::{classic, raw, rules, syscall};
 use crate::attach::{self, Mechanism};
@@ -45,8 +45,8 @@ pub(super) fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Res
     })
 }
 
-fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> Way {
-    Way {
+fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> Strategy {
+    Strategy {
         mechanism: Mechanism::Tracepoint(attach::Tracepoint {
             group: group.to_owned(),
             name: name.to_owned(),

@@ -1,6 +1,6 @@
 //! The raw way: a tracepoint's fields computed from its raw arguments by a field rule, in the types of its formatted entry.
 
-use super::super::kind::Way;
+use super::super::kind::Strategy;
 use super::super::lookup::Catalog;
 use super::super::raw_tracepoint::{self, RawTarget};
 use super::field_type::value_type;
@@ -14,7 +14,7 @@ use kestrel_trace::layout::Space;
 
 /// The ways to see a tracepoint through a rule: reading directly, then by probe reads. Empty where the rule does not cover
 /// the running kernel's entry field by field.
-pub(super) fn ways(catalog: &Catalog, name: &str, format: &Format, rule: &Rule<'_>) -> Vec<Way> {
+pub(super) fn ways(catalog: &Catalog, name: &str, format: &Format, rule: &Rule<'_>) -> Vec<Strategy> {
     let Some(target) = raw_tracepoint::target(catalog, rule.raw) else {
         return Vec::new();
     };
@@ -62,7 +62,7 @@ pub(super) fn from_expressions(
     raw: &str,
     fields: Vec<(String, ValueType, String)>,
     guard: Option<String>,
-) -> Vec<Way> {
+) -> Vec<Strategy> {
     let target = raw_tracepoint::target(catalog, raw);
     target.map_or_else(Vec::new, |target| {
         of_target(catalog, name, raw, &target, &fields, guard, true)
@@ -79,8 +79,8 @@ fn of_target(
     fields: &[(String, ValueType, String)],
     guard: Option<String>,
     typed_first: bool,
-) -> Vec<Way> {
-    let way = |mechanism, program, trusted, direct| Way {
+) -> Vec<Strategy> {
+    let way = |mechanism, program, trusted, direct| Strategy {
         mechanism,
         context: Context {
             name: name.to_owned(),

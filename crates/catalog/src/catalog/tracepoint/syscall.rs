@@ -1,7 +1,7 @@
 //! System calls: `raw_syscalls:*` and `syscalls:sys_enter_x`, `sys_exit_x`, read from the two raw tracepoints `sys_enter` and `sys_exit`, entries also at the function of the call.
 
 use super::super::instruction::names_one;
-use super::super::kind::{Instance, Resolved, Via, Way};
+use super::super::kind::{Instance, Resolved, Strategy, Via};
 use super::super::lookup::Catalog;
 use super::super::raw_tracepoint;
 use super::field_type::value_type;
@@ -17,7 +17,7 @@ use kestrel_trace::layout::Space;
 use kestrel_trace::layout::{Base, FieldType, Layout, UNUSED};
 
 /// The ways to see a system-call tracepoint raw; empty if this is none, or its number is not known.
-pub(super) fn ways(catalog: &Catalog, group: &str, name: &str, format: &Format, via: Via) -> Vec<Way> {
+pub(super) fn ways(catalog: &Catalog, group: &str, name: &str, format: &Format, via: Via) -> Vec<Strategy> {
     let arch = arch::current();
     let full = format!("{group}:{name}");
     if group == "raw_syscalls" {
@@ -58,7 +58,7 @@ fn guard(value: &str, number: u32) -> String {
     format!("{value} == {number} && (curtask->thread_info.status & 2) == 0")
 }
 
-fn raw(catalog: &Catalog, full: &str, name: &str, arch: &Arch, format: &Format) -> Vec<Way> {
+fn raw(catalog: &Catalog, full: &str, name: &str, arch: &Arch, format: &Format) -> Vec<Strategy> {
     let registers: Vec<String> = arch
         .syscall_arguments
         .iter()
@@ -83,7 +83,14 @@ fn raw(catalog: &Catalog, full: &str, name: &str, arch: &Arch, format: &Format) 
         .map_or(Vec::new(), |f| from_expressions(catalog, full, name, f, None))
 }
 
-fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format, via: Via) -> Vec<Way> {
+fn entry(
+    catalog: &Catalog,
+    full: &str,
+    number: u32,
+    arch: &Arch,
+    format: &Format,
+    via: Via,
+) -> Vec<Strategy> {
     let mut ways = Vec::new();
     if via != Via::Raw {
         ways.extend(at_function(catalog, full, number, arch, format));
@@ -98,7 +105,7 @@ fn entry(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Forma
 
 /// The call's entry as a kprobe on the function that does it, which is called with the same registers right behind the tracepoint. Where threads are preempted
 /// inside the programs of tracepoints, and so make the kernel skip hits, this misses none, and costs less than second chances; other system calls cost nothing more.
-fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Option<Way> {
+fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Option<Strategy> {
     if !catalog.preemption().tracepoints {
         return None;
     }
@@ -128,7 +135,7 @@ fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: 
         });
     }
     fields.extend(withheld_of(format));
-    Some(Way {
+    Some(Strategy {
         mechanism: Mechanism::Entry(attach::Entry { symbol }),
         context: Context {
             name: full.to_owned(),
@@ -214,7 +221,7 @@ fn withheld_of(format: &Format) -> impl Iterator<Item = EventField> {
 }
 
 /// The ways to see a call's entry that have its number and its arguments, and no more.
-fn by_arguments(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Vec<Way> {
+fn by_arguments(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Vec<Strategy> {
     let guard = Some(guard("args.id", number));
     let mut ways = values(format, arch, "id").map_or(Vec::new(), |f| {
         from_expressions(catalog, full, "sys_enter", f, guard)

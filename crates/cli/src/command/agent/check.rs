@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use kestrel::agent::user::{self, User};
 use kestrel::agent::{Inbox, log as logs, run};
 use kestrel::kernel::Host;
-use kestrel::session::stay::PinnedSession;
+use kestrel::session::pinned::PinnedSession;
 use kestrel_trace::action::{Action, Effect};
 use kestrel_trace::print::counted;
 use std::collections::{BTreeSet, HashSet};

@@ -9,8 +9,8 @@ pub(crate) use refused::refused;
 
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
+use kestrel::bounded_read::{self, LARGEST_OBJECT};
 use kestrel::bpf::Object;
-use kestrel::foreign::{self, LARGEST_OBJECT};
 use kestrel_trace::files::Objection;
 use std::path::Path;
 
@@ -39,7 +39,7 @@ fn open(path: &Path) -> Result<(Object, Option<Objection>), Failure> {
             format!("cannot read the object {}: {why}", path.display()),
         )
     };
-    let given = foreign::give(path, LARGEST_OBJECT).map_err(|error| failed(error.to_string()))?;
+    let given = bounded_read::give(path, LARGEST_OBJECT).map_err(|error| failed(error.to_string()))?;
     let stem = path
         .file_stem()
         .unwrap_or_default()

@@ -10,7 +10,7 @@ use kestrel::buffer::status::{Before, Status};
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::monotonic;
 use kestrel::session::owner::Owner;
-use kestrel::session::stay::PinnedSession;
+use kestrel::session::pinned::PinnedSession;
 use kestrel_trace::print::thousands;
 use serde_json::json;
 use std::io::Write;

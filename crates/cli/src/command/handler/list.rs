@@ -9,7 +9,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::procfs::ClockPair;
 use kestrel::session::handlers::{EventCounts, Handler};
 use kestrel::session::maps;
-use kestrel::session::stay::PinnedSession;
+use kestrel::session::pinned::PinnedSession;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{json as map_as_json, text as map_as_text};
 use kestrel_trace::print::{counted, thousands};

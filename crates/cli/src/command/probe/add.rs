@@ -56,7 +56,7 @@ const LONGEST: u64 = 16 << 20;
 
 /// A file's text, also what is typed (/dev/stdin), up to a bound; and what others could change about it.
 fn read(file: &Path) -> std::io::Result<(String, Option<Objection>)> {
-    let given = kestrel::foreign::give(file, LONGEST)?;
+    let given = kestrel::bounded_read::give(file, LONGEST)?;
     let text = String::from_utf8(given.bytes).map_err(|_| std::io::Error::other("it is not UTF-8 text"))?;
     Ok((text, given.objection))
 }

@@ -8,7 +8,7 @@ use kestrel::kernel::kprobes::Listed;
 use kestrel::kernel::{Host, kprobes};
 use kestrel::session::UNCOUNTED;
 use kestrel::session::named::{Probe, SESSION, Site, kernel_line};
-use kestrel::session::stay::PinnedSession;
+use kestrel::session::pinned::PinnedSession;
 use kestrel::session::store::Store;
 use kestrel_trace::print::thousands;
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@ pub(crate) use list::in_tracefs;
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
 use kestrel::session::named::SESSION;
-use kestrel::session::stay::Change;
+use kestrel::session::pinned::Change;
 use kestrel::session::store::Store;
 
 /// A first look, and the kinds of probes.

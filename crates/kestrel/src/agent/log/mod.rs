@@ -4,7 +4,7 @@ mod segment;
 mod spool;
 
 use super::user::User;
-use crate::session::stay::PinnedSession;
+use crate::session::pinned::PinnedSession;
 use crate::session::store::{LogLock, Store, check_name};
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::layout::Mode;

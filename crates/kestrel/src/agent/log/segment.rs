@@ -12,7 +12,7 @@
 //! how far the ring was written, whether or not the other one came to say so in the ring. Only what is taken out of a page in use does not say
 //! how far it goes: that is the last packet of its stream, and what is about to be written is noted beforehand ([`Closing`]).
 
-use crate::review::{Review, Tally, counts, review};
+use crate::postprocess::{Review, Tally, counts, review};
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::{Buffer, numbered_mut};
 use kestrel_kernel::Host;

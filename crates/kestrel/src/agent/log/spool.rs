@@ -5,10 +5,10 @@
 use super::segment::{self, Ending, Finished, PartEntry, Refused, Segment};
 use super::{RETRY, Rotation, as_user};
 use crate::agent::user::User;
+use crate::session::pinned::{PinnedSession, ThreadNames};
 use crate::session::state::State;
-use crate::session::stay::{PinnedSession, ThreadNames};
 use kestrel_catalog::{Error, Result, into_io};
-use kestrel_hook::buffer::lend::Part;
+use kestrel_hook::buffer::borrow::Part;
 use kestrel_hook::buffer::{Buffer, numbered, numbered_mut};
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;

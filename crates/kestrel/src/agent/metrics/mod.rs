@@ -5,7 +5,7 @@ pub mod serve;
 pub mod text;
 
 use super::log::Progress;
-use crate::session::stay::PinnedSession;
+use crate::session::pinned::PinnedSession;
 use crate::session::store::Store;
 use kestrel_catalog::Result;
 use kestrel_hook::buffer::layout::Mode;

@@ -5,8 +5,8 @@ mod group;
 
 use super::missed::Misses;
 use super::owner::Owner;
+use super::pinned::{Change, PinnedSession};
 use super::state::{Baseline, ParameterState, RowState, State};
-use super::stay::{Change, PinnedSession};
 use group::{Group, Part, choose, groups};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;

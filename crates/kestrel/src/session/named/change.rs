@@ -9,11 +9,11 @@ use crate::plan::{Hook, no_second, room_to_grow};
 use crate::session::load::{Loading, names_in};
 use crate::session::maps::Maps;
 use crate::session::metadata::Description;
+use crate::session::pinned::{Change, PinnedSession};
 use crate::session::state::{
     Arming, Baseline, HookState, ObjectState, ProbeState, State, TableState, parameter,
 };
-use crate::session::stay::{Change, PinnedSession};
-use crate::session::{LeftOut, pins, state};
+use crate::session::{Skipped, pins, state};
 use kestrel_catalog::catalog::{Catalog, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
@@ -53,7 +53,7 @@ pub struct Added {
     /// Remarks about the probes' texts.
     pub warnings: Vec<(String, Diagnostic)>,
     /// Events that this kernel does not let be attached, and only a pattern named.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<Skipped>,
 }
 
 impl PinnedSession {
@@ -576,7 +576,7 @@ pub(super) fn nothing_to_do(request: &Request) -> Error {
     }
 }
 
-fn nothing_attached(left_out: Option<&LeftOut>) -> Error {
+fn nothing_attached(left_out: Option<&Skipped>) -> Error {
     Error::Compile {
         event: left_out.map_or_else(String::new, |left_out| left_out.event.clone()),
         why: left_out.map_or_else(

@@ -20,7 +20,7 @@ pub use write::of;
 use super::Request;
 use fetch::Unfound;
 use kestrel_catalog::catalog::find_kind;
-use kestrel_catalog::catalog::moment::Moment;
+use kestrel_catalog::catalog::phase::Moment;
 use kestrel_catalog::{Error, Result};
 
 /// Longest line that the kernel reads (`trace_parse_run_command`).

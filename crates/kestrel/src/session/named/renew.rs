@@ -10,9 +10,9 @@
 use super::change::of_probe;
 use super::{Own, SLOTS};
 use crate::session::load::HookMaps;
-use crate::session::remake::Remake;
+use crate::session::pinned::{Change, PinnedSession};
+use crate::session::recompile::Remake;
 use crate::session::state::{HookState, ProbeState, Probes, ProgramState, State};
-use crate::session::stay::{Change, PinnedSession};
 use kestrel_catalog::Result;
 use std::collections::BTreeSet;
 

@@ -4,7 +4,7 @@ use crate::plan::Hook;
 use crate::session::state::{HookState, Instruction, SiteState};
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::Catalog;
-use kestrel_catalog::catalog::moment::Moment;
+use kestrel_catalog::catalog::phase::Moment;
 use kestrel_catalog::code::Code;
 use kestrel_kernel::bpf::{Link, LinkDetail};
 use kestrel_kernel::kallsyms::Kallsyms;

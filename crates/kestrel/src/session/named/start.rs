@@ -24,7 +24,7 @@ impl Store {
     /// does not stay.
     ///
     /// # Errors
-    /// As [`Store::start`] and [`crate::session::stay::Change::add_probes`].
+    /// As [`Store::start`] and [`crate::session::pinned::Change::add_probes`].
     pub fn add_probes(
         &self,
         session: &str,

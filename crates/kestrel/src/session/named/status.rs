@@ -1,9 +1,9 @@
 //! What named probes have done: hits, what was missed or lost, and what the kernel's own list says of the places where they sit.
 
 use crate::session::missed::Misses;
+use crate::session::pinned::PinnedSession;
 use crate::session::pins;
 use crate::session::state::{HookState, Instruction, ProbeState, SiteState};
-use crate::session::stay::PinnedSession;
 use kestrel_catalog::Result;
 use kestrel_hook::buffer::Buffer;
 use kestrel_kernel::Host;

@@ -1,12 +1,12 @@
 //! What a session that stays says about itself: its shape, and what can be asked of it; what changes from event to event stands in the control page.
 
-mod keep;
-mod make;
+mod codec;
+mod from_plan;
 mod object;
 mod parameter;
 mod probes;
 
-pub(super) use make::{messages, parameter, uses};
+pub(super) use from_plan::{messages, parameter, uses};
 pub use object::{CallState, ObjectMapState, ObjectState};
 pub use parameter::ParameterState;
 pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};

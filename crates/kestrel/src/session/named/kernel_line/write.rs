@@ -2,7 +2,7 @@
 
 use super::Kernel;
 use crate::session::named::{Probe, Site};
-use kestrel_catalog::catalog::moment::Moment;
+use kestrel_catalog::catalog::phase::Moment;
 use kestrel_compiler::lang::ast::{Arg, BinaryOp, Expr, ExprKind, Probe as Parsed, StatementKind, UnaryOp};
 use kestrel_compiler::lang::parse_events;
 

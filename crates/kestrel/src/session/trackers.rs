@@ -1,6 +1,6 @@
 //! What a session attaches beside its hooks: programs that follow a command's processes, and that keep the names of threads.
 
-use super::stay::ThreadNames;
+use super::pinned::ThreadNames;
 use super::{Attached, Session};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::attach::Links;

@@ -5,7 +5,7 @@
 
 use super::layout::Mode;
 use super::memory::Memory;
-use super::ring::{PAGE64, Ring};
+use super::reader::{PAGE64, Ring};
 use kestrel_catalog::Result;
 use kestrel_trace::packet::{self, HEADER, PAGE};
 

@@ -4,7 +4,7 @@ use kestrel_trace::print::{counted, were};
 
 /// An event that could not be seen in the best way planned, and is seen in another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Detour {
+pub struct Fallback {
     /// The event.
     pub event: String,
     /// How it is seen now.
@@ -15,7 +15,7 @@ pub struct Detour {
 
 /// An event that could not be attached, and that nobody named: only a pattern did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct Skipped {
     /// The event.
     pub event: String,
     /// What the kernel said.

@@ -8,7 +8,7 @@
 //! ```
 
 use super::lookup::Catalog;
-use super::moment::Moment;
+use super::phase::Moment;
 use super::{function, jprobe};
 use crate::code::{Code, Function, Instruction, Wanted};
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! Places in the kernel's code by name and by address: the symbol, how far it reaches, and what to say where there is none.
 
-use super::{Code, Function, Instruction, LONGEST, Why, original};
+use super::{Code, Function, Instruction, LONGEST, Why, unpatched};
 use crate::error::{Error, Result, nothing_matches};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use std::fmt;
@@ -253,8 +253,8 @@ impl Function {
     /// Where the kernel really puts a probe that is asked for at an address: behind an `endbr64` at the function's beginning.
     pub fn probed(&self, address: u64) -> u64 {
         match self.instructions.first() {
-            Some(first) if address == self.address && original::is_marked(&first.bytes) => {
-                address + original::MARK
+            Some(first) if address == self.address && unpatched::is_marked(&first.bytes) => {
+                address + unpatched::MARK
             }
             _ => address,
         }

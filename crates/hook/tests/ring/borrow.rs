@@ -5,7 +5,7 @@ use crate::support::{Bench, Shape, contents};
 use kestrel_catalog::Error;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::buffer::memory::Memory;
-use kestrel_hook::buffer::ring::Ring;
+use kestrel_hook::buffer::reader::Ring;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::{HEADER, PAGE};

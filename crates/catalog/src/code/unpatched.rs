@@ -3,7 +3,7 @@
 //! Where a kprobe sits, its first byte is an `int3`, or all of it a jump; the bytes that were there are kept in the kernel's `struct kprobe`.
 //! They are read from its table of them (`registered`), by the kernel's own types, so that one probe can be put behind another.
 
-use super::{Patch, registered};
+use super::{Patch, kprobe_table};
 use crate::error::Result;
 use crate::facts::Facts;
 use kestrel_bpf::btf::{Btf, Kind};
@@ -126,9 +126,9 @@ pub(super) fn restore_ftrace(bytes: &mut [u8]) -> Option<u64> {
 }
 
 fn probes(facts: &Facts, memory: &Kcore) -> Result<Vec<Probe>> {
-    let table = registered::Table::find(facts)?;
+    let table = kprobe_table::Table::find(facts)?;
     let types = facts.types()?;
-    let shape = shape(&types).ok_or_else(registered::no_types)?;
+    let shape = shape(&types).ok_or_else(kprobe_table::no_types)?;
     let mut probes = Vec::new();
     table.each(memory, |at| {
         probe(memory, &shape, at).map(|probe| probes.push(probe))
@@ -150,7 +150,7 @@ fn probe(memory: &Kcore, shape: &Shape, at: u64) -> Result<Probe> {
         None
     };
     Ok(Probe {
-        address: registered::word(memory, at + shape.address)?,
+        address: kprobe_table::word(memory, at + shape.address)?,
         first: first[0],
         behind,
     })

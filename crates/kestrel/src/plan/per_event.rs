@@ -1,9 +1,9 @@
 //! The handlers of a set's events each checked for its own event: for a program that tells the events apart before any of their handlers looks
 //! at them.
 
-use super::{Candidate, Checked, Hook, PlannedWay, Row, without_set};
+use super::{Candidate, Checked, Hook, PlannedStrategy, Row, without_set};
 use kestrel_catalog::attach::{self, Mechanism};
-use kestrel_catalog::catalog::{Resolved, Way};
+use kestrel_catalog::catalog::{Resolved, Strategy};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_hook::hook::SLOTS;
@@ -81,7 +81,7 @@ impl<'s> Apart<'s> {
     /// The hook of all of them.
     pub(crate) fn into_hook(self, optional: bool) -> Hook {
         let ways = self.set.ways.iter().zip(self.handlers);
-        let ways = ways.map(|(way, handlers)| PlannedWay {
+        let ways = ways.map(|(way, handlers)| PlannedStrategy {
             mechanism: way.mechanism.clone(),
             context: way.context.clone(),
             handlers,
@@ -109,8 +109,8 @@ impl<'s> Apart<'s> {
 
 /// The way to see one event that reads what a way to see its set reads; told apart as the set's events are, so that its own number need not be
 /// asked again.
-fn alike(set: &Way, ways: &[Way]) -> Option<Way> {
-    let same = |way: &&Way| {
+fn alike(set: &Strategy, ways: &[Strategy]) -> Option<Strategy> {
+    let same = |way: &&Strategy| {
         way.context.program == set.context.program
             && way.context.direct_loads == set.context.direct_loads
             && (way.mechanism == set.mechanism

@@ -2,7 +2,7 @@
 //! takes longer than all the rest. What cannot be made here is made, with its error or by its next way, when its turn comes.
 
 use super::{Session, numbers_map, slots_map};
-use crate::plan::{Hook, Plan, PlannedWay};
+use crate::plan::{Hook, Plan, PlannedStrategy};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::{self, Mechanism};
@@ -46,7 +46,7 @@ impl Ready {
     pub(super) fn compile(
         plan: &Plan,
         hook: &Hook,
-        way: &PlannedWay,
+        way: &PlannedStrategy,
         preemption: Preemption,
     ) -> Result<Self> {
         let selector = way.context.selector.as_ref();

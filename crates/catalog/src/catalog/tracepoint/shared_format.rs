@@ -2,7 +2,7 @@
 //! apart by the cookie of its perf link. Only those that are read the classic way: what is read raw has a program each, because a raw program
 //! that is on its way keeps the kernel from running it for another event.
 
-use super::super::kind::{Instance, Resolved, Via, Way};
+use super::super::kind::{Instance, Resolved, Strategy, Via};
 use super::super::lookup::Catalog;
 use super::one::resolve_one;
 use crate::attach::{self, Mechanism};
@@ -94,7 +94,7 @@ fn set(apart: Vec<Resolved>) -> Option<Resolved> {
     let names: Vec<&str> = context.fields.iter().map(|f| f.name.as_str()).collect();
     context.name = format!("tracepoints with {}", names.join(", "));
     context.number = EventNumber::Cookie { first: 0, stride: 1 };
-    let way = Way {
+    let way = Strategy {
         mechanism: Mechanism::Tracepoints(attach::Tracepoints),
         context,
         guard: None,

@@ -9,7 +9,7 @@ use super::state::{
 };
 use super::{Session, event_of};
 use crate::plan::{Apart, Call, Candidate, Checked, Hook, Plan, Slot, Wanted, without_set};
-use kestrel_catalog::catalog::moment::Moment;
+use kestrel_catalog::catalog::phase::Moment;
 use kestrel_catalog::catalog::{Catalog, Resolved, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;

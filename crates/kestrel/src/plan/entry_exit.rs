@@ -1,6 +1,6 @@
 //! The hooks that keep for another what it asks of the event before it; what is kept, the checker has said.
 
-use super::{Hook, PlannedWay, Row};
+use super::{Hook, PlannedStrategy, Row};
 use kestrel_catalog::catalog::kind::Companion;
 use kestrel_compiler::check::tree::{CheckedPair, CheckedProbe, Statement};
 use kestrel_compiler::context::Context;
@@ -56,7 +56,7 @@ fn companion(
                 ..row.clone()
             })
             .collect(),
-        ways: vec![PlannedWay {
+        ways: vec![PlannedStrategy {
             mechanism: companion.mechanism.clone(),
             context: context.clone(),
             handlers: handlers.iter().map(handler).collect(),

@@ -11,7 +11,7 @@
 
 use super::function::FunctionProbe;
 use super::instruction::names_one;
-use super::kind::{Companion, Companions, Instance, Resolved, Way};
+use super::kind::{Companion, Companions, Instance, Resolved, Strategy};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use crate::arch;
@@ -200,7 +200,7 @@ impl FunctionProbe {
         Ok(self.moment(
             (name, identity),
             &function,
-            Way {
+            Strategy {
                 mechanism: Mechanism::Instructions(attach::Instructions {
                     sites: follow.iter().map(site).collect(),
                 }),
@@ -220,7 +220,7 @@ impl FunctionProbe {
         let mut resolved = self.moment(
             (name, identity),
             &function,
-            Way {
+            Strategy {
                 mechanism: fixup(),
                 context,
                 guard: Some(format!(
@@ -236,7 +236,7 @@ impl FunctionProbe {
         Ok(resolved)
     }
 
-    fn moment(&self, (name, identity): (String, String), function: &Function, way: Way) -> Resolved {
+    fn moment(&self, (name, identity): (String, String), function: &Function, way: Strategy) -> Resolved {
         let instance = Instance {
             identity: Some(identity),
             symbol: Some(function.symbol.clone()),

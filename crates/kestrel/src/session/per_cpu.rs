@@ -1,8 +1,8 @@
 //! Programs that are attached to CPUs one by one: to which, and to those that come back or come later, for a perf event is dead once its CPU has been offline.
 
+use super::pinned::{Change, PinnedSession};
 use super::pins;
 use super::state::HookState;
-use super::stay::{Change, PinnedSession};
 use super::{Attached, Session};
 use kestrel_catalog::attach::{Counter, Mechanism, OnCpu, online};
 use kestrel_catalog::{Error, Result};

@@ -82,7 +82,7 @@ pub(crate) fn review(
 }
 
 /// What the rings count of an event on a CPU: records written (in overwriting buffers), records refused.
-pub(crate) type Tally = BTreeMap<(u32, u16, u32), kestrel_hook::buffer::ring::Counts>;
+pub(crate) type Tally = BTreeMap<(u32, u16, u32), kestrel_hook::buffer::reader::Counts>;
 
 /// Reads the counters of these buffers, each with its number.
 pub(crate) fn tally<'b>(

@@ -1,10 +1,10 @@
 //! Handlers checked for the ways to see their event: which of them hold, on which ways; what the event is, the catalog has said before.
 
 use super::hook::layouts;
-use super::{Hook, PlannedWay, Row, guard, pair};
+use super::{Hook, PlannedStrategy, Row, entry_exit, guard};
 use kestrel_catalog::Error;
 use kestrel_catalog::attach::Mechanism;
-use kestrel_catalog::catalog::{Instance, Resolved, Way};
+use kestrel_catalog::catalog::{Instance, Resolved, Strategy};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::context::{Context, EventNumber, Member};
@@ -86,7 +86,7 @@ impl Wanted {
         &self,
         handler: &mut CheckedProbe,
         probe: &Probe,
-        way: &Way,
+        way: &Strategy,
         events: &[Instance],
     ) -> Result<(), Diagnostic> {
         let span = probe.object.as_ref().map_or(probe.span, |object| object.span);
@@ -179,7 +179,7 @@ type Outcome = Result<(CheckedProbe, Vec<Diagnostic>), Vec<Diagnostic>>;
 
 /// A way with the outcome for every candidate.
 struct Tried {
-    way: Way,
+    way: Strategy,
     outcomes: Vec<Outcome>,
 }
 
@@ -196,7 +196,12 @@ pub(super) fn members(context: &Context, events: &[Instance]) -> Arc<[Member]> {
 }
 
 impl Tried {
-    fn new(mut way: Way, candidates: &[Candidate<'_>], events: &[Instance], globals: &mut Globals) -> Self {
+    fn new(
+        mut way: Strategy,
+        candidates: &[Candidate<'_>],
+        events: &[Instance],
+        globals: &mut Globals,
+    ) -> Self {
         way.context.members = members(&way.context, events);
         let one = |candidate: &Candidate<'_>| {
             let guarded = way.guard.as_ref().map(|condition| {
@@ -287,7 +292,7 @@ fn check_rows(
             }
         }
     }
-    let ways: Vec<PlannedWay> = tried.into_iter().map(|t| planned(t, &kept)).collect();
+    let ways: Vec<PlannedStrategy> = tried.into_iter().map(|t| planned(t, &kept)).collect();
     let rows = kept.iter().enumerate().map(|(place, &candidate)| {
         let written = ways.first().map_or(&[][..], |way| &way.handlers[place..=place]);
         Row {
@@ -315,7 +320,7 @@ fn check_rows(
         leads: Vec::new(),
         passing: None,
     });
-    let companions = hook.as_mut().map_or_else(Vec::new, pair::companions);
+    let companions = hook.as_mut().map_or_else(Vec::new, entry_exit::companions);
     Ok(Checked {
         hook,
         companions,
@@ -325,8 +330,8 @@ fn check_rows(
     })
 }
 
-fn planned(tried: Tried, kept: &[usize]) -> PlannedWay {
-    let Way {
+fn planned(tried: Tried, kept: &[usize]) -> PlannedStrategy {
+    let Strategy {
         mechanism,
         context,
         companions,
@@ -334,7 +339,7 @@ fn planned(tried: Tried, kept: &[usize]) -> PlannedWay {
     } = tried.way;
     let handlers = tried.outcomes.into_iter().enumerate();
     let handlers = handlers.filter(|(candidate, _)| kept.contains(candidate));
-    PlannedWay {
+    PlannedStrategy {
         mechanism,
         context,
         handlers: handlers
