@@ -89,6 +89,37 @@ const ORDERS: &[Order] = &[
         up: &[("bpf/link.rs", "perf.rs"), ("bpf/perf_output.rs", "perf.rs")],
     },
     Order {
+        sources: "crates/trace/src/",
+        rooms: &[
+            "error",
+            "packet",
+            "layout",
+            "action",
+            "event",
+            "value",
+            "record",
+            "symbol",
+            "process",
+            "print",
+            "info",
+            "summary",
+            "files",
+            "decode",
+            "aggregate",
+            "ctf",
+            "image",
+            "recover",
+            "export",
+            "analyze",
+            "report",
+        ],
+        // The crate's error carries why an image could not be read; a trace directory offers its own report.
+        up: &[
+            ("error.rs", "image/mod.rs"),
+            ("ctf/directory.rs", "report/mod.rs"),
+        ],
+    },
+    Order {
         sources: "crates/bpf/src/",
         rooms: &[
             "helper",
