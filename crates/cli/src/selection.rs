@@ -8,7 +8,7 @@ use kestrel::buffer::layout::{MIN_BYTES, Mode};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
 use kestrel::kernel::process::{Held, Interrupt, Watched};
-use kestrel::plan::{Plan, Request};
+use kestrel::plan::{Options, Plan, Source};
 use kestrel::session::target::Target;
 use kestrel::table::shipped::open;
 use std::ffi::{OsStr, OsString};
@@ -249,21 +249,17 @@ fn via(selection: &Selection) -> Via {
     }
 }
 
-/// What the library is asked for by `-e`.
-fn request(selection: &Selection, held: Option<&Held>, (mode, messages): (Mode, bool)) -> Request {
-    let request = Request {
-        events: selection.events.clone(),
+/// How the events of `-e` or of a table file are planned.
+fn options(selection: &Selection, held: Option<&Held>, (mode, messages): (Mode, bool)) -> Options {
+    Options {
         target: target(selection, held),
         kernel_stack: selection.stacks || selection.kernel_stack,
         user_stack: selection.stacks,
-        mode,
+        mode: Some(mode),
+        buffer_bytes: selection.buffer_size,
         via: via(selection),
         messages,
-        ..Request::default()
-    };
-    Request {
-        buffer_bytes: selection.buffer_size.unwrap_or(request.buffer_bytes),
-        ..request
+        ..Options::default()
     }
 }
 
@@ -309,16 +305,11 @@ pub(crate) fn plan(
             style::bytes(MIN_BYTES)
         );
     }
+    let options = options(selection, held, (mode, messages));
     if let Some(name) = &selection.table {
-        return table(
-            selection,
-            name,
-            target(selection, held),
-            (mode, messages),
-            catalog,
-        );
+        return table(selection, name, &options, catalog);
     }
-    let plan = kestrel::plan::plan(&request(selection, held, (mode, messages)), catalog)?;
+    let plan = kestrel::plan::plan(Source::Events(&selection.events), &options, catalog)?;
     for (text, warning) in &plan.warnings {
         eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
     }
@@ -326,13 +317,7 @@ pub(crate) fn plan(
 }
 
 /// A plan of a table file.
-fn table(
-    selection: &Selection,
-    name: &str,
-    target: Target,
-    (mode, messages): (Mode, bool),
-    catalog: &Catalog,
-) -> Result<Plan, Failure> {
+fn table(selection: &Selection, name: &str, options: &Options, catalog: &Catalog) -> Result<Plan, Failure> {
     let mut file = open(name)?;
     if let Some(first) = &selection.table_name {
         file.start_with(first)?;
@@ -344,17 +329,7 @@ fn table(
         };
         file.set(name.trim(), value.trim())?;
     }
-    for buffer in &mut file.buffers {
-        buffer.bytes = selection.buffer_size.unwrap_or(buffer.bytes);
-    }
-    let options = kestrel::plan::Options {
-        target,
-        via: via(selection),
-        mode: Some(mode),
-        stays: false,
-        messages,
-    };
-    let plan = kestrel::plan::resolve(&file, catalog, &options)?;
+    let plan = kestrel::plan::plan(Source::File(&file), options, catalog)?;
     for (_, warning) in &plan.warnings {
         let one = std::slice::from_ref(warning);
         eprintln!("{}", style::diagnostics_in(&file.name, one, &file.text));

@@ -22,8 +22,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::bpf::{AttachType, Link, Program, ProgramKind, ProgramSpec};
 use kestrel::kernel::procfs::monotonic;
 use kestrel::live::Live;
-use kestrel::plan::{self, Plan, Request};
-use kestrel::plan::{Options, resolve};
+use kestrel::plan::{Options, Plan, Source, plan};
 use kestrel::session::Session;
 use kestrel::session::start::Origin;
 use kestrel::session::store::Store;
@@ -76,13 +75,12 @@ fn cost() -> f64 {
 
 /// A plan that records [`EVENT`] of this process in the first of so many tables.
 fn recording(catalog: &Catalog, tables: u32, mode: Mode) -> Result<Plan> {
-    let request = Request {
-        events: vec![EVENT.to_owned()],
+    let options = Options {
         target: Target::Process(std::process::id()),
-        mode,
-        ..Request::default()
+        mode: Some(mode),
+        ..Options::default()
     };
-    let mut plan = plan::plan(&request, catalog)?;
+    let mut plan = plan(Source::Events(&[EVENT.to_owned()]), &options, catalog)?;
     plan.tables = (1..=tables).map(|table| format!("table{table}")).collect();
     for row in plan.hooks.iter_mut().flat_map(|hook| &mut hook.rows) {
         row.tables = vec![1];
@@ -257,11 +255,11 @@ fn load(events: usize) -> Result<()> {
 
     let store = Store::open(&Host::default())?;
     let base = TableFile::parse(&own(BASE), "base")?;
-    let stays = Options {
-        stays: true,
+    let persistent = Options {
+        persistent: true,
         ..Options::default()
     };
-    let plan = resolve(&base, &catalog, &stays)?;
+    let plan = plan(Source::File(&base), &persistent, &catalog)?;
     store.start(SESSION, plan, &catalog, None, Origin::default())?;
     let measured = load_into(&store, &catalog, &TableFile::parse(&own(&table), "more")?);
     store.stop(Some(SESSION))?;

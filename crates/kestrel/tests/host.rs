@@ -4,7 +4,7 @@
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::plan::{Request, plan};
+use kestrel::plan::{Options, Source, plan};
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
 use kestrel::session::target::Target;
@@ -17,14 +17,14 @@ const EVENT: &str = "syscalls:sys_enter_getppid";
 
 /// A session for one event of this process, or why there can be none.
 fn session(catalog: &Catalog, mode: Mode) -> Result<Session, kestrel::Error> {
-    let request = Request {
-        events: vec![EVENT.to_owned()],
+    let options = Options {
         target: Target::Process(std::process::id()),
-        mode,
-        buffer_bytes: 64 << 10,
-        ..Request::default()
+        mode: Some(mode),
+        buffer_bytes: Some(64 << 10),
+        ..Options::default()
     };
-    Session::start(&plan(&request, catalog)?, catalog, "a test")
+    let plan = plan(Source::Events(&[EVENT.to_owned()]), &options, catalog)?;
+    Session::start(&plan, catalog, "a test")
 }
 
 fn calls(count: u64) {

@@ -6,7 +6,7 @@ use kestrel::code::{Code, Function, Patch, Why};
 use kestrel::kernel::Host;
 use kestrel::kernel::kprobes;
 use kestrel::kernel::perf::{PerfEvent, Place, Target};
-use kestrel::plan::{self, Request};
+use kestrel::plan::{Options, Source, plan};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use vm_tests::recording::record_command;
@@ -265,11 +265,11 @@ fn refusals_say_what_there_is() {
         ),
     ];
     for (event, words) in rows {
-        let request = Request {
-            events: vec![event.clone()],
-            ..Request::default()
-        };
-        let said = match plan::plan(&request, &catalog) {
+        let said = match plan(
+            Source::Events(std::slice::from_ref(&event)),
+            &Options::default(),
+            &catalog,
+        ) {
             Err(error) => error.to_string(),
             // What is known only when it is to be attached.
             Ok(_) => {

@@ -5,7 +5,7 @@ use kestrel::agent::{Answer, Inbox};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
 use kestrel::kernel::bpf::{pin, unpin};
-use kestrel::plan::{Options, resolve};
+use kestrel::plan::{Options, Source, plan};
 use kestrel::session::start::Origin;
 use kestrel::session::store::Store;
 use kestrel::table::TableFile;
@@ -24,11 +24,11 @@ fn store() -> Store {
 fn start(name: &str, text: &str, catalog: &Catalog) {
     let file = TableFile::parse(text, name).unwrap();
     let how = Options {
-        stays: true,
+        persistent: true,
         messages: true,
         ..Options::default()
     };
-    let plan = resolve(&file, catalog, &how).unwrap();
+    let plan = plan(Source::File(&file), &how, catalog).unwrap();
     store()
         .start(name, plan, catalog, None, Origin::default())
         .unwrap();

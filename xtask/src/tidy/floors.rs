@@ -151,11 +151,6 @@ const CIRCLES: &[(&str, usize, &str)] = &[
         "a change of a pinned session and its clients know each other",
     ),
     (
-        "crates/kestrel/src/plan",
-        8,
-        "a plan and its hooks make each other",
-    ),
-    (
         "crates/kestrel/src/session/named",
         7,
         "the parts of one recursive reader",

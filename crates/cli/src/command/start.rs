@@ -2,9 +2,9 @@
 
 use crate::exit::{Exit, Failure};
 use clap::Args;
-use kestrel::catalog::{Catalog, Via};
+use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::plan::{Options as Use, resolve};
+use kestrel::plan::{Options as PlanOptions, Source, plan};
 use kestrel::session::start::Origin;
 use kestrel::session::store::DEFAULT;
 use kestrel::table::shipped;
@@ -49,13 +49,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     store.free(name)?;
     let catalog = Catalog::new(host);
     let tables = shipped::open(file)?;
-    let how = Use {
-        stays: true,
-        messages: true,
-        via: Via::Auto,
-        ..Use::default()
+    let how = PlanOptions {
+        persistent: true,
+        ..PlanOptions::default()
     };
-    let plan = resolve(&tables, &catalog, &how)?;
+    let plan = plan(Source::File(&tables), &how, &catalog)?;
     crate::command::table::warn_of_plan(&tables, &plan.warnings);
     let origin = Origin {
         command: &super::record::command_line(),

@@ -5,4 +5,4 @@ pub mod diag;
 mod lexer;
 mod parse;
 
-pub use parse::{parse_events, parse_expression, parse_script, probes_apart};
+pub use parse::{parse_events, parse_expression, parse_probes, parse_script};

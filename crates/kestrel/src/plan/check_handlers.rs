@@ -1,7 +1,8 @@
 //! Handlers checked for the ways to see their event: which of them hold, on which ways; what the event is, the catalog has said before.
 
-use super::hook::layouts;
-use super::{Hook, PlannedStrategy, Row, entry_exit, guard};
+use super::entry_exit;
+use super::hook::{Hook, PlannedStrategy, Row, layouts};
+use super::text::guard;
 use kestrel_catalog::Error;
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::{Instance, Resolved, Strategy};
@@ -10,7 +11,6 @@ use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::context::{Context, EventNumber, Member};
 use kestrel_compiler::lang::ast::Probe;
 use kestrel_compiler::lang::diag::Diagnostic;
-use kestrel_hook::hook::SLOTS;
 use kestrel_object::{HandlerFile, handler};
 use std::path::Path;
 use std::sync::Arc;
@@ -138,13 +138,6 @@ pub(crate) struct Checked {
     pub(crate) remarks: Vec<(usize, Diagnostic)>,
     /// Those that do not hold, none of them required.
     pub(crate) refused: Vec<Refused>,
-}
-
-impl Checked {
-    /// All hooks, in the order in which they are attached.
-    pub(crate) fn into_hooks(self) -> impl Iterator<Item = Hook> {
-        self.companions.into_iter().chain(self.hook)
-    }
 }
 
 /// One hook for a set of events, or one for each of them where a handler asks for what differs.
@@ -303,23 +296,9 @@ fn check_rows(
         }
     });
     let rows: Vec<Row> = rows.collect();
-    let mut hook = (!rows.is_empty()).then(|| Hook {
-        kind: resolved.kind,
-        instances: resolved.instances,
-        first: 0,
-        records: rows.iter().map(|row| row.records).sum(),
-        rows,
-        ways,
-        optional: kept.iter().all(|&c| !candidates[c].required),
-        slot: None,
-        own: None,
-        companion: false,
-        first_call: SLOTS,
-        known_calls: Vec::new(),
-        relay: None,
-        leads: Vec::new(),
-        passing: None,
-    });
+    let optional = kept.iter().all(|&c| !candidates[c].required);
+    let mut hook =
+        (!rows.is_empty()).then(|| Hook::new(resolved.kind, resolved.instances, rows, ways, optional));
     let companions = hook.as_mut().map_or_else(Vec::new, entry_exit::companions);
     Ok(Checked {
         hook,

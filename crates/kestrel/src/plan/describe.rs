@@ -1,6 +1,7 @@
 //! A plan's tables for people: event by event, its handler and its class.
 
-use super::{Plan, Row};
+use super::hook::Row;
+use super::planned::Plan;
 use kestrel_catalog::catalog::class;
 use std::collections::HashMap;
 

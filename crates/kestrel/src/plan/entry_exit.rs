@@ -1,10 +1,9 @@
 //! The hooks that keep for another what it asks of the event before it; what is kept, the checker has said.
 
-use super::{Hook, PlannedStrategy, Row};
+use super::hook::{Hook, PlannedStrategy, Row};
 use kestrel_catalog::catalog::kind::Companion;
 use kestrel_compiler::check::tree::{CheckedPair, CheckedProbe, Statement};
 use kestrel_compiler::context::Context;
-use kestrel_hook::hook::SLOTS;
 
 /// The companions of a hook, where one of its handlers needs them. Its other ways go: what is kept is kept for the first.
 pub(super) fn companions(hook: &mut Hook) -> Vec<Hook> {
@@ -43,33 +42,24 @@ fn companion(
         pair: None,
         guarded: false,
     };
-    Hook {
-        kind: served.kind,
-        instances: companion.instances(&served.instances),
-        first: 0,
+    let row = |row: &Row| Row {
         records: 0,
-        rows: served
-            .rows
-            .iter()
-            .map(|row| Row {
-                records: 0,
-                ..row.clone()
-            })
-            .collect(),
-        ways: vec![PlannedStrategy {
-            mechanism: companion.mechanism.clone(),
-            context: context.clone(),
-            handlers: handlers.iter().map(handler).collect(),
-            companions: None,
-        }],
-        optional: served.optional,
-        slot: None,
-        own: None,
+        ..row.clone()
+    };
+    let way = PlannedStrategy {
+        mechanism: companion.mechanism.clone(),
+        context: context.clone(),
+        handlers: handlers.iter().map(handler).collect(),
+        companions: None,
+    };
+    Hook {
         companion: true,
-        first_call: SLOTS,
-        known_calls: Vec::new(),
-        relay: None,
-        leads: Vec::new(),
-        passing: None,
+        ..Hook::new(
+            served.kind,
+            companion.instances(&served.instances),
+            served.rows.iter().map(row).collect(),
+            vec![way],
+            served.optional,
+        )
     }
 }

@@ -1,4 +1,4 @@
-//! The events that a table file's patterns stand for on this kernel, each once, however many patterns match it and by whatever name it is asked for.
+//! The events that the patterns of a text stand for on this kernel, each once, however many patterns match it and by whatever name it is asked for.
 
 use kestrel_catalog::attach::{self, Mechanism};
 use kestrel_catalog::catalog::phase::Moment;
@@ -217,10 +217,11 @@ impl<'a> Events<'a> {
             Mechanism::Tracepoints(attach::Tracepoints) => family(&way.context),
             _ => way.context.name.clone(),
         });
+        let mechanism = |ways: &[Strategy]| ways.first().map(|way| way.mechanism.clone());
         let known = self
             .sets
             .iter()
-            .position(|s| s.kind == kind && s.family == family);
+            .position(|s| s.kind == kind && s.family == family && mechanism(&s.ways) == mechanism(&ways));
         known.unwrap_or_else(|| {
             self.sets.push(Set { kind, family, ways });
             self.sets.len() - 1
@@ -301,6 +302,12 @@ impl<'a> Events<'a> {
                 apart: Vec::new(),
             })
         })
+    }
+
+    /// Events of one kind, named one by one, as a set; `None` where the kind has no program for many.
+    pub(super) fn set_of_names(&self, kind: &str, names: &[String]) -> Result<Option<Resolved>> {
+        let set = self.catalog.set(kind, names, self.via)?;
+        Ok(set.map(|set| self.for_tables(set)))
     }
 
     /// Several events of one set as something to attach to.

@@ -1,20 +1,13 @@
-//! One program to attach: its ways, its rows, the slot that it is for, what it calls, and how it is compiled.
+//! One program to attach: its strategies, its rows, the slot that it is for, and the object programs that it calls.
 
-use super::{BufferPlan, Plan};
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::Instance;
 use kestrel_catalog::catalog::kind::Companions;
-use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::Span;
-use kestrel_compiler::{Program, compile_hook};
-use kestrel_hook::buffer::writer::{RingSink, map_name};
-use kestrel_hook::hook::dispatch::{Choice, Gate};
-use kestrel_hook::hook::named::{self, Own};
-use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::named::Own;
 use kestrel_hook::hook::relay::{Passing, Relay};
-use kestrel_hook::hook::second_chance::{Place, Switches};
 use kestrel_hook::hook::{Call, SLOTS};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
@@ -131,6 +124,33 @@ impl Slot {
 }
 
 impl Hook {
+    /// A hook of its own: an event of a table, not yet numbered.
+    pub(super) fn new(
+        kind: &'static str,
+        instances: Vec<Instance>,
+        rows: Vec<Row>,
+        ways: Vec<PlannedStrategy>,
+        optional: bool,
+    ) -> Self {
+        Self {
+            kind,
+            instances,
+            first: 0,
+            records: rows.iter().map(|row| row.records).sum(),
+            rows,
+            ways,
+            optional,
+            slot: None,
+            own: None,
+            companion: false,
+            first_call: SLOTS,
+            known_calls: Vec::new(),
+            relay: None,
+            leads: Vec::new(),
+            passing: None,
+        }
+    }
+
     /// Leaves only instances that a row of its slot is for, where the program finds out by a table of numbers which one it is: records of
     /// the others need no numbers.
     pub(crate) fn leave_out_idle(&mut self) {
@@ -201,17 +221,6 @@ impl Hook {
         calls
     }
 
-    /// How many programs that are made later its program array has room for: one for each table, or the next of a named probe, whose programs are
-    /// made anew where they refer to buffers.
-    pub(crate) fn slots(&self, plan: &Plan) -> u32 {
-        match self.own {
-            _ if !plan.slots => 0,
-            None => SLOTS,
-            Some(_) if self.records > 0 => named::SLOTS,
-            Some(_) => 0,
-        }
-    }
-
     /// How many these are at most, whichever way it is attached.
     pub(crate) fn most_calls(&self) -> usize {
         self.ways
@@ -239,70 +248,5 @@ impl Hook {
             }
         }
         classes
-    }
-
-    /// How its code finds the handler that an event meets.
-    fn choice(&self, plan: &Plan) -> Choice {
-        match (self.own, &self.slot, self.rows.as_slice()) {
-            (Some(own), Some(_), _) => Choice::Renewed(own),
-            (Some(own), None, _) => Choice::Named {
-                own,
-                slots: self.slots(plan) > 0,
-            },
-            (None, Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
-            (None, Some(slot), _) => Choice::Instances(slot.sets.clone()),
-            (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
-            (None, None, rows) => Choice::Tables {
-                tables: rows.iter().map(|row| row.tables.clone()).collect(),
-                slots: plan.slots,
-            },
-        }
-    }
-
-    /// Compiles the handlers for a way. Where the hook is several programs: the one at a `place` among them.
-    ///
-    /// # Errors
-    /// When a record is too large for a page, or needs more stack than BPF has.
-    pub fn compile(&self, way: &PlannedStrategy, plan: &Plan, place: Option<Place>) -> Result<Program> {
-        let mut context = way.context.clone();
-        context.number = context.number.numbered(self.first, self.records.max(1));
-        context.members = super::check_handlers::members(&context, &self.instances);
-        let ring_of = |buffer: &BufferPlan| RingSink {
-            map: map_name(&buffer.name),
-            geometry: buffer.geometry,
-            reentrant: place.is_some(),
-        };
-        let calls = self.calls(way);
-        let features = &context.features;
-        let can = context.preemptible && features.preempt_disable && features.irq_save;
-        let sink = Gate {
-            buffers: plan
-                .buffers
-                .iter()
-                .map(|b| (b.name.clone(), ring_of(b)))
-                .collect(),
-            owners: (0..)
-                .zip(&plan.buffers)
-                .filter_map(|(number, buffer)| Some((number, buffer.process.clone()?)))
-                .collect(),
-            steering: plan.steering(),
-            tables: plan.tables.clone(),
-            parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
-            followed: matches!(plan.target, Target::Command(_)),
-            // A program that calls another one lets itself be preempted.
-            whole: place.is_some() && can && calls.is_empty(),
-            calls,
-            choice: self.choice(plan),
-            relay: self.relay,
-            leads: self.leads.clone(),
-            passing: self.passing,
-            place,
-            switches: place.and(context.types.as_deref()).and_then(Switches::find),
-        };
-        let handlers: Vec<&CheckedProbe> = way.handlers.iter().collect();
-        compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {
-            event: context.name.clone(),
-            why: e.to_string(),
-        })
     }
 }

@@ -1,8 +1,13 @@
 //! A table for a session that runs already: programs for its hooks' slots, and new hooks only for events that it does not see yet.
 
+use super::check_handlers::{Candidate, Refused, Wanted, without_set};
 use super::events::Events;
-use super::resolve::{Cell, Cells, Done, Work};
-use super::{Apart, BufferPlan, Candidate, Hook, Plan, Refused, Slot, Wanted, without_set};
+use super::existing::{Existing, ExistingHook};
+use super::hook::{Hook, Slot};
+use super::per_event::Apart;
+use super::planned::{self, Plan};
+use super::planner::{Cell, Cells, Done, Planner};
+use super::source::Options;
 use super::{relayed, trust};
 use kestrel_catalog::attach::{self, Mechanism};
 use kestrel_catalog::catalog::{Catalog, Resolved, Via};
@@ -10,40 +15,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_hook::buffer::REMOVED;
-use kestrel_hook::hook::process_filter::Target;
 use kestrel_hook::table::TableFile;
-
-/// What is to be known of a running session, as plain data.
-#[derive(Clone, Debug)]
-pub struct Existing {
-    /// Names of its tables by their places (what `use_table` may say); a table that is loaded anew keeps its place, a new one comes last.
-    pub tables: Vec<String>,
-    /// Buffers by their numbers.
-    pub buffers: Vec<BufferPlan>,
-    /// Parameters (with the values they started with), maps, and whether there may be an agent.
-    pub globals: Globals,
-    /// Whose events.
-    pub target: Target,
-    /// Its hooks; [`crate::plan::Slot::hook`] is a place among them.
-    pub hooks: Vec<ExistingHook>,
-    /// The first number of records that is free.
-    pub next_number: u32,
-}
-
-/// One hook of a running session.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ExistingHook {
-    /// Its number.
-    pub number: u32,
-    /// Whether another hook on its event looks at the active word for it.
-    pub is_relay: bool,
-    /// The event kind's canonical name.
-    pub kind: String,
-    /// Names of its events, in the order in which the hook tells them apart.
-    pub instances: Vec<String>,
-    /// What it is attached to.
-    pub mechanism: Mechanism,
-}
 
 /// Plans one table of a file for a session that runs: hooks with a [`Slot`] are programs for hooks of the session, the others are new hooks whose
 /// rows know the table's `number`. Buffers are the session's; parameters that it does not have are added.
@@ -67,34 +39,40 @@ pub fn plan_load(
     if !globals.tables.iter().any(|known| known == table) {
         globals.tables.push(table.to_owned());
     }
-    let mut work = begin(existing, file, globals, catalog, via);
-    let mut cells = work.tables(&[table])?;
+    let mut planner = begin(existing, file, globals, catalog, via);
+    let mut cells = planner.tables(file, &[table])?;
     let mut hooks = Vec::new();
     let mut relayed = Vec::new();
     let mut at_function = Vec::new();
     for (place, hook) in existing.hooks.iter().enumerate() {
-        if let Some(event) = relayed::misfit(&cells[0], hook, &work) {
+        if let Some(event) = relayed::misfit(&cells[0], hook, &planner) {
             if matches!(hook.mechanism, Mechanism::Entry(attach::Entry { .. })) {
                 cells[0][event] = None;
                 at_function.push(hook);
                 continue;
             }
             let others = existing.hooks.get(place + 1..).unwrap_or_default();
-            if !relayed::is_served(event, others, &cells[0], &work) && !hook.is_relay {
+            if !relayed::is_served(event, others, &cells[0], &planner) && !hook.is_relay {
                 relayed.push((event, hook));
             }
             continue;
         }
-        let mine = take(&mut cells[0], hook, &work);
+        let mine = take(&mut cells[0], hook, &planner);
         hooks.extend(into_slot(
-            &mut work, catalog, via, place, existing, &mine, number,
+            &mut planner,
+            catalog,
+            via,
+            place,
+            existing,
+            &mine,
+            number,
         )?);
     }
     for (event, from) in relayed {
-        hooks.extend(relayed::hook(&mut work, &mut cells[0], event, from, number));
+        hooks.extend(relayed::hook(&mut planner, &mut cells[0], event, from, number)?);
     }
-    let groups = work.groups(&cells);
-    for mut hook in work.hooks(groups, &[number]) {
+    let groups = planner.groups(&cells)?;
+    for mut hook in planner.hooks(groups, &[number]) {
         // Only companions: what a table names was given to the hooks that are there before.
         if let Some(place) = place_of(&hook, existing) {
             let sets = vec![Vec::new(); hook.rows.len()];
@@ -107,7 +85,7 @@ pub fn plan_load(
         }
         hooks.push(hook);
     }
-    let plan = finished(work, hooks, existing, file)?;
+    let plan = finished(planner, hooks, existing, file)?;
     match at_function.is_empty() {
         true => Ok(plan),
         false => Err(Error::AtFunction {
@@ -135,23 +113,28 @@ pub fn plan_named(
     let mut globals = existing.globals.clone();
     globals.max_map_keys = file.max_map_keys;
     globals.text = format!("probe {}", file.name);
-    let mut work = begin(existing, file, globals, catalog, via);
-    work.events.with_modules = false;
+    let mut planner = begin(existing, file, globals, catalog, via);
+    planner.events.with_modules = false;
     let names: Vec<&str> = file.table_names().collect();
-    let cells = work.tables(&names)?;
-    let groups = work.groups(&cells);
-    let hooks = work.hooks(groups, &[number]);
-    finished(work, hooks, existing, file)
+    let cells = planner.tables(file, &names)?;
+    let groups = planner.groups(&cells)?;
+    let hooks = planner.hooks(groups, &[number]);
+    finished(planner, hooks, existing, file)
 }
 
 /// The plan of these hooks, numbered behind those of the running session.
-fn finished(work: Work<'_>, mut hooks: Vec<Hook>, existing: &Existing, file: &TableFile) -> Result<Plan> {
+fn finished(
+    planner: Planner<'_>,
+    mut hooks: Vec<Hook>,
+    existing: &Existing,
+    file: &TableFile,
+) -> Result<Plan> {
     let Done {
         globals,
         objects,
         warnings,
-    } = work.finish()?;
-    super::number(&mut hooks, existing.next_number)?;
+    } = planner.finish()?;
+    planned::number(&mut hooks, existing.next_number)?;
     let plan = Plan {
         objects,
         tables: globals.tables.clone(),
@@ -167,24 +150,30 @@ fn finished(work: Work<'_>, mut hooks: Vec<Hook>, existing: &Existing, file: &Ta
 
 fn begin<'a>(
     existing: &Existing,
-    file: &'a TableFile,
+    file: &TableFile,
     mut globals: Globals,
     catalog: &'a Catalog,
     via: Via,
-) -> Work<'a> {
+) -> Planner<'a> {
     for parameter in &file.parameters {
         if globals.parameter(&parameter.name).is_none() {
             globals.parameters.push(parameter.clone());
         }
     }
-    let mut work = Work::new(file, catalog, via, existing.target, globals);
-    buffers_exist(&mut work, existing);
-    work
+    let options = Options {
+        target: existing.target,
+        via,
+        ..Options::default()
+    };
+    let mut planner = Planner::new(catalog, options, globals);
+    planner.begin_file(file);
+    buffers_exist(&mut planner, file, existing);
+    planner
 }
 
 /// Loading a table makes no buffers, and leaves those that are there as they are.
-fn buffers_exist(work: &mut Work<'_>, existing: &Existing) {
-    for buffer in work.file.buffers.iter().filter(|b| b.span.end > 0) {
+fn buffers_exist(planner: &mut Planner<'_>, file: &TableFile, existing: &Existing) {
+    for buffer in file.buffers.iter().filter(|b| b.span.end > 0) {
         let name = &buffer.name;
         let option = match &buffer.process {
             Some(owner) => format!(" --process {owner}"),
@@ -196,7 +185,9 @@ fn buffers_exist(work: &mut Work<'_>, existing: &Existing) {
             let there: Vec<&str> = there.map(|b| b.name.as_str()).collect();
             let message = format!("the running session has no buffer \"{name}\"");
             let hint = format!("it has {}; `{create}` makes this one", there.join(", "));
-            work.wrong(vec![Diagnostic::error(buffer.span, message).hint(hint)]);
+            planner
+                .findings
+                .wrong(vec![Diagnostic::error(buffer.span, message).hint(hint)]);
             continue;
         };
         if known.process != buffer.process {
@@ -207,15 +198,17 @@ fn buffers_exist(work: &mut Work<'_>, existing: &Existing) {
             let hint = format!(
                 "`kestrel buffer remove {name}`, then `{create}`, make it anew; or give this one another name"
             );
-            work.wrong(vec![Diagnostic::error(buffer.span, message).hint(hint)]);
+            planner
+                .findings
+                .wrong(vec![Diagnostic::error(buffer.span, message).hint(hint)]);
         }
     }
 }
 
 /// What the table gives the events of a hook, by their places in it; they are taken out of the table.
-fn take(cells: &mut Cells, hook: &ExistingHook, work: &Work<'_>) -> Vec<Option<Cell>> {
+fn take(cells: &mut Cells, hook: &ExistingHook, planner: &Planner<'_>) -> Vec<Option<Cell>> {
     let of = |name: &String| {
-        let event = work.events.named(&hook.kind, name)?;
+        let event = planner.events.named(&hook.kind, name)?;
         cells.get_mut(event)?.take()
     };
     hook.instances.iter().map(of).collect()
@@ -223,7 +216,7 @@ fn take(cells: &mut Cells, hook: &ExistingHook, work: &Work<'_>) -> Vec<Option<C
 
 /// The program for one hook's slot, where the table has a handler for any of its events.
 fn into_slot(
-    work: &mut Work<'_>,
+    planner: &mut Planner<'_>,
     catalog: &Catalog,
     via: Via,
     place: usize,
@@ -237,7 +230,7 @@ fn into_slot(
     }
     let numbers = vec![number; cells.len()];
     let resolved = match hook.instances.as_slice() {
-        [name] => work.events.one_at(&hook.kind, name, &hook.mechanism),
+        [name] => planner.events.one_at(&hook.kind, name, &hook.mechanism),
         several => catalog.set(&hook.kind, several, via)?,
     };
     let Some(mut resolved) = resolved else {
@@ -251,13 +244,13 @@ fn into_slot(
     for way in &mut resolved.ways {
         way.mechanism = hook.mechanism.clone();
     }
-    let mut globals = work.globals.clone();
-    let (mut candidates, own) = work.candidates(cells, &numbers);
+    let mut globals = planner.globals.clone();
+    let (mut candidates, own) = planner.candidates(cells, &numbers);
     for candidate in &mut candidates {
         candidate.object = candidate.object.take().map(Wanted::there);
     }
     let one_by_one = OneByOne {
-        events: &work.events,
+        events: &planner.events,
         catalog,
         hook,
         cells,
@@ -267,12 +260,12 @@ fn into_slot(
         Ok(checked) if checked.refused.is_empty() || hook.instances.len() == 1 => checked,
         whole => {
             // As one of the set an event has only what all of them have.
-            let mut apart = work.globals.clone();
+            let mut apart = planner.globals.clone();
             match (one_by_one.check(&resolved, &candidates, &mut apart), whole) {
                 (Some((mut planned, sets)), _) => {
                     few_bodies(&planned)?;
                     drop(candidates);
-                    work.globals = apart;
+                    planner.globals = apart;
                     planned.rows.iter_mut().for_each(|row| row.tables = vec![number]);
                     planned.slot = Some(Slot {
                         hook: place,
@@ -286,19 +279,19 @@ fn into_slot(
                 (None, Ok(checked)) => checked,
                 (None, Err(refused)) => {
                     let handler = own[refused.candidate];
-                    let why = one_by_one.why(&resolved, refused, &candidates, &work.globals);
+                    let why = one_by_one.why(&resolved, refused, &candidates, &planner.globals);
                     drop(candidates);
-                    work.refused(handler, cells, why);
+                    planner.refused(handler, cells, why);
                     return Ok(Vec::new());
                 }
             }
         }
     };
     drop(candidates);
-    work.globals = globals;
+    planner.globals = globals;
     let out: Vec<usize> = checked.refused.iter().map(|r| r.candidate).collect();
     for refused in checked.refused {
-        work.left_out(own[refused.candidate], refused.why, &checked.names);
+        planner.left_out(own[refused.candidate], refused.why, &checked.names);
     }
     let Some(mut planned) = checked.hook else {
         return Ok(Vec::new());

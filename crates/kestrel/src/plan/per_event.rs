@@ -1,12 +1,12 @@
 //! The handlers of a set's events each checked for its own event: for a program that tells the events apart before any of their handlers looks
 //! at them.
 
-use super::{Candidate, Checked, Hook, PlannedStrategy, Row, without_set};
+use super::check_handlers::{Candidate, Checked, without_set};
+use super::hook::{Hook, PlannedStrategy, Row};
 use kestrel_catalog::attach::{self, Mechanism};
 use kestrel_catalog::catalog::{Resolved, Strategy};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::CheckedProbe;
-use kestrel_hook::hook::SLOTS;
 
 /// A hook at a set of events, put together handler by handler.
 pub(crate) struct Apart<'s> {
@@ -87,23 +87,13 @@ impl<'s> Apart<'s> {
             handlers,
             companions: None,
         });
-        Hook {
-            kind: self.set.kind,
-            instances: self.set.instances.clone(),
-            first: 0,
-            records: self.rows.iter().map(|row| row.records).sum(),
-            rows: self.rows,
-            ways: ways.collect(),
+        Hook::new(
+            self.set.kind,
+            self.set.instances.clone(),
+            self.rows,
+            ways.collect(),
             optional,
-            slot: None,
-            own: None,
-            companion: false,
-            first_call: SLOTS,
-            known_calls: Vec::new(),
-            relay: None,
-            leads: Vec::new(),
-            passing: None,
-        }
+        )
     }
 }
 

@@ -1,48 +1,51 @@
 //! Which of a table's handlers need a hook of their own beside one that the running session has on their event: objects whose programs that one
 //! cannot call, because they are of another type.
 
-use super::Hook;
-use super::load::ExistingHook;
-use super::resolve::{Cells, Work};
+use super::existing::ExistingHook;
+use super::hook::Hook;
+use super::planner::{Cells, Planner};
+use kestrel_catalog::Result;
 use kestrel_catalog::attach::Mechanism;
 use kestrel_hook::hook::relay::Relay;
 
 /// The event of a hook whose handler in the table is an object that the hook cannot call, where another way to see the event serves it.
-pub(super) fn misfit(cells: &Cells, hook: &ExistingHook, work: &Work<'_>) -> Option<usize> {
+pub(super) fn misfit(cells: &Cells, hook: &ExistingHook, planner: &Planner<'_>) -> Option<usize> {
     // What tells the events of a set apart is the set's own.
     let [name] = hook.instances.as_slice() else {
         return None;
     };
-    let event = work.events.named(&hook.kind, name)?;
-    let wanted = work.object_of((*cells.get(event)?)?)?;
+    let event = planner.events.named(&hook.kind, name)?;
+    let wanted = planner.object_of((*cells.get(event)?)?)?;
     if wanted.fits(&hook.mechanism) {
         return None;
     }
-    let other = work.events.one_called(&hook.kind, name)?;
+    let other = planner.events.one_called(&hook.kind, name)?;
     let serves = other.ways.iter().any(|way| wanted.fits(&way.mechanism));
     (serves || hook.is_relay).then_some(event)
 }
 
 /// Whether one of these hooks serves the event, and can call its handler.
-pub(super) fn is_served(event: usize, others: &[ExistingHook], cells: &Cells, work: &Work<'_>) -> bool {
+pub(super) fn is_served(event: usize, others: &[ExistingHook], cells: &Cells, planner: &Planner<'_>) -> bool {
     others.iter().any(|hook| match hook.instances.as_slice() {
-        [name] => work.events.named(&hook.kind, name) == Some(event) && misfit(cells, hook, work).is_none(),
+        [name] => {
+            planner.events.named(&hook.kind, name) == Some(event) && misfit(cells, hook, planner).is_none()
+        }
         _ => false,
     })
 }
 
 /// A relay for this event alone, to which the hook that is there passes its tables on; what the table gives the event is taken out of it.
 pub(super) fn hook(
-    work: &mut Work<'_>,
+    planner: &mut Planner<'_>,
     cells: &mut Cells,
     event: usize,
     from: &ExistingHook,
     number: u32,
-) -> Vec<Hook> {
+) -> Result<Vec<Hook>> {
     let mut alone: Cells = vec![None; cells.len()];
     alone[event] = cells[event].take();
-    let groups = work.groups(&[alone]);
-    let mut hooks = work.hooks(groups, &[number]);
+    let groups = planner.groups(&[alone])?;
+    let mut hooks = planner.hooks(groups, &[number]);
     for hook in hooks.iter_mut().filter(|hook| !hook.companion) {
         let first = hook.ways.first();
         let channel = first.map_or(0, |way| channel(&way.mechanism));
@@ -53,7 +56,7 @@ pub(super) fn hook(
             channel,
         });
     }
-    hooks
+    Ok(hooks)
 }
 
 /// The kernel's number for the type of a mechanism's programs: those of one event are of different types.

@@ -1,6 +1,6 @@
 //! The refusal of a second jprobe on a function among the hooks of a session: a jprobe stands for its function's call.
 
-use super::Hook;
+use super::hook::Hook;
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::jprobe::{NAME, second};
 use kestrel_catalog::catalog::{Catalog, Instance};

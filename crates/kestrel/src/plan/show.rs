@@ -1,6 +1,7 @@
 //! A plan as text: what `--dry-run` prints.
 
-use super::{BufferPlan, Hook, Plan, PlannedStrategy};
+use super::hook::{Hook, PlannedStrategy};
+use super::planned::{BufferPlan, Plan};
 use kestrel_catalog::Result;
 use kestrel_compiler::ir::MapUse;
 use kestrel_hook::buffer::layout::Mode;

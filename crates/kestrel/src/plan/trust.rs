@@ -1,7 +1,7 @@
 //! What a table file may ask for, by who could have written it: one that another user could have written, or put where it is, may record, count and
 //! switch tables; it may not have commands run or objects loaded. The file's own descriptor was looked at when it was opened.
 
-use super::Plan;
+use super::planned::Plan;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::{CheckedProbe, Statement, StatementKind};
 use kestrel_hook::table::TableFile;

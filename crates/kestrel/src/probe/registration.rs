@@ -4,7 +4,7 @@ use super::dispatch::Dispatch;
 use super::texts::Texts;
 use super::{Probe, ProbeKind};
 use crate::live::Live;
-use crate::plan::{self, Request};
+use crate::plan::{self, Source};
 use crate::session::{Missed, Session};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
@@ -136,19 +136,19 @@ impl Registration {
         let catalog = Catalog::new(options.host.clone());
         let mut texts = Texts::of(&probes)
             .map_err(|(number, why)| refused(Some(probes[number].name()), probes.len(), why))?;
-        let request = |texts: Vec<String>| Request {
-            events: texts,
-            buffer_bytes: options.buffer_bytes,
-            ..Request::default()
+        let how = plan::Options {
+            buffer_bytes: Some(options.buffer_bytes),
+            parameters: texts.parameters(),
+            ..plan::Options::default()
         };
-        let all = texts.texts.iter().map(|text| text.text.clone()).collect();
-        let plan = match plan::plan_with(&request(all), texts.parameters(), &catalog) {
+        let all: Vec<String> = texts.texts.iter().map(|text| text.text.clone()).collect();
+        let plan = match plan::plan(Source::Events(&all), &how, &catalog) {
             Ok(plan) => plan,
             Err(error) => {
                 // Which of them it was, each alone tells.
                 let alone = |text: &&super::texts::Text| {
-                    let one = request(vec![text.text.clone()]);
-                    plan::plan_with(&one, texts.parameters(), &catalog).is_err()
+                    let one = std::slice::from_ref(&text.text);
+                    plan::plan(Source::Events(one), &how, &catalog).is_err()
                 };
                 let wrong = texts.texts.iter().find(alone);
                 let names = wrong.map(|text| text.owners.name(&probes));

@@ -19,7 +19,7 @@ use kernel::{NEXT, PREV, USER, switch_entry, words};
 use kestrel::attach::{self, Mechanism};
 use kestrel::buffer::writer::map_name;
 use kestrel::catalog::{Catalog, Via};
-use kestrel::plan::{BUFFER, PlannedStrategy, Request, plan};
+use kestrel::plan::{BUFFER, PlannedStrategy, Source, plan};
 use kestrel::session::control;
 use kestrel_bpf::code::MapRef;
 use kestrel_bpf::interp::{self, Machine};
@@ -53,13 +53,13 @@ fn run_on(
     contexts: &[Vec<u8>],
     fill: impl Fn(&mut Machine),
 ) -> Printed {
-    let request = Request {
-        events: vec![event.to_owned()],
+    let options = kestrel::plan::Options {
         via,
-        buffer_bytes: 64 << 10,
-        ..Request::default()
+        buffer_bytes: Some(64 << 10),
+        ..kestrel::plan::Options::default()
     };
-    let plan = plan(&request, catalog).unwrap_or_else(|error| panic!("{error}: {error:?}"));
+    let plan = plan(Source::Events(&[event.to_owned()]), &options, catalog)
+        .unwrap_or_else(|error| panic!("{error}: {error:?}"));
     let hook = &plan.hooks[0];
     let way = hook.ways.iter().find(|way| wanted(way)).unwrap();
     let program = hook.compile(way, &plan, None).unwrap();
@@ -244,13 +244,12 @@ fn code_that_options_add_comes_from_no_part_of_the_text() {
         ("sched:sched_switch", ""),
         ("sched:sched_switch /args.prev_pid == 77/", predicate),
     ] {
-        let request = Request {
-            events: vec![text.to_owned()],
+        let options = kestrel::plan::Options {
             target: kestrel::session::target::Target::Process(42),
             kernel_stack: true,
-            ..Request::default()
+            ..kestrel::plan::Options::default()
         };
-        let plan = plan(&request, &catalog).unwrap();
+        let plan = plan(Source::Events(&[text.to_owned()]), &options, &catalog).unwrap();
         for way in &plan.hooks[0].ways {
             let code = plan.hooks[0].compile(way, &plan, None).unwrap().code;
             let sources = code.lines.iter().map(|line| line.source);

@@ -4,7 +4,7 @@ use kestrel::attach::{self, Mechanism};
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::plan::{Hook, Plan};
-use kestrel::plan::{Options, resolve};
+use kestrel::plan::{Options, Source};
 use kestrel::table::TableFile;
 use kestrel::{Error, language};
 use std::fmt::Write;
@@ -76,11 +76,8 @@ pub fn build(root: &Path, more: &[String]) -> Catalog {
 pub fn plan(text: &str) -> Result<Plan, Error> {
     let tree = tempfile::tempdir().unwrap();
     let catalog = build(tree.path(), &[]);
-    resolve(
-        &TableFile::parse(text, "test.kst")?,
-        &catalog,
-        &Options::default(),
-    )
+    let file = TableFile::parse(text, "test.kst")?;
+    kestrel::plan::plan(Source::File(&file), &Options::default(), &catalog)
 }
 
 /// A plan of a text that must be right.

@@ -2,7 +2,7 @@
 
 use crate::kernel::{build, said};
 use kestrel::catalog::{Catalog, Via};
-use kestrel::plan::{Existing, ExistingHook, Options, plan_load, resolve};
+use kestrel::plan::{Existing, ExistingHook, Options, Source, plan, plan_load};
 use kestrel::plan::{Hook, Plan, Slot};
 use kestrel::table::TableFile;
 
@@ -31,11 +31,11 @@ const RUNNING: &str = "buffer x { size = 64K }
 fn started(catalog: &Catalog) -> Existing {
     let file = TableFile::parse(RUNNING, "running.kst").unwrap();
     let options = Options {
-        stays: true,
+        persistent: true,
         messages: true,
         ..Options::default()
     };
-    existing(&resolve(&file, catalog, &options).unwrap())
+    existing(&plan(Source::File(&file), &options, catalog).unwrap())
 }
 
 fn load(text: &str) -> Result<(Existing, Plan), kestrel::Error> {

@@ -1,7 +1,7 @@
 //! Which handler each event has in which table.
 
 use crate::kernel::{build, handlers, hook_of, is_functions, right, wrong};
-use kestrel::plan::{Options, describe, resolve};
+use kestrel::plan::{Options, Source, describe, plan};
 use kestrel::table::TableFile;
 
 fn row(table: u32, handler: &str) -> (u32, String) {
@@ -126,10 +126,10 @@ fn every_hook_compiles_with_every_row() {
     let file = TableFile::parse(text, "test.kst").unwrap();
     for stays in [false, true] {
         let options = Options {
-            stays,
+            persistent: stays,
             ..Options::default()
         };
-        let plan = resolve(&file, &catalog, &options).unwrap();
+        let plan = kestrel::plan::plan(Source::File(&file), &options, &catalog).unwrap();
         assert_eq!(plan.slots, stays);
         for hook in &plan.hooks {
             for way in &hook.ways {
@@ -253,7 +253,7 @@ fn two_hundred_tables_of_fifteen_hundred_events() {
         );
     }
     let file = TableFile::parse(&text, "test.kst").unwrap();
-    let plan = resolve(&file, &catalog, &Options::default()).unwrap();
+    let plan = plan(Source::File(&file), &Options::default(), &catalog).unwrap();
     assert_eq!(plan.tables.len(), 201);
     assert_eq!(events(&plan), 1507);
     assert!(
@@ -278,9 +278,71 @@ fn starting_with_another_table_makes_it_number_one() {
     .unwrap();
     file.start_with("b").unwrap();
     let tree = tempfile::tempdir().unwrap();
-    let plan = resolve(&file, &build(tree.path(), &[]), &Options::default()).unwrap();
+    let plan = plan(Source::File(&file), &Options::default(), &build(tree.path(), &[])).unwrap();
     assert_eq!(plan.tables, ["b", "a"]);
     assert_eq!(handlers(&plan, "sched:sched_switch"), [row(1, "{ record() }")]);
     let error = file.start_with("c").unwrap_err().to_string();
     assert_eq!(error, "test.kst has no table `c`; it has b, a");
+}
+
+#[test]
+fn texts_and_tables_join_and_dedupe_alike() {
+    let tree = tempfile::tempdir().unwrap();
+    let catalog = build(tree.path(), &[]);
+    let hooks = |plan: &kestrel::plan::Plan| -> Vec<(Vec<String>, String)> {
+        let hook = |hook: &kestrel::plan::Hook| {
+            let mut names: Vec<String> = hook.instances.iter().map(|i| i.name.clone()).collect();
+            names.sort();
+            (names, hook.ways[0].to_string())
+        };
+        plan.hooks.iter().map(hook).collect()
+    };
+    for (probe, sizes) in [
+        // Named one by one, with a handler that holds for both: one link.
+        ("kprobe:vfs_read, kprobe:vfs_write { record(pid) }", vec![2]),
+        // Few with the default record: each has its parameters in it.
+        ("kprobe:vfs_read, kprobe:vfs_write", vec![1, 1]),
+        // What is named by itself is seen by itself; the pattern has the rest.
+        ("kprobe:vfs_read, kprobe:vfs_*", vec![1, 3]),
+        ("kprobe:vfs_*, kprobe:vfs_read", vec![1, 3]),
+        // An event that is named again meets the handler once.
+        (
+            "kprobe:vfs_read, kprobe:vfs_read, kprobe:vfs_read { record(pid) }",
+            vec![1],
+        ),
+        ("kprobe:vfs_*, kprobe:vfs_r* { record(pid) }", vec![4]),
+    ] {
+        let options = Options::default();
+        let text = plan(Source::Events(&[probe.to_owned()]), &options, &catalog).unwrap();
+        let file = TableFile::parse(&format!("table a {{ {probe} }}"), "a.kst").unwrap();
+        let table = plan(Source::File(&file), &options, &catalog).unwrap();
+        assert_eq!(hooks(&text), hooks(&table), "{probe}");
+        let mut found: Vec<usize> = hooks(&text).iter().map(|(names, _)| names.len()).collect();
+        found.sort();
+        assert_eq!(found, sizes, "{probe}");
+    }
+}
+
+#[test]
+fn every_text_adds_its_handler_and_a_later_row_replaces_one() {
+    let tree = tempfile::tempdir().unwrap();
+    let catalog = build(tree.path(), &[]);
+    let options = Options::default();
+    let texts = [
+        "sched:sched_switch { record(pid) } sched:sched_switch { record(tid) }".to_owned(),
+        "sched:sched_switch { record(comm) }".to_owned(),
+        "sched:sched_switch { record(comm) }".to_owned(),
+    ];
+    let both = plan(Source::Events(&texts), &options, &catalog).unwrap();
+    let written: Vec<&str> = both.hooks.iter().map(|hook| hook.rows[0].text()).collect();
+    assert_eq!(
+        written,
+        [
+            "sched:sched_switch { record(pid) }",
+            "sched:sched_switch { record(tid) }",
+            "sched:sched_switch { record(comm) }"
+        ]
+    );
+    let one = right("table a { sched:sched_switch { record(pid) } sched:sched_switch { record(tid) } }");
+    assert_eq!(handlers(&one, "sched:sched_switch"), [row(1, "{ record(tid) }")]);
 }

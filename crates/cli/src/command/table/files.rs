@@ -8,7 +8,7 @@ use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::plan::Plan;
-use kestrel::plan::{Options as Use, Shown, describe, resolve};
+use kestrel::plan::{Options as PlanOptions, Shown, Source, describe, plan};
 use kestrel::table::TableFile;
 use kestrel::table::shipped::{SHIPPED, open};
 use kestrel_trace::print::counted;
@@ -95,7 +95,7 @@ fn check_one(options: &Checked, name: &str, catalog: &Catalog) -> Result<(), Fai
         }
         return Ok(());
     }
-    let plan = resolve(&file, catalog, &in_session())?;
+    let plan = plan(Source::File(&file), &in_session(), catalog)?;
     warn(&file, plan.warnings.iter().map(|(_, warning)| warning));
     // What only code generation can refuse is part of being right.
     for hook in &plan.hooks {
@@ -124,11 +124,10 @@ fn tables(file: &TableFile) -> String {
 }
 
 /// As a session that stays would use it.
-fn in_session() -> Use {
-    Use {
-        stays: true,
-        messages: true,
-        ..Use::default()
+fn in_session() -> PlanOptions {
+    PlanOptions {
+        persistent: true,
+        ..PlanOptions::default()
     }
 }
 
@@ -159,7 +158,7 @@ pub(super) fn show(options: &ShowOptions) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let catalog = Catalog::new(Host::default());
-    let plan = resolve(&file, &catalog, &in_session())?;
+    let plan = plan(Source::File(&file), &in_session(), &catalog)?;
     warn(&file, plan.warnings.iter().map(|(_, warning)| warning));
     let mut out = Vec::new();
     if options.format == Format::Text && options.table.is_none() {

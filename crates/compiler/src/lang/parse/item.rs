@@ -10,9 +10,9 @@ use crate::lang::lexer::Kind;
 /// Where a probe stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// It is the whole text (`-e`): its block may be left out.
-    Alone,
-    /// Others may follow: without a block it ends with a semicolon, or with what it stands in.
+    /// In a text of probes (`-e`): the block of the last one may be left out.
+    Listed,
+    /// In a table or script: without a block it ends with a semicolon, or with what it stands in.
     Among,
 }
 
@@ -221,7 +221,7 @@ impl Parser<'_> {
         let block = if self.is("{") {
             self.block().ok()
         } else if self.is_word("handler") {
-            object = self.object_handler(place);
+            object = self.object_handler();
             object.as_ref().map(|object| counted(object.span))
         } else {
             self.expect_no_block(
@@ -243,7 +243,7 @@ impl Parser<'_> {
     }
 
     /// `handler "path.o"`: a program of a compiled object handles the event.
-    fn object_handler(&mut self, place: Place) -> Option<Spanned<String>> {
+    fn object_handler(&mut self) -> Option<Spanned<String>> {
         let start = self.start();
         self.take();
         let Kind::Text(path) = &self.token.kind else {
@@ -253,7 +253,7 @@ impl Parser<'_> {
         };
         let (node, span) = (path.clone(), self.token.span);
         self.take();
-        if matches!(place, Place::Alone) && !self.is_end() {
+        if self.is("{") || self.is("/") {
             let message = "nothing follows the object that handles the event";
             self.error(Diagnostic::error(self.span_from(start), message));
         }
@@ -264,7 +264,7 @@ impl Parser<'_> {
     /// Complains where a probe ends neither with a block nor where it may.
     fn expect_no_block(&mut self, place: Place, events: Span) {
         let allowed = match place {
-            Place::Alone => self.is_end(),
+            Place::Listed => self.is_end(),
             Place::Among => self.is_end() || self.is("}") || self.eat(";"),
         };
         if allowed {

@@ -17,7 +17,7 @@ const HEIGHT: u32 = 128;
 /// Most findings reported about one text.
 const FINDINGS: usize = 50;
 
-/// Parses what `-e` takes: events, then optionally a predicate and a block.
+/// Parses one probe: events, then optionally a predicate and a block.
 ///
 /// The probe is whole where no diagnostic is an error.
 ///
@@ -35,55 +35,24 @@ const FINDINGS: usize = 50;
 /// ```
 pub fn parse_events(text: &str) -> (Probe, Vec<Diagnostic>) {
     let mut parser = Parser::new(text);
-    let refused = !parser.found.is_empty() || parser.refuse_top();
-    let first = parser.found.len();
-    let probe = parser.probe(item::Place::Alone);
-    if refused {
-        // What else there is to say would take it for an event.
-        parser.found.truncate(first);
-        return (probe, parser.finish());
-    }
-    if probe.block.is_some() {
-        while parser.eat(";") {}
-    }
+    let mut probes = parser.probes(1);
     parser.expect_end();
-    (probe, parser.finish())
+    (probes.remove(0), parser.finish())
 }
 
-/// The probes of a text that has several, each with its block, as texts of their own: blanks stand where the others were, so that places stay
-/// the same. A text of one probe, or one that is wrong, is given back whole.
+/// Parses what `-e` takes: one probe, whose block may be left out, or several, each with its block.
 ///
 /// ```
-/// use kestrel_compiler::lang::probes_apart;
-/// let all = probes_apart("kprobe:a { record() }\nkretprobe:a { record() }");
-/// assert_eq!(all, ["kprobe:a { record() }", "                     \nkretprobe:a { record() }"]);
+/// use kestrel_compiler::lang::parse_probes;
+/// let (probes, found) = parse_probes("kprobe:a { record() }\nkretprobe:a { record() }");
+/// assert!(found.is_empty());
+/// assert_eq!((probes.len(), probes[1].span.start), (2, 22));
 /// ```
-pub fn probes_apart(text: &str) -> Vec<String> {
+pub fn parse_probes(text: &str) -> (Vec<Probe>, Vec<Diagnostic>) {
     let mut parser = Parser::new(text);
-    let mut places = Vec::new();
-    while !parser.is_end() {
-        let probe = parser.probe(item::Place::Among);
-        places.push(probe.span);
-        while parser.eat(";") {}
-        let whole = probe.block.is_some() && !probe.events.is_empty();
-        if !parser.found.is_empty() || !(whole || parser.is_end()) {
-            return vec![text.to_owned()];
-        }
-    }
-    if places.len() < 2 {
-        return vec![text.to_owned()];
-    }
-    let blank = |text: &str| -> String {
-        text.bytes()
-            .map(|byte| if byte == b'\n' { '\n' } else { ' ' })
-            .collect()
-    };
-    let one = |place: &Span| {
-        let (start, end) = (place.start as usize, place.end as usize);
-        Some(blank(text.get(..start)?) + text.get(start..end)?)
-    };
-    let all: Option<Vec<String>> = places.iter().map(one).collect();
-    all.unwrap_or_else(|| vec![text.to_owned()])
+    let probes = parser.probes(usize::MAX);
+    parser.expect_end();
+    (probes, parser.finish())
 }
 
 /// Parses a script or a table file.
@@ -142,6 +111,25 @@ impl<'a> Parser<'a> {
         };
         parser.load();
         parser
+    }
+
+    /// So many probes at most, at least one; another one follows only behind a block.
+    fn probes(&mut self, most: usize) -> Vec<Probe> {
+        let refused = !self.found.is_empty() || self.refuse_top();
+        let first = self.found.len();
+        let mut probes = vec![self.probe(item::Place::Listed)];
+        while probes.last().is_some_and(|probe| probe.block.is_some()) {
+            while self.eat(";") {}
+            if probes.len() == most || !matches!(self.token.kind, Kind::Word(_)) || !self.found.is_empty() {
+                break;
+            }
+            probes.push(self.probe(item::Place::Listed));
+        }
+        if refused {
+            // Further findings would take what stands at the top for an event.
+            self.found.truncate(first);
+        }
+        probes
     }
 
     fn finish(mut self) -> Vec<Diagnostic> {

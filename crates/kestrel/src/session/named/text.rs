@@ -3,8 +3,8 @@
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::Spanned;
 use kestrel_compiler::lang::diag::has_errors;
-use kestrel_compiler::lang::parse_events;
-use kestrel_hook::table::{BufferSpec, IMPLICIT, TableFile, TableSpec, read};
+use kestrel_compiler::lang::parse_probes;
+use kestrel_hook::table::{BufferSpec, IMPLICIT, TableFile, TableSpec};
 use std::cmp::Reverse;
 use std::path::Path;
 
@@ -30,43 +30,29 @@ pub(super) fn check_name(name: &str) -> Result<()> {
 
 /// Reads a probe's text: events with or without a block, or several such with blocks.
 pub(super) fn file(name: &str, text: &str) -> Result<TableFile> {
-    let (probe, found) = parse_events(text);
-    if !has_errors(&found) {
-        return Ok(TableFile {
-            name: name.to_owned(),
-            text: text.into(),
-            buffers: vec![BufferSpec::default()],
-            parameters: Vec::new(),
-            tables: vec![TableSpec {
-                name: Spanned {
-                    node: IMPLICIT.to_owned(),
-                    span: probe.span,
-                },
-                parent: None,
-                probes: vec![probe],
-            }],
-            max_map_keys: None,
-            warnings: found,
-            objection: None,
+    let (probes, found) = parse_probes(text);
+    if has_errors(&found) {
+        return Err(Error::Program {
+            source_text: text.to_owned(),
+            diagnostics: found,
         });
     }
-    let (file, wrong) = read(text, name);
-    let only_probes = file.table_names().eq([IMPLICIT]) && file.buffers.iter().all(|b| b.span.end == 0);
-    if !has_errors(&wrong) && only_probes {
-        return Ok(TableFile {
-            warnings: wrong,
-            ..file
-        });
-    }
-    // A text of several probes goes further when it is read as such.
-    let last = |found: &[kestrel_compiler::lang::diag::Diagnostic]| found.iter().map(|d| d.span.start).min();
-    let diagnostics = match has_errors(&wrong) && last(&wrong) > last(&found) {
-        true => wrong,
-        false => found,
-    };
-    Err(Error::Program {
-        source_text: text.to_owned(),
-        diagnostics,
+    Ok(TableFile {
+        name: name.to_owned(),
+        text: text.into(),
+        buffers: vec![BufferSpec::default()],
+        parameters: Vec::new(),
+        tables: vec![TableSpec {
+            name: Spanned {
+                node: IMPLICIT.to_owned(),
+                span: probes[0].span,
+            },
+            parent: None,
+            probes,
+        }],
+        max_map_keys: None,
+        warnings: found,
+        objection: None,
     })
 }
 

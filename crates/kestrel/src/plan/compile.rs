@@ -1,0 +1,92 @@
+//! A hook compiled to a BPF program: for one of its strategies, with the buffers and tables of its plan.
+
+use super::check_handlers::members;
+use super::hook::{Hook, PlannedStrategy, Slot};
+use super::planned::{BufferPlan, Plan};
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::check::tree::CheckedProbe;
+use kestrel_compiler::{Program, compile_hook};
+use kestrel_hook::buffer::writer::{RingSink, map_name};
+use kestrel_hook::hook::SLOTS;
+use kestrel_hook::hook::dispatch::{Choice, Gate};
+use kestrel_hook::hook::named;
+use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::second_chance::{Place, Switches};
+
+impl Hook {
+    /// How many programs that are made later its program array has room for: one for each table, or the next of a named probe, whose programs are
+    /// made anew where they refer to buffers.
+    pub(crate) fn slots(&self, plan: &Plan) -> u32 {
+        match self.own {
+            _ if !plan.slots => 0,
+            None => SLOTS,
+            Some(_) if self.records > 0 => named::SLOTS,
+            Some(_) => 0,
+        }
+    }
+
+    /// How its code finds the handler that an event meets.
+    fn choice(&self, plan: &Plan) -> Choice {
+        match (self.own, &self.slot, self.rows.as_slice()) {
+            (Some(own), Some(_), _) => Choice::Renewed(own),
+            (Some(own), None, _) => Choice::Named {
+                own,
+                slots: self.slots(plan) > 0,
+            },
+            (None, Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
+            (None, Some(slot), _) => Choice::Instances(slot.sets.clone()),
+            (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
+            (None, None, rows) => Choice::Tables {
+                tables: rows.iter().map(|row| row.tables.clone()).collect(),
+                slots: plan.slots,
+            },
+        }
+    }
+
+    /// Compiles the handlers for a way. Where the hook is several programs: the one at a `place` among them.
+    ///
+    /// # Errors
+    /// When a record is too large for a page, or needs more stack than BPF has.
+    pub fn compile(&self, way: &PlannedStrategy, plan: &Plan, place: Option<Place>) -> Result<Program> {
+        let mut context = way.context.clone();
+        context.number = context.number.numbered(self.first, self.records.max(1));
+        context.members = members(&context, &self.instances);
+        let ring_of = |buffer: &BufferPlan| RingSink {
+            map: map_name(&buffer.name),
+            geometry: buffer.geometry,
+            reentrant: place.is_some(),
+        };
+        let calls = self.calls(way);
+        let features = &context.features;
+        let can = context.preemptible && features.preempt_disable && features.irq_save;
+        let sink = Gate {
+            buffers: plan
+                .buffers
+                .iter()
+                .map(|b| (b.name.clone(), ring_of(b)))
+                .collect(),
+            owners: (0..)
+                .zip(&plan.buffers)
+                .filter_map(|(number, buffer)| Some((number, buffer.process.clone()?)))
+                .collect(),
+            steering: plan.steering(),
+            tables: plan.tables.clone(),
+            parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
+            followed: matches!(plan.target, Target::Command(_)),
+            // A program that calls another one lets itself be preempted.
+            whole: place.is_some() && can && calls.is_empty(),
+            calls,
+            choice: self.choice(plan),
+            relay: self.relay,
+            leads: self.leads.clone(),
+            passing: self.passing,
+            place,
+            switches: place.and(context.types.as_deref()).and_then(Switches::find),
+        };
+        let handlers: Vec<&CheckedProbe> = way.handlers.iter().collect();
+        compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {
+            event: context.name.clone(),
+            why: e.to_string(),
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! A plan: the tables, hooks and buffers that a session is made of.
+
+use super::hook::Hook;
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::check::tree::{CheckedProbe, Destination};
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_hook::buffer::layout::{Geometry, Mode};
+use kestrel_hook::buffer::name::{MESSAGES, MESSAGES_BYTES};
+use kestrel_hook::hook::dispatch::Steering;
+use kestrel_hook::hook::owner::Owner;
+use kestrel_hook::hook::process_filter::Target;
+use kestrel_object::HandlerFile;
+use std::sync::Arc;
+
+/// One buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferPlan {
+    /// Its name.
+    pub name: String,
+    /// Its shape.
+    pub geometry: Geometry,
+    /// The process that it is for, if it is for one.
+    pub process: Option<Owner>,
+}
+
+/// What a session will consist of.
+pub struct Plan {
+    /// Names of the tables: the first has number 1.
+    pub tables: Vec<String>,
+    /// Programs.
+    pub hooks: Vec<Hook>,
+    /// Whose events.
+    pub target: Target,
+    /// Buffers, at least one: the first is where records go that name none.
+    pub buffers: Vec<BufferPlan>,
+    /// What the handlers share.
+    pub globals: Globals,
+    /// Whether tables can be loaded later, so that hooks have slots for their handlers.
+    pub slots: bool,
+    /// Compiled objects that rows name.
+    pub objects: Vec<Arc<HandlerFile>>,
+    /// Remarks about the texts that do not stand in the way.
+    pub warnings: Vec<(String, Diagnostic)>,
+}
+
+/// Gives out numbers of records from `next` on; gives the one after the last.
+///
+/// # Errors
+/// When a trace has no room for so many.
+pub fn number(hooks: &mut [Hook], mut next: u32) -> Result<u32> {
+    for hook in hooks {
+        let numbers = hook.instances.len() as u32 * u32::from(hook.records.max(1));
+        hook.first = u16::try_from(next).map_err(|_| too_many())?;
+        next += numbers;
+    }
+    if next > u32::from(u16::MAX) {
+        return Err(too_many());
+    }
+    Ok(next)
+}
+
+fn too_many() -> Error {
+    Error::Unsupported {
+        what: "the events together".to_owned(),
+        why: "a trace has room for 65,535 kinds of record; narrow the patterns".to_owned(),
+    }
+}
+
+/// How many kinds of record the buffers of a persistent session have room for when it begins with so many: tables that are loaded later bring
+/// theirs.
+pub(crate) fn room_to_grow(numbers: u32) -> u32 {
+    (2 * numbers).clamp(1024, u32::from(u16::MAX) + 1)
+}
+
+impl Plan {
+    /// Whether records go through a buffer of their own because they ask something of user space.
+    pub(super) fn asks(&self) -> bool {
+        let ways = self.hooks.iter().flat_map(|hook| &hook.ways);
+        let mut records = ways.flat_map(|way| way.handlers.iter().flat_map(CheckedProbe::records));
+        records.any(|record| record.to == Destination::Messages)
+    }
+
+    /// Makes sure that what handlers have to say to an agent goes through a buffer of its own.
+    pub(crate) fn give_messages_a_buffer(&mut self) {
+        if self.buffers.iter().any(|buffer| buffer.name == MESSAGES) {
+            return;
+        }
+        let events = self.buffers.iter().map(|b| b.geometry.events).max();
+        self.buffers.push(BufferPlan {
+            name: MESSAGES.to_owned(),
+            geometry: Geometry::new(Mode::Stream, MESSAGES_BYTES, events.unwrap_or(1)),
+            process: None,
+        });
+    }
+
+    /// What may happen to the buffers while the hooks run: in a persistent session, anything.
+    pub fn steering(&self) -> Steering {
+        if self.globals.persistent {
+            return Steering::any(&self.globals.buffers);
+        }
+        let ways = self.hooks.iter().flat_map(|hook| &hook.ways);
+        Steering::of(ways.flat_map(|way| &way.handlers))
+    }
+}

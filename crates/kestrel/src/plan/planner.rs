@@ -1,0 +1,589 @@
+//! From probes to hooks: which handler each event meets in each table, and one hook for the events that can be seen together.
+
+use super::check_handlers::{Candidate, Wanted, check_set};
+use super::events::{Events, about, is_name};
+use super::findings::Findings;
+use super::hook::Hook;
+use super::source::Options;
+use super::text;
+use kestrel_catalog::catalog::{Catalog, Resolved, jprobe};
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
+use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
+use kestrel_compiler::lang::parse_probes;
+use kestrel_hook::table::TableFile;
+use kestrel_object::HandlerFile;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Functions named one by one with the default record share a link from so many on; fewer have their parameters in the record, each its own.
+const MANY: usize = 17;
+
+/// What an event meets in one table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    /// Which handler.
+    pub(super) handler: usize,
+    /// Whether the handler must hold for the event: it was named, not only matched by a pattern.
+    required: bool,
+    /// Whether the pattern was resolved to a set.
+    in_set: bool,
+    /// Where the row's own spelling of the handler begins.
+    start: u32,
+}
+
+/// One table: what each event meets in it; events beyond the end meet nothing.
+pub(super) type Cells = Vec<Option<Cell>>;
+
+/// Events that meet the same handlers in all tables, and can be seen together.
+pub(super) struct Group {
+    events: Resolved,
+    /// What they meet, by table.
+    cells: Vec<Option<Cell>>,
+}
+
+/// What is left when all has been planned.
+pub(super) struct Done {
+    pub(super) globals: Globals,
+    pub(super) objects: Vec<Arc<HandlerFile>>,
+    pub(super) warnings: Vec<(String, Diagnostic)>,
+}
+
+/// The text whose probes are being planned.
+struct Text {
+    source: Arc<str>,
+    /// The name of the table file; texts of `-e` have none.
+    file: Option<String>,
+    /// The directory that paths of compiled objects count from.
+    beside: PathBuf,
+}
+
+/// A predicate and a block.
+struct Handler {
+    /// As written, with what the options add; its events are those of the row that had it first.
+    probe: Probe,
+    /// The text that its spans count in.
+    source: Arc<str>,
+    /// The compiled object's program that it calls, if any.
+    object: Option<Wanted>,
+    /// Whether it was written without a block.
+    is_default: bool,
+}
+
+/// Texts on their way to hooks.
+pub(super) struct Planner<'a> {
+    pub(super) catalog: &'a Catalog,
+    options: Options,
+    pub(super) events: Events<'a>,
+    pub(super) globals: Globals,
+    text: Text,
+    handlers: Vec<Handler>,
+    /// Handlers of the text by what is written.
+    known: HashMap<String, usize>,
+    /// Functions that have a jprobe: a second one is a mistake.
+    jprobes: HashSet<String>,
+    objects: Vec<Arc<HandlerFile>>,
+    pub(super) findings: Findings,
+    warnings: Vec<(String, Diagnostic)>,
+    /// The numbers of maps that no handler had written when a text of `-e` was planned, with the text.
+    unwritten: Vec<(u32, Arc<str>)>,
+}
+
+impl<'a> Planner<'a> {
+    pub(super) fn new(catalog: &'a Catalog, options: Options, globals: Globals) -> Self {
+        Self {
+            catalog,
+            events: Events::new(catalog, options.via),
+            options,
+            globals,
+            text: Text {
+                source: "".into(),
+                file: None,
+                beside: PathBuf::new(),
+            },
+            handlers: Vec::new(),
+            known: HashMap::new(),
+            jprobes: HashSet::new(),
+            objects: Vec::new(),
+            findings: Findings::default(),
+            warnings: Vec::new(),
+            unwritten: Vec::new(),
+        }
+    }
+
+    /// Plans the probes of a file from here on.
+    pub(super) fn begin_file(&mut self, file: &TableFile) {
+        self.text = Text {
+            source: file.text.clone(),
+            file: Some(file.name.clone()),
+            beside: Path::new(&file.name).parent().unwrap_or(Path::new("")).into(),
+        };
+        self.warnings
+            .extend(file.warnings.iter().map(|d| (file.text.to_string(), d.clone())));
+    }
+
+    /// The hooks of texts of `-e`: each probe adds its handler to its events, whatever other probes they meet.
+    pub(super) fn texts(&mut self, texts: &[String]) -> Result<Vec<Hook>> {
+        let mut hooks = Vec::new();
+        let mut planned: HashSet<String> = HashSet::new();
+        for text in texts {
+            let (probes, found) = parse_probes(text);
+            if has_errors(&found) {
+                return Err(Error::Program {
+                    source_text: text.clone(),
+                    diagnostics: found,
+                });
+            }
+            self.warnings.extend(found.into_iter().map(|d| (text.clone(), d)));
+            let source: Arc<str> = text.as_str().into();
+            for probe in probes {
+                // The same probe written twice asks for nothing more.
+                if !planned.insert(written(text, probe.span).to_owned()) {
+                    continue;
+                }
+                self.text.source = source.clone();
+                self.events = Events::new(self.catalog, self.options.via);
+                self.events.with_modules = false;
+                self.known.clear();
+                self.globals.text = (planned.len() - 1).to_string();
+                let cells = self.table([std::slice::from_ref(&probe)])?;
+                let groups = self.groups(&[cells])?;
+                hooks.extend(self.hooks(groups, &[1]));
+                self.end_text()?;
+            }
+        }
+        Ok(hooks)
+    }
+
+    /// The rows of a file's tables laid out over the events.
+    pub(super) fn tables(&mut self, file: &TableFile, names: &[&str]) -> Result<Vec<Cells>> {
+        let levels = |name| {
+            file.lineage(name)
+                .into_iter()
+                .map(|table| table.probes.as_slice())
+        };
+        names.iter().map(|&name| self.table(levels(name))).collect()
+    }
+
+    /// One table, from its oldest ancestor's rows on.
+    fn table<'p>(&mut self, levels: impl IntoIterator<Item = &'p [Probe]>) -> Result<Cells> {
+        let mut cells = Cells::new();
+        for probes in levels {
+            // Another table may have its own jprobe of a function; another text of `-e` runs at the same time.
+            if self.text.file.is_some() {
+                self.jprobes.clear();
+            }
+            for probe in probes {
+                self.row(probe, &mut cells)?;
+            }
+        }
+        Ok(cells)
+    }
+
+    fn row(&mut self, probe: &Probe, cells: &mut Cells) -> Result<()> {
+        let in_file = self.text.file.is_some();
+        let masks = in_file && probe.block.as_ref().is_some_and(|b| b.statements.is_empty());
+        let handler = match masks {
+            true => None,
+            // What is wrong with an object has been said.
+            false => Some(self.handler(probe)),
+        };
+        let start = behind(&self.text.source, probe).0;
+        for spec in &probe.events {
+            let taken = (0..cells.len()).filter(|&event| cells[event].is_some());
+            let unlisted = match is_name(spec) {
+                true => Vec::new(),
+                false => self.events.unlisted(spec, taken),
+            };
+            let matched = match self.events.find(spec) {
+                Ok(matched) => matched,
+                Err(_) if !unlisted.is_empty() => Rc::default(),
+                Err(error) if !in_file => return Err(error),
+                Err(error) => {
+                    // Where a kernel has nothing of a kind, masking that is no mistake.
+                    let quiet = masks && self.events.may_be_absent(spec, &error);
+                    if !quiet {
+                        self.unmatched(spec.span, !masks && is_name(spec), error)?;
+                    }
+                    continue;
+                }
+            };
+            cells.resize(self.events.len(), None);
+            let unlisted = unlisted
+                .iter()
+                .filter(|found| !matched.iter().any(|m| m.event == found.event));
+            for found in matched.iter().chain(unlisted) {
+                let before = cells[found.event];
+                let same = |cell: &Cell| Some(cell.handler) == handler;
+                if !masks
+                    && is_name(spec)
+                    && let Some((name, known)) = self.events.known_as(*found)
+                {
+                    let message = format!("{name} is another name of {known}: they are one event");
+                    self.one_event(spec.span, message, before.as_ref().map(same));
+                }
+                if !masks
+                    && is_name(spec)
+                    && let Some(function) = self.events.jprobe(found.event)
+                    && !self.jprobes.insert(function.identity().to_owned())
+                {
+                    let second = jprobe::second(function);
+                    if !in_file {
+                        return Err(second);
+                    }
+                    let why = Diagnostic::error(spec.span, second.to_string());
+                    self.findings.wrong(vec![why]);
+                }
+                let before = before.filter(same);
+                cells[found.event] = handler.map(|handler| Cell {
+                    handler,
+                    required: !in_file || is_name(spec) || before.is_some_and(|cell| cell.required),
+                    // An event that is named by itself is seen by itself, with its own types.
+                    in_set: found.in_set && before.is_none_or(|cell| cell.in_set),
+                    start,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that an event has been met under another name; `before` whether the table has this very handler for it, if it has one.
+    fn one_event(&mut self, span: Span, message: String, before: Option<bool>) {
+        let hint = match before {
+            Some(true) => "it meets the handler once",
+            Some(false) => {
+                "this row takes the place of the one before, as a later row of the same event does; to have both, write one block"
+            }
+            None => "in all tables it is recorded under one of its names",
+        };
+        self.findings
+            .warn_once(Diagnostic::warning(span, message).hint(hint));
+    }
+
+    /// A pattern may match nothing on one kernel and much on the next; a name must be there.
+    fn unmatched(&mut self, span: Span, must: bool, error: Error) -> Result<()> {
+        let mistyped = match &error {
+            Error::NoSuchEvent { what, .. } => what == "class",
+            other => matches!(other, Error::WrongShape { .. } | Error::NotYet { .. }),
+        };
+        let (message, hint) = about(error)?;
+        match must || mistyped {
+            true => self
+                .findings
+                .wrong_once(Diagnostic::error(span, message).maybe_hint(hint)),
+            false => self
+                .findings
+                .warn_once(Diagnostic::warning(span, message).maybe_hint(hint)),
+        }
+        Ok(())
+    }
+
+    /// The number of a row's handler: rows with the same predicate and block share one.
+    fn handler(&mut self, probe: &Probe) -> usize {
+        let source = self.text.source.clone();
+        let (_, written) = behind(&source, probe);
+        if let Some(&known) = self.known.get(written) {
+            return known;
+        }
+        let object = probe.object.as_ref().and_then(|object| self.object(object));
+        let is_default = probe.block.is_none();
+        let mut probe = probe.clone();
+        text::complete(&mut probe, &self.options, &source);
+        self.known.insert(written.to_owned(), self.handlers.len());
+        self.handlers.push(Handler {
+            probe,
+            source,
+            object,
+            is_default,
+        });
+        self.handlers.len() - 1
+    }
+
+    /// The object of a row, read once; what is wrong with it is said.
+    fn object(&mut self, named: &Spanned<String>) -> Option<Wanted> {
+        match Wanted::read(&named.node, &self.text.beside, &mut self.objects) {
+            Ok(wanted) => Some(wanted),
+            Err(error) => {
+                let mut diagnostic = Diagnostic::error(named.span, error.to_string());
+                let is_relative = self.text.file.is_some() && Path::new(&named.node).is_relative();
+                if matches!(error, Error::Io { .. }) && is_relative {
+                    diagnostic = diagnostic.hint("the path counts from where the table file is");
+                }
+                self.findings.wrong(vec![diagnostic]);
+                None
+            }
+        }
+    }
+
+    /// Events of the same handlers together, in the order of their first; those that are masked everywhere are left out.
+    pub(super) fn groups(&self, tables: &[Cells]) -> Result<Vec<Group>> {
+        type Draft = (Option<usize>, Vec<usize>, Vec<Option<Cell>>);
+        let mut drafts: Vec<Draft> = Vec::new();
+        let mut places: HashMap<(usize, Vec<Option<usize>>), usize> = HashMap::new();
+        for event in 0..self.events.len() {
+            let cells: Vec<Option<Cell>> = tables
+                .iter()
+                .map(|table| table.get(event).copied().flatten())
+                .collect();
+            if cells.iter().all(Option::is_none) {
+                continue;
+            }
+            let together = cells.iter().flatten().all(|cell| cell.in_set);
+            let set = self.events.set_of(event).filter(|_| together);
+            let next = drafts.len();
+            let place = set.map_or(next, |set| *places.entry((set, handlers(&cells))).or_insert(next));
+            if place == next {
+                drafts.push((set, Vec::new(), cells));
+            }
+            drafts[place].1.push(event);
+        }
+        let resolved = drafts.into_iter().filter_map(|(set, events, cells)| {
+            let events = match (set, events.as_slice()) {
+                (_, &[one]) => self.events.one(one)?,
+                (Some(set), several) => self.events.several(set, several),
+                (None, _) => return None,
+            };
+            Some(Group { events, cells })
+        });
+        self.join(resolved.collect())
+    }
+
+    /// Single functions of the same handlers put together: attached in one operation where the kernel can.
+    fn join(&self, groups: Vec<Group>) -> Result<Vec<Group>> {
+        let joins = |group: &Group| {
+            let mut ways = group.events.ways.iter();
+            group.events.instances.len() == 1 && ways.all(|way| way.mechanism.joins())
+        };
+        let mechanism = |group: &Group| group.events.ways.first().map(|way| way.mechanism.clone());
+        let mut sets: Vec<Vec<usize>> = Vec::new();
+        for (place, group) in groups.iter().enumerate().filter(|(_, group)| joins(group)) {
+            let same = |set: &&mut Vec<usize>| {
+                let first = &groups[set[0]];
+                first.events.kind == group.events.kind
+                    && mechanism(first) == mechanism(group)
+                    && handlers(&first.cells) == handlers(&group.cells)
+            };
+            match sets.iter_mut().find(same) {
+                Some(set) => set.push(place),
+                None => sets.push(vec![place]),
+            }
+        }
+        sets.retain(|set| {
+            let cells = groups[set[0]].cells.iter().flatten();
+            let is_default = cells
+                .map(|cell| &self.handlers[cell.handler])
+                .any(|h| h.is_default);
+            set.len() >= if is_default { MANY } else { 2 }
+        });
+        let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
+        for places in sets {
+            let singles = places.iter().filter_map(|&place| groups[place].as_ref());
+            let singles: Vec<Resolved> = singles.map(|group| group.events.clone()).collect();
+            let names = singles.iter().map(|single| single.instances[0].name.clone());
+            let names: Vec<String> = names.collect();
+            let Some(mut set) = self.events.set_of_names(singles[0].kind, &names)? else {
+                continue;
+            };
+            for (instance, single) in set.instances.iter_mut().zip(&singles) {
+                instance.identity.clone_from(&single.instances[0].identity);
+            }
+            set.apart = singles;
+            for &place in &places[1..] {
+                groups[place] = None;
+            }
+            if let Some(first) = &mut groups[places[0]] {
+                first.events = set;
+            }
+        }
+        Ok(groups.into_iter().flatten().collect())
+    }
+
+    /// A hook for each group.
+    pub(super) fn hooks(&mut self, groups: Vec<Group>, numbers: &[u32]) -> Vec<Hook> {
+        let mut hooks = Vec::new();
+        for Group { events, cells } in groups {
+            let (candidates, own) = candidates(&self.handlers, &cells, numbers);
+            match check_set(events, &candidates, &mut self.globals) {
+                Ok(checked) => {
+                    for checked in checked {
+                        let names = &checked.names;
+                        for refused in checked.refused {
+                            let handler = candidates[refused.candidate].probe;
+                            self.findings.left_out(handler, refused.why, names);
+                        }
+                        for (candidate, remark) in checked.remarks {
+                            let required = candidates[candidate].required;
+                            self.findings.remark(remark, names, required);
+                        }
+                        hooks.extend(checked.companions);
+                        hooks.extend(checked.hook);
+                    }
+                }
+                Err(refused) => {
+                    let handler = own[refused.candidate];
+                    drop(candidates);
+                    self.refused(handler, &cells, refused.why);
+                }
+            }
+        }
+        hooks
+    }
+
+    /// Reports why a handler does not hold for an event that a row names: at that row, if another has the same handler.
+    pub(super) fn refused(&mut self, handler: usize, cells: &[Option<Cell>], mut why: Vec<Diagnostic>) {
+        let first = behind(&self.text.source, &self.handlers[handler].probe).0;
+        let mut mine = cells
+            .iter()
+            .flatten()
+            .filter(|cell| cell.handler == handler && cell.required);
+        if let Some(cell) = mine.next() {
+            let moved = |span: &mut Span| {
+                span.start = (span.start + cell.start).saturating_sub(first);
+                span.end = (span.end + cell.start).saturating_sub(first);
+            };
+            for diagnostic in &mut why {
+                moved(&mut diagnostic.span);
+                diagnostic
+                    .labels
+                    .iter_mut()
+                    .for_each(|label| moved(&mut label.span));
+            }
+        }
+        self.findings.wrong(why);
+    }
+
+    /// The object that a row names.
+    pub(super) fn object_of(&self, cell: Cell) -> Option<&Wanted> {
+        self.handlers.get(cell.handler)?.object.as_ref()
+    }
+
+    /// Candidates for one event or set, and which handler each is.
+    pub(super) fn candidates(
+        &self,
+        cells: &[Option<Cell>],
+        numbers: &[u32],
+    ) -> (Vec<Candidate<'_>>, Vec<usize>) {
+        candidates(&self.handlers, cells, numbers)
+    }
+
+    /// A handler does not hold for events that only a pattern named.
+    pub(super) fn left_out(&mut self, handler: usize, why: Vec<Diagnostic>, names: &[String]) {
+        self.findings.left_out(&self.handlers[handler].probe, why, names);
+    }
+
+    /// Passes the findings about a text on, or refuses the text.
+    fn end_text(&mut self) -> Result<()> {
+        let source_text = self.text.source.to_string();
+        match std::mem::take(&mut self.findings).finish() {
+            Ok(warnings) => {
+                let warnings = warnings.into_iter().map(|d| (source_text.clone(), d));
+                self.warnings.extend(warnings);
+            }
+            Err(diagnostics) => {
+                return Err(match self.text.file.clone() {
+                    Some(file) => Error::Table {
+                        file,
+                        source_text,
+                        diagnostics,
+                    },
+                    None => Error::Program {
+                        source_text,
+                        diagnostics,
+                    },
+                });
+            }
+        }
+        for (number, _) in &self.globals.unwritten {
+            if !self.unwritten.iter().any(|(known, _)| known == number) {
+                self.unwritten.push((*number, self.text.source.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The end: a map that is read must be written somewhere.
+    pub(super) fn finish(mut self) -> Result<Done> {
+        let unwritten = self.globals.unwritten.iter();
+        match self.text.file {
+            Some(_) => {
+                let all = unwritten.map(|(_, diagnostic)| diagnostic.clone());
+                self.findings.wrong(all.collect());
+            }
+            None => {
+                if let Some((number, diagnostic)) = self.globals.unwritten.first() {
+                    let text = self.unwritten.iter().find(|(n, _)| n == number);
+                    return Err(Error::Program {
+                        source_text: text.map_or_else(String::new, |(_, text)| text.to_string()),
+                        diagnostics: vec![diagnostic.clone()],
+                    });
+                }
+            }
+        }
+        self.end_text()?;
+        Ok(Done {
+            globals: self.globals,
+            objects: self.objects,
+            warnings: self.warnings,
+        })
+    }
+}
+
+/// The handlers of an event, by table.
+fn handlers(cells: &[Option<Cell>]) -> Vec<Option<usize>> {
+    cells.iter().map(|cell| cell.map(|c| c.handler)).collect()
+}
+
+/// What stands at a span of a text.
+fn written(text: &str, span: Span) -> &str {
+    text.get(span.start as usize..span.end as usize)
+        .unwrap_or_default()
+}
+
+/// Predicate and block of a row: what stands behind its events, and where.
+fn behind<'t>(text: &'t str, probe: &Probe) -> (u32, &'t str) {
+    let start = probe
+        .events
+        .last()
+        .map_or(probe.span.start, |event| event.span.end);
+    let rest = written(
+        text,
+        Span {
+            start,
+            end: probe.span.end,
+        },
+    );
+    let apart = |c: char| c == ',' || c == ';' || c.is_whitespace();
+    let trimmed = rest.trim_start_matches(apart);
+    let start = start + (rest.len() - trimmed.len()) as u32;
+    (start, trimmed.trim_end_matches(apart))
+}
+
+fn candidates<'h>(
+    handlers: &'h [Handler],
+    cells: &[Option<Cell>],
+    numbers: &[u32],
+) -> (Vec<Candidate<'h>>, Vec<usize>) {
+    let mut candidates: Vec<Candidate<'h>> = Vec::new();
+    let mut own: Vec<usize> = Vec::new();
+    for (cell, &number) in cells.iter().zip(numbers) {
+        let Some(cell) = cell else { continue };
+        let place = own.iter().position(|&h| h == cell.handler).unwrap_or_else(|| {
+            own.push(cell.handler);
+            let handler = &handlers[cell.handler];
+            candidates.push(Candidate {
+                probe: &handler.probe,
+                object: handler.object.clone(),
+                source: handler.source.clone(),
+                tables: Vec::new(),
+                required: false,
+            });
+            own.len() - 1
+        });
+        candidates[place].tables.push(number);
+        candidates[place].required |= cell.required;
+    }
+    (candidates, own)
+}

@@ -1,0 +1,40 @@
+//! What is planned: texts of `-e` or a table file, and how the session will use it.
+
+use kestrel_catalog::catalog::Via;
+use kestrel_compiler::check::globals::Parameter;
+use kestrel_hook::buffer::layout::Mode;
+use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::table::TableFile;
+
+/// Where the handlers stand.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// Texts of `-e`: an event meets the handler of every text that names it, in the one table [`TABLE`](super::TABLE).
+    Events(&'a [String]),
+    /// A table file: in each table an event meets the handler of the last row that names it.
+    File(&'a TableFile),
+}
+
+/// How a source is put to use.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whose events.
+    pub target: Target,
+    /// How tracepoints are read.
+    pub via: Via,
+    /// Add the kernel's call stack to records of events without a block.
+    pub kernel_stack: bool,
+    /// Add the process's call stack to records of events without a block.
+    pub user_stack: bool,
+    /// What happens when a buffer is full, whatever a table file says; without it, as the file says, or [`Mode::Stream`].
+    pub mode: Option<Mode>,
+    /// Bytes of each buffer per CPU, whatever a table file says; without it, as the file says, or 4 MiB.
+    pub buffer_bytes: Option<u64>,
+    /// Whether it is for a persistent session: tables can be loaded into it, an agent may read its messages.
+    pub persistent: bool,
+    /// Whether records with an action of user space (`notify`) go through a buffer of their own, so that the others need not be read while they
+    /// are filled; a persistent session has such a buffer in any case.
+    pub messages: bool,
+    /// Parameters that texts of `-e` may name; a table file declares its own.
+    pub parameters: Vec<Parameter>,
+}

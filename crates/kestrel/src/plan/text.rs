@@ -1,0 +1,48 @@
+//! What options add to a probe as it was written: stacks to the default record, a condition to the predicate.
+
+use super::source::Options;
+use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};
+use kestrel_compiler::lang::parse_events;
+use kestrel_hook::hook::process_filter::Target;
+
+/// Adds what options ask for to what was written: stacks to the default record, the process to the predicate.
+pub(super) fn complete(probe: &mut Probe, options: &Options, source: &str) {
+    if probe.block.is_none() && (options.kernel_stack || options.user_stack) {
+        let stacks = [(options.kernel_stack, "kstack"), (options.user_stack, "ustack")];
+        let stacks: Vec<&str> = stacks
+            .iter()
+            .filter(|(wanted, _)| *wanted)
+            .map(|(_, name)| *name)
+            .collect();
+        let text = format!("a:b {{ record(args, {}) }}", stacks.join(", "));
+        probe.block = beside(source, &text).block;
+    }
+    if let Target::Process(pid) = options.target {
+        guard(probe, &format!("pid == {pid}"), source);
+    }
+}
+
+/// Parses generated text that is added to a probe of `source`. Its spans lie beyond the end of `source`, so that no diagnostic points to a wrong
+/// place there.
+fn beside(source: &str, text: &str) -> Probe {
+    let before = " ".repeat(source.len() + 1);
+    parse_events(&(before + text)).0
+}
+
+/// Puts a condition before the predicate of a probe that stands in `source`.
+pub(crate) fn guard(probe: &mut Probe, condition: &str, source: &str) {
+    let Some(first) = beside(source, &format!("a:b /{condition}/")).predicate else {
+        return;
+    };
+    probe.predicate = Some(match probe.predicate.take() {
+        None => first,
+        Some(second) => Expr {
+            span: second.span,
+            kind: ExprKind::Binary {
+                op: BinaryOp::And,
+                left: Box::new(first),
+                right: Box::new(second),
+            },
+        },
+    });
+}
