@@ -314,3 +314,53 @@ fn a_name_and_a_pattern_of_one_event_meet_a_handler_once() {
     let said = format!("kprobe:{other} is another name of kprobe:{listed}: they are one event");
     assert!(run.err.contains(&said), "{}", run.err);
 }
+
+/// Functions that every kernel has and that a shell's command calls.
+const SEVENTEEN: [&str; 17] = [
+    "vfs_read",
+    "vfs_write",
+    "vfs_open",
+    "vfs_statx",
+    "vfs_getattr",
+    "vfs_llseek",
+    "vfs_readlink",
+    "vfs_create",
+    "vfs_mkdir",
+    "vfs_rmdir",
+    "vfs_unlink",
+    "vfs_symlink",
+    "vfs_link",
+    "vfs_rename",
+    "vfs_fsync",
+    "vfs_fallocate",
+    "vfs_truncate",
+];
+
+#[test]
+fn functions_named_one_by_one_in_a_table_share_a_link_as_those_of_e_do() {
+    let names: Vec<String> = SEVENTEEN.iter().map(|f| format!("kprobe:{f}")).collect();
+    for (rows, blocks) in [
+        (names.join(", "), ""),
+        (names.join(" { count() } "), " { count() }"),
+    ] {
+        let table = format!("table one {{ {rows}{blocks} }}");
+        let file = write("seventeen", &table);
+        let plan = |words: &[&str]| {
+            let shown = kestrel(&[&["trace", "--dry-run"], words].concat()).success();
+            shown.matches("attach: ").count()
+        };
+        assert_eq!(plan(&["--table", &file]), 1, "{table}");
+        kestrel(&["start", &file]).success();
+        let links = shell("ls /sys/fs/bpf/kestrel/main | grep -c '^hook0.*link'").success();
+        let others = shell("ls /sys/fs/bpf/kestrel/main | grep '^hook[1-9]'").out;
+        kestrel(&["stop"]).success();
+        assert_eq!(others, "", "one hook: {table}");
+        // One multi link, or on a kernel without (6.1) one program with a link for each function.
+        assert!(["1", "17"].contains(&links.trim()), "{links} links: {table}");
+        let is_old = shell("uname -r").success().starts_with("6.1.");
+        assert!(is_old || links.trim() == "1", "{links} links: {table}");
+    }
+    let text = names.join(", ");
+    let shown = kestrel(&["trace", "--dry-run", "-e", &text]).success();
+    assert_eq!(shown.matches("attach: ").count(), 1, "{shown}");
+}

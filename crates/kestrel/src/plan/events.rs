@@ -29,12 +29,23 @@ pub(super) struct Events<'a> {
 struct Event {
     kind: &'static str,
     instance: Instance,
-    /// The names by which it was asked for one by one.
+    /// The names by which it was asked for, one by one or by patterns.
     names: Vec<String>,
     /// By itself, where it was resolved so.
     single: Option<Resolved>,
     /// The set that it can be seen with.
     set: Option<usize>,
+}
+
+impl Event {
+    /// The number of a name among its names.
+    fn name(&mut self, name: &str) -> usize {
+        let known = self.names.iter().position(|known| known == name);
+        known.unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        })
+    }
 }
 
 /// What events of one family share when one program serves them.
@@ -94,12 +105,7 @@ impl<'a> Events<'a> {
     fn add(&mut self, resolved: Resolved, matched: &mut Vec<Matched>) {
         if let [instance] = resolved.instances.as_slice() {
             let event = self.place(resolved.kind, instance);
-            let names = &mut self.all[event].names;
-            let name = names.iter().position(|name| *name == instance.name);
-            let name = name.unwrap_or_else(|| {
-                names.push(instance.name.clone());
-                names.len() - 1
-            });
+            let name = self.all[event].name(&instance.name);
             // One hook follows as many calls as any row asks for; an event of a pattern for many may be known without some of its ways.
             let single = &mut self.all[event].single;
             if single.as_ref().is_none_or(|known| {
@@ -126,10 +132,11 @@ impl<'a> Events<'a> {
             // Only as one of a set it says what tells it apart.
             self.all[event].instance = instance;
             self.all[event].set = Some(set);
+            let name = self.all[event].instance.name.clone();
             matched.push(Matched {
                 event,
                 in_set: true,
-                name: 0,
+                name: self.all[event].name(&name),
             });
         }
         for one in apart {
@@ -159,13 +166,15 @@ impl<'a> Events<'a> {
         place
     }
 
-    /// The other name by which an event was asked for before, where a specification asks for it by a new one.
+    /// A name by which an event is asked for and another one by which it was asked for before, where either names it alone.
     pub(super) fn known_as(&self, found: Matched) -> Option<(&str, &str)> {
         let names = &self.all[found.event].names;
-        let name = names
-            .get(found.name)
-            .filter(|_| !found.in_set && found.name > 0)?;
-        Some((name, names.first()?))
+        let (name, first) = (names.get(found.name)?, names.first()?);
+        match found.in_set {
+            _ if found.name == 0 => None,
+            true => Some((first, name)),
+            false => Some((name, first)),
+        }
     }
 
     /// Those of some events that a pattern matches by a name of theirs which the kernel's list does not have: of several names of a function

@@ -218,8 +218,9 @@ impl<'a> Planner<'a> {
             for found in matched.iter().chain(unlisted) {
                 let before = cells[found.event];
                 let same = |cell: &Cell| Some(cell.handler) == handler;
+                let is_single = |cell: &Cell| same(cell) && !cell.in_set;
                 if !masks
-                    && is_name(spec)
+                    && (is_name(spec) || before.as_ref().is_some_and(is_single))
                     && let Some((name, known)) = self.events.known_as(*found)
                 {
                     let message = format!("{name} is another name of {known}: they are one event");
