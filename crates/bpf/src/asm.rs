@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::code::{Code, Line, MapRef, Relocation, SourceRange, Target};
-use crate::far::{self, Jump};
+use crate::far::{self, Fixup, Jump};
 use crate::helper::Helper;
 use crate::insn::Insn;
 use crate::isa::{self, Alu, Atomic, Callee, Cond, Imm64, Meaning, Order, Reg, Second, Size, Width};
@@ -61,13 +61,6 @@ pub struct Assembler {
     /// Instructions that refer to labels, to be filled in.
     fixups: Vec<(usize, Label, Fixup)>,
     failure: Option<Error>,
-}
-
-/// Where the distance to a label goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Fixup {
-    Offset,
-    Immediate,
 }
 
 impl Assembler {

@@ -8,12 +8,18 @@
 //!   B: …
 //! ```
 
-use crate::asm::Fixup;
 use crate::code::Code;
 use crate::error::Error;
 use crate::insn::Insn;
 use crate::isa::{self, Meaning};
 use std::collections::{BTreeMap, HashSet};
+
+/// Where the distance to a label goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fixup {
+    Offset,
+    Immediate,
+}
 
 /// A jump or a call of a function of the program, and where it goes.
 pub(crate) struct Jump {

@@ -9,6 +9,7 @@ use kestrel_bpf::btf::{Kind, TypeId};
 use kestrel_bpf::code::{Code, MapRef};
 use kestrel_bpf::helper;
 use kestrel_bpf::isa::{Atomic, Cond, Reg, Size};
+use kestrel_kernel::bpf::Attachment;
 use kestrel_kernel::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, Map, MapKind, MapSpec, Program, ProgramKind,
     ProgramSpec, sys,
@@ -16,7 +17,7 @@ use kestrel_kernel::bpf::{
 use kestrel_kernel::feature::{Feature, Features};
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::mmap::{Access, Mapping};
-use kestrel_kernel::perf::{Attachment, PerfEvent, Place, Target};
+use kestrel_kernel::perf::{PerfEvent, Place, Target};
 use kestrel_kernel::tracefs::{DynamicEvents, Tracefs};
 use kestrel_kernel::{Host, process};
 use std::os::fd::AsFd;

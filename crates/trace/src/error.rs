@@ -39,10 +39,7 @@ pub enum Error {
     #[error("cannot append {bytes} bytes to a trace: not a whole number of pages")]
     Fraction { bytes: usize },
     #[error("cannot take a trace out of the memory image, for {}: {source}", path.display())]
-    Image {
-        path: PathBuf,
-        source: crate::image::Unreadable,
-    },
+    Image { path: PathBuf, source: Unreadable },
     #[error("buffer {0} is not one of the trace's")]
     UnknownBuffer(u32),
     /// The file was cut back to whole packets; the trace can be read up to there.
@@ -57,6 +54,19 @@ pub enum Error {
     },
 }
 
+/// Why a file cannot be read as an image of memory.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each case and field is")]
+pub enum Unreadable {
+    #[error("cannot read it: {0}")]
+    Io(#[from] io::Error),
+    #[error("it is {format}, but {what}")]
+    Broken {
+        format: &'static str,
+        what: &'static str,
+    },
+}
+
 impl Error {
     /// Closure for `map_err`: `action` failed on `path`.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
@@ -65,7 +75,7 @@ impl Error {
     }
 
     /// Closure for `map_err`: an image could not be read while the trace at `path` was taken out of it.
-    pub(crate) fn image(path: &Path) -> impl FnOnce(crate::image::Unreadable) -> Self {
+    pub(crate) fn image(path: &Path) -> impl FnOnce(Unreadable) -> Self {
         let path = path.to_owned();
         move |source| Self::Image { path, source }
     }

@@ -70,8 +70,8 @@ const ORDERS: &[Order] = &[
             "host",
             "procfs",
             "mmap",
-            "bpf",
             "perf",
+            "bpf",
             "barrier",
             "process",
             "tracefs",
@@ -85,8 +85,7 @@ const ORDERS: &[Order] = &[
             "preemption",
             "privilege",
         ],
-        // A link keeps the perf event that it was made of, and a perf event makes links.
-        up: &[("bpf/link.rs", "perf.rs"), ("bpf/perf_output.rs", "perf.rs")],
+        up: &[],
     },
     Order {
         sources: "crates/trace/src/",
@@ -113,11 +112,7 @@ const ORDERS: &[Order] = &[
             "analyze",
             "report",
         ],
-        // The crate's error carries why an image could not be read; a trace directory offers its own report.
-        up: &[
-            ("error.rs", "image/mod.rs"),
-            ("ctf/directory.rs", "report/mod.rs"),
-        ],
+        up: &[],
     },
     Order {
         sources: "crates/bpf/src/",
@@ -127,16 +122,15 @@ const ORDERS: &[Order] = &[
             "isa",
             "code",
             "error",
-            "asm",
             "far",
+            "asm",
             "btf",
             "text",
             "interp",
             "object",
             "verifier_log",
         ],
-        // The assembler mends far jumps, which are found in what it keeps.
-        up: &[("asm.rs", "far.rs")],
+        up: &[],
     },
 ];
 
@@ -155,24 +149,6 @@ const CIRCLES: &[(&str, usize, &str)] = &[
         7,
         "the parts of one recursive reader",
     ),
-    (
-        "crates/catalog/src/code",
-        6,
-        "code, its places and what was under patches",
-    ),
-    ("crates/kernel/src", 5, "links and perf events"),
-    (
-        "crates/bpf/src/object/map",
-        4,
-        "a map and its styles of declaration",
-    ),
-    ("crates/bpf/src/btf", 4, "the parts of one reader"),
-    (
-        "crates/trace/src/image",
-        5,
-        "the forms of an image, one in another",
-    ),
-    ("crates/trace/src/aggregate", 4, "maps and the ways to show them"),
     ("crates/cli/src/command", 33, "commands lend each other helpers"),
 ];
 

@@ -1,7 +1,9 @@
 //! Finding by name: types, functions, enumerators; a few names are searched for, and for more an index is made.
 
+use super::Btf;
 use super::names::{NameIndex, hash};
-use super::{Btf, Kind, Prototype, Type, TypeId};
+use super::raw::TypeId;
+use super::types::{Kind, Prototype, Type};
 
 /// A function of the kernel with its prototype.
 #[derive(Clone, Copy, Debug)]

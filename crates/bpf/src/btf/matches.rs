@@ -3,7 +3,9 @@
 //! The rules are those of the kernel's `__bpf_core_types_match` (tools/lib/bpf/relo_core.c). The kernel itself gives up (EINVAL) where
 //! structs lie two deep in one another; this walk does not.
 
-use super::{Btf, Composite, Enumeration, Integer, Kind, Type, TypeId};
+use super::Btf;
+use super::raw::TypeId;
+use super::types::{Composite, Enumeration, Integer, Kind, Type};
 use std::collections::HashMap;
 
 /// Types inside one another that are followed.

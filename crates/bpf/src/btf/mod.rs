@@ -8,14 +8,18 @@ mod directory;
 mod find;
 mod matches;
 mod names;
+mod numbers;
+mod raw;
 mod render;
 mod scan;
+mod searches;
 mod types;
 mod walk;
 pub mod write;
 
 pub use find::{Enumerator, Function};
 pub use matches::essential_name;
+pub use raw::TypeId;
 pub use types::{
     Composite, DatasecEntry, Entries, Enumeration, EnumerationValue, Integer, Kind, Member, Parameter,
     Prototype, Type,
@@ -24,19 +28,12 @@ pub use walk::Place;
 
 use crate::Error;
 use bytes::Bytes;
-use directory::Numbers;
 use names::NameIndex;
+use numbers::Numbers;
+use raw::{HEADER, MAGIC, TYPE, u32_at};
+use searches::Searches;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-
-/// Number of a type within a BTF blob and its base.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TypeId(pub u32);
-
-impl TypeId {
-    /// `void`.
-    pub const VOID: Self = Self(0);
-}
 
 /// A parsed BTF blob, by itself or on top of a base.
 ///
@@ -65,16 +62,11 @@ pub struct Btf {
     labels: OnceLock<Vec<u32>>,
     /// The named types by the hashes of their names, where somebody has kept that.
     order: Option<Numbers>,
-    searches: scan::Searches,
-    enumerator_searches: scan::Searches,
+    searches: Searches,
+    enumerator_searches: Searches,
     names: OnceLock<NameIndex>,
     enumerators: OnceLock<NameIndex>,
 }
-
-const MAGIC: u16 = 0xeb9f;
-const HEADER: usize = 24;
-/// Bytes of `struct btf_type`.
-const TYPE: usize = 12;
 
 impl Btf {
     /// Reads a BTF blob: one pass that finds where each type begins. Names are indexed when more
@@ -128,7 +120,7 @@ impl Btf {
         if u32::try_from(data.len()).is_err() {
             return Err(wrong("it is larger than 4 GiB"));
         }
-        let known = directory.and_then(|directory| directory::read(&directory, &types));
+        let known = directory.and_then(|directory| numbers::read(&directory, &types));
         let (offsets, labels, order) = match known {
             Some((offsets, order)) => (offsets, OnceLock::new(), Some(order)),
             None => {
@@ -155,8 +147,8 @@ impl Btf {
             offsets,
             labels,
             order,
-            searches: scan::Searches::default(),
-            enumerator_searches: scan::Searches::default(),
+            searches: Searches::default(),
+            enumerator_searches: Searches::default(),
             names,
             enumerators,
         })
@@ -268,10 +260,5 @@ fn index(data: &[u8], types: Range<usize>) -> Result<(Vec<u32>, Vec<u32>), Error
     }
     Ok((offsets, labels))
 }
-
-fn u32_at(data: &[u8], at: usize) -> Option<u32> {
-    data.get(at..)?.first_chunk().map(|b| u32::from_le_bytes(*b))
-}
-
 #[cfg(test)]
 mod tests;

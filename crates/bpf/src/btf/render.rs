@@ -1,6 +1,9 @@
 //! Types and prototypes as C writes them; for people, not for compilers.
 
-use super::{Btf, Function, Parameter, Prototype, Type, TypeId};
+use super::Btf;
+use super::find::Function;
+use super::raw::TypeId;
+use super::types::{Parameter, Prototype, Type};
 
 /// Types visited for one text; what a blob without end would go beyond is shown as `…`.
 const BUDGET: u32 = 512;

@@ -3,31 +3,9 @@
 //! The name is looked for among the strings, then its offsets among the types' labels: some 0.2 ms for a kernel, against 3 to
 //! 12 ms (the memory being new) to index it. The same few names are asked for again and again: what was found is kept.
 
-use super::{Btf, Kind, TypeId, u32_at};
-use std::sync::{Mutex, PoisonError};
-
-/// Searches after which an index is made.
-const FEW: usize = 32;
-
-/// What was searched for, and found.
-#[derive(Debug, Default)]
-pub(super) struct Searches(Mutex<Vec<(Box<str>, Vec<TypeId>)>>);
-
-impl Searches {
-    /// What a search for a name finds, now or before; `None` when this is not one of the few names that need no index.
-    pub(super) fn find(&self, name: &str, search: impl FnOnce() -> Vec<TypeId>) -> Option<Vec<TypeId>> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, found)) = known.iter().find(|(known, _)| **known == *name) {
-            return Some(found.clone());
-        }
-        if known.len() >= FEW {
-            return None;
-        }
-        let found = search();
-        known.push((name.into(), found.clone()));
-        Some(found)
-    }
-}
+use super::Btf;
+use super::raw::{TypeId, u32_at};
+use super::types::Kind;
 
 impl Btf {
     /// The types of this blob that may be of that name, in order.
@@ -54,7 +32,7 @@ impl Btf {
                 _ => return false,
             };
             let values = record
-                .get(super::TYPE..super::TYPE + kind.tail(info as usize & 0xffff))
+                .get(super::raw::TYPE..super::raw::TYPE + kind.tail(info as usize & 0xffff))
                 .unwrap_or(&[]);
             values
                 .chunks_exact(size)

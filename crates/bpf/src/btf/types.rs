@@ -1,6 +1,7 @@
 //! A type as a value: every kind of BTF decoded from its bytes, without following what it refers to.
 
-use super::{Btf, TYPE, TypeId, u32_at};
+use super::Btf;
+use super::raw::{TYPE, TypeId, u32_at};
 
 /// Kinds of types, with the numbers of `BTF_KIND_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

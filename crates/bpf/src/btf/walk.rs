@@ -1,6 +1,8 @@
 //! Following types: through typedefs, to sizes, into members; every walk ends, whatever the blob says.
 
-use super::{Btf, Composite, Kind, Type, TypeId, u32_at};
+use super::Btf;
+use super::raw::{TypeId, u32_at};
+use super::types::{Composite, Kind, Type};
 
 /// Modifiers and typedefs one after another; the kernel's own limit is 32.
 const CHAIN: usize = 64;

@@ -1,6 +1,8 @@
 //! Making BTF: miniature kernels for tests, and the types of a program's own maps; the mirror of reading.
 
-use super::{Btf, Kind, MAGIC, Type, TypeId};
+use super::Btf;
+use super::raw::{MAGIC, TypeId};
+use super::types::{Kind, Type};
 use std::collections::HashMap;
 
 /// A member placed by hand.

@@ -2,8 +2,9 @@
 
 use super::{Piece, pieces};
 use crate::Error;
-use crate::asm::{Assembler, Fixup, Label};
+use crate::asm::{Assembler, Label};
 use crate::code::{Code, MapRef, SourceRange, Target};
+use crate::far::Fixup;
 use crate::helper::Helper;
 use crate::insn::Insn;
 use crate::isa::{Imm64, Meaning, Row, TABLE};

@@ -2,8 +2,9 @@
 
 use super::own_event::{self, OwnEvent};
 use crate::error::Result;
+use kestrel_kernel::bpf::Attachment;
 use kestrel_kernel::bpf::{Link, LinkInfo, Program};
-use kestrel_kernel::perf::{Attachment, PerfEvent};
+use kestrel_kernel::perf::PerfEvent;
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 

@@ -1,6 +1,6 @@
 //! What runs after an instruction, and what it does to the stack pointer: from its bytes alone.
 
-use super::Place;
+use super::function::Place;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
     Register,

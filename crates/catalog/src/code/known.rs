@@ -1,6 +1,7 @@
 //! Code that was looked at before, beside the facts of its kernel: many events of a command may be in one function.
 
-use super::{Function, Reserved};
+use super::function::Function;
+use super::reserved::Reserved;
 use crate::facts::Facts;
 use kestrel_kernel::kcore::Kcore;
 use std::cell::{OnceCell, RefCell};

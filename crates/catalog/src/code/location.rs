@@ -1,9 +1,9 @@
 //! Places in the kernel's code by name and by address: the symbol, how far it reaches, and what to say where there is none.
 
-use super::{Code, Function, Instruction, LONGEST, Why, unpatched};
+use super::function::{Extent, Function, Instruction, LONGEST, Place, Why};
+use super::{Code, unpatched};
 use crate::error::{Error, Result, nothing_matches};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
-use std::fmt;
 
 /// The name by which the kernel itself can be asked for where modules are named.
 pub const KERNEL: &str = "vmlinux";
@@ -13,39 +13,6 @@ const FEW: usize = 6;
 const NEAR: usize = 3;
 /// Instructions on both sides of a wrong offset that a message lists.
 const AROUND: usize = 2;
-
-/// A place in a function.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Place {
-    /// The module that the symbol belongs to.
-    pub module: Option<String>,
-    /// The symbol.
-    pub symbol: String,
-    /// Bytes from its beginning.
-    pub offset: u64,
-}
-
-impl fmt::Display for Place {
-    /// `vfs_read`, `vfs_read+0x12`, `ext4:ext4_sync_fs+0x9`: as events spell it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(module) = &self.module {
-            write!(f, "{module}:")?;
-        }
-        match self.offset {
-            0 => f.write_str(&self.symbol),
-            offset => write!(f, "{}+{offset:#x}", self.symbol),
-        }
-    }
-}
-
-/// A function's extent.
-#[derive(Clone, Debug)]
-pub(super) struct Extent {
-    pub(super) module: Option<String>,
-    pub(super) symbol: String,
-    pub(super) address: u64,
-    pub(super) size: u64,
-}
 
 /// From a symbol to the next one behind it, of whatever kind.
 fn extent(symbols: &Kallsyms, symbol: &Symbol<'_>) -> Extent {

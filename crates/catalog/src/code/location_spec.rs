@@ -1,6 +1,7 @@
 //! Places as people write them: `vfs_read`, `vfs_read+0x12`, `ext4:ext4_sync_fs`, `0xffffffff81234560`.
 
-use super::{Code, Function, Instruction};
+use super::Code;
+use super::function::{Function, Instruction};
 use crate::error::{Error, Result};
 use std::fmt;
 use std::str::FromStr;

@@ -1,6 +1,6 @@
 //! Places that the kernel keeps for itself: static branches, static calls, BUG and WARN; read from its own tables.
 
-use super::Why;
+use super::function::Why;
 use crate::facts::Facts;
 use kestrel_bpf::btf::Kind;
 use kestrel_kernel::kcore::Kcore;

@@ -3,7 +3,8 @@
 //! Where a kprobe sits, its first byte is an `int3`, or all of it a jump; the bytes that were there are kept in the kernel's `struct kprobe`.
 //! They are read from its table of them (`registered`), by the kernel's own types, so that one probe can be put behind another.
 
-use super::{Patch, kprobe_table};
+use super::function::Patch;
+use super::kprobe_table;
 use crate::error::Result;
 use crate::facts::Facts;
 use kestrel_bpf::btf::{Btf, Kind};

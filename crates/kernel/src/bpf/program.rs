@@ -1,8 +1,8 @@
 //! BPF programs: binding code to maps and kernel functions, loading, asking about, test runs; attaching is [`super::Link`]'s.
 
 use super::Map;
+use super::descriptor::{self, Kind};
 use super::memlock;
-use super::pin::{self, Kind};
 use super::sys::{self, AttachType, Command, ProgramType};
 use crate::error::{Errno, Error, Result};
 use bytemuck::Zeroable;
@@ -269,7 +269,7 @@ impl Program {
     /// # Errors
     /// [`Error::Argument`] if it is not one.
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
-        pin::expect(fd.as_fd(), Kind::Program)?;
+        descriptor::expect(fd.as_fd(), Kind::Program)?;
         Ok(Self { fd, log: None })
     }
 

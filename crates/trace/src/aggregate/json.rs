@@ -1,6 +1,6 @@
 //! Maps as JSON, in bpftrace's shapes.
 
-use super::ValueKind;
+use super::map_type::ValueKind;
 use super::read::{Held, Row, Snapshot};
 use super::text::shown;
 use crate::symbol::Symbols;

@@ -1,7 +1,7 @@
 //! What maps held when a recording ended, as a file of its trace; how it is shown is `text`'s and `json`'s.
 
+use super::map_type::{MOST_KEY, MapType, ValueKind};
 use super::read::{Held, Row, Snapshot};
-use super::{MOST_KEY, MapType, ValueKind};
 use crate::error::{Error, Result};
 use crate::layout::FieldType;
 use crate::symbol::Symbols;

@@ -1,6 +1,7 @@
 //! Raw keys and values of a map become rows: CPUs added up, what was cleared left out, sorted; any bytes are taken.
 
-use super::{MapType, ValueKind, state};
+use super::map_type::{MapType, ValueKind};
+use super::state;
 use crate::layout::FieldType;
 use crate::value::Value;
 use serde::{Deserialize, Serialize};

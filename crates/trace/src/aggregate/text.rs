@@ -1,7 +1,7 @@
 //! Maps as text, the way bpftrace prints them.
 
+use super::map_type::{MapType, ValueKind};
 use super::read::{Held, Snapshot};
-use super::{MapType, ValueKind};
 use crate::print::value as print_value;
 use crate::print::{counted, were};
 use crate::symbol::Symbols;

@@ -12,7 +12,6 @@ use crate::files::Folder;
 use crate::info::TraceInfo;
 use crate::packet::{MAGIC, PAGE};
 use crate::process::Processes;
-use crate::report::{Options, Report};
 use crate::summary::Summary;
 use crate::symbol::Symbols;
 use lock::Lock;
@@ -50,22 +49,6 @@ pub struct Trace {
     pub maps: KeptMaps,
     /// Why something beside the streams is left out.
     pub remarks: Vec<String>,
-}
-
-impl Trace {
-    /// Reads the trace to its end and answers the usual questions, and which values `field` takes, if one is named.
-    pub fn report(mut self, field: Option<String>) -> Result<Report> {
-        let options = Options {
-            processes: self.processes,
-            symbols: self.symbols,
-            summary: self.summary,
-            also: Vec::new(),
-            field,
-            maps: self.maps,
-            remarks: self.remarks,
-        };
-        Report::gather(&mut self.reader, options)
-    }
 }
 
 /// Creates a trace directory and its metadata. An existing directory must be empty, or hold what a writer left that was killed before its trace had

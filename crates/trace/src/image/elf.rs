@@ -1,8 +1,8 @@
 //! ELF core files: where each `PT_LOAD` has memory; notes are passed over, for nothing but the pages is needed.
 
-use super::Unreadable;
 use super::bytes::{Fields, ReadAt, read_full};
 use super::runs::Run;
+use crate::error::Unreadable;
 use crate::packet::PAGE;
 
 /// How such a file begins.

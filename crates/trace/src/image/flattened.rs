@@ -1,7 +1,7 @@
 //! The flattened form in which makedumpfile and QEMU write to pipes: pieces, each with the place where it belongs; read as if put together.
 
-use super::Unreadable;
 use super::bytes::{Fields, ReadAt, read_full};
+use crate::error::Unreadable;
 use std::collections::BTreeMap;
 use std::io;
 

@@ -12,8 +12,9 @@
 
 use super::bytes::{Fields, ReadAt, read_full};
 use super::compression::{Method, Unpacker};
-use super::{Each, Place, Scanned, Told, Unreadable, marked};
+use super::found::{Each, Place, Scanned, Told, marked};
 use crate::ctf::packet::Page;
+use crate::error::Unreadable;
 use crate::packet::PAGE;
 use std::io;
 

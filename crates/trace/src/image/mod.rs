@@ -11,31 +11,21 @@ pub mod bytes;
 mod compression;
 pub mod elf;
 pub mod flattened;
+mod found;
 pub mod kdump;
 mod lzo;
 pub mod runs;
 
+pub use crate::error::Unreadable;
+pub use found::{Each, Place, Scanned, Told};
+
 use crate::ctf::packet::{Page, long};
-use crate::packet::{MAGIC, PAGE, offset};
+use crate::packet::{PAGE, offset};
 use bytes::{File, ReadAt, read_full};
 use flattened::File as Layers;
 use kdump::Kdump;
 use runs::Runs;
 use serde::Serialize;
-use std::io;
-
-/// Why a file cannot be read as an image of memory.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what each case and field is")]
-pub enum Unreadable {
-    #[error("cannot read it: {0}")]
-    Io(#[from] io::Error),
-    #[error("it is {format}, but {what}")]
-    Broken {
-        format: &'static str,
-        what: &'static str,
-    },
-}
 
 /// What kind of file an image is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -61,36 +51,6 @@ impl std::fmt::Display for Format {
         })
     }
 }
-
-/// Where a page lies in its image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(pub(crate) u64);
-
-/// What could not be looked at.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Scanned {
-    /// Bytes of memory looked at; pages that the image says are all alike (zeros) count once.
-    pub bytes: u64,
-    /// Pages that are said to be there and cannot be read.
-    pub unreadable: u64,
-    /// Why, for the first of them.
-    pub note: Option<String>,
-}
-
-impl Scanned {
-    fn missed(&mut self, pages: u64, why: impl FnOnce() -> String) {
-        self.unreadable += pages;
-        if pages > 0 && self.note.is_none() {
-            self.note = Some(why());
-        }
-    }
-}
-
-/// Told how many bytes of how many were looked at.
-pub type Told<'a> = &'a mut dyn FnMut(u64, u64);
-
-/// Takes pages with their places.
-pub type Each<'a> = &'a mut dyn FnMut(Place, &Page);
 
 /// An image of memory.
 #[derive(Debug)]
@@ -179,12 +139,4 @@ impl<R: ReadAt> Image<R> {
             Pages::Kdump(kdump) => Ok(kdump.page(place, to)?),
         }
     }
-}
-
-/// The pages of these bytes that begin with the magic number, each with its offset.
-fn marked(bytes: &[u8]) -> impl Iterator<Item = (usize, &Page)> {
-    let (pages, _) = bytes.as_chunks::<{ PAGE as usize }>();
-    let magic = |page: &Page| page.starts_with(&MAGIC.to_le_bytes());
-    let offsets = (0..).step_by(PAGE as usize);
-    offsets.zip(pages).filter(move |(_, page)| magic(page))
 }

@@ -1,7 +1,7 @@
 //! Memory that lies in its file as it is, in one run of bytes (raw) or several (ELF).
 
 use super::bytes::{ReadAt, read_full};
-use super::{Each, Place, Scanned, Told, marked};
+use super::found::{Each, Place, Scanned, Told, marked};
 use crate::ctf::packet::Page;
 use crate::packet::PAGE;
 use std::io;

@@ -6,6 +6,7 @@ pub use text::text;
 
 use crate::aggregate::{self, KeptMaps};
 use crate::analyze::{ANALYSES, AnalysisKind, Count, Histogram, Timeline, Values};
+use crate::ctf::directory::Trace;
 use crate::ctf::read::{Losses, Reader};
 use crate::error::Result;
 use crate::process::Processes;
@@ -63,6 +64,22 @@ pub struct Table {
     pub title: &'static str,
     /// Its rows.
     pub rows: Vec<Count>,
+}
+
+impl Trace {
+    /// Reads the trace to its end and answers the usual questions, and which values `field` takes, if one is named.
+    pub fn report(mut self, field: Option<String>) -> Result<Report> {
+        let options = Options {
+            processes: self.processes,
+            symbols: self.symbols,
+            summary: self.summary,
+            also: Vec::new(),
+            field,
+            maps: self.maps,
+            remarks: self.remarks,
+        };
+        Report::gather(&mut self.reader, options)
+    }
 }
 
 fn by_name<S: Serializer>(tables: &[Table], serializer: S) -> std::result::Result<S::Ok, S::Error> {

@@ -1,6 +1,6 @@
 //! Maps as variables of the section `.maps`, whose *types* say what they are (libbpf's style).
 
-use super::{Filling, Inner, Map, Pinning, Source};
+use super::declared::{Filling, Inner, Map, Pinning, Source};
 use crate::Error;
 use crate::btf::{Btf, Member, Type, TypeId};
 

@@ -1,6 +1,6 @@
 //! Maps as structs of numbers in the section `maps`: tc's `struct bpf_elf_map` (36 bytes) and the older `struct bpf_map_def` (16 to 28 bytes).
 
-use super::{Filling, Inner, Map, Pinning, Source};
+use super::declared::{Filling, Inner, Map, Pinning, Source};
 use crate::Error;
 use crate::btf::{Btf, Kind, TypeId};
 

@@ -1,6 +1,6 @@
 //! Global data: each section of variables is the one value of an array map.
 
-use super::{Content, KconfigVariable, Map, Source};
+use super::declared::{Content, KconfigVariable, Map, Source};
 use crate::Error;
 use crate::btf::{Kind, Type};
 

@@ -1,0 +1,43 @@
+//! Pages found in an image, where they lie, and what could not be read.
+
+use crate::ctf::packet::Page;
+use crate::packet::{MAGIC, PAGE};
+use serde::Serialize;
+
+/// Where a page lies in its image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(pub(crate) u64);
+
+/// What could not be looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Scanned {
+    /// Bytes of memory looked at; pages that the image says are all alike (zeros) count once.
+    pub bytes: u64,
+    /// Pages that are said to be there and cannot be read.
+    pub unreadable: u64,
+    /// Why, for the first of them.
+    pub note: Option<String>,
+}
+
+impl Scanned {
+    pub(super) fn missed(&mut self, pages: u64, why: impl FnOnce() -> String) {
+        self.unreadable += pages;
+        if pages > 0 && self.note.is_none() {
+            self.note = Some(why());
+        }
+    }
+}
+
+/// Told how many bytes of how many were looked at.
+pub type Told<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// Takes pages with their places.
+pub type Each<'a> = &'a mut dyn FnMut(Place, &Page);
+
+/// The pages of these bytes that begin with the magic number, each with its offset.
+pub(super) fn marked(bytes: &[u8]) -> impl Iterator<Item = (usize, &Page)> {
+    let (pages, _) = bytes.as_chunks::<{ PAGE as usize }>();
+    let magic = |page: &Page| page.starts_with(&MAGIC.to_le_bytes());
+    let offsets = (0..).step_by(PAGE as usize);
+    offsets.zip(pages).filter(move |(_, page)| magic(page))
+}
