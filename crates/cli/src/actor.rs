@@ -1,4 +1,4 @@
-//! Doing what records ask of user space (`notify`, `exec`, `dump`), with a line for each: for the agent and for `record` and `trace`.
+//! Performing the actions of records (`notify`, `exec`, `dump`), with a line for each: for the agent, `record` and `trace`.
 
 use crate::exit::Failure;
 use crate::output::Format;
@@ -29,7 +29,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// Somebody who does what records ask, with these rights.
+    /// An actor with these rights.
     pub(crate) fn actor(&self, host: &Host, format: Format) -> Result<Actor, Failure> {
         let user = self.user.as_deref().map(|name| user::find(host, name));
         let policy = Policy {
@@ -37,11 +37,13 @@ impl Rights {
             output_aside: format == Format::Json,
             ..Policy::default()
         };
-        Ok(Actor::new(policy, None, format))
+        let bound =
+            "more often than commands are started here, or while as many as may run at once were running";
+        Ok(Actor::new(policy, None, format, bound))
     }
 }
 
-/// What became of what a record asks.
+/// The outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acted {
     Shown,
@@ -49,9 +51,9 @@ pub(crate) enum Acted {
     Dumped,
     /// No user was named, or no directory.
     Forbidden,
-    /// It was asked too often.
+    /// Its rate was exceeded.
     Limited,
-    /// It has to wait for a place.
+    /// As many commands or dumps as may run at once are running: it has to be tried again.
     Later,
 }
 
@@ -64,33 +66,36 @@ pub(crate) struct EndedCommands {
     pub(crate) not_started: u64,
 }
 
-/// Does what records ask.
+/// Performs the actions of records.
 pub(crate) struct Actor {
     pub(crate) runner: Runner,
     pub(crate) dumps: Option<Dumps>,
-    /// What was left out, how often.
+    /// How often each action was left out.
     limited: BTreeMap<String, u64>,
+    /// Why, with the options that a user can change.
+    bound: &'static str,
     format: Format,
     /// From CLOCK_MONOTONIC to the date, ns.
     offset: i64,
-    /// Records that asked something.
+    /// Records with an action.
     pub(crate) count: u64,
 }
 
 impl Actor {
-    /// Nothing was asked yet.
-    pub(crate) fn new(policy: Policy, dumps: Option<Dumps>, format: Format) -> Self {
+    /// An actor that has performed nothing yet.
+    pub(crate) fn new(policy: Policy, dumps: Option<Dumps>, format: Format, bound: &'static str) -> Self {
         Self {
             runner: Runner::new(policy),
             dumps,
             limited: BTreeMap::new(),
+            bound,
             format,
             offset: ClockPair::now().offset(),
             count: 0,
         }
     }
 
-    /// Does what a record of a session asks, and writes its line.
+    /// Performs the action of a session's record, and writes its line.
     pub(crate) fn act(
         &mut self,
         session: &str,
@@ -137,7 +142,7 @@ impl Actor {
         acted
     }
 
-    /// What has to wait is left out where nobody looks at it again.
+    /// Counts an action as left out that [`Acted::Later`] put off and that cannot be tried again.
     pub(crate) fn leave_out(&mut self, action: &Action) {
         let _limited = self.limit(action.text.clone());
     }
@@ -147,7 +152,7 @@ impl Actor {
         Acted::Limited
     }
 
-    /// Says how commands ended that did since the last call, unless they did well.
+    /// Reports commands that have failed since the last call; counts all that have ended.
     pub(crate) fn report_ended(&mut self) -> EndedCommands {
         let mut count = EndedCommands::default();
         for ended in self.runner.ended() {
@@ -170,7 +175,7 @@ impl Actor {
         count
     }
 
-    /// Waits for the commands that run, and says what was left out.
+    /// Waits for running commands, and reports the actions that were left out.
     pub(crate) fn finish(&mut self) {
         while self.runner.running() > 0 {
             self.report_ended();
@@ -180,12 +185,13 @@ impl Actor {
         self.report_limited();
     }
 
-    /// Says what was left out.
+    /// Reports the actions that were left out.
     pub(crate) fn report_limited(&self) {
         for (what, times) in &self.limited {
             eprintln!(
-                "`{what}` was left out {}: too often (--rate, --burst)",
-                counted(*times, "time")
+                "`{what}` was left out {}: {}",
+                counted(*times, "time"),
+                self.bound
             );
         }
     }
@@ -194,7 +200,7 @@ impl Actor {
 /// How often commands are looked at that still run at the end.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Why messages were lost.
+/// Reports lost messages, and why they were lost.
 pub(crate) fn lost_messages(lost: Lost) -> String {
     let why = match lost.before {
         true => "before this agent listened",
@@ -236,7 +242,7 @@ fn text(session: &str, action: &Action, record: &Record<'_>, out: &mut Vec<u8>) 
     out.extend_from_slice(b")\n");
 }
 
-/// The record's line of JSON in an object with the session and what is asked.
+/// The record's line of JSON in an object with the session and the action.
 fn json(session: &str, verb: &str, said: &str, record: &Record<'_>, out: &mut Vec<u8>) {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut event = Vec::new();

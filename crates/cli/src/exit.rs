@@ -1,11 +1,13 @@
 //! Exit codes, documented in one place, and which failure has which.
 
+mod refused;
+
 use kestrel::kernel::privilege::{Need, Privilege};
 use kestrel::kernel::procfs;
 use kestrel::kernel::{Error as Kernel, Host};
 use kestrel_trace::Error as Trace;
 use kestrel_trace::print::shown;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 /// The codes as the help shows them.
@@ -70,6 +72,19 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Writes the message and its hint to stderr.
+    pub(crate) fn report(&self) {
+        if self.message.is_empty() {
+            return;
+        }
+        let mut err = crate::screen::err();
+        let lead = if self.dressed { "" } else { "kestrel: " };
+        let _ = writeln!(err, "{lead}{}", self.message);
+        if let Some(hint) = &self.hint {
+            let _ = writeln!(err, "hint: {hint}");
+        }
     }
 
     /// Nobody reads any more (`| head`): an end like any other, with nothing to say.
@@ -185,7 +200,7 @@ impl From<kestrel::Error> for Failure {
                 Self::new(Exit::Feature, message).hint("`kestrel doctor` shows what this kernel can do")
             }
             kestrel::Error::Compile { .. } | kestrel::Error::Object { .. } => Self::new(Exit::Usage, message),
-            kestrel::Error::Refused(refusal) => crate::command::refused(refusal),
+            kestrel::Error::Refused(refusal) => refused::refused(refusal),
             kestrel::Error::Rejected(rejection) => {
                 let mut failure = Self::of_text(
                     Exit::Internal,

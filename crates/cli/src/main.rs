@@ -18,8 +18,10 @@ macro_rules! eprint {
 }
 
 mod actor;
+mod arguments;
 mod command;
 mod exit;
+mod foreground;
 mod output;
 mod progress;
 mod screen;
@@ -40,7 +42,7 @@ struct Arguments {
     #[command(subcommand)]
     command: Option<command::Command>,
     /// How long to wait for another command that is changing the same session [default: 60s]
-    #[arg(long, value_name = "TIME", global = true, value_parser = selection::duration, hide_short_help = true)]
+    #[arg(long, value_name = "TIME", global = true, value_parser = arguments::duration, hide_short_help = true)]
     wait: Option<std::time::Duration>,
 }
 

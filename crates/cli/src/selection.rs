@@ -1,19 +1,20 @@
 //! The options that say what to trace, shared by the commands that do: events, processes, buffers, the command behind `--`.
 
 use crate::actor::Rights;
+use crate::arguments::{duration, size};
 use crate::exit::{Exit, Failure};
 use crate::style;
 use clap::{Args, ValueEnum};
 use kestrel::buffer::layout::{MIN_BYTES, Mode};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
-use kestrel::kernel::process::{Held, Interrupt, Watched};
+use kestrel::kernel::process::Held;
 use kestrel::plan::{Options, Plan, Source};
 use kestrel::session::target::Target;
 use kestrel::table::shipped::open;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
 /// What to trace.
@@ -35,7 +36,7 @@ pub(crate) struct Selection {
     parameters: Vec<String>,
     /// Trace only this process, with all its threads, until it exits
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
-    pid: Option<u32>,
+    pub(crate) pid: Option<u32>,
     /// Trace all processes (the default without -p and COMMAND); with COMMAND: all processes while it runs
     #[arg(short, long, conflicts_with = "pid")]
     all: bool,
@@ -80,65 +81,6 @@ enum ViaOption {
     Classic,
 }
 
-/// The size of a ring.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let bytes = some_bytes(text)?;
-    let fits = (1..=kestrel::buffer::layout::MAX_BYTES).contains(&bytes);
-    fits.then_some(bytes).ok_or_else(|| {
-        format!(
-            "a ring holds 1 byte to {}M per CPU: the verifier follows offsets in it no further",
-            kestrel::buffer::layout::MAX_BYTES >> 20
-        )
-    })
-}
-
-/// A size in bytes that is not nothing.
-pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
-    match bytes(text)? {
-        0 => Err("nothing fits into 0 bytes; give it a size, as 64K or 4M".to_owned()),
-        bytes => Ok(bytes),
-    }
-}
-
-/// A size in bytes.
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kb" | "kib" => 1u64 << 10,
-        "m" | "mb" | "mib" => 1 << 20,
-        "g" | "gb" | "gib" => 1 << 30,
-        other => return Err(format!("`{other}` is not a unit; use K, M or G")),
-    };
-    let number: u64 = digits
-        .parse()
-        .map_err(|_| format!("`{digits}` is not a whole number"))?;
-    let bytes = number.checked_mul(factor);
-    bytes.ok_or_else(|| format!("{text} is more than can be counted"))
-}
-
-/// A time.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &text[digits.len()..] {
-        "" | "s" => 1.0,
-        "ms" => 1e-3,
-        "us" => 1e-6,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        other => return Err(format!("`{other}` is not a unit of time; use ms, s, m or h")),
-    };
-    let number: f64 = digits
-        .parse()
-        .map_err(|_| format!("`{digits}` is not a number"))?;
-    let time = Duration::try_from_secs_f64(number * factor).ok();
-    time.filter(|time| *time <= LONGEST)
-        .ok_or_else(|| format!("{text} is no time from 0 to a hundred years"))
-}
-
-/// Longer times cannot be added to every clock.
-pub(crate) const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
-
 /// A command held before its exec, if one was given.
 pub(crate) fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
     let Some((program, arguments)) = selection.command.split_first() else {
@@ -175,38 +117,6 @@ fn find(program: &OsStr) -> Result<(), Failure> {
         Ok(_) => Ok(()),
         Err(error) => fails(error.to_string()),
     }
-}
-
-/// What ends tracing from outside: the wish to, or the end of the process that is traced.
-pub(crate) struct Ends {
-    interrupt: Interrupt,
-    process: Option<Watched>,
-}
-
-impl Ends {
-    /// From now on signals that ask to stop are kept for us.
-    pub(crate) fn watch(selection: &Selection) -> Result<Self, Failure> {
-        // Old kernels cannot say when somebody else's process ends; then the user says it.
-        let process = selection.pid.and_then(|pid| Watched::open(pid).ok());
-        let interrupt = Interrupt::install()?;
-        Ok(Self { interrupt, process })
-    }
-
-    /// Whether somebody asked us to stop.
-    pub(crate) fn requested(&self) -> bool {
-        self.interrupt.requested()
-    }
-
-    /// Whether nothing more is to come.
-    pub(crate) fn reached(&self) -> bool {
-        self.requested() || self.process.as_ref().is_some_and(Watched::has_ended)
-    }
-}
-
-/// Lets a held command go on to its exec.
-pub(crate) fn release(held: Held) -> Result<Child, Failure> {
-    held.release()
-        .map_err(|error| Failure::new(Exit::Failed, error.to_string()))
 }
 
 /// The plan in words: on stdout where it is all that was asked for, on stderr beside other output. Whether that was all.
@@ -335,23 +245,4 @@ fn table(selection: &Selection, name: &str, options: &Options, catalog: &Catalog
         eprintln!("{}", style::diagnostics_in(&file.name, one, &file.text));
     }
     Ok(plan)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_and_times() {
-        assert_eq!(size("4M"), Ok(4 << 20));
-        assert_eq!(size("64k"), Ok(65536));
-        assert!(size("1T").is_err());
-        assert!(size("0").is_err_and(|why| why.contains("nothing fits")));
-        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert!(duration("-1").is_err());
-        assert!(duration("10000000000000000000s").is_err() && duration("1e300h").is_err());
-        assert!(std::time::Instant::now().checked_add(LONGEST).is_some());
-        assert!(duration("1 fortnight").is_err());
-    }
 }

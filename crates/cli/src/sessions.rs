@@ -25,3 +25,11 @@ pub(crate) fn store(host: &Host) -> Result<Store, kestrel::Error> {
     patience.time = WAIT.get().copied().unwrap_or(patience.time);
     Ok(Store::open(host)?.with_patience(patience))
 }
+
+/// Why `kprobe_events` cannot be emptied, and how it can be again.
+pub(crate) fn in_tracefs(session: &str, kept: &[String]) -> String {
+    format!(
+        "the session {session} keeps events in kprobe_events ({}): while they are attached, nobody can empty that file (EBUSY), which removes single ones still (echo '-:GROUP/EVENT' >> …); `kestrel probe remove --session {session} NAME` or `kestrel stop {session}` ends that",
+        kept.join(", ")
+    )
+}

@@ -88,6 +88,17 @@ impl House {
             let (Some(room), Some(other)) = (from.first(), to.first()) else {
                 continue;
             };
+            if let ([_, one, ..], [_, another, ..]) = (from.as_slice(), to.as_slice())
+                && room == other
+                && one != another
+                && order.apart.contains(&room.as_str())
+            {
+                let (from, to) = (&self.files[from], &self.files[to]);
+                broken.push(format!(
+                    "{}{from} imports {to}, which stands beside it",
+                    order.sources
+                ));
+            }
             let (Some(low), Some(high)) = (floor(from), floor(to)) else {
                 let unknown = if floor(from).is_none() { room } else { other };
                 broken.push(format!("{}{unknown} is not in the order of rooms", order.sources));
@@ -215,6 +226,7 @@ mod tests {
             sources: "s/",
             rooms: &["low", "known", "high"],
             tables,
+            apart: &[],
         };
         assert_eq!(
             house.upward(&order(&[])),
@@ -224,6 +236,27 @@ mod tests {
             ]
         );
         assert_eq!(house.upward(&order(&["high"])), [""; 0]);
+    }
+
+    #[test]
+    fn files_that_stand_apart_do_not_import_each_other() {
+        let house = house(&[
+            ("command/mod.rs", "mod a;\nmod b;\nuse a::run;\n"),
+            ("command/a.rs", "use super::b::c::helper;\n"),
+            ("command/b/mod.rs", "use c::helper;\n"),
+            ("command/b/c.rs", "pub fn helper() {}\n"),
+        ]);
+        let order = |apart| Order {
+            sources: "s/",
+            rooms: &["command"],
+            tables: &[],
+            apart,
+        };
+        assert_eq!(house.upward(&order(&[])), [""; 0]);
+        assert_eq!(
+            house.upward(&order(&["command"])),
+            ["s/command/a.rs imports command/b/c.rs, which stands beside it"]
+        );
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! `kestrel doctor`: what works on this machine, what does not, and why.
 
-use super::{Format, probe};
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
+use crate::output::checks::{Row, show};
 use crate::style;
 use clap::Args;
 use kestrel::kernel::feature::{Feature, Features, Support};
 use kestrel::kernel::privilege::Privilege;
 use kestrel::kernel::{Host, btf, procfs};
 use kestrel::session::store::Store;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
 /// Options of `doctor`.
 #[derive(Args, Debug)]
@@ -16,18 +17,6 @@ pub(crate) struct Options {
     /// How it looks
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-}
-
-/// One finding.
-pub(super) struct Row {
-    /// What was examined.
-    pub(super) name: String,
-    /// Whether it is as it should be.
-    pub(super) good: bool,
-    /// What was found.
-    pub(super) says: String,
-    /// What it is good for.
-    pub(super) purpose: &'static str,
 }
 
 /// What Kestrel cannot record without.
@@ -77,46 +66,11 @@ fn in_tracefs() -> Vec<Row> {
         (!kept.is_empty()).then(|| Row {
             name: "kprobe_events".to_owned(),
             good: false,
-            says: probe::in_tracefs(&name, &kept),
+            says: crate::sessions::in_tracefs(&name, &kept),
             purpose: "",
         })
     };
     names.unwrap_or_default().into_iter().filter_map(kept).collect()
-}
-
-/// Shows findings.
-pub(super) fn show(rows: &[Row], format: Format) -> Result<(), Failure> {
-    let mut out = crate::screen::out();
-    match format {
-        Format::Json => {
-            for row in rows {
-                let line = serde_json::json!({ "name": row.name, "works": row.good, "says": row.says, "for": row.purpose });
-                writeln!(out, "{line}")?;
-            }
-            Ok(())
-        }
-        Format::Text => text(rows, &mut out),
-    }
-}
-
-fn text(rows: &[Row], out: &mut impl Write) -> Result<(), Failure> {
-    let colour = style::colour(std::io::stdout().is_terminal());
-    let column = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
-    for row in rows {
-        let mark = match (row.good, colour) {
-            (true, true) => "\x1b[32m yes\x1b[0m",
-            (true, false) => " yes",
-            (false, true) => "\x1b[31m  no\x1b[0m",
-            (false, false) => "  no",
-        };
-        let purpose = if row.purpose.is_empty() {
-            String::new()
-        } else {
-            format!(" — {}", row.purpose)
-        };
-        writeln!(out, "{mark}  {:<column$}  {}{purpose}", row.name, row.says)?;
-    }
-    Ok(())
 }
 
 fn machine(host: &Host) -> Vec<Row> {

@@ -1,7 +1,7 @@
 //! `kestrel list`: what this kernel can tell.
 
-use super::Format;
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
 use clap::Args;
 use kestrel::catalog::class::{self, CLASSES};
 use kestrel::catalog::{Catalog, EventKind, Glob, find_kind, kinds};

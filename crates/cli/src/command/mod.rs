@@ -21,15 +21,7 @@ mod table;
 mod trace;
 
 use crate::exit::{Exit, Failure};
-use crate::output::Format;
 use clap::Subcommand;
-use kestrel_trace::summary::{self, Absent, CutShort};
-use std::path::PathBuf;
-
-pub(crate) use bpf::refused;
-
-/// Where a trace lies when nothing else is said.
-const DEFAULT_TRACE: &str = "kestrel.trace";
 
 /// The verbs.
 #[derive(Subcommand, Debug)]
@@ -101,31 +93,5 @@ pub(crate) fn run(command: Command, definition: fn() -> clap::Command) -> Result
         Command::Doctor(options) => doctor::run(&options),
         Command::Completions(options) => completions::run(&options, definition()),
         Command::Man(options) => man::run(&options, definition()),
-    }
-}
-
-fn default_trace() -> PathBuf {
-    DEFAULT_TRACE.into()
-}
-
-/// A directory to write traces into, as an option's value.
-fn directory() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
-    use clap::builder::{PathBufValueParser, TypedValueParser};
-    PathBufValueParser::new().try_map(|path| match path.as_os_str() == "-" {
-        true => Err("a trace is a directory and cannot go to standard output; `kestrel trace` writes lines there, and ./- is a directory of that name"),
-        false => Ok(path),
-    })
-}
-
-/// Says of a trace what its recorder could not write, and what it wrote (so many records) and nobody can read any more; gives how to end.
-fn tell_absent(cut_short: Option<&CutShort>, absent: &[Absent], recorded: u64) -> Exit {
-    let cut_short = cut_short.map(ToString::to_string);
-    let said = summary::tell_absent(absent, recorded);
-    for line in cut_short.iter().chain(&said) {
-        eprintln!("{line}");
-    }
-    match (cut_short, said.as_slice()) {
-        (None, []) => Exit::Done,
-        _ => Exit::Failed,
     }
 }

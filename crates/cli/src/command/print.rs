@@ -1,7 +1,8 @@
 //! `kestrel print`: a recorded trace as lines, in order of time.
 
-use super::default_trace;
+use crate::arguments::default_trace;
 use crate::exit::{Exit, Failure};
+use crate::output::losses::report_absent;
 use crate::progress;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -93,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let frozen = trace.summary.as_ref().and_then(|summary| summary.frozen);
     tell(&trace.reader.losses(), lost.saturating_sub(unwritten), frozen);
     let whole = match &trace.summary {
-        Some(summary) => super::tell_absent(
+        Some(summary) => report_absent(
             summary.cut_short.as_ref(),
             &trace.reader.absent(summary),
             summary.recorded(),

@@ -1,7 +1,7 @@
 //! `kestrel recover`: traces out of an image of a machine's memory.
 
-use super::Format as Shown;
 use crate::exit::{Exit, Failure};
+use crate::output::Format as Shown;
 use crate::progress;
 use crate::style::bytes;
 use clap::Args;
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "TRACE")]
     metadata: Option<PathBuf>,
     /// The trace directory; of several sessions each gets one below it. An old trace there is replaced
-    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT, value_parser = super::directory())]
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT, value_parser = crate::arguments::directory())]
     output: PathBuf,
     /// How to print the result
     #[arg(long, value_enum, default_value = "text")]
@@ -112,7 +112,7 @@ fn all<R: ReadAt>(
         }
         Shown::Text => tell(&recovered)?,
     }
-    complain(name, &findings);
+    report_failure(name, &findings);
     if recovered.is_empty() {
         return Err(nothing(name, &findings));
     }
@@ -209,7 +209,7 @@ fn nothing(name: &str, findings: &Findings) -> Failure {
 }
 
 /// What could not be had.
-fn complain(name: &str, findings: &Findings) {
+fn report_failure(name: &str, findings: &Findings) {
     let scanned = &findings.scanned;
     if scanned.unreadable > 0 {
         eprintln!(

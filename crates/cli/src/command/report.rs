@@ -1,7 +1,9 @@
 //! `kestrel report`: a recorded trace as tables and a histogram over time.
 
-use super::{Format, default_trace};
+use crate::arguments::default_trace;
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
+use crate::output::losses::report_absent;
 use crate::progress;
 use crate::style;
 use clap::Args;
@@ -86,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
     }
     let recorded: u64 = report.counted.iter().flatten().map(|count| count.recorded).sum();
-    let whole = super::tell_absent(report.cut_short.as_ref(), &report.absent, recorded);
+    let whole = report_absent(report.cut_short.as_ref(), &report.absent, recorded);
     if report.records == 0 && report.maps.is_empty() {
         eprintln!("kestrel: {} holds no events", options.trace.display());
         return Ok(Exit::Failed);

@@ -1,6 +1,8 @@
 //! `kestrel start`: a session from a table file, which stays when the command returns.
 
+use crate::arguments::command_line;
 use crate::exit::{Exit, Failure};
+use crate::output::warnings::warn_of_plan;
 use clap::Args;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
@@ -54,9 +56,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         ..PlanOptions::default()
     };
     let plan = plan(Source::File(&tables), &how, &catalog)?;
-    crate::command::table::warn_of_plan(&tables, &plan.warnings);
+    warn_of_plan(&tables, &plan.warnings);
     let origin = Origin {
-        command: &super::record::command_line(),
+        command: &command_line(),
         file: Some(file),
     };
     let started = store.start(name, plan, &catalog, options.table.as_deref(), origin)?;

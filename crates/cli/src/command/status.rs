@@ -1,8 +1,8 @@
 //! `kestrel status`: what the sessions that stay are doing.
 
-use super::{Format, table};
+use crate::arguments::duration;
 use crate::exit::{Exit, Failure};
-use crate::selection::duration;
+use crate::output::{Format, tables};
 use crate::style::{ago, bytes};
 use clap::Args;
 use kestrel::Error;
@@ -165,7 +165,7 @@ fn as_json(status: &Status) -> Value {
         "command": status.command,
         "started": status.started,
         "interval": status.interval.as_secs_f64(),
-        "tables": status.tables.iter().map(table::list::as_json).collect::<Vec<_>>(),
+        "tables": status.tables.iter().map(tables::as_json).collect::<Vec<_>>(),
         "buffers": status.buffers.iter().map(buffer).collect::<Vec<_>>(),
         "events": events.collect::<Vec<_>>(),
         "maps": status.maps.iter().map(map).collect::<Vec<_>>(),
@@ -195,7 +195,7 @@ fn text(status: &Status, verbose: bool) -> String {
             None => writeln!(out, "table {} active, switched to by a handler", active.name),
         },
     };
-    out += &table::list::text(&status.tables);
+    out += &tables::text(&status.tables);
     buffers(status, &mut out);
     events(status, verbose, &mut out);
     maps(status, &mut out);

@@ -1,14 +1,15 @@
 //! `kestrel trace`: events as lines while they happen.
 
-use super::Format;
-use super::record::{command_line, detach, end, ended, exit, hint_if_nothing, show_maps, tell_lost};
 use crate::actor::{Acted, Actor};
+use crate::arguments::{command_line, duration};
 use crate::exit::{Exit, Failure};
-use crate::selection::{self, Ends, Selection};
+use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
+use crate::output::Format;
+use crate::output::losses::report_lost;
+use crate::selection::{self, Selection};
 use clap::Args;
 use kestrel::buffer::layout::Mode;
 use kestrel::kernel::Host;
-use kestrel::kernel::process::Interrupt;
 use kestrel::live::Live;
 use kestrel::record::symbols_for;
 use kestrel::session::Session;
@@ -21,7 +22,6 @@ use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use std::collections::HashMap;
 use std::io::Write;
-use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// Options of `trace`.
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BUFFER,…", value_delimiter = ',', requires = "session")]
     buffer: Vec<String>,
     /// Start with the records of the last TIME that the buffers still hold
-    #[arg(long, value_name = "TIME", value_parser = selection::duration, requires = "session")]
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "session")]
     since: Option<Duration>,
     /// How lines look
     #[arg(long, value_enum, default_value = "text")]
@@ -70,13 +70,6 @@ const NAP: Duration = Duration::from_millis(10);
 /// Writes one record's line.
 type Line = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
 
-/// Where records go, and how many came, those that were lost among them.
-struct Shown<'c> {
-    line: Line,
-    actor: &'c mut Actor,
-    came: &'c mut u64,
-}
-
 /// Traces.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(session) = &options.session {
@@ -93,31 +86,28 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if selection::show(selection, &plan)? {
         return Ok(Exit::Done);
     }
-    let ends = Ends::watch(selection)?;
-    let mut live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
+    let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
+    let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let names = Names::new(live.session().kept_names()?, catalog.host());
-    let mut actor = selection.rights.actor(catalog.host(), options.format)?;
-    let line = printer(options.format, symbols, names);
-    live.start();
-    let mut child = held.map(selection::release).transpose()?;
-    let mut came = 0;
-    let shown = Shown {
-        line,
-        actor: &mut actor,
-        came: &mut came,
+    let mut shown = Shown {
+        line: printer(options.format, symbols, names),
+        actor: selection.rights.actor(catalog.host(), options.format)?,
+        came: 0,
+        out: Vec::new(),
+        live,
     };
-    let followed = follow(&mut live, shown, child.as_mut(), selection.duration, &ends);
-    let status = match &followed {
-        Ok(Some(status)) => Some(*status),
-        _ => {
-            end(child)?;
-            None
-        }
-    };
-    followed?;
+    shown.live.start();
+    foreground.release(held)?;
+    foreground.run(&mut shown)?;
+    let Shown {
+        mut live,
+        mut actor,
+        came,
+        ..
+    } = shown;
     actor.finish();
-    tell_lost(&live.lost());
+    report_lost(&live.lost());
     for gap in live.session().module_gaps() {
         eprintln!("{gap}");
     }
@@ -127,51 +117,31 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(why) = live.session().uncounted()? {
         eprintln!("not all that the kernel skipped is counted: {why}");
     }
-    hint_if_nothing(came, live.session(), plan.target);
-    show_maps(live.session(), catalog.host(), options.format == Format::Json)?;
+    hint_if_no_event(came, live.session(), plan.target);
+    print_maps(live.session(), catalog.host(), options.format == Format::Json)?;
     detach(live.session_mut());
-    Ok(exit(status.filter(|_| !ends.requested())))
+    Ok(foreground.exit())
 }
 
 /// Shows what a session takes until it ends, the time ends, or somebody asks us to stop.
 fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     let host = Host::default();
-    let interrupt = Interrupt::install()?;
-    let mut watch = Watch::open(
-        crate::sessions::store(&host)?,
-        session,
-        &options.buffer,
-        options.since,
-    )?;
+    let mut foreground = Foreground::new(options.selection.duration)?;
+    let store = crate::sessions::store(&host)?;
+    let watch = Watch::open(store, session, &options.buffer, options.since)?;
     eprintln!(
         "watching session {}; Ctrl-C ends this, not the session",
         watch.name()
     );
     let symbols = symbols_for(watch.classes(), &host);
     let names = Names::new(watch.thread_names()?, &host);
-    let mut line = printer(options.format, symbols, names);
-    let deadline = options.selection.duration.map(|d| Instant::now() + d);
-    let mut out = Vec::new();
-    loop {
-        let last =
-            interrupt.requested() || watch.has_ended() || deadline.is_some_and(|d| Instant::now() >= d);
-        let mut show = |record: &Record<'_>| {
-            line(record, &mut out);
-            Ok(())
-        };
-        let came = match last {
-            true => watch.finish(&mut show)?,
-            false => watch.poll(&mut show)?,
-        };
-        flush(&mut out)?;
-        tell_unseen(watch.take_unseen());
-        if last {
-            break;
-        }
-        if came == 0 {
-            std::thread::sleep(NAP);
-        }
-    }
+    let mut watched = Watched {
+        line: printer(options.format, symbols, names),
+        out: Vec::new(),
+        watch,
+    };
+    foreground.run(&mut watched)?;
+    let watch = watched.watch;
     match watch.missing() {
         Some(0) => {}
         Some(missing) => eprintln!(
@@ -189,7 +159,7 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn tell_unseen(unseen: Unseen) {
+fn report_unseen(unseen: Unseen) {
     let Unseen { packets, refused } = unseen;
     if packets > 0 {
         eprintln!(
@@ -254,62 +224,84 @@ impl Names {
     }
 }
 
-/// Shows what comes until the command ends (gives its status), the time ends, or somebody asks us to stop.
-fn follow(
-    live: &mut Live,
-    shown: Shown<'_>,
-    mut child: Option<&mut Child>,
-    duration: Option<Duration>,
-    ends: &Ends,
-) -> Result<Option<ExitStatus>, Failure> {
-    let Shown {
-        mut line,
-        actor,
-        came: all,
-    } = shown;
-    let mut out = Vec::new();
-    let mut status = None;
-    let deadline = duration.map(|d| Instant::now() + d);
-    loop {
-        let last = ends.reached() || deadline.is_some_and(|d| Instant::now() >= d) || status.is_some();
+/// Records on their way to the screen.
+struct Shown {
+    live: Live,
+    line: Line,
+    actor: Actor,
+    /// Records that came, those that were lost among them.
+    came: u64,
+    out: Vec<u8>,
+}
+
+impl Work for Shown {
+    fn take(&mut self, last: bool) -> Result<Duration, Failure> {
+        let Self {
+            live,
+            line,
+            actor,
+            out,
+            ..
+        } = self;
         let mut show = |record: &Record<'_>| {
             match &record.event.action {
-                None => line(record, &mut out),
+                None => line(record, out),
                 Some(action) => {
-                    if actor.act("", action, record, &mut out) == Acted::Later {
+                    if actor.act("", action, record, out) == Acted::Later {
                         actor.leave_out(action);
                     }
                 }
             }
             Ok(())
         };
-        let came = if last {
-            live.stop(&mut show)?
-        } else {
-            live.poll(&mut show)?
+        let came = match last {
+            true => live.stop(&mut show)?,
+            false => live.poll(&mut show)?,
         };
-        flush(&mut out)?;
+        flush(out)?;
         actor.report_ended();
-        match live.take_lost() {
-            (0, 0) => {}
-            (full, frozen) => {
-                *all += full + frozen;
-                for (lost, why) in [(full, "the ring was full"), (frozen, "the buffer was frozen")] {
-                    if lost > 0 {
-                        eprintln!("lost {}: {why}", counted(lost, "event"));
-                    }
-                }
+        let (full, frozen) = live.take_lost();
+        for (lost, why) in [(full, "the ring was full"), (frozen, "the buffer was frozen")] {
+            if lost > 0 {
+                eprintln!("lost {}: {why}", counted(lost, "event"));
             }
         }
-        *all += came as u64;
-        if last {
-            return Ok(status);
-        }
-        status = child.as_deref_mut().map_or(Ok(None), ended)?;
-        if came == 0 && status.is_none() {
-            std::thread::sleep(NAP);
-        }
+        self.came += came as u64 + full + frozen;
+        Ok(nap(came))
     }
+}
+
+/// Records of a persistent session on their way to the screen.
+struct Watched {
+    watch: Watch,
+    line: Line,
+    out: Vec<u8>,
+}
+
+impl Work for Watched {
+    fn take(&mut self, last: bool) -> Result<Duration, Failure> {
+        let Self { watch, line, out } = self;
+        let mut show = |record: &Record<'_>| {
+            line(record, out);
+            Ok(())
+        };
+        let came = match last {
+            true => watch.finish(&mut show)?,
+            false => watch.poll(&mut show)?,
+        };
+        flush(out)?;
+        report_unseen(watch.take_unseen());
+        Ok(nap(came))
+    }
+
+    fn has_ended(&self) -> bool {
+        self.watch.has_ended()
+    }
+}
+
+/// While records come, nobody sleeps.
+fn nap(came: usize) -> Duration {
+    if came == 0 { NAP } else { Duration::ZERO }
 }
 
 fn flush(out: &mut Vec<u8>) -> Result<(), Failure> {

@@ -148,7 +148,7 @@ pub struct Record {
     pub values: Vec<Expr>,
     /// Where it goes.
     pub to: Destination,
-    /// What it asks of whoever reads it while it happens.
+    /// The action that its reader performs, if the handler asks for one.
     pub asks: Option<kestrel_trace::action::Action>,
 }
 

@@ -1,9 +1,10 @@
 //! `kestrel agent --check`: whether an agent with these options would do its work, and if not, why.
 
-use super::{Meant, Options, log, metrics};
-use crate::command::Format;
-use crate::command::doctor::{Row, show};
+use super::chosen::Chosen;
+use super::{Options, log, metrics};
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
+use crate::output::checks::{Row, show};
 use kestrel::agent::user::{self, User};
 use kestrel::agent::{Inbox, log as logs, run};
 use kestrel::kernel::Host;
@@ -14,9 +15,9 @@ use std::collections::{BTreeSet, HashSet};
 
 /// Examines; nothing is run, acknowledged or kept.
 pub(super) fn run(options: &Options, host: &Host) -> Result<Exit, Failure> {
-    let meant = Meant(options.sessions.clone());
+    let chosen = Chosen(options.sessions.clone());
     let mut rows = Vec::new();
-    let sessions = sessions(host, &meant, &mut rows);
+    let sessions = sessions(host, &chosen, &mut rows);
     let user = options.user.as_deref().map(|name| user::find(host, name));
     let user = match user.transpose() {
         Ok(user) => user,
@@ -55,8 +56,8 @@ fn row(name: impl Into<String>, found: Result<String, String>, purpose: &'static
     }
 }
 
-/// The sessions that are meant, as far as they can be opened.
-fn sessions(host: &Host, meant: &Meant, rows: &mut Vec<Row>) -> Vec<PinnedSession> {
+/// The sessions that are chosen, as far as they can be opened.
+fn sessions(host: &Host, chosen: &Chosen, rows: &mut Vec<Row>) -> Vec<PinnedSession> {
     let listed = crate::sessions::store(host).and_then(|store| Ok((store.names()?, store)));
     let (names, store) = match listed {
         Ok(listed) => listed,
@@ -65,12 +66,12 @@ fn sessions(host: &Host, meant: &Meant, rows: &mut Vec<Row>) -> Vec<PinnedSessio
             return Vec::new();
         }
     };
-    for missing in meant.0.iter().filter(|name| !names.contains(name)) {
+    for missing in chosen.0.iter().filter(|name| !names.contains(name)) {
         let why = format!("there is no session {missing}: `kestrel status` lists those there are");
         rows.push(row("sessions", Err(why), "what an agent serves"));
     }
     let mut open = Vec::new();
-    for name in names.iter().filter(|name| meant.is(name)) {
+    for name in names.iter().filter(|name| chosen.is(name)) {
         match store.session(Some(name)) {
             Ok(session) => open.push(session),
             Err(error) => rows.push(row(

@@ -1,6 +1,6 @@
 //! The agent's log files: their options, the thread that keeps them, and what is told of them.
 
-use super::Meant;
+use super::chosen::Chosen;
 use crate::exit::{Exit, Failure};
 use crate::style::bytes;
 use clap::Args;
@@ -19,16 +19,16 @@ use std::time::{Duration, Instant};
 #[derive(Args, Debug)]
 pub(super) struct LogOptions {
     /// Write the records of stream buffers to trace files below this directory
-    #[arg(long, value_name = "DIR", value_parser = crate::command::directory())]
+    #[arg(long, value_name = "DIR", value_parser = crate::arguments::directory())]
     log: Option<PathBuf>,
     /// Log only this buffer (may be repeated) [default: all with `mode = stream`]
     #[arg(long = "log-buffer", value_name = "NAME", requires = "log")]
     buffers: Vec<String>,
     /// Start a new file at this size
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = crate::selection::some_bytes, requires = "log")]
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = crate::arguments::some_bytes, requires = "log")]
     rotate_size: u64,
     /// Start a new file after this time
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = crate::selection::duration, requires = "log")]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = crate::arguments::duration, requires = "log")]
     rotate_time: Duration,
     /// Keep the newest N files of each session; without it all of them
     #[arg(long, value_name = "N", requires = "log", value_parser = clap::value_parser!(u64).range(1..))]
@@ -72,7 +72,7 @@ impl Keeper {
         options: &LogOptions,
         user: Option<User>,
         host: &Host,
-        meant: &Meant,
+        chosen: &Chosen,
         once: bool,
     ) -> Result<Option<Self>, Failure> {
         let Some(settings) = settings(options, user) else {
@@ -81,8 +81,8 @@ impl Keeper {
         let logs = Logs::open(settings, host)?;
         let stop = Arc::new(AtomicBool::new(once));
         let progress = Arc::default();
-        let (flag, shared, meant) = (Arc::clone(&stop), Arc::clone(&progress), meant.clone());
-        let thread = std::thread::spawn(move || keep(logs, &meant, &flag, &shared));
+        let (flag, shared, chosen) = (Arc::clone(&stop), Arc::clone(&progress), chosen.clone());
+        let thread = std::thread::spawn(move || keep(logs, &chosen, &flag, &shared));
         Ok(Some(Self {
             stop,
             progress,
@@ -113,19 +113,19 @@ impl Keeper {
 
 fn keep(
     mut logs: Logs,
-    meant: &Meant,
+    chosen: &Chosen,
     stop: &AtomicBool,
     progress: &Mutex<Vec<Progress>>,
 ) -> Result<Exit, Failure> {
     // Without the right to, it goes on as it is.
     let _ = set_niceness(NICENESS);
-    let is_meant = |name: &str| meant.is(name);
+    let is_chosen = |name: &str| chosen.is(name);
     let mut notes = Vec::new();
-    logs.clear_up(&is_meant, &mut notes)?;
+    logs.clear_up(&is_chosen, &mut notes)?;
     let mut looked: Option<Instant> = None;
     loop {
         if looked.is_none_or(|at| at.elapsed() >= SESSIONS) {
-            logs.find(&is_meant, &mut notes)?;
+            logs.find(&is_chosen, &mut notes)?;
             looked = Some(Instant::now());
         }
         let pages = logs.poll(&mut notes);

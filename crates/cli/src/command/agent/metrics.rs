@@ -1,6 +1,6 @@
 //! The agent's metrics: their options, and what the page is made from; who may ask.
 
-use super::Meant;
+use super::chosen::Chosen;
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::agent::metrics::serve::Server;
@@ -43,7 +43,7 @@ impl Metrics {
     pub(super) fn begin(
         options: &MetricsOptions,
         host: &Host,
-        meant: &Meant,
+        chosen: &Chosen,
     ) -> Result<Option<Self>, Failure> {
         let Some(address) = address(options) else {
             return Ok(None);
@@ -52,7 +52,7 @@ impl Metrics {
             let hint = "127.0.0.1 or [::1] is for this machine only; --metrics-anywhere allows it";
             Failure::new(Exit::Usage, why).hint(hint)
         })?;
-        let gatherer = Gatherer::new(host, meant.0.clone(), options.run_times)?;
+        let gatherer = Gatherer::new(host, chosen.0.clone(), options.run_times)?;
         let activity: Arc<Mutex<Activity>> = Arc::default();
         let shared = Arc::clone(&activity);
         let page = move |format: Format| {

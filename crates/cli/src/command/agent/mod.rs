@@ -1,12 +1,14 @@
 //! `kestrel agent`: acts on what the handlers of sessions ask for, until it is interrupted.
 
 mod check;
+mod chosen;
 mod log;
 mod metrics;
 
-use super::Format;
 use crate::actor::{Acted, Actor, lost_messages};
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
+use chosen::Chosen;
 use clap::Args;
 use kestrel::agent::dumps::{self, Dumps};
 use kestrel::agent::metrics::Activity;
@@ -37,7 +39,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     jobs: u32,
     /// Kill a command that runs longer than this
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::selection::duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::arguments::duration)]
     timeout: Duration,
     /// Starts of one command per second, on average
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = rate)]
@@ -120,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for name in &options.sessions {
         store.session(Some(name))?;
     }
-    let meant = Meant(options.sessions.clone());
+    let chosen = Chosen(options.sessions.clone());
     let interrupt = Interrupt::install()?;
     let dumps = options.dumps.as_ref().map(|directory| {
         Dumps::new(dumps::Policy {
@@ -131,18 +133,23 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         })
     });
     let mut agent = Agent {
-        actor: Actor::new(policy, dumps.transpose()?, options.format),
+        actor: Actor::new(
+            policy,
+            dumps.transpose()?,
+            options.format,
+            "too often (--rate, --burst)",
+        ),
         inboxes: BTreeMap::new(),
         activity: Activity::default(),
     };
-    let logs = log::Keeper::begin(&options.log, user, &host, &meant, options.once)?;
-    let metrics = metrics::Metrics::begin(&options.metrics, &host, &meant)?;
+    let logs = log::Keeper::begin(&options.log, user, &host, &chosen, options.once)?;
+    let metrics = metrics::Metrics::begin(&options.metrics, &host, &chosen)?;
     if !options.once {
         eprintln!("listening; Ctrl-C ends it");
     }
     for round in 0u32.. {
         if round.is_multiple_of(SESSIONS) {
-            agent.find(&store, &meant)?;
+            agent.find(&store, &chosen)?;
         }
         let acted = agent.look()?;
         agent.tell_ended();
@@ -165,16 +172,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     logs.map_or(Ok(Exit::Done), log::Keeper::end)
 }
 
-/// Which sessions are meant: those named, or all.
-#[derive(Clone, Debug)]
-struct Meant(Vec<String>);
-
-impl Meant {
-    fn is(&self, name: &str) -> bool {
-        self.0.is_empty() || self.0.iter().any(|meant| meant == name)
-    }
-}
-
 struct Agent {
     actor: Actor,
     /// By the session's name: its identity and generation, and its messages.
@@ -184,9 +181,9 @@ struct Agent {
 
 impl Agent {
     /// Opens what came, forgets what went, learns what changed.
-    fn find(&mut self, store: &Store, meant: &Meant) -> Result<(), Failure> {
+    fn find(&mut self, store: &Store, chosen: &Chosen) -> Result<(), Failure> {
         let mut names = store.names()?;
-        names.retain(|name| meant.is(name));
+        names.retain(|name| chosen.is(name));
         self.inboxes.retain(|name, _| names.contains(name));
         let inboxes = &self.inboxes;
         self.actor.runner.forget_but(|name| inboxes.contains_key(name));

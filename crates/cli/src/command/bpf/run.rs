@@ -1,15 +1,16 @@
 //! `kestrel bpf run`: an object onto the kernel, in the foreground.
 
-use super::maps;
-use crate::command::Format;
+use super::object;
+use crate::arguments::LONGEST;
 use crate::exit::{Exit, Failure};
-use crate::selection::LONGEST;
+use crate::foreground::{Foreground, Work};
+use crate::output::Format;
+use crate::output::object_maps as maps;
 use clap::{Args, ValueEnum};
 use kestrel::bpf::output::{Outputs, Printk, Record};
 use kestrel::bpf::{Loaded, Object, Running, Via, trusted, value};
 use kestrel::kernel::Host;
 use kestrel::kernel::bpf;
-use kestrel::kernel::process::Interrupt;
 use kestrel_trace::print::{are, counted, thousands};
 use serde_json::json;
 use std::io::{Read, Write};
@@ -130,7 +131,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let interval = seconds(options.interval, "--interval")?.max(Duration::from_millis(20));
     let duration = options.duration.map(|s| seconds(s, "--duration")).transpose()?;
-    let (mut object, objection) = super::open(&options.object)?;
+    let (mut object, objection) = object::open(&options.object)?;
     if !options.untrusted {
         trusted(&options.object.display().to_string(), objection.as_ref())?;
     }
@@ -184,7 +185,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.log.is_some() {
         object = object.with_verifier_log();
     }
-    let interrupt = Interrupt::install()?;
+    let mut foreground = Foreground::new(duration)?;
     let read = begun.elapsed();
     let loaded = object.load().map_err(|error| {
         if let (kestrel::Error::Refused(refusal), Some(file)) = (&error, &options.log) {
@@ -203,12 +204,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         None
     };
-    let mut printk = listen(&loaded, options)?;
-    let mut running = loaded.attach()?;
+    let printk = listen(&loaded, options)?;
+    let running = loaded.attach()?;
     for note in running.loaded().notes().iter().skip(told_before) {
         eprintln!("note: {note}");
     }
-    let mut outputs = if options.output {
+    let outputs = if options.output {
         Some(Outputs::open(&running)?)
     } else {
         None
@@ -223,7 +224,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         running.pin(directory)?;
     }
     if options.verbose {
-        told(&running, [read, loaded_after, attached_after]);
+        report_attached(&running, [read, loaded_after, attached_after]);
     }
     iterate(&running)?;
     let mut out = crate::screen::out();
@@ -232,44 +233,62 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Format::Json => eprintln!("Running."),
     }
     out.flush()?;
-    let since = Instant::now();
-    let mut next = since + interval;
-    let over = || interrupt.requested() || duration.is_some_and(|duration| since.elapsed() >= duration);
-    let mut ended = false;
-    while !ended {
-        ended = over();
-        if !ended {
-            let left = duration.map_or(TICK, |duration| duration.saturating_sub(since.elapsed()));
-            std::thread::sleep(TICK.min(left));
-        }
-        if ended && options.pin.is_none() {
+    let mut shown = Shown {
+        options,
+        running,
+        outputs,
+        printk,
+        interval,
+        next: Instant::now() + interval,
+    };
+    foreground.run(&mut shown)?;
+    let Shown { running, outputs, .. } = shown;
+    end(options, running, outputs)
+}
+
+/// An object that runs, and what of it is shown.
+struct Shown<'o> {
+    options: &'o Options,
+    running: Running,
+    outputs: Option<Outputs>,
+    printk: Option<Printk>,
+    interval: Duration,
+    /// When maps and statistics are shown next.
+    next: Instant,
+}
+
+impl Work for Shown<'_> {
+    fn take(&mut self, last: bool) -> Result<Duration, Failure> {
+        let Self { options, running, .. } = self;
+        if last && options.pin.is_none() {
             // What is read last is then all there is, and rings and maps say the same.
             running.detach()?;
         }
-        if let Some(outputs) = &mut outputs {
+        let mut out = crate::screen::out();
+        if let Some(outputs) = &mut self.outputs {
             let mut lines = String::new();
-            outputs.read(&running, |record| lines += &show_record(&record, options.format))?;
+            outputs.read(running, |record| lines += &show_record(&record, options.format))?;
             out.write_all(lines.as_bytes())?;
         }
-        if let Some(printk) = &mut printk {
+        if let Some(printk) = &mut self.printk {
             let mut lines = Vec::new();
             printk.read(|line| lines.push(line.to_owned()))?;
             for line in lines {
                 writeln!(out, "{}", show_line(&line, options.format))?;
             }
         }
-        if ended || Instant::now() >= next {
-            next = Instant::now() + interval;
+        if last || Instant::now() >= self.next {
+            self.next = Instant::now() + self.interval;
             if options.maps {
-                show_maps(&mut out, &running, options.format)?;
+                show_maps(&mut out, running, options.format)?;
             }
             if options.stats {
-                show_stats(&mut out, &running, options.format)?;
+                show_stats(&mut out, running, options.format)?;
             }
         }
         out.flush()?;
+        Ok(TICK)
     }
-    end(options, running, outputs)
 }
 
 /// How often rings are looked at.
@@ -342,7 +361,7 @@ fn listen(loaded: &Loaded, options: &Options) -> Result<Option<Printk>, Failure>
 }
 
 /// `-v`: what was made, and how long each step took.
-fn told(running: &Running, [read, loaded, attached]: [Duration; 3]) {
+fn report_attached(running: &Running, [read, loaded, attached]: [Duration; 3]) {
     for map in running.maps() {
         let state = match (map.is_reused(), map.pinned_at()) {
             (true, Some(path)) => format!("found at {}", path.display()),

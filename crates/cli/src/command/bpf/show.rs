@@ -1,7 +1,8 @@
 //! `kestrel bpf show`: what is in an object, read and not loaded.
 
-use crate::command::Format;
+use super::object;
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
 use clap::Args;
 use kestrel::bpf::{MapDeclaration, Object, ProgramDeclaration};
 use kestrel::kernel::bpf::{MapKind, ProgramType};
@@ -24,7 +25,7 @@ pub(crate) struct Options {
 
 /// Shows.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let (object, _) = super::open(&options.object)?;
+    let (object, _) = object::open(&options.object)?;
     let mut out = crate::screen::out();
     match options.format {
         Format::Json => writeln!(out, "{}", as_json(&object))?,

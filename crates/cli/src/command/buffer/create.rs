@@ -1,8 +1,8 @@
 //! `kestrel buffer create`: another buffer for a session that runs.
 
-use super::OfSession;
+use super::of_session::OfSession;
+use crate::arguments::size;
 use crate::exit::{Exit, Failure};
-use crate::selection::size;
 use crate::style::bytes;
 use clap::{Args, ValueEnum};
 use kestrel::buffer::layout;

@@ -1,10 +1,10 @@
 //! `kestrel buffer dump`: what buffers hold now, as a trace directory; recording goes on.
 
-use super::OfSession;
-use crate::command::DEFAULT_TRACE;
+use super::of_session::OfSession;
+use crate::arguments::DEFAULT_TRACE;
+use crate::arguments::duration;
 use crate::exit::{Exit, Failure};
 use crate::progress;
-use crate::selection::duration;
 use crate::style::bytes;
 use clap::Args;
 use kestrel::dump::{Dumped, Request, dump};
@@ -24,7 +24,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     since: Option<Duration>,
     /// The trace directory; an old trace there is replaced when the new one is whole
-    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE, value_parser = crate::command::directory())]
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE, value_parser = crate::arguments::directory())]
     output: PathBuf,
     #[command(flatten)]
     session: OfSession,

@@ -1,8 +1,8 @@
 //! `kestrel buffer list`: a line per buffer.
 
-use super::OfSession;
-use crate::command::Format;
+use super::of_session::OfSession;
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
 use crate::style::bytes;
 use clap::Args;
 use kestrel::buffer::layout::Mode;

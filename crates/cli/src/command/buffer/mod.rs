@@ -3,6 +3,7 @@
 mod create;
 mod dump;
 mod list;
+mod of_session;
 mod resize;
 
 use crate::exit::{Exit, Failure};
@@ -12,6 +13,7 @@ use kestrel::dump::numbers;
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::monotonic;
 use kestrel::session::control::Control;
+use of_session::OfSession;
 
 /// Options of `buffer`.
 #[derive(Args, Debug)]
@@ -64,14 +66,6 @@ struct Named {
     buffer: String,
     #[command(flatten)]
     session: OfSession,
-}
-
-/// Which session.
-#[derive(Args, Debug)]
-struct OfSession {
-    /// The session; not needed where there is only one
-    #[arg(long, value_name = "NAME")]
-    session: Option<String>,
 }
 
 /// Does it.

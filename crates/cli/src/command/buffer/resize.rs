@@ -1,9 +1,9 @@
 //! `kestrel buffer resize`: another size for a buffer, while events come.
 
-use super::OfSession;
-use crate::command::Format;
+use super::of_session::OfSession;
+use crate::arguments::size;
 use crate::exit::{Exit, Failure};
-use crate::selection::size;
+use crate::output::Format;
 use crate::style::bytes;
 use clap::Args;
 use kestrel::buffer::layout::MIN_BYTES;

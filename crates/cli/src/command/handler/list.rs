@@ -1,8 +1,8 @@
 //! `kestrel handler list`: the handlers of a session, with what they counted and hold.
 
-use crate::command::Format;
-use crate::command::bpf::maps as object_maps;
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
+use crate::output::object_maps;
 use crate::style::ago;
 use clap::Args;
 use kestrel::kernel::Host;

@@ -1,7 +1,7 @@
 //! `kestrel probe add`: named probes, which stay in the kernel.
 
-use super::rows;
-use crate::command::record::command_line;
+use super::{remarks, rows};
+use crate::arguments::command_line;
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::catalog::Catalog;
@@ -117,6 +117,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     eprintln!("{many} added to the session {}", options.session);
     let session = store.session(Some(&options.session))?;
-    super::list::remarks(&session, catalog.host());
+    remarks::remarks(&session, catalog.host());
     Ok(Exit::Done)
 }

@@ -93,39 +93,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if probes.iter().any(|probe| !probe.missed_known) {
         eprintln!("MISSED `?` or `+`: {UNCOUNTED}");
     }
-    remarks(&session, &host);
+    super::remarks::remarks(&session, &host);
     Ok(Exit::Done)
-}
-
-/// What keeps probes still that are enabled, and where there are none.
-pub(super) fn remarks(session: &PinnedSession, host: &Host) {
-    let count = session.state().probes.each.len();
-    if count == 0 {
-        eprintln!("the session {} has no named probes", session.name());
-    }
-    if !session.probes_on() {
-        eprintln!(
-            "the named probes of the session {} are switched off: `kestrel probe enable --all` switches them on",
-            session.name()
-        );
-    }
-    let kept = session.tracefs_events();
-    if !kept.is_empty() {
-        eprintln!("{}", in_tracefs(session.name(), &kept));
-    }
-    if matches!(kprobes::enabled(host), Ok(false)) {
-        eprintln!(
-            "the kernel's own switch for kprobes is off: `kestrel probe enable --kernel` switches it on"
-        );
-    }
-}
-
-/// Why `kprobe_events` cannot be emptied, and how it can be again.
-pub(crate) fn in_tracefs(session: &str, kept: &[String]) -> String {
-    format!(
-        "the session {session} keeps events in kprobe_events ({}): while they are attached, nobody can empty that file (EBUSY), which removes single ones still (echo '-:GROUP/EVENT' >> …); `kestrel probe remove --session {session} NAME` or `kestrel stop {session}` ends that",
-        kept.join(", ")
-    )
 }
 
 fn as_json(probe: &Probe, on: bool, session: &PinnedSession) -> Value {

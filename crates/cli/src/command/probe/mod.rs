@@ -2,18 +2,14 @@
 
 mod add;
 mod list;
+mod remarks;
 mod remove;
 mod rows;
 mod show;
 mod switch;
 
-pub(crate) use list::in_tracefs;
-
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
-use kestrel::session::named::SESSION;
-use kestrel::session::pinned::Change;
-use kestrel::session::store::Store;
 
 /// A first look, and the kinds of probes.
 pub(crate) const EXAMPLES: &str = "\
@@ -47,16 +43,6 @@ pub(crate) enum Command {
     Remove(remove::Options),
     /// Show the instructions of a kernel function: which can be probed, and where probes sit
     Show(show::Options),
-}
-
-/// A session of named probes that is to be changed.
-fn change(store: &Store, session: &str) -> Result<Change, Failure> {
-    store.change(Some(session)).map_err(|error| match error {
-        kestrel::Error::NoSession { .. } if session == SESSION => {
-            Failure::new(Exit::Failed, "there are no named probes").hint("`kestrel probe add` adds some")
-        }
-        other => other.into(),
-    })
 }
 
 /// Carries out a verb.

@@ -1,5 +1,6 @@
 //! `kestrel probe remove`: takes named probes out of the kernel.
 
+use super::remarks;
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::kernel::Host;
@@ -33,7 +34,7 @@ The probes are off when the command returns; the kernel detaches them in the bac
 /// Removes.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let store = crate::sessions::store(&Host::default())?;
-    let mut change = super::change(&store, &options.session)?;
+    let mut change = remarks::change(&store, &options.session)?;
     let known = change.state().probes.each.iter();
     let names: Vec<String> = match options.all {
         true => known.map(|probe| probe.name.clone()).collect(),

@@ -1,7 +1,7 @@
 //! `kestrel probe show`: the instructions of a kernel function, which of them can be probed, and where probes sit.
 
-use crate::command::Format;
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
 use clap::Args;
 use kestrel::catalog::Catalog;
 use kestrel::code::{Code, Function, Instruction, Wanted};

@@ -1,5 +1,6 @@
 //! `kestrel probe enable` and `kestrel probe disable`: named probes one by one, the switch for all of them, and the kernel's own.
 
+use super::remarks;
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::catalog::Catalog;
@@ -47,12 +48,12 @@ pub(crate) fn run(options: &Options, on: bool) -> Result<Exit, Failure> {
         eprintln!("the kernel's kprobes are switched {state}");
         return Ok(Exit::Done);
     }
-    let mut change = super::change(&crate::sessions::store(&host)?, &options.session)?;
+    let mut change = remarks::change(&crate::sessions::store(&host)?, &options.session)?;
     if options.all {
         change.switch_probes(on)?;
     } else {
         change.enable_probes(&options.names, on, &Catalog::new(host.clone()))?;
     }
-    super::list::remarks(&change, &host);
+    remarks::remarks(&change, &host);
     Ok(Exit::Done)
 }

@@ -1,8 +1,9 @@
 //! `kestrel table check` and `show`: tables in files and shipped ones; those of sessions are not here.
 
-use crate::command::Format;
 use crate::exit::{Exit, Failure};
-use crate::style::{bytes, diagnostics_in};
+use crate::output::Format;
+use crate::output::warnings::warn;
+use crate::style::bytes;
 use clap::Args;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
@@ -10,7 +11,7 @@ use kestrel::kernel::Host;
 use kestrel::plan::Plan;
 use kestrel::plan::{Options as PlanOptions, Shown, Source, describe, plan};
 use kestrel::table::TableFile;
-use kestrel::table::shipped::{SHIPPED, open};
+use kestrel::table::shipped::open;
 use kestrel_trace::print::counted;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -68,7 +69,7 @@ pub(super) fn check(options: &Checked) -> Result<Exit, Failure> {
             continue;
         };
         if let Some(earlier) = worst.replace(failure) {
-            crate::complain(&earlier);
+            earlier.report();
         }
     }
     worst.map_or(Ok(Exit::Done), Err)
@@ -128,25 +129,6 @@ fn in_session() -> PlanOptions {
     PlanOptions {
         persistent: true,
         ..PlanOptions::default()
-    }
-}
-
-/// Warnings of a plan of a file go to stderr, each with the text that it is about: mostly the file's.
-pub(crate) fn warn_of_plan(file: &TableFile, warnings: &[(String, kestrel::language::Diagnostic)]) {
-    for (text, warning) in warnings {
-        let one = std::slice::from_ref(warning);
-        match **text == *file.text {
-            true => eprintln!("{}", diagnostics_in(&file.name, one, text)),
-            false => eprintln!("{}", crate::style::diagnostics(one, text)),
-        }
-    }
-}
-
-/// Warnings about a file go to stderr.
-pub(crate) fn warn<'d>(file: &TableFile, warnings: impl Iterator<Item = &'d kestrel::language::Diagnostic>) {
-    for warning in warnings {
-        let one = std::slice::from_ref(warning);
-        eprintln!("{}", diagnostics_in(&file.name, one, &file.text));
     }
 }
 
@@ -271,29 +253,4 @@ fn json(out: &mut Vec<u8>, plan: &Plan, name: &str, rows: &[Shown]) -> std::io::
         writeln!(out, "{object}")?;
     }
     Ok(())
-}
-
-/// Lists the table files that come with Kestrel.
-pub(super) fn shipped(format: Format) -> Result<Exit, Failure> {
-    let mut out = Vec::new();
-    for shipped in SHIPPED {
-        let file = TableFile::parse(shipped.text, shipped.name)?;
-        let names: Vec<&str> = file.table_names().collect();
-        match format {
-            Format::Text => writeln!(
-                out,
-                "{:<8} {} (tables: {})",
-                shipped.name,
-                shipped.about,
-                names.join(", ")
-            )?,
-            Format::Json => {
-                let object =
-                    serde_json::json!({ "name": shipped.name, "about": shipped.about, "tables": names });
-                writeln!(out, "{object}")?;
-            }
-        }
-    }
-    crate::screen::out().write_all(&out)?;
-    Ok(Exit::Done)
 }

@@ -1,14 +1,12 @@
 //! `kestrel table list`: the tables of a session, and which one is active.
 
-use crate::command::Format;
 use crate::exit::{Exit, Failure};
-use crate::style;
+use crate::output::Format;
+use crate::output::tables::{as_json, text};
 use clap::Args;
 use kestrel::kernel::Host;
-use kestrel::kernel::procfs::ClockPair;
-use kestrel::session::status::TableStatus;
-use kestrel_trace::print::thousands;
-use serde_json::{Value, json};
+use kestrel::table::TableFile;
+use kestrel::table::shipped::SHIPPED;
 use std::io::Write;
 
 /// Options of `table list`.
@@ -28,7 +26,7 @@ pub(crate) struct Options {
 /// Lists.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.shipped {
-        return super::files::shipped(options.format);
+        return shipped(options.format);
     }
     let store = crate::sessions::store(&Host::default())?;
     let session = store.session(options.session.as_deref())?;
@@ -45,37 +43,27 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A table as JSON.
-pub(crate) fn as_json(table: &TableStatus) -> Value {
-    json!({
-        "name": table.name,
-        "active": table.active,
-        "events": table.events,
-        "handlers": table.handlers,
-        "file": table.file,
-        "loaded": table.loaded,
-        "active_since": table.since,
-    })
-}
-
-/// Tables as a table.
-pub(crate) fn text(tables: &[TableStatus]) -> String {
-    let widest = tables.iter().map(|t| t.name.len()).max().unwrap_or(0).max(5);
-    let now = ClockPair::now().realtime;
-    let mut text = format!(
-        "  {:widest$}  {:>7}  {:>8}  {:14}  file\n",
-        "table", "events", "handlers", "loaded"
-    );
-    for table in tables {
-        text += &format!(
-            "{} {:widest$}  {:>7}  {:>8}  {:14}  {}\n",
-            if table.active { "*" } else { " " },
-            table.name,
-            thousands(table.events as u64),
-            thousands(table.handlers as u64),
-            style::ago(table.loaded, now),
-            table.file.as_deref().unwrap_or("-"),
-        );
+/// Lists the table files that come with Kestrel.
+fn shipped(format: Format) -> Result<Exit, Failure> {
+    let mut out = Vec::new();
+    for shipped in SHIPPED {
+        let file = TableFile::parse(shipped.text, shipped.name)?;
+        let names: Vec<&str> = file.table_names().collect();
+        match format {
+            Format::Text => writeln!(
+                out,
+                "{:<8} {} (tables: {})",
+                shipped.name,
+                shipped.about,
+                names.join(", ")
+            )?,
+            Format::Json => {
+                let object =
+                    serde_json::json!({ "name": shipped.name, "about": shipped.about, "tables": names });
+                writeln!(out, "{object}")?;
+            }
+        }
     }
-    text
+    crate::screen::out().write_all(&out)?;
+    Ok(Exit::Done)
 }

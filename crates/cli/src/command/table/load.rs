@@ -1,6 +1,7 @@
 //! `kestrel table load`: a table for a session that runs, without stopping it.
 
 use crate::exit::{Exit, Failure};
+use crate::output::warnings::warn_of_plan;
 use clap::Args;
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
@@ -41,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(host);
     let mut change = store.change(options.session.as_deref())?;
     let loaded = change.load(&file, &names, &catalog, Via::Auto)?;
-    super::warn_of_plan(&file, &loaded.warnings);
+    warn_of_plan(&file, &loaded.warnings);
     for event in &loaded.left_out {
         eprintln!("  left out {}: {}", event.event, event.why);
     }

@@ -1,12 +1,10 @@
 //! `kestrel table`: the tables of files and of sessions; one file and one row per verb.
 
 mod files;
-pub(super) mod list;
+mod list;
 mod load;
 mod unload;
 mod r#use;
-
-pub(super) use files::warn_of_plan;
 
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;

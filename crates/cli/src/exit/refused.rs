@@ -1,6 +1,6 @@
 //! How a verifier's refusal of an object's program is told: the source line, the instruction, the registers, what to change.
 
-use crate::exit::{Exit, Failure};
+use super::{Exit, Failure};
 use kestrel::bpf::Refusal;
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 const LINES: usize = 20;
 
 /// The failure for a refused program.
-pub(crate) fn refused(refusal: &Refusal) -> Failure {
+pub(super) fn refused(refusal: &Refusal) -> Failure {
     let mut text = refusal.to_string();
     let said = &refusal.said;
     let message = said.message.lines().last().unwrap_or("");

@@ -1,5 +1,11 @@
 //! How data is shown: what all commands that print some have in common.
 
+pub(crate) mod checks;
+pub(crate) mod losses;
+pub(crate) mod object_maps;
+pub(crate) mod tables;
+pub(crate) mod warnings;
+
 use clap::ValueEnum;
 
 /// How data is shown.

@@ -1,0 +1,107 @@
+//! Values of options: sizes, times, directories; and the command line as it was typed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where a trace lies when nothing else is said.
+pub(crate) const DEFAULT_TRACE: &str = "kestrel.trace";
+
+/// [`DEFAULT_TRACE`] as the default of an option.
+pub(crate) fn default_trace() -> PathBuf {
+    DEFAULT_TRACE.into()
+}
+
+/// A directory to write traces into, as an option's value.
+pub(crate) fn directory() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
+    use clap::builder::{PathBufValueParser, TypedValueParser};
+    PathBufValueParser::new().try_map(|path| match path.as_os_str() == "-" {
+        true => Err("a trace is a directory and cannot go to standard output; `kestrel trace` writes lines there, and ./- is a directory of that name"),
+        false => Ok(path),
+    })
+}
+
+/// The command as typed, for the trace's own record; what is no text is shown as such.
+pub(crate) fn command_line() -> String {
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    words.join(" ")
+}
+
+/// The size of a ring.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let bytes = some_bytes(text)?;
+    let fits = (1..=kestrel::buffer::layout::MAX_BYTES).contains(&bytes);
+    fits.then_some(bytes).ok_or_else(|| {
+        format!(
+            "a ring holds 1 byte to {}M per CPU: the verifier follows offsets in it no further",
+            kestrel::buffer::layout::MAX_BYTES >> 20
+        )
+    })
+}
+
+/// A size in bytes that is not nothing.
+pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        0 => Err("nothing fits into 0 bytes; give it a size, as 64K or 4M".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A size in bytes.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1u64 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        other => return Err(format!("`{other}` is not a unit; use K, M or G")),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("`{digits}` is not a whole number"))?;
+    let bytes = number.checked_mul(factor);
+    bytes.ok_or_else(|| format!("{text} is more than can be counted"))
+}
+
+/// A time.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => return Err(format!("`{other}` is not a unit of time; use ms, s, m or h")),
+    };
+    let number: f64 = digits
+        .parse()
+        .map_err(|_| format!("`{digits}` is not a number"))?;
+    let time = Duration::try_from_secs_f64(number * factor).ok();
+    time.filter(|time| *time <= LONGEST)
+        .ok_or_else(|| format!("{text} is no time from 0 to a hundred years"))
+}
+
+/// Longer times cannot be added to every clock.
+pub(crate) const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times() {
+        assert_eq!(size("4M"), Ok(4 << 20));
+        assert_eq!(size("64k"), Ok(65536));
+        assert!(size("1T").is_err());
+        assert!(size("0").is_err_and(|why| why.contains("nothing fits")));
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert!(duration("-1").is_err());
+        assert!(duration("10000000000000000000s").is_err() && duration("1e300h").is_err());
+        assert!(std::time::Instant::now().checked_add(LONGEST).is_some());
+        assert!(duration("1 fortnight").is_err());
+    }
+}

@@ -1,0 +1,11 @@
+//! The sessions that an agent serves.
+
+/// The sessions named on the command line; all where none is.
+#[derive(Clone, Debug)]
+pub(super) struct Chosen(pub(super) Vec<String>);
+
+impl Chosen {
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|chosen| chosen == name)
+    }
+}

@@ -1,0 +1,11 @@
+//! The option that names a session.
+
+use clap::Args;
+
+/// Which session.
+#[derive(Args, Debug)]
+pub(super) struct OfSession {
+    /// The session; not needed where there is only one
+    #[arg(long, value_name = "NAME")]
+    pub(super) session: Option<String>,
+}

@@ -1,0 +1,31 @@
+//! What a trace misses: events lost or overwritten, packets that cannot be read any more.
+
+use crate::exit::Exit;
+use kestrel_trace::print::thousands;
+use kestrel_trace::summary::{self, Absent, CutShort, EventCount};
+
+/// Reports events lost or overwritten, a line for each event and CPU.
+pub(crate) fn report_lost(counts: &[EventCount]) {
+    for count in counts.iter().filter(|c| c.lost + c.overwritten > 0) {
+        eprintln!(
+            "  {} on CPU {}: lost {}, overwritten {}",
+            count.event,
+            count.cpu,
+            thousands(count.lost),
+            thousands(count.overwritten)
+        );
+    }
+}
+
+/// Reports what the recorder of a trace could not write, and which of its records cannot be read any more; gives the exit code.
+pub(crate) fn report_absent(cut_short: Option<&CutShort>, absent: &[Absent], recorded: u64) -> Exit {
+    let cut_short = cut_short.map(ToString::to_string);
+    let said = summary::tell_absent(absent, recorded);
+    for line in cut_short.iter().chain(&said) {
+        eprintln!("{line}");
+    }
+    match (cut_short, said.as_slice()) {
+        (None, []) => Exit::Done,
+        _ => Exit::Failed,
+    }
+}
