@@ -3,13 +3,14 @@
 use crate::verifier::{Refusal, Rejection};
 use crate::waiting::Waiting;
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_kernel::Errno;
 use kestrel_trace::files::Objection;
 
 impl Error {
-    /// The name of the kernel's error number, where the kernel refused something.
-    pub fn errno(&self) -> Option<&'static str> {
+    /// The kernel's error number, where the kernel refused something.
+    pub fn errno(&self) -> Option<Errno> {
         match self {
-            Self::Kernel(error) => error.errno().and_then(kestrel_kernel::Errno::name),
+            Self::Kernel(error) => error.errno(),
             _ => None,
         }
     }
@@ -380,6 +381,14 @@ pub enum Error {
         near: Vec<String>,
         /// Whether a file of this name lies where the command runs.
         here: bool,
+    },
+    /// A table file could not be read.
+    #[error("cannot read table file {file}: {error}")]
+    TableFile {
+        /// As it was named.
+        file: String,
+        /// The system's answer.
+        error: std::io::Error,
     },
     /// Input or output outside the kernel failed.
     #[error("cannot {action} {subject}: {error}")]

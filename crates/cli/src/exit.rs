@@ -4,7 +4,7 @@ mod refused;
 
 use kestrel::kernel::privilege::{Need, Privilege};
 use kestrel::kernel::procfs;
-use kestrel::kernel::{Error as Kernel, Host};
+use kestrel::kernel::{Errno, Error as Kernel, Host, Interface};
 use kestrel_trace::Error as Trace;
 use kestrel_trace::print::shown;
 use std::io::{ErrorKind, Write};
@@ -151,10 +151,7 @@ impl From<kestrel::Error> for Failure {
                     false => list,
                 })
             }
-            kestrel::Error::Io {
-                action: "read table file",
-                ..
-            } => Self::new(Exit::Failed, message)
+            kestrel::Error::TableFile { .. } => Self::new(Exit::Failed, message)
                 .hint("`kestrel table list --shipped` shows the tables that come with Kestrel"),
             kestrel::Error::NoSuchEvent { near, .. } => {
                 let failure = Self::new(Exit::Usage, message);
@@ -232,14 +229,16 @@ fn of_kernel(error: &Kernel, message: String) -> Failure {
         {
             of_permission(error, failure)
         }
-        Kernel::System { action: "mount", .. } => failure(Exit::Feature)
+        kernel if kernel.interface() == Interface::Mount => failure(Exit::Feature)
             .hint("Kestrel reads the kernel's list of events there: `mount -t tracefs nodev /sys/kernel/tracing`, if this kernel has tracefs at all"),
         Kernel::Unavailable { .. } => failure(Exit::Feature).hint("`kestrel doctor` shows what this kernel can do"),
         Kernel::Load { .. } | Kernel::Unresolved { .. } | Kernel::Format { .. } => failure(Exit::Internal),
         Kernel::Argument { .. } => failure(Exit::Usage),
         Kernel::System { errno, .. } => {
-            let exit = match errno.name() {
-                Some("ENOSYS" | "EOPNOTSUPP" | "ENOTSUPP" | "EINVAL" | "E2BIG" | "ENODEV") => Exit::Feature,
+            let exit = match *errno {
+                Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::ENOTSUPP | Errno::EINVAL | Errno::E2BIG | Errno::ENODEV => {
+                    Exit::Feature
+                }
                 _ => Exit::Failed,
             };
             let mut failure = failure(exit);
@@ -258,16 +257,14 @@ fn of_permission(error: &Kernel, failure: impl Fn(Exit) -> Failure) -> Failure {
     };
     let paranoid = || procfs::perf_event_paranoid(&host).is_ok_and(|level| level > 2);
     // What was tried may need more than tracing does.
-    let (besides, way) = match error {
-        Kernel::System { action: "mount", .. } => (Some(Need::Mount), ""),
-        Kernel::System { action, subject, .. } if is_of_files(action) => {
-            let tracefs = subject.contains("/tracing");
+    let (besides, way) = match error.interface() {
+        Interface::Mount => (Some(Need::Mount), ""),
+        Interface::Files => {
+            let of_tracefs = matches!(error, Kernel::System { subject, .. } if subject.contains("/tracing"));
             let way = ", or let a group of yours read it (`mount -o remount,mode=750,gid=GROUP /sys/kernel/tracing`)";
-            (Some(Need::Files), if tracefs { way } else { "" })
+            (Some(Need::Files), if of_tracefs { way } else { "" })
         }
-        Kernel::System {
-            action: PERF_EVENT, ..
-        } if paranoid() => (
+        Interface::PerfEvent if paranoid() => (
             Some(Need::PerfEvents),
             ", or `sysctl kernel.perf_event_paranoid=2`",
         ),
@@ -282,14 +279,6 @@ fn of_permission(error: &Kernel, failure: impl Fn(Exit) -> Failure) -> Failure {
             "this process has the privileges for tracing: the kernel refuses it to everybody; `kestrel doctor` shows what works",
         ),
     }
-}
-
-/// What opening a perf event is called in errors.
-const PERF_EVENT: &str = "open the perf event of";
-
-/// Whether what was tried is what file systems guard.
-fn is_of_files(action: &str) -> bool {
-    ["read", "list", "open", "read the link", "write"].contains(&action)
 }
 
 fn of_trace(error: &Trace, message: String) -> Failure {
@@ -316,10 +305,7 @@ fn of_trace(error: &Trace, message: String) -> Failure {
                 "{who}: wait for its end, or choose another directory with -o"
             ))
         }
-        Trace::Io {
-            action: "open trace", ..
-        }
-        | Trace::NoMetadata { .. } => {
+        Trace::Open { .. } | Trace::NoMetadata { .. } => {
             failure.hint("`kestrel record -o DIR -e EVENT` makes one; its directory is the argument")
         }
         _ => failure,
@@ -354,34 +340,38 @@ impl From<std::io::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kestrel::kernel::Errno;
 
-    fn system(action: &'static str, errno: i32) -> Failure {
+    fn system(interface: Interface, errno: Errno) -> Failure {
         Kernel::System {
-            action,
+            action: "do",
             subject: "it".to_owned(),
-            errno: Errno(errno),
+            errno,
+            interface,
         }
         .into()
     }
 
     #[test]
     fn what_the_kernel_answers_decides_the_code() {
-        assert_eq!(system("create", 28).exit, Exit::Failed, "ENOSPC");
-        assert_eq!(system("attach", 95).exit, Exit::Feature, "EOPNOTSUPP");
-        let denied = system("attach", 1);
+        assert_eq!(system(Interface::Other, Errno::ENOSPC).exit, Exit::Failed);
+        assert_eq!(system(Interface::Attach, Errno::EOPNOTSUPP).exit, Exit::Feature);
+        let denied = system(Interface::Attach, Errno::EPERM);
         assert!(matches!(denied.exit, Exit::Privilege | Exit::Feature));
         assert!(denied.hint.is_some());
     }
 
     #[test]
     fn what_file_systems_and_settings_guard_is_told_by_their_names() {
-        let hint = |action| system(action, 13).hint.unwrap_or_default();
+        let hint = |interface| system(interface, Errno::EACCES).hint.unwrap_or_default();
         let own = Privilege::read(&Host::default()).unwrap();
-        for (action, need) in [("mount", Need::Mount), ("read", Need::Files)] {
+        for (interface, need) in [(Interface::Mount, Need::Mount), (Interface::Files, Need::Files)] {
             let missing = own.missing(Need::Trace).or_else(|| own.missing(need));
             let expected = missing.map_or_else(|| "to everybody".to_owned(), |missing| missing.to_string());
-            assert!(hint(action).contains(&expected), "{action}: {}", hint(action));
+            assert!(
+                hint(interface).contains(&expected),
+                "{interface:?}: {}",
+                hint(interface)
+            );
         }
     }
 

@@ -82,7 +82,7 @@ fn blob(host: &Host, name: &str) -> Result<Bytes> {
     let file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing(host)),
-        Err(error) => return Err(Error::system("open", path.display().to_string(), error)),
+        Err(error) => return Err(Error::file("open", &path, error)),
     };
     // Only the kernel's own file is known never to change; a stand-in tree's might be cut while it is mapped.
     let len = file.metadata().map_or(0, |metadata| metadata.len() as usize);

@@ -20,55 +20,67 @@ impl Errno {
     pub fn name(self) -> Option<&'static str> {
         NAMES
             .iter()
-            .find(|(number, _)| *number == self.0)
+            .find(|(number, _)| *number == self)
             .map(|(_, name)| *name)
     }
 
     /// Whether the kernel refused for lack of privilege.
     pub fn is_permission(self) -> bool {
-        matches!(self.0, libc::EPERM | libc::EACCES)
+        matches!(self, Self::EPERM | Self::EACCES)
     }
 }
 
-/// A table: the error numbers of bpf(2), perf_event_open(2) and the file systems, with their names.
-const NAMES: &[(i32, &str)] = &[
-    (libc::EPERM, "EPERM"),
-    (libc::ENOENT, "ENOENT"),
-    (libc::ESRCH, "ESRCH"),
-    (libc::EINTR, "EINTR"),
-    (libc::EIO, "EIO"),
-    (libc::ENXIO, "ENXIO"),
-    (libc::E2BIG, "E2BIG"),
-    (libc::EBADF, "EBADF"),
-    (libc::EAGAIN, "EAGAIN"),
-    (libc::ENOMEM, "ENOMEM"),
-    (libc::EACCES, "EACCES"),
-    (libc::EFAULT, "EFAULT"),
-    (libc::EBUSY, "EBUSY"),
-    (libc::EEXIST, "EEXIST"),
-    (libc::ENODEV, "ENODEV"),
-    (libc::ENOTDIR, "ENOTDIR"),
-    (libc::EISDIR, "EISDIR"),
-    (libc::EINVAL, "EINVAL"),
-    (libc::ENFILE, "ENFILE"),
-    (libc::EMFILE, "EMFILE"),
-    (libc::EFBIG, "EFBIG"),
-    (libc::ENOSPC, "ENOSPC"),
-    (libc::EROFS, "EROFS"),
-    (libc::EPIPE, "EPIPE"),
-    (libc::ERANGE, "ERANGE"),
-    (libc::ENAMETOOLONG, "ENAMETOOLONG"),
-    (libc::ENOSYS, "ENOSYS"),
-    (libc::ELOOP, "ELOOP"),
-    (libc::EILSEQ, "EILSEQ"),
-    (libc::EOPNOTSUPP, "EOPNOTSUPP"),
-    (libc::EADDRNOTAVAIL, "EADDRNOTAVAIL"),
-    (524, "ENOTSUPP"),
-];
+macro_rules! errnos {
+    ($($name:ident = $number:expr,)*) => {
+        #[allow(missing_docs, reason = "errno(3) describes each")]
+        impl Errno {
+            $(pub const $name: Self = Self($number);)*
+        }
+
+        const NAMES: &[(Errno, &str)] = &[$((Errno::$name, stringify!($name)),)*];
+    };
+}
+
+// A table: the error numbers of bpf(2), perf_event_open(2) and the file systems.
+errnos! {
+    EPERM = libc::EPERM,
+    ENOENT = libc::ENOENT,
+    ESRCH = libc::ESRCH,
+    EINTR = libc::EINTR,
+    EIO = libc::EIO,
+    ENXIO = libc::ENXIO,
+    E2BIG = libc::E2BIG,
+    EBADF = libc::EBADF,
+    EAGAIN = libc::EAGAIN,
+    ENOMEM = libc::ENOMEM,
+    EACCES = libc::EACCES,
+    EFAULT = libc::EFAULT,
+    EBUSY = libc::EBUSY,
+    EEXIST = libc::EEXIST,
+    ENODEV = libc::ENODEV,
+    ENOTDIR = libc::ENOTDIR,
+    EISDIR = libc::EISDIR,
+    EINVAL = libc::EINVAL,
+    ENFILE = libc::ENFILE,
+    EMFILE = libc::EMFILE,
+    EFBIG = libc::EFBIG,
+    ENOSPC = libc::ENOSPC,
+    EROFS = libc::EROFS,
+    EPIPE = libc::EPIPE,
+    ERANGE = libc::ERANGE,
+    ENAMETOOLONG = libc::ENAMETOOLONG,
+    ENOSYS = libc::ENOSYS,
+    ELOOP = libc::ELOOP,
+    EILSEQ = libc::EILSEQ,
+    EOPNOTSUPP = libc::EOPNOTSUPP,
+    EADDRNOTAVAIL = libc::EADDRNOTAVAIL,
+    ENOTSUPP = 524,
+    ECHILD = libc::ECHILD,
+}
 
 impl fmt::Display for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = if self.0 == 524 {
+        let text = if *self == Self::ENOTSUPP {
             "operation is not supported".to_owned()
         } else {
             let text = io::Error::from_raw_os_error(self.0).to_string();
@@ -97,6 +109,22 @@ impl From<io::Error> for Errno {
     }
 }
 
+/// The part of the kernel that refused something: what a user can do about it depends on that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Interface {
+    /// Any other system call.
+    #[default]
+    Other,
+    /// Files of file systems, whose owners and modes guard them.
+    Files,
+    /// Mounting a file system.
+    Mount,
+    /// Opening a perf event.
+    PerfEvent,
+    /// Attaching a program to an event that is open.
+    Attach,
+}
+
 /// Why something asked of the kernel did not happen.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -110,6 +138,8 @@ pub enum Error {
         subject: String,
         /// The kernel's answer.
         errno: Errno,
+        /// Which part of the kernel answered.
+        interface: Interface,
     },
     /// The kernel refused to load a program.
     #[error("the kernel refused the program {program}: {errno}{}", last_line(.log))]
@@ -161,6 +191,28 @@ impl Error {
             action,
             subject: subject.into(),
             errno: errno.into(),
+            interface: Interface::Other,
+        }
+    }
+
+    /// A file could not be read, listed or written.
+    pub(crate) fn file(action: &'static str, path: &std::path::Path, errno: impl Into<Errno>) -> Self {
+        Self::system(action, path.display().to_string(), errno).of(Interface::Files)
+    }
+
+    /// The same, refused by this part of the kernel.
+    pub(crate) fn of(mut self, part: Interface) -> Self {
+        if let Self::System { interface, .. } = &mut self {
+            *interface = part;
+        }
+        self
+    }
+
+    /// The part of the kernel that refused something.
+    pub fn interface(&self) -> Interface {
+        match self {
+            Self::System { interface, .. } => *interface,
+            _ => Interface::Other,
         }
     }
 
@@ -182,19 +234,19 @@ impl Error {
 
     /// What the user could do about it, where that follows from the error alone.
     pub fn hint(&self) -> Option<&'static str> {
-        let errno = self.errno()?.0;
+        let errno = self.errno()?;
         let refused_by_verifier = self.verifier_log().is_some();
         match errno {
-            libc::EPERM | libc::EACCES if !refused_by_verifier => Some(
+            Errno::EPERM | Errno::EACCES if !refused_by_verifier => Some(
                 "run as root, or with CAP_BPF and CAP_PERFMON; a lockdown or a sandbox can refuse this too",
             ),
-            libc::EMFILE => Some("too many open files: raise the limit (`ulimit -n`)"),
-            libc::ENOMEM => Some("not enough memory for it: ask for less or free some"),
-            libc::ENOSYS => Some("this kernel was built without this system call"),
-            libc::E2BIG => {
+            Errno::EMFILE => Some("too many open files: raise the limit (`ulimit -n`)"),
+            Errno::ENOMEM => Some("not enough memory for it: ask for less or free some"),
+            Errno::ENOSYS => Some("this kernel was built without this system call"),
+            Errno::E2BIG => {
                 Some("too large for this kernel, or it uses an option that only newer kernels know")
             }
-            libc::ENOSPC => Some("no space left: free some, or write elsewhere"),
+            Errno::ENOSPC => Some("no space left: free some, or write elsewhere"),
             _ => None,
         }
     }

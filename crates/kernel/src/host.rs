@@ -1,6 +1,6 @@
 //! Where the kernel's files are: the only way to a path under /proc, /sys and /boot, so that a small tree can stand in for it.
 
-use crate::error::{Errno, Error, Result};
+use crate::error::{Errno, Error, Interface, Result};
 use std::ffi::CString;
 use std::fs;
 use std::io::Read;
@@ -61,7 +61,7 @@ impl Host {
             file.read_to_end(&mut bytes)?;
             Ok(bytes)
         };
-        read().map_err(|error: std::io::Error| Error::system("read", path.display().to_string(), error))
+        read().map_err(|error: std::io::Error| Error::file("read", &path, error))
     }
 
     /// The number that is all of a file's content.
@@ -87,7 +87,7 @@ impl Host {
         }
         let closed = places().find(|place| self.is_live() && has_magic(place, TRACEFS_MAGIC));
         Err(match closed {
-            Some(place) => Error::system("read", place.display().to_string(), Errno(libc::EACCES)),
+            Some(place) => Error::file("read", &place, Errno::EACCES),
             None => Error::Unavailable {
                 what: "tracefs",
                 why: format!("it is not mounted at {}", self.path(TRACEFS_PLACES[0]).display()),
@@ -190,7 +190,7 @@ impl Host {
         if answer == 0 {
             Ok(())
         } else {
-            Err(Error::system("mount", place, Errno::last()))
+            Err(Error::system("mount", place, Errno::last()).of(Interface::Mount))
         }
     }
 }
@@ -259,7 +259,7 @@ mod tests {
     fn a_missing_file_is_named() {
         let tree = tempfile::tempdir().unwrap();
         let error = Host::new(tree.path()).read("/proc/version").unwrap_err();
-        assert_eq!(error.errno(), Some(Errno(libc::ENOENT)));
+        assert_eq!(error.errno(), Some(Errno::ENOENT));
         assert!(error.to_string().contains("proc/version"));
     }
 }

@@ -54,8 +54,7 @@ pub fn enabled(host: &Host) -> Result<bool> {
 pub fn set_enabled(host: &Host, on: bool) -> Result<()> {
     host.mount_debugfs()?;
     let path = host.path(ENABLED);
-    std::fs::write(&path, if on { "1" } else { "0" })
-        .map_err(|error| Error::system("write", path.display().to_string(), error))
+    std::fs::write(&path, if on { "1" } else { "0" }).map_err(|error| Error::file("write", &path, error))
 }
 
 /// `ffffffff81000000  k  vfs_read+0x4  [module] [DISABLED][FTRACE]`

@@ -23,5 +23,5 @@ pub mod process;
 pub mod procfs;
 pub mod tracefs;
 
-pub use error::{Errno, Error, Result};
+pub use error::{Errno, Error, Interface, Result};
 pub use host::Host;

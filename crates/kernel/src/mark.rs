@@ -50,7 +50,7 @@ pub fn make(host: &Host) -> Result<Node> {
     let path = host.path(PATH);
     let subject = path.display().to_string();
     if !host.is_live() {
-        return Err(Error::system("make the device", subject, Errno(libc::ENOENT)));
+        return Err(Error::system("make the device", subject, Errno::ENOENT));
     }
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| Error::Argument {
         subject: subject.clone(),
@@ -64,7 +64,7 @@ pub fn make(host: &Host) -> Result<Node> {
     if answer != 0 && errno.0 != libc::EEXIST {
         return Err(Error::system("make the device", subject, errno));
     }
-    find(host)?.ok_or_else(|| Error::system("make the device", subject, Errno(libc::ENOENT)))
+    find(host)?.ok_or_else(|| Error::system("make the device", subject, Errno::ENOENT))
 }
 
 /// The node, open for writing.
@@ -84,7 +84,7 @@ impl Marks {
             return Ok(None);
         }
         let path = host.path(PATH);
-        let failed = |error| Error::system("open", path.display().to_string(), error);
+        let failed = |error| Error::file("open", &path, error);
         let mut options = OpenOptions::new();
         options.write(true);
         options.custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK);

@@ -237,7 +237,7 @@ impl Mapping {
             };
             match (written, Errno::last()) {
                 (0.., _) => return Ok(written as usize),
-                (_, Errno(libc::EINTR)) => {}
+                (_, Errno::EINTR) => {}
                 (_, errno) => return Err(Error::system("write", format!("{} bytes", range.len()), errno)),
             }
         }

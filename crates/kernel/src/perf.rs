@@ -1,6 +1,6 @@
 //! perf_event_open(2) as far as BPF programs are hung on its events: tracepoints, kprobes, uprobes, software counters; no sampling buffers.
 
-use crate::error::{Errno, Error, Result};
+use crate::error::{Errno, Error, Interface, Result};
 use crate::host::Host;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
@@ -355,11 +355,9 @@ impl PerfEvent {
     /// # Errors
     /// [`Error::System`]: `EEXIST` if it has one.
     pub fn set_program(&self, program: impl AsFd) -> Result<()> {
-        self.ioctl(
-            "attach a program to",
-            IOC_SET_BPF,
-            program.as_fd().as_raw_fd() as libc::c_ulong,
-        )?;
+        let fd = program.as_fd().as_raw_fd() as libc::c_ulong;
+        self.ioctl("attach a program to", IOC_SET_BPF, fd)
+            .map_err(|error| error.of(Interface::Attach))?;
         self.enable()
     }
 
@@ -374,7 +372,7 @@ impl PerfEvent {
         if got == 8 {
             return Ok(u64::from_ne_bytes(bytes));
         }
-        let errno = if got < 0 { Errno::last() } else { Errno(libc::EIO) };
+        let errno = if got < 0 { Errno::last() } else { Errno::EIO };
         Err(Error::system("read the count of", self.what.as_str(), errno))
     }
 
@@ -445,7 +443,7 @@ fn open(mut attributes: Attributes, target: Target, what: String) -> Result<Perf
         )
     };
     if fd < 0 {
-        return Err(Error::system("open the perf event of", what, Errno::last()));
+        return Err(Error::system("open the perf event of", what, Errno::last()).of(Interface::PerfEvent));
     }
     // SAFETY: the kernel has just opened this descriptor for us and nobody else knows it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };

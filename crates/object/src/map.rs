@@ -4,6 +4,7 @@ use kestrel_bpf::btf::{Btf, TypeId};
 use kestrel_bpf::object::Map as Declaration;
 use kestrel_bpf::object::map::Pinning;
 use kestrel_catalog::{Error, Result};
+use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{self, Map, MapBtf, MapInfo, MapKind, MapSpec, Pinned};
 use kestrel_kernel::{Host, procfs};
 use kestrel_trace::files;
@@ -354,7 +355,7 @@ pub(super) fn create(
     };
     let made = match Map::create(&spec) {
         // Types are for people: a kernel that does not like them may take the map without.
-        Err(error) if types.is_some() && error.errno().is_some_and(|e| e.name() == Some("EINVAL")) => {
+        Err(error) if types.is_some() && error.errno() == Some(Errno::EINVAL) => {
             Map::create(&MapSpec { btf: None, ..spec })
         }
         made => made,
@@ -377,24 +378,24 @@ fn explain(error: kestrel_kernel::Error, map: &Declaration, shape: &Shape) -> Er
         what: format!("cannot create the map {} ({shape})", map.name),
         why,
     };
-    let errno = error.errno().and_then(kestrel_kernel::Errno::name);
+    let errno = error.errno();
     let pages = shape.entries.is_power_of_two() && shape.entries >= 4096;
     match errno {
         // Kernels say the one or the other.
-        Some("EINVAL" | "E2BIG") if shape.entries == 0 && shape.kind == MapKind::RINGBUF => refused(format!(
+        Some(Errno::EINVAL | Errno::E2BIG) if shape.entries == 0 && shape.kind == MapKind::RINGBUF => refused(format!(
             "the object leaves its size to its own loader: say it, --map-size {}=BYTES, a power of two from 4096 on",
             map.name
         )),
-        Some("EINVAL" | "E2BIG") if shape.entries == 0 => refused(format!(
+        Some(Errno::EINVAL | Errno::E2BIG) if shape.entries == 0 => refused(format!(
             "the object leaves its size to its own loader: say it, --map-size {}=ENTRIES",
             map.name
         )),
-        Some("EINVAL") if shape.kind.name().is_none() => refused(format!("this kernel knows no maps of type {}", shape.kind.0)),
-        Some("EINVAL") if shape.kind == MapKind::RINGBUF && !pages => {
+        Some(Errno::EINVAL) if shape.kind.name().is_none() => refused(format!("this kernel knows no maps of type {}", shape.kind.0)),
+        Some(Errno::EINVAL) if shape.kind == MapKind::RINGBUF && !pages => {
             refused("the size of a ring buffer (max_entries) must be a power of two and a multiple of the page size, 4096".to_owned())
         }
-        Some("EINVAL") => refused("the kernel does not know this type of map, or not with these sizes and flags".to_owned()),
-        Some("E2BIG") => refused("it is too large for this kernel".to_owned()),
+        Some(Errno::EINVAL) => refused("the kernel does not know this type of map, or not with these sizes and flags".to_owned()),
+        Some(Errno::E2BIG) => refused("it is too large for this kernel".to_owned()),
         _ => error.into(),
     }
 }

@@ -2,6 +2,7 @@
 
 use kestrel_catalog::Error;
 use kestrel_catalog::attach::KprobeVia;
+use kestrel_kernel::Errno;
 use std::path::PathBuf;
 
 /// Settings for loading an object, which override or complete what its sections say.
@@ -39,26 +40,23 @@ impl Settings {
     /// kernels. What the user says is not.
     pub(crate) fn spares(&self, program: &str, error: &Error) -> bool {
         /// The kernel has no such thing, or not in this shape; not: it has no room, or we may not.
-        const ABSENT: &[&str] = &[
-            "ENOENT",
-            "EINVAL",
-            "EBADF",
-            "EOPNOTSUPP",
-            "ENOTSUPP",
-            "EADDRNOTAVAIL",
-            "EILSEQ",
-            "ENODEV",
-            "ESRCH",
+        const ABSENT: &[Errno] = &[
+            Errno::ENOENT,
+            Errno::EINVAL,
+            Errno::EBADF,
+            Errno::EOPNOTSUPP,
+            Errno::ENOTSUPP,
+            Errno::EADDRNOTAVAIL,
+            Errno::EILSEQ,
+            Errno::ENODEV,
+            Errno::ESRCH,
         ];
         let absent = match error {
             Error::NoSuchEvent { .. }
             | Error::NoPlace { .. }
             | Error::Unsupported { .. }
             | Error::Object { .. } => true,
-            Error::Kernel(error) => error
-                .errno()
-                .and_then(kestrel_kernel::Errno::name)
-                .is_some_and(|name| ABSENT.contains(&name)),
+            Error::Kernel(error) => error.errno().is_some_and(|errno| ABSENT.contains(&errno)),
             _ => false,
         };
         absent && !self.strict && !self.asks_for(program)

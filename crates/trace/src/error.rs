@@ -16,6 +16,8 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
+    #[error("cannot open trace {}: {source}", path.display())]
+    Open { path: PathBuf, source: io::Error },
     #[error("{} exists and is not an empty directory", path.display())]
     Occupied { path: PathBuf },
     #[error("another process is writing a trace to {}", path.display())]
@@ -92,7 +94,9 @@ impl Error {
     /// What kind of failure the system reported, if it did: `BrokenPipe` where nobody reads any more.
     pub fn kind(&self) -> Option<std::io::ErrorKind> {
         match self {
-            Self::Io { source, .. } | Self::Append { source, .. } => Some(source.kind()),
+            Self::Io { source, .. } | Self::Open { source, .. } | Self::Append { source, .. } => {
+                Some(source.kind())
+            }
             _ => None,
         }
     }
@@ -100,7 +104,9 @@ impl Error {
     /// What the system said, without what was attempted; all of it where it was not the system.
     pub fn reason(&self) -> String {
         match self {
-            Self::Io { source, .. } | Self::Append { source, .. } => source.to_string(),
+            Self::Io { source, .. } | Self::Open { source, .. } | Self::Append { source, .. } => {
+                source.to_string()
+            }
             other => other.to_string(),
         }
     }
@@ -108,7 +114,9 @@ impl Error {
     /// The system's error number, if the system said so: `ENOSPC` for a full disk.
     pub fn errno(&self) -> Option<i32> {
         match self {
-            Self::Io { source, .. } | Self::Append { source, .. } => source.raw_os_error(),
+            Self::Io { source, .. } | Self::Open { source, .. } | Self::Append { source, .. } => {
+                source.raw_os_error()
+            }
             _ => None,
         }
     }

@@ -4,6 +4,7 @@ use super::family::{Attach, Events, Sections};
 use super::links::{Links, OnCpu};
 use crate::error::Result;
 use kestrel_bpf::object::Hook;
+use kestrel_kernel::Errno;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind};
 use kestrel_kernel::perf::{self, PerfEvent, Rate, Target};
@@ -53,7 +54,7 @@ impl Counter {
     /// The kernel's.
     pub fn attach_on(&self, program: &Program, cpu: u32) -> Result<Option<Link>> {
         let event = match PerfEvent::counter(&self.counter, Rate::Period(self.period), Target::Cpu(cpu)) {
-            Err(error) if error.errno().is_some_and(|e| e.name() == Some("ENODEV")) => return Ok(None),
+            Err(error) if error.errno() == Some(Errno::ENODEV) => return Ok(None),
             other => other?,
         };
         let link = Link::perf_event(program, &event, 0)?;

@@ -6,6 +6,7 @@ use super::kprobe::{self, Kprobe};
 use super::links::Links;
 use crate::code::{Code, KnownCode, Wanted};
 use crate::error::{Error, Result};
+use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{KprobeMulti, KprobeTargets, Link, Program, ProgramKind};
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::preemption::Preemption;
@@ -235,8 +236,10 @@ fn explain(known: &KnownCode, symbol: &str, error: Error) -> Error {
 
 /// Whether the kernel's refusal is about one of the functions rather than about links to many.
 fn says_which(error: &kestrel_kernel::Error) -> bool {
-    let name = error.errno().and_then(|errno| errno.name());
-    matches!(name, Some("ESRCH" | "EADDRNOTAVAIL" | "ENOENT"))
+    matches!(
+        error.errno(),
+        Some(Errno::ESRCH | Errno::EADDRNOTAVAIL | Errno::ENOENT)
+    )
 }
 
 /// The first of so many that is refused, if each part of them can be tried: a refusal of many does not say which one it is about.

@@ -17,6 +17,7 @@ pub use counter::{Counter, online};
 pub use detach::{AT_ONCE, close_many, is_slow, turn};
 pub use family::{Attach, Events, Load, LoadOthers, Sections};
 pub use function::{Entry, Functions, multi as attach_multi};
+use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 pub use kprobe::{Instruction, Instructions, Kprobe, KprobeSite, KprobeVia};
 pub use links::{Links, OnCpu};
@@ -151,6 +152,9 @@ impl Mechanism {
 
 /// Whether the kernel has no links of a kind (`kprobe.multi`: no FPROBE, or older than 5.18; `uprobe.multi`: older than 6.6), so that another kind is to be tried.
 fn is_unknown_kind(kind: ProgramKind, error: &Error) -> bool {
-    let name = error.errno();
-    kind.is_multi() && matches!(name, Some("EOPNOTSUPP" | "EINVAL" | "ENOTSUPP"))
+    kind.is_multi()
+        && matches!(
+            error.errno(),
+            Some(Errno::EOPNOTSUPP | Errno::EINVAL | Errno::ENOTSUPP)
+        )
 }

@@ -5,6 +5,7 @@
 //! remove one that is in use, so those of sessions that stay are safe until their links go.
 
 use crate::error::Result;
+use kestrel_kernel::Errno;
 use kestrel_kernel::Host;
 use kestrel_kernel::index;
 use kestrel_kernel::kallsyms::Symbol;
@@ -112,7 +113,7 @@ pub fn remove(tracefs: &Tracefs, names: &[String]) {
     let deadline = Instant::now() + PATIENCE;
     for name in names {
         while let Err(error) = tracefs.define(DynamicEvents::Kprobe, &format!("-:{GROUP}/{name}")) {
-            let busy = error.errno().is_some_and(|errno| errno.name() == Some("EBUSY"));
+            let busy = error.errno() == Some(Errno::EBUSY);
             if !busy || Instant::now() > deadline {
                 break;
             }

@@ -6,6 +6,7 @@ use super::links::Links;
 use crate::error::{Error, Result};
 use crate::executable::{Executable, Site};
 use kestrel_bpf::object::Hook;
+use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind, UprobeMulti};
 use kestrel_kernel::perf::{PerfEvent, Target};
 use kestrel_kernel::preemption::Preemption;
@@ -172,7 +173,7 @@ impl Uprobes {
     /// Why the kernel refuses a place, where its answer says it.
     fn explain(&self, name: &str, error: Error) -> Error {
         match error.errno() {
-            Some("ENOTSUPP" | "EOPNOTSUPP") => Error::Object {
+            Some(Errno::ENOTSUPP | Errno::EOPNOTSUPP) => Error::Object {
                 object: format!("{}:{name}", self.path.display()),
                 why: "the kernel cannot run the instruction that stands there out of its place".to_owned(),
             },

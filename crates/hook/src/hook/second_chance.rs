@@ -43,6 +43,7 @@ use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_bpf::helper;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Vreg, Width};
+use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 
 /// Programs of a hook. It misses nothing while fewer threads than this are preempted inside of them on one CPU: four busy threads on one miss none.
@@ -116,7 +117,7 @@ pub fn is_without_room(error: &Error) -> bool {
     let Error::Kernel(error) = error else {
         return false;
     };
-    error.verifier_log().is_none() && error.errno().is_some_and(|errno| errno.name() == Some("E2BIG"))
+    error.verifier_log().is_none() && error.errno() == Some(Errno::E2BIG)
 }
 
 /// The places behind the first of so many programs.

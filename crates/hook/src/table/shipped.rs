@@ -69,9 +69,8 @@ pub fn open(name: &str) -> Result<TableFile> {
             here: Path::new(name).is_file(),
         });
     }
-    let failed = |error| Error::Io {
-        action: "read table file",
-        subject: name.to_owned(),
+    let failed = |error| Error::TableFile {
+        file: name.to_owned(),
         error,
     };
     let given = bounded_read::give(Path::new(name), LONGEST).map_err(failed)?;

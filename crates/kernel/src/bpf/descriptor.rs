@@ -16,8 +16,7 @@ impl Kind {
     /// What the kernel says: it names the anonymous file behind a descriptor `bpf-map`, `bpf-prog` or `bpf_link` (or `bpf-link`).
     pub(super) fn of(fd: BorrowedFd<'_>) -> Result<Self> {
         let path = Host::default().path(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-        let target = std::fs::read_link(&path)
-            .map_err(|error| Error::system("read the link", path.display().to_string(), error))?;
+        let target = std::fs::read_link(&path).map_err(|error| Error::file("read the link", &path, error))?;
         let target = target.to_string_lossy();
         match target.as_ref() {
             text if text.contains("bpf-map") => Ok(Self::Map),

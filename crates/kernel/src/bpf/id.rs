@@ -47,7 +47,7 @@ fn ids(command: Command, action: &'static str) -> Result<Vec<u32>> {
         // SAFETY: the command reads no addresses.
         match unsafe { sys::call(command, &mut argument) } {
             Ok(_) => ids.push(argument.next_id),
-            Err(Errno(libc::ENOENT)) => return Ok(ids),
+            Err(Errno::ENOENT) => return Ok(ids),
             Err(errno) => return Err(Error::system(action, "of this kernel", errno)),
         }
     }

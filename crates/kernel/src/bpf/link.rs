@@ -6,7 +6,7 @@
 use super::Program;
 use super::descriptor::{self, Kind};
 use super::sys::{self, AttachType, Command, LinkType};
-use crate::error::{Errno, Error, Result};
+use crate::error::{Errno, Error, Interface, Result};
 use crate::perf::PerfEvent;
 use bytemuck::Zeroable;
 use kestrel_bpf::btf::TypeId;
@@ -128,7 +128,7 @@ impl Link {
         let answer = match unsafe { sys::call_for_fd(Command::LinkCreate, &mut argument) } {
             // Kernels before 5.18 know only the older way.
             // SAFETY: no name is given.
-            Err(Errno(libc::EINVAL)) if cookie == 0 => unsafe { raw_tracepoint_open(program, 0, 0) },
+            Err(Errno::EINVAL) if cookie == 0 => unsafe { raw_tracepoint_open(program, 0, 0) },
             other => other.map(|fd| Self { fd }),
         };
         answer.map_err(|errno| Error::system("attach by", attach.to_string(), errno))
@@ -174,8 +174,9 @@ impl Link {
             ..Zeroable::zeroed()
         };
         // SAFETY: no addresses are given.
-        unsafe { create(argument) }
-            .map_err(|errno| Error::system("attach to the perf event of", event.to_string(), errno))
+        unsafe { create(argument) }.map_err(|errno| {
+            Error::system("attach to the perf event of", event.to_string(), errno).of(Interface::Attach)
+        })
     }
 
     /// Attaches a [`super::ProgramKind::KprobeMulti`] program to many functions at once (Linux 5.18 and later, with `CONFIG_FPROBE`).

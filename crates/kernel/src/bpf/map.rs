@@ -272,7 +272,7 @@ impl Map {
         // SAFETY: key and value have the sizes that the kernel reads and writes: checked just above.
         match unsafe { sys::call(command, &mut argument) } {
             Ok(_) => Ok(true),
-            Err(Errno(libc::ENOENT)) => Ok(false),
+            Err(Errno::ENOENT) => Ok(false),
             Err(errno) => Err(self.error(action, errno)),
         }
     }
@@ -363,7 +363,7 @@ impl Map {
         // SAFETY: the key has the size that the kernel reads: checked by `request`.
         match unsafe { sys::call(Command::MapDelete, &mut argument) } {
             Ok(_) => Ok(true),
-            Err(Errno(libc::ENOENT)) => Ok(false),
+            Err(Errno::ENOENT) => Ok(false),
             Err(errno) => Err(self.error("delete from the map", errno)),
         }
     }
@@ -385,7 +385,7 @@ impl Map {
         // SAFETY: `next` has the size of a key, and so has `key`, checked by `request`.
         match unsafe { sys::call(Command::MapNextKey, &mut argument) } {
             Ok(_) => Ok(Some(next)),
-            Err(Errno(libc::ENOENT)) => Ok(None),
+            Err(Errno::ENOENT) => Ok(None),
             Err(errno) => Err(self.error("walk the map", errno)),
         }
     }
@@ -439,7 +439,7 @@ impl Map {
     fn batch(&self, command: Command) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let key_size = self.info.key_size as usize;
         if key_size == 0 || self.element == 0 {
-            return Err(self.error("read in batches from the map", Errno(libc::EINVAL)));
+            return Err(self.error("read in batches from the map", Errno::EINVAL));
         }
         let mut room = (self.info.entries as usize).min(BATCH);
         // The kernel's place marker: 4 bytes or a key, whichever the kind uses.
@@ -460,13 +460,12 @@ impl Map {
             };
             // SAFETY: keys and values have room for `count` elements of this map, the markers for a key and at least 8 bytes.
             let answer = unsafe { sys::call(command, &mut argument) };
-            let full =
-                answer == Err(Errno(libc::ENOSPC)) && room < (self.info.entries as usize).max(BATCH) * 2;
+            let full = answer == Err(Errno::ENOSPC) && room < (self.info.entries as usize).max(BATCH) * 2;
             if full {
                 room *= 2; // a bucket longer than the room; nothing was moved
                 continue;
             }
-            let ended = answer == Err(Errno(libc::ENOENT));
+            let ended = answer == Err(Errno::ENOENT);
             if !ended {
                 answer.map_err(|errno| self.error("read in batches from the map", errno))?;
             }

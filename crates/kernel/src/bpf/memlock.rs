@@ -5,10 +5,10 @@ use crate::error::Errno;
 /// Makes an attempt; if it is refused with `EPERM`, once more without that limit. The limit is lifted for good if that helped, else put back.
 pub(super) fn attempt<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     match attempt() {
-        Err(Errno(libc::EPERM)) => {}
+        Err(Errno::EPERM) => {}
         other => return other,
     }
-    let refused = Err(Errno(libc::EPERM));
+    let refused = Err(Errno::EPERM);
     let Some(before) = limit() else { return refused };
     if before.rlim_cur == libc::RLIM_INFINITY || !set(libc::RLIM_INFINITY, libc::RLIM_INFINITY) {
         return refused;
@@ -55,10 +55,10 @@ mod tests {
             (result, times)
         };
         assert_eq!(count(Ok(7)), (Ok(7), 1));
-        assert_eq!(count(Err(Errno(libc::EINVAL))), (Err(Errno(libc::EINVAL)), 1));
+        assert_eq!(count(Err(Errno::EINVAL)), (Err(Errno::EINVAL), 1));
         let before = limit().map(|limit| (limit.rlim_cur, limit.rlim_max));
-        let (refused, times) = count(Err(Errno(libc::EPERM)));
-        assert_eq!(refused, Err(Errno(libc::EPERM)));
+        let (refused, times) = count(Err(Errno::EPERM));
+        assert_eq!(refused, Err(Errno::EPERM));
         assert!(times <= 2);
         // Root may put the hard limit back, too; this must hold whether or not it could be lifted.
         assert_eq!(limit().map(|limit| (limit.rlim_cur, limit.rlim_max)), before);

@@ -21,7 +21,7 @@ impl PerfEvent {
     pub fn attach(self, program: &Program, cookie: u64) -> Result<Attachment> {
         match Link::perf_event(program, &self, cookie) {
             Ok(link) => Ok(Attachment::Link(link)),
-            Err(error) if cookie == 0 && error.errno() == Some(Errno(libc::EINVAL)) => {
+            Err(error) if cookie == 0 && error.errno() == Some(Errno::EINVAL) => {
                 self.set_program(program).map(|()| Attachment::Event(self))
             }
             Err(error) => Err(error),

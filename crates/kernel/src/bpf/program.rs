@@ -494,7 +494,7 @@ unsafe fn submit(argument: &mut sys::ProgLoad, spec: &ProgramSpec<'_>) -> Result
                     log: Some(sys::text(&log)),
                 });
             }
-            Err(Errno(libc::ENOSPC)) if log.len() < LOG_MOST => log = vec![0; log.len() * 8],
+            Err(Errno::ENOSPC) if log.len() < LOG_MOST => log = vec![0; log.len() * 8],
             Err(refused) => {
                 if errno.0 == 0 {
                     errno = refused;
@@ -520,9 +520,9 @@ unsafe fn attempt(argument: &mut sys::ProgLoad) -> std::result::Result<OwnedFd, 
     for _ in 0..5 {
         // SAFETY: the caller's promise; the command answers with a new descriptor.
         match unsafe { sys::call_for_fd(Command::ProgLoad, argument) } {
-            Err(Errno(libc::EAGAIN)) => {}
+            Err(Errno::EAGAIN) => {}
             other => return other,
         }
     }
-    Err(Errno(libc::EAGAIN))
+    Err(Errno::EAGAIN)
 }

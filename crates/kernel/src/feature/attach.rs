@@ -42,7 +42,7 @@ fn quiet(attempt: impl Fn(&str, &str) -> Result<()>) -> Result<()> {
         answer = attempt(group, name);
         match &answer {
             Err(Error::Unavailable { .. }) => {}
-            Err(error) if error.errno() == Some(Errno(libc::ENOENT)) => {}
+            Err(error) if error.errno() == Some(Errno::ENOENT) => {}
             _ => break,
         }
     }
@@ -168,7 +168,7 @@ pub(super) fn uprobe_multi(_: &Features) -> Result<()> {
         session: false,
     };
     match Link::uprobe_multi(&program, &multi) {
-        Err(error) if error.errno() == Some(Errno(libc::EBADF)) => Ok(()),
+        Err(error) if error.errno() == Some(Errno::EBADF) => Ok(()),
         other => other.map(drop),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Features;
 use crate::bpf::{self, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec, sys};
-use crate::error::{Errno, Error, Result};
+use crate::error::{Errno, Error, Interface, Result};
 use crate::mmap::{Access, Mapping};
 use kestrel_bpf::asm::Assembler;
 use kestrel_bpf::btf::Kind;
@@ -92,7 +92,8 @@ pub(super) fn helper(helper: Helper, kind: ProgramKind) -> Result<()> {
             subject: helper
                 .name()
                 .map_or_else(|| helper.0.to_string(), |name| format!("bpf_{name}")),
-            errno: error.errno().unwrap_or(Errno(libc::EINVAL)),
+            errno: error.errno().unwrap_or(Errno::EINVAL),
+            interface: Interface::Other,
         });
     }
     Ok(())

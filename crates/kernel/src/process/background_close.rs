@@ -57,7 +57,7 @@ pub fn close_apart(files: Vec<OwnedFd>, turn: Option<OwnedFd>) -> Result<()> {
         Err(Error::system(
             "start a process for closing",
             "descriptors",
-            Errno(libc::EAGAIN),
+            Errno::EAGAIN,
         ))
     }
 }

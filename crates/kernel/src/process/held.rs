@@ -68,7 +68,7 @@ impl Held {
                 Ok(held)
             }
             _ => match held.join() {
-                Ok(_) => Err(Error::system("start", held.program.clone(), Errno(libc::EIO))),
+                Ok(_) => Err(Error::system("start", held.program.clone(), Errno::EIO)),
                 Err(error) => Err(error),
             },
         }
@@ -87,7 +87,7 @@ impl Held {
         if let Some(release) = self.release.take() {
             match write(release.as_raw_fd(), &[1]) {
                 // Somebody ended it while it waited (Ctrl-C goes to it, too): a child that has ended, as any other.
-                Ok(_) | Err(Errno(libc::EPIPE)) => {}
+                Ok(_) | Err(Errno::EPIPE) => {}
                 Err(errno) => return Err(Error::system("release", self.program.clone(), errno)),
             }
         }
@@ -98,7 +98,7 @@ impl Held {
         let failed = |errno: Errno| Error::system("run", self.program.clone(), errno);
         match self.started.take().map(|started| started.recv()) {
             Some(Ok(child)) => child.map_err(|error| failed(error.into())),
-            _ => Err(failed(Errno(libc::ECHILD))),
+            _ => Err(failed(Errno::ECHILD)),
         }
     }
 }
@@ -121,7 +121,7 @@ fn outlive(pid: u32) {
         // SAFETY: `about` is room for what the kernel writes.
         let answer = unsafe { libc::waitid(libc::P_PID, pid, &mut about, libc::WEXITED | libc::WNOWAIT) };
         // Whoever reaped it was faster (`ECHILD`).
-        if answer == 0 || Errno::last() != Errno(libc::EINTR) {
+        if answer == 0 || Errno::last() != Errno::EINTR {
             return;
         }
     }
@@ -162,7 +162,7 @@ fn read(fd: RawFd, to: &mut [u8]) -> std::result::Result<usize, Errno> {
         let got = unsafe { libc::read(fd, to.as_mut_ptr().cast(), to.len()) };
         match (got, Errno::last()) {
             (0.., _) => return Ok(got as usize),
-            (_, Errno(libc::EINTR)) => {}
+            (_, Errno::EINTR) => {}
             (_, errno) => return Err(errno),
         }
     }
@@ -175,7 +175,7 @@ fn write(fd: RawFd, from: &[u8]) -> std::result::Result<(), Errno> {
         let put = unsafe { libc::write(fd, from.as_ptr().cast(), from.len()) };
         match (put, Errno::last()) {
             (0.., _) => return Ok(()),
-            (_, Errno(libc::EINTR)) => {}
+            (_, Errno::EINTR) => {}
             (_, errno) => return Err(errno),
         }
     }
@@ -258,7 +258,7 @@ mod tests {
     fn a_missing_program_shows_at_its_release() {
         let held = Held::start(Command::new("/no/such/program")).unwrap();
         let error = held.release().unwrap_err();
-        assert_eq!(error.errno(), Some(Errno(libc::ENOENT)));
+        assert_eq!(error.errno(), Some(Errno::ENOENT));
         assert!(error.to_string().contains("/no/such/program"));
     }
 }

@@ -39,7 +39,7 @@ impl FileRights {
         Err(Error::system(
             "use files with the rights of",
             format!("user {user}, group {group}"),
-            Errno(libc::EPERM),
+            Errno::EPERM,
         ))
     }
 }

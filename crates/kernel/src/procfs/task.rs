@@ -28,8 +28,7 @@ pub fn command_line(host: &Host, pid: u32) -> Result<Vec<String>> {
 /// As [`comm`]; kernel threads have none (`ENOENT`).
 pub fn executable(host: &Host, pid: u32) -> Result<PathBuf> {
     let path = host.path(format!("/proc/{pid}/exe"));
-    std::fs::read_link(&path)
-        .map_err(|error| Error::system("read the link", path.display().to_string(), error))
+    std::fs::read_link(&path).map_err(|error| Error::file("read the link", &path, error))
 }
 
 /// The threads of a process, ascending, its first one included.
@@ -50,8 +49,7 @@ pub fn processes(host: &Host) -> Result<Vec<u32>> {
 
 fn numbers(host: &Host, path: &str) -> Result<Vec<u32>> {
     let path = host.path(path);
-    let directory =
-        std::fs::read_dir(&path).map_err(|error| Error::system("list", path.display().to_string(), error))?;
+    let directory = std::fs::read_dir(&path).map_err(|error| Error::file("list", &path, error))?;
     let mut numbers: Vec<u32> = directory
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();

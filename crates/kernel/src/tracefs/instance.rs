@@ -69,7 +69,7 @@ impl Instance {
                 Ok(0) => break,
                 Ok(length) => text.extend_from_slice(&chunk[..length]),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                Err(error) if Errno(libc::EINTR) == error.raw_os_error().map_or(Errno(0), Errno) => {}
+                Err(error) if Errno::EINTR == error.raw_os_error().map_or(Errno(0), Errno) => {}
                 Err(error) => {
                     return Err(Error::system(
                         "read",

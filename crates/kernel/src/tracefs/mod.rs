@@ -63,7 +63,7 @@ impl Tracefs {
         let path = self.path(path);
         fs::read(&path)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .map_err(|error| Error::system("read", path.display().to_string(), error))
+            .map_err(|error| Error::file("read", &path, error))
     }
 
     /// All events that can be switched on, in the kernel's order, dynamic ones included: one read of `available_events` instead of a walk through
@@ -91,7 +91,7 @@ impl Tracefs {
         match fs::metadata(&path) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Err(Error::system("read", path.display().to_string(), error))
+                Err(Error::file("read", &path, error))
             }
             // A name that is none (too long, with a NUL) names no event either.
             Err(_) => Ok(false),
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(tracefs.event_id("sched", "sched_switch").unwrap(), 316);
         assert_eq!(
             tracefs.event_id("sched", "nothing").unwrap_err().errno(),
-            Some(Errno(libc::ENOENT))
+            Some(Errno::ENOENT)
         );
     }
 

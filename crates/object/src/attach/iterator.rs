@@ -7,6 +7,7 @@ use super::request::{Binding, Request};
 use super::tracing;
 use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
+use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{self, Link, Map, MapKind, Pinned, Program, ProgramKind, Walked};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -81,16 +82,14 @@ fn over_map(request: &Request<'_>, program: &Program, name: &str) -> Result<Link
 }
 
 fn walk(request: &Request<'_>, program: &Program, map: &Map, name: &str) -> Result<Link> {
-    Link::iterator(program, &Walked::Map(map.as_fd())).map_err(|error| {
-        match error.errno().and_then(kestrel_kernel::Errno::name) {
-            Some("EACCES") => request.wrong(format!(
-                "it reads more of each entry than those of the map {name} have"
-            )),
-            Some("EINVAL") => {
-                request.wrong(format!("it does not walk maps like {name} ({})", map.info().kind))
-            }
-            _ => error.into(),
+    Link::iterator(program, &Walked::Map(map.as_fd())).map_err(|error| match error.errno() {
+        Some(Errno::EACCES) => request.wrong(format!(
+            "it reads more of each entry than those of the map {name} have"
+        )),
+        Some(Errno::EINVAL) => {
+            request.wrong(format!("it does not walk maps like {name} ({})", map.info().kind))
         }
+        _ => error.into(),
     })
 }
 

@@ -7,6 +7,7 @@ use kestrel_catalog::code::{Code, Wanted};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::perf::Place;
+use kestrel_kernel::{Errno, Interface};
 
 pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     let (function, offset) = split(request)?;
@@ -143,11 +144,11 @@ fn explain(request: &Request<'_>, error: Error, function: &str, offset: u64) -> 
         why: why.to_owned(),
     };
     match error.errno() {
-        Some("ENOENT" | "EINVAL" | "EADDRNOTAVAIL") if !request.kernel.has_function(plain) => {
+        Some(Errno::ENOENT | Errno::EINVAL | Errno::EADDRNOTAVAIL) if !request.kernel.has_function(plain) => {
             request.kernel.no_function(plain)
         }
-        Some("EADDRNOTAVAIL") => several(function, offset),
-        Some("EINVAL") if is_of_program(&error) => Error::Unsupported {
+        Some(Errno::EADDRNOTAVAIL) => several(function, offset),
+        Some(Errno::EINVAL) if is_of_program(&error) => Error::Unsupported {
             what: format!(
                 "the kernel takes a probe on {}, but does not let the program {} hang on it",
                 Place::Symbol(function, offset),
@@ -155,10 +156,10 @@ fn explain(request: &Request<'_>, error: Error, function: &str, offset: u64) -> 
             ),
             why: REFUSED_PROGRAM.to_owned(),
         },
-        Some("EINVAL" | "EILSEQ") if offset != 0 => refused(
+        Some(Errno::EINVAL | Errno::EILSEQ) if offset != 0 => refused(
             "no instruction begins there, or the function is not that long (`objdump -d` shows where they do)",
         ),
-        Some("EINVAL") => refused("the kernel bars this function from being probed"),
+        Some(Errno::EINVAL) => refused("the kernel bars this function from being probed"),
         _ => error,
     }
 }
@@ -170,11 +171,5 @@ const REFUSED_PROGRAM: &str = "it writes its context (struct pt_regs), which new
 
 /// Whether the probe could be made, and it is the program that was refused.
 fn is_of_program(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Kernel(kestrel_kernel::Error::System {
-            action: "attach a program to" | "attach to the perf event of",
-            ..
-        })
-    )
+    matches!(error, Error::Kernel(error) if error.interface() == Interface::Attach)
 }

@@ -5,6 +5,7 @@ use kestrel_bpf::btf::Kind;
 use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
+use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind};
 
 pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
@@ -14,9 +15,9 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
 pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Links> {
     match Link::raw_tracepoint(program, request.target, 0) {
         Ok(link) => Ok(link.into()),
-        Err(error) if error.errno().is_some_and(|e| e.name() == Some("ENOENT")) => Err(unknown(request)),
+        Err(error) if error.errno() == Some(Errno::ENOENT) => Err(unknown(request)),
         // The kernel's `__bpf_probe_register` compares what the program reads with what there is.
-        Err(error) if error.errno().is_some_and(|e| e.name() == Some("EINVAL")) => Err(Error::Unsupported {
+        Err(error) if error.errno() == Some(Errno::EINVAL) => Err(Error::Unsupported {
             what: format!("cannot attach to the raw tracepoint {}", request.target),
             why: "the program reads more arguments than this tracepoint has (each is 8 bytes of its context), or writes more than may be written"
                 .to_owned(),

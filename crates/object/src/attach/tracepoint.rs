@@ -4,6 +4,7 @@ use super::request::{Binding, Request};
 use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
+use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 
 /// `sched/sched_switch`, or as people write it elsewhere, `sched:sched_switch`.
@@ -55,7 +56,7 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -
 /// The event is open; to a program that fits it the kernel says EACCES where that reads beyond the record (`trace_event_get_offsets`,
 /// kernel/trace/trace_events.c).
 fn explain(request: &Request<'_>, error: Error) -> Error {
-    let denied = error.errno() == Some("EACCES");
+    let denied = error.errno() == Some(Errno::EACCES);
     match end_of_record(request).filter(|_| denied) {
         Some(end) => request.wrong(format!(
             "the kernel does not let it hang on {} (EACCES), as it does where a program reads its context beyond the event's last field, \

@@ -7,6 +7,7 @@ use kestrel_bpf::object::Hook;
 use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
+use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{AttachType, Link, Program, ProgramKind};
 
 pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
@@ -66,7 +67,7 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind
 /// A function that has types, and no place where its calls could be seen, is refused as busy: the kernel finds other instructions than it wants to
 /// patch there (`bpf_arch_text_poke`).
 fn no_place(request: &Request<'_>, error: &kestrel_kernel::Error) -> Option<Error> {
-    let busy = error.errno().is_some_and(|errno| errno.name() == Some("EBUSY"));
+    let busy = error.errno() == Some(Errno::EBUSY);
     let name = request
         .target
         .split_once(':')

@@ -264,13 +264,17 @@ pub fn discard(path: &Path) -> io::Result<()> {
 /// Opens a trace directory.
 pub fn open(path: &Path) -> Result<Trace> {
     let none = || Error::NoMetadata { path: path.into() };
+    let failed = |source| Error::Open {
+        path: path.into(),
+        source,
+    };
     let folder = match Folder::followed(path) {
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Err(none()),
-        folder => folder.map_err(Error::io("open trace", path))?,
+        folder => folder.map_err(failed)?,
     };
     let text = match read(&folder, METADATA) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(none()),
-        read => read.map_err(Error::io("open trace", path))?,
+        read => read.map_err(failed)?,
     };
     let info = metadata::parse(&text)?;
     let mut streams = Vec::new();
