@@ -27,17 +27,16 @@ pub struct Holder {
 
 impl Holder {
     /// Who holds the lock on this file.
-    pub fn of(path: &Path) -> Option<Self> {
-        let host = Host::default();
-        let pid = procfs::holder(&host, path)?;
-        let words = procfs::command_line(&host, pid).unwrap_or_default();
+    pub fn of(host: &Host, path: &Path) -> Option<Self> {
+        let pid = procfs::holder(host, path)?;
+        let words = procfs::command_line(host, pid).unwrap_or_default();
         Some(Self {
             pid,
             command: match words.is_empty() {
-                true => procfs::comm(&host, pid).unwrap_or_default(),
+                true => procfs::comm(host, pid).unwrap_or_default(),
                 false => words.join(" "),
             },
-            stopped: procfs::is_stopped(&host, pid).unwrap_or(false),
+            stopped: procfs::is_stopped(host, pid).unwrap_or(false),
         })
     }
 }

@@ -218,7 +218,7 @@ pub struct Context {
     pub return_value: Option<EventField>,
     /// `reg("ax")` and `regs`, where the event has all registers, in the order in which people read them.
     pub registers: Vec<Register>,
-    /// What whoever names the event should know.
+    /// Remarks for a user that names the event.
     pub remarks: Vec<String>,
     /// The event that this one ends, where it can be told which it was.
     pub pair: Option<Arc<Pair>>,

@@ -36,10 +36,11 @@ impl Outputs {
     /// [`kestrel_catalog::Error::Kernel`].
     pub fn open(running: &Running) -> Result<Self> {
         let (mut rings, mut arrays) = (Vec::new(), Vec::new());
+        let host = running.loaded().kernel.host();
         for (index, map) in running.maps().iter().enumerate() {
             match map.info().kind {
                 MapKind::RINGBUF => rings.push((index, RingBuffer::open(map)?)),
-                MapKind::PERF_EVENT_ARRAY => arrays.push((index, PerfOutput::open(&Host::default(), map)?)),
+                MapKind::PERF_EVENT_ARRAY => arrays.push((index, PerfOutput::open(host, map)?)),
                 _ => {}
             }
         }

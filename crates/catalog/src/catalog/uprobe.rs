@@ -257,7 +257,7 @@ impl UserProbe {
     }
 }
 
-/// What whoever probes functions at these places should know.
+/// Remarks about the functions at these offsets: an indirect one runs once, not with each call.
 fn remarks(file: &Executable, offsets: &[u64]) -> Vec<String> {
     let is_indirect = |f: &&Function| offsets.contains(&f.offset) && f.indirect;
     let mut indirect = file.functions().iter().filter(is_indirect);

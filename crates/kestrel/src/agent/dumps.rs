@@ -55,6 +55,7 @@ pub struct Ended {
 #[derive(Debug)]
 pub struct Dumps {
     policy: Policy,
+    host: Host,
     writing: Option<(String, JoinHandle<Result<Dumped>>)>,
     limits: HashMap<String, Bucket>,
     /// What had its permission and waits, one of each session: the time of its record.
@@ -66,7 +67,7 @@ impl Dumps {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn new(policy: Policy) -> Result<Self> {
+    pub fn new(policy: Policy, host: &Host) -> Result<Self> {
         let made = DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -74,6 +75,7 @@ impl Dumps {
         made.map_err(|error| failed("create the directory", &policy.directory, error))?;
         Ok(Self {
             policy,
+            host: host.clone(),
             writing: None,
             limits: HashMap::new(),
             waiting: HashMap::new(),
@@ -99,8 +101,8 @@ impl Dumps {
         }
         self.waiting.remove(session);
         let since = Duration::from_nanos(procfs::monotonic().saturating_sub(time_ns)) + before;
-        let (name, policy) = (session.to_owned(), self.policy.clone());
-        let write = std::thread::spawn(move || write(&name, since, &policy));
+        let (name, policy, host) = (session.to_owned(), self.policy.clone(), self.host.clone());
+        let write = std::thread::spawn(move || write(&name, since, &policy, host));
         self.writing = Some((session.to_owned(), write));
         Begun::Writing
     }
@@ -124,8 +126,7 @@ impl Dumps {
     }
 }
 
-fn write(session: &str, since: Duration, policy: &Policy) -> Result<Dumped> {
-    let host = Host::default();
+fn write(session: &str, since: Duration, policy: &Policy, host: Host) -> Result<Dumped> {
     let there = numbers(&policy.directory, session)?;
     let number = there.last().map_or(1, |last| last + 1);
     let path = policy.directory.join(name(session, number));

@@ -2,7 +2,7 @@
 
 pub use kestrel_catalog::waiting::{Holder, Waiting};
 use kestrel_catalog::{Error, Result};
-use kestrel_kernel::process;
+use kestrel_kernel::{Host, process};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -56,12 +56,12 @@ impl Lock {
     }
 
     /// Takes the lock of a session, waiting for who holds it.
-    pub(super) fn take(directory: &Path, session: &str, patience: Patience) -> Result<Self> {
+    pub(super) fn take(host: &Host, directory: &Path, session: &str, patience: Patience) -> Result<Self> {
         let begun = Instant::now();
         let mut told = false;
         let waiting = || Waiting {
             session: session.to_owned(),
-            holder: Holder::of(&directory.join(format!("{session}.lock"))),
+            holder: Holder::of(host, &directory.join(format!("{session}.lock"))),
         };
         loop {
             if let Some(lock) = Self::try_take(directory, session)? {
@@ -190,7 +190,9 @@ mod tests {
             time: MOMENT + Duration::from_millis(50),
             told: |waiting| TOLD.lock().unwrap().push(waiting.clone()),
         };
-        let error = Lock::take(root.path(), "s", patience).unwrap_err().to_string();
+        let error = Lock::take(&Host::default(), root.path(), "s", patience)
+            .unwrap_err()
+            .to_string();
         let told = TOLD.lock().unwrap();
         assert_eq!((told.len(), told[0].session.as_str()), (1, "s"));
         assert!(
@@ -203,7 +205,7 @@ mod tests {
             assert!(error.contains(&format!("process {}", holder.pid)), "{error}");
         }
         drop(held);
-        assert!(Lock::take(root.path(), "s", patience).is_ok());
+        assert!(Lock::take(&Host::default(), root.path(), "s", patience).is_ok());
     }
 
     #[test]
@@ -211,7 +213,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let held = Lock::try_take(root.path(), "s").unwrap().unwrap();
         let waiting = std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| Lock::take(root.path(), "s", Patience::default()));
+            let waiter = scope.spawn(|| Lock::take(&Host::default(), root.path(), "s", Patience::default()));
             held.remove();
             waiter.join().unwrap()
         });

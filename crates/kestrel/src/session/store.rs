@@ -181,7 +181,7 @@ impl Store {
     /// Which session is meant, and its lock: nobody else changes it meanwhile.
     fn lock(&self, name: Option<&str>) -> Result<(String, Lock)> {
         let name = self.meant(name)?;
-        let lock = Lock::take(&self.locks, &name, self.patience)?;
+        let lock = Lock::take(&self.host, &self.locks, &name, self.patience)?;
         if self.exists(&name) {
             return Ok((name, lock));
         }
@@ -293,7 +293,7 @@ impl Store {
         // Where everybody may make directories, one of another user's would stand in root's way.
         is_root()?;
         self.sweep()?;
-        let lock = Lock::take(&self.locks, name, self.patience)?;
+        let lock = Lock::take(&self.host, &self.locks, name, self.patience)?;
         if self.exists(name) {
             return Err(Error::SessionExists {
                 name: name.to_owned(),

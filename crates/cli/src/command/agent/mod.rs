@@ -125,12 +125,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let chosen = Chosen(options.sessions.clone());
     let interrupt = Interrupt::install()?;
     let dumps = options.dumps.as_ref().map(|directory| {
-        Dumps::new(dumps::Policy {
+        let policy = dumps::Policy {
             directory: directory.clone(),
             keep: options.keep_dumps,
             rate: options.rate,
             burst: options.burst,
-        })
+        };
+        Dumps::new(policy, &host)
     });
     let mut agent = Agent {
         actor: Actor::new(
