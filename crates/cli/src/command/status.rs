@@ -2,6 +2,8 @@
 
 use crate::arguments::duration;
 use crate::exit::{Exit, Failure};
+use crate::output::columns::Column::{Left, LeftOf, RightOf};
+use crate::output::columns::Columns;
 use crate::output::{Format, tables};
 use crate::style::{ago, bytes};
 use clap::Args;
@@ -225,17 +227,28 @@ fn text(status: &Status, verbose: bool) -> String {
 }
 
 fn buffers(status: &Status, out: &mut String) {
-    let widest = status
-        .buffers
-        .iter()
-        .map(|b| b.name.len())
-        .max()
-        .unwrap_or(0)
-        .max(6);
-    let _ = writeln!(
-        out,
-        "  {:widest$}  {:>10}  {:9}  {:>5}  {:>9}  {:>9}  {:>13}  {:>13}",
-        "buffer", "per CPU", "mode", "fill", "oldest", "newest", "overwritten", "refused"
+    let mut columns = Columns::new([
+        Left,
+        RightOf(10),
+        LeftOf(9),
+        RightOf(5),
+        RightOf(9),
+        RightOf(9),
+        RightOf(13),
+        RightOf(13),
+    ]);
+    columns.head(
+        "  ",
+        [
+            "buffer",
+            "per CPU",
+            "mode",
+            "fill",
+            "oldest",
+            "newest",
+            "overwritten",
+            "refused",
+        ],
     );
     for b in &status.buffers {
         let mode = match (b.frozen, b.geometry.mode) {
@@ -243,18 +256,21 @@ fn buffers(status: &Status, out: &mut String) {
             (_, Mode::Overwrite) => "overwrite",
             (_, Mode::Stream) => "stream",
         };
-        let _ = writeln!(
-            out,
-            "  {:widest$}  {:>10}  {mode:9}  {:>4.0}%  {:>9}  {:>9}  {:>13}  {:>13}",
-            b.name,
-            bytes(u64::from(b.geometry.data())),
-            b.fill() * 100.0,
-            span(b.oldest()),
-            span(b.newest()),
-            thousands(b.sum(|ring| ring.overwritten)),
-            thousands(b.sum(|ring| ring.refused)),
+        columns.row(
+            "  ",
+            [
+                b.name.clone(),
+                bytes(u64::from(b.geometry.data())),
+                mode.to_owned(),
+                format!("{:.0}%", b.fill() * 100.0),
+                span(b.oldest()),
+                span(b.newest()),
+                thousands(b.sum(|ring| ring.overwritten)),
+                thousands(b.sum(|ring| ring.refused)),
+            ],
         );
     }
+    *out += &columns.text();
 }
 
 /// How long ago, short.
@@ -277,32 +293,19 @@ fn events(status: &Status, verbose: bool, out: &mut String) {
     events.sort_by_key(|e| std::cmp::Reverse((e.rate as u64, e.recorded + e.refused)));
     let shown = if verbose { events.len() } else { BUSIEST };
     let timed = !status.interval.is_zero();
-    let widest = events
-        .iter()
-        .take(shown)
-        .map(|e| e.event.len())
-        .max()
-        .unwrap_or(0)
-        .max(5);
-    let _ = writeln!(
-        out,
-        "  {:widest$}  {:>15}  {:>13}  {:>12}",
-        "event", "recorded", "refused", "per second"
-    );
+    let mut columns = Columns::new([Left, RightOf(15), RightOf(13), RightOf(12)]);
+    columns.head("  ", ["event", "recorded", "refused", "per second"]);
     for e in events.iter().take(shown) {
-        let _ = writeln!(
-            out,
-            "  {:widest$}  {:>15}  {:>13}  {:>12}",
-            e.event,
-            thousands(e.recorded),
-            thousands(e.refused),
-            if timed {
-                thousands(e.rate.round() as u64)
-            } else {
-                "-".to_owned()
-            }
+        let rate = match timed {
+            true => thousands(e.rate.round() as u64),
+            false => "-".to_owned(),
+        };
+        columns.row(
+            "  ",
+            [e.event.clone(), thousands(e.recorded), thousands(e.refused), rate],
         );
     }
+    *out += &columns.text();
     if events.len() > shown {
         let _ = writeln!(out, "  and {} more: --verbose shows them", events.len() - shown);
     }

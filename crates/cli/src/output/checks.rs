@@ -1,6 +1,8 @@
 //! Findings about a machine or a session: a line each, with yes or no.
 
 use super::Format;
+use super::columns::Column::Left;
+use super::columns::Columns;
 use crate::exit::Failure;
 use crate::style;
 use std::io::{IsTerminal, Write};
@@ -34,7 +36,7 @@ pub(crate) fn show(rows: &[Row], format: Format) -> Result<(), Failure> {
 
 fn text(rows: &[Row], out: &mut impl Write) -> Result<(), Failure> {
     let colour = style::colour(std::io::stdout().is_terminal());
-    let column = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    let mut columns = Columns::new([Left, Left]);
     for row in rows {
         let mark = match (row.good, colour) {
             (true, true) => "\x1b[32m yes\x1b[0m",
@@ -47,7 +49,10 @@ fn text(rows: &[Row], out: &mut impl Write) -> Result<(), Failure> {
         } else {
             format!(" — {}", row.purpose)
         };
-        writeln!(out, "{mark}  {:<column$}  {}{purpose}", row.name, row.says)?;
+        columns.row(
+            format!("{mark}  "),
+            [row.name.clone(), format!("{}{purpose}", row.says)],
+        );
     }
-    Ok(())
+    Ok(out.write_all(columns.text().as_bytes())?)
 }

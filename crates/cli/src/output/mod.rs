@@ -1,6 +1,7 @@
 //! How data is shown: what all commands that print some have in common.
 
 pub(crate) mod checks;
+pub(crate) mod columns;
 pub(crate) mod losses;
 pub(crate) mod object_maps;
 pub(crate) mod tables;

@@ -1,5 +1,7 @@
 //! The tables of a session, as a table and as JSON.
 
+use super::columns::Column::{Left, LeftOf, RightOf};
+use super::columns::Columns;
 use crate::style;
 use kestrel::kernel::procfs::ClockPair;
 use kestrel::session::status::TableStatus;
@@ -19,24 +21,22 @@ pub(crate) fn as_json(table: &TableStatus) -> Value {
     })
 }
 
-/// Tables as a table.
+/// Tables as text: one per line, the active one marked.
 pub(crate) fn text(tables: &[TableStatus]) -> String {
-    let widest = tables.iter().map(|t| t.name.len()).max().unwrap_or(0).max(5);
     let now = ClockPair::now().realtime;
-    let mut text = format!(
-        "  {:widest$}  {:>7}  {:>8}  {:14}  file\n",
-        "table", "events", "handlers", "loaded"
-    );
+    let mut columns = Columns::new([Left, RightOf(7), RightOf(8), LeftOf(14), Left]);
+    columns.head("  ", ["table", "events", "handlers", "loaded", "file"]);
     for table in tables {
-        text += &format!(
-            "{} {:widest$}  {:>7}  {:>8}  {:14}  {}\n",
-            if table.active { "*" } else { " " },
-            table.name,
-            thousands(table.events as u64),
-            thousands(table.handlers as u64),
-            style::ago(table.loaded, now),
-            table.file.as_deref().unwrap_or("-"),
+        columns.row(
+            if table.active { "* " } else { "  " },
+            [
+                table.name.clone(),
+                thousands(table.events as u64),
+                thousands(table.handlers as u64),
+                style::ago(table.loaded, now),
+                table.file.as_deref().unwrap_or("-").to_owned(),
+            ],
         );
     }
-    text
+    columns.text()
 }

@@ -3,6 +3,8 @@
 use super::object;
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
+use crate::output::columns::Column::Left;
+use crate::output::columns::Columns;
 use clap::Args;
 use kestrel::bpf::{MapDeclaration, Object, ProgramDeclaration};
 use kestrel::kernel::bpf::{MapKind, ProgramType};
@@ -113,54 +115,37 @@ fn as_json(object: &Object) -> Value {
     })
 }
 
-/// Columns as wide as their widest cell, the last one as it is.
-fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let widths: Vec<usize> = (0..columns)
-        .map(|at| {
-            rows.iter()
-                .filter_map(|row| row.get(at))
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            line += &format!("  {cell:width$}");
-        }
-        text += line.trim_end();
-        text.push('\n');
-    }
-    text
-}
-
 fn text(object: &Object) -> String {
     let parsed = object.parsed();
     let size = parsed.size();
-    let cells = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>();
     let license = parsed.license().map_or_else(
         || "none (GPL is assumed)".to_owned(),
         |text| text.to_string_lossy().into_owned(),
     );
     let mut text = format!("object {}, license {license}\n", object.name());
     text += &format!("programs ({})\n", parsed.programs().len());
-    let mut rows = vec![cells(&["name", "section", "type", "instructions"])];
+    let mut programs = Columns::new([Left; 4]);
+    programs.head("  ", ["name", "section", "type", "instructions"]);
     for program in parsed.programs() {
-        rows.push(vec![
-            program.name.clone(),
-            program.section.text.clone(),
-            program_type(program),
-            program.instructions.to_string(),
-        ]);
+        programs.row(
+            "  ",
+            [
+                program.name.clone(),
+                program.section.text.clone(),
+                program_type(program),
+                program.instructions.to_string(),
+            ],
+        );
     }
-    text += &table(&rows);
+    text += &programs.text();
     text += &format!("maps ({})\n", parsed.maps().len());
-    let mut rows = vec![cells(&[
-        "name", "type", "key", "value", "entries", "flags", "pinned", "style",
-    ])];
+    let mut maps = Columns::new([Left; 8]);
+    maps.head(
+        "  ",
+        [
+            "name", "type", "key", "value", "entries", "flags", "pinned", "style",
+        ],
+    );
     for map in parsed.maps() {
         let sized = |size: u32, name: String| {
             if name.is_empty() || map.is_data {
@@ -169,24 +154,27 @@ fn text(object: &Object) -> String {
                 format!("{size} B {name}")
             }
         };
-        rows.push(vec![
-            map.name.clone(),
-            MapKind(map.kind).to_string(),
-            sized(map.key_size, ty(object, map.key)),
-            sized(map.value_size, ty(object, map.value)),
-            map.entries.to_string(),
-            format!("{:#x}", map.flags),
-            pinning(map).to_owned(),
-            map.style.to_owned(),
-        ]);
+        maps.row(
+            "  ",
+            [
+                map.name.clone(),
+                MapKind(map.kind).to_string(),
+                sized(map.key_size, ty(object, map.key)),
+                sized(map.value_size, ty(object, map.value)),
+                map.entries.to_string(),
+                format!("{:#x}", map.flags),
+                pinning(map).to_owned(),
+                map.style.to_owned(),
+            ],
+        );
     }
-    text += &table(&rows);
+    text += &maps.text();
     text += "sections\n";
-    let rows: Vec<Vec<String>> = parsed
-        .sections()
-        .map(|(name, size)| vec![name.to_owned(), format!("{size} B")])
-        .collect();
-    text += &table(&rows);
+    let mut sections = Columns::new([Left; 2]);
+    for (name, size) in parsed.sections() {
+        sections.row("  ", [name.to_owned(), format!("{size} B")]);
+    }
+    text += &sections.text();
     text += &format!(
         "{}, {} for CO-RE, {}, {}\n",
         counted(size.relocations as u64, "relocation"),

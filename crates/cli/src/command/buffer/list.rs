@@ -3,6 +3,8 @@
 use super::of_session::OfSession;
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
+use crate::output::columns::Column::Left;
+use crate::output::columns::Columns;
 use crate::style::bytes;
 use clap::Args;
 use kestrel::buffer::layout::Mode;
@@ -131,62 +133,59 @@ fn object(row: &Row) -> serde_json::Value {
 }
 
 fn table(rows: &[Row], now: u64) -> String {
-    let heads = [
-        "BUFFER",
-        "MODE",
-        "PER CPU",
-        "FILL",
-        "OLDEST",
-        "NEWEST",
-        "OVERWRITTEN",
-        "REFUSED",
-        "STATE",
-        "CURRENT ON",
-    ];
-    let mut cells: Vec<Vec<String>> = vec![heads.map(str::to_owned).to_vec()];
+    let mut columns = Columns::new([Left; 10]);
+    columns.head(
+        "",
+        [
+            "BUFFER",
+            "MODE",
+            "PER CPU",
+            "FILL",
+            "OLDEST",
+            "NEWEST",
+            "OVERWRITTEN",
+            "REFUSED",
+            "STATE",
+            "CURRENT ON",
+        ],
+    );
     for row in rows {
         let status = &row.status;
-        cells.push(vec![
-            status.name.clone(),
-            mode(status).to_owned(),
-            bytes(u64::from(status.geometry.data())),
-            format!("{:.0}%", status.fill() * 100.0),
-            ago(status.oldest(), now),
-            ago(status.newest(), now),
-            thousands(status.sum(|ring| ring.overwritten)),
-            thousands(status.sum(|ring| ring.refused)),
-            if status.frozen { "frozen" } else { "open" }.to_owned(),
-            takes(row),
-        ]);
+        columns.row(
+            "",
+            [
+                status.name.clone(),
+                mode(status).to_owned(),
+                bytes(u64::from(status.geometry.data())),
+                format!("{:.0}%", status.fill() * 100.0),
+                ago(status.oldest(), now),
+                ago(status.newest(), now),
+                thousands(status.sum(|ring| ring.overwritten)),
+                thousands(status.sum(|ring| ring.refused)),
+                if status.frozen { "frozen" } else { "open" }.to_owned(),
+                takes(row),
+            ],
+        );
         if let Some(before) = &status.before {
             let fill = before.held as f64 / f64::from(before.geometry.data());
-            cells.push(vec![
-                "  before resize".to_owned(),
-                String::new(),
-                bytes(u64::from(before.geometry.data())),
-                format!("{:.0}%", fill * 100.0),
-                ago(before.oldest, now),
-                ago(before.newest, now),
-                String::new(),
-                String::new(),
-                "kept".to_owned(),
-                String::new(),
-            ]);
+            columns.row(
+                "",
+                [
+                    "  before resize".to_owned(),
+                    String::new(),
+                    bytes(u64::from(before.geometry.data())),
+                    format!("{:.0}%", fill * 100.0),
+                    ago(before.oldest, now),
+                    ago(before.newest, now),
+                    String::new(),
+                    String::new(),
+                    "kept".to_owned(),
+                    String::new(),
+                ],
+            );
         }
     }
-    let width = |column: usize| cells.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let mut out = String::new();
-    for row in &cells {
-        let line: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        out.push_str(line.join("  ").trim_end());
-        out.push('\n');
-    }
-    out
+    columns.text()
 }
 
 /// How long ago.

@@ -1,6 +1,8 @@
 //! `kestrel probe list`: named probes with what they did, or all kprobes of the kernel.
 
 use crate::exit::{Exit, Failure};
+use crate::output::columns::Column::{Left, Right};
+use crate::output::columns::Columns;
 use clap::{Args, ValueEnum};
 use kestrel::catalog::Catalog;
 use kestrel::code::{Registered, registered};
@@ -157,7 +159,8 @@ fn text(probes: &[Probe], verbose: bool) -> String {
     if probes.is_empty() {
         return String::new();
     }
-    let mut rows: Vec<([String; 8], Option<&str>)> = vec![(HEADER.map(str::to_owned), None)];
+    let mut columns = Columns::new([Left, Left, Left, Left, Right, Right, Right, Left]);
+    columns.head("", HEADER);
     for probe in probes {
         for (index, site) in probe.sites.iter().enumerate() {
             let first = |text: String| if index == 0 { text } else { String::new() };
@@ -178,7 +181,8 @@ fn text(probes: &[Probe], verbose: bool) -> String {
             .filter_map(|(set, flag)| set.then_some(*flag))
             .collect();
             let last = index + 1 == probe.sites.len();
-            rows.push((
+            columns.row(
+                "",
                 [
                     first(probe.name.clone()),
                     match site.about.as_ref().map_or(site.address, |about| about.address) {
@@ -192,35 +196,16 @@ fn text(probes: &[Probe], verbose: bool) -> String {
                     first(thousands(probe.lost)),
                     flags,
                 ],
-                (verbose && last).then_some(probe.line.as_deref().unwrap_or(&probe.source)),
-            ));
+            );
+            if verbose && last {
+                let source = probe.line.as_deref().unwrap_or(&probe.source);
+                source
+                    .lines()
+                    .for_each(|line| columns.line(&format!("    {line}")));
+            }
         }
     }
-    let width = |column: usize| {
-        rows.iter()
-            .map(|(row, _)| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..8).map(width).collect();
-    let mut out = String::new();
-    for (row, source) in &rows {
-        let cells = row.iter().zip(&widths).enumerate();
-        let cells: Vec<String> = cells
-            .map(|(column, (cell, width))| match column {
-                4..=6 => format!("{cell:>width$}"),
-                _ => format!("{cell:<width$}"),
-            })
-            .collect();
-        out.push_str(cells.join("  ").trim_end());
-        out.push('\n');
-        for line in source.iter().flat_map(|source| source.lines()) {
-            out.push_str("    ");
-            out.push_str(line);
-            out.push('\n');
-        }
-    }
-    out
+    columns.text()
 }
 
 /// `vfs_read+0x4`, `vfs_read+0x9:post`, `ext4_sync_fs+0x0 [ext4]`, or the event where it is in no function.
