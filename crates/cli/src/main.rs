@@ -31,7 +31,7 @@ mod style;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use exit::{Exit, Failure};
+use exit::Exit;
 use std::io::{IsTerminal as _, Write};
 use std::process::ExitCode;
 
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            return usage(&error);
+            return print_usage(&error);
         }
     };
     if let Some(time) = arguments.wait {
@@ -77,14 +77,14 @@ fn main() -> ExitCode {
     match command::run(command, Arguments::command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            complain(&failure);
+            failure.report();
             failure.exit.into()
         }
     }
 }
 
-/// What is wrong with the command line, or the help that was asked for; file names may be among the words.
-fn usage(error: &clap::Error) -> ExitCode {
+/// Prints what is wrong with the command line, or the help that was asked for: escaped, as file names may be in it.
+fn print_usage(error: &clap::Error) -> ExitCode {
     let text = error.render();
     let wrong = error.use_stderr();
     let colours = style::colour(match wrong {
@@ -101,7 +101,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             if matches!(
                 error.kind(),
                 ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument
-            ) && text.contains("kestrel handler control")
+            ) && is_handler_control()
             {
                 eprintln!(
                     "hint: the handler comes first, then `reset` or `set NAME=VALUE`; a session is named with --session NAME"
@@ -116,16 +116,14 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn complain(failure: &Failure) {
-    if failure.message.is_empty() {
-        return;
-    }
-    let mut err = screen::err();
-    let lead = if failure.dressed { "" } else { "kestrel: " };
-    let _ = writeln!(err, "{lead}{}", failure.message);
-    if let Some(hint) = &failure.hint {
-        let _ = writeln!(err, "hint: {hint}");
-    }
+/// Whether the command line names `kestrel handler control`, whatever is wrong with the rest of it.
+fn is_handler_control() -> bool {
+    let parsed = Arguments::command().ignore_errors(true).try_get_matches();
+    let handler = parsed
+        .as_ref()
+        .ok()
+        .and_then(|all| all.subcommand_matches("handler"));
+    handler.is_some_and(|handler| handler.subcommand_matches("control").is_some())
 }
 
 #[cfg(test)]

@@ -63,6 +63,10 @@ fn the_handler_comes_before_what_is_done_with_it() {
     let place = Place::new();
     let answer = place.run(&["handler", "control", "main", "sched:sched_switch", "reset"]);
     answer.fails(2, &["hint: the handler comes first", "--session NAME"]);
+    // The hint follows the command that was parsed, not the words of the message.
+    let answer = place.run(&["kestrel handler control"]);
+    assert!(!answer.err.contains("hint: the handler"), "{}", answer.err);
+    answer.fails(2, &["unrecognized subcommand"]);
 }
 
 #[test]
