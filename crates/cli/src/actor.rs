@@ -72,7 +72,7 @@ pub(crate) struct Actor {
     pub(crate) dumps: Option<Dumps>,
     /// How often each action was left out.
     limited: BTreeMap<String, u64>,
-    /// Why, with the options that a user can change.
+    /// The reason printed for these, with the options that change the limits.
     bound: &'static str,
     format: Format,
     /// From CLOCK_MONOTONIC to the date, ns.
@@ -111,14 +111,14 @@ impl Actor {
                 Started::Busy => Acted::Later,
                 Started::Running => Acted::Started,
                 Started::Forbidden => Acted::Forbidden,
-                Started::Limited => self.limit(command.clone()),
+                Started::Limited => self.count_left_out(command.clone()),
             },
             Effect::Dump(before) => {
                 let dumps = self.dumps.as_mut();
                 match dumps.map(|dumps| dumps.begin(session, *before, record.time_ns)) {
                     Some(Begun::Writing) => Acted::Dumped,
                     Some(Begun::Busy) => Acted::Later,
-                    Some(Begun::Limited) => self.limit(format!("dump({})", action.text)),
+                    Some(Begun::Limited) => self.count_left_out(format!("dump({})", action.text)),
                     None => Acted::Forbidden,
                 }
             }
@@ -144,10 +144,10 @@ impl Actor {
 
     /// Counts an action as left out that [`Acted::Later`] put off and that cannot be tried again.
     pub(crate) fn leave_out(&mut self, action: &Action) {
-        let _limited = self.limit(action.text.clone());
+        let _limited = self.count_left_out(action.text.clone());
     }
 
-    fn limit(&mut self, what: String) -> Acted {
+    fn count_left_out(&mut self, what: String) -> Acted {
         *self.limited.entry(what).or_default() += 1;
         Acted::Limited
     }
@@ -179,7 +179,7 @@ impl Actor {
     pub(crate) fn finish(&mut self) {
         while self.runner.running() > 0 {
             self.report_ended();
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(EXIT_POLL);
         }
         self.report_ended();
         self.report_limited();
@@ -197,8 +197,8 @@ impl Actor {
     }
 }
 
-/// How often commands are looked at that still run at the end.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Interval of checks for the exit of commands that still run at the end.
+const EXIT_POLL: Duration = Duration::from_millis(20);
 
 /// Reports lost messages, and why they were lost.
 pub(crate) fn lost_messages(lost: Lost) -> String {

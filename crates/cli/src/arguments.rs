@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where a trace lies when nothing else is said.
+/// The trace directory that commands use by default.
 pub(crate) const DEFAULT_TRACE: &str = "kestrel.trace";
 
 /// [`DEFAULT_TRACE`] as the default of an option.
@@ -11,7 +11,7 @@ pub(crate) fn default_trace() -> PathBuf {
     DEFAULT_TRACE.into()
 }
 
-/// A directory to write traces into, as an option's value.
+/// The parser of a trace directory: any path but `-`.
 pub(crate) fn directory() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
     use clap::builder::{PathBufValueParser, TypedValueParser};
     PathBufValueParser::new().try_map(|path| match path.as_os_str() == "-" {
@@ -20,7 +20,7 @@ pub(crate) fn directory() -> impl clap::builder::TypedValueParser<Value = PathBu
     })
 }
 
-/// The command as typed, for the trace's own record; what is no text is shown as such.
+/// The command line of this process, for the metadata of traces and sessions; bytes that are not UTF-8 are replaced.
 pub(crate) fn command_line() -> String {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
@@ -28,9 +28,9 @@ pub(crate) fn command_line() -> String {
     words.join(" ")
 }
 
-/// The size of a ring.
+/// Parses the size of a ring buffer per CPU.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let bytes = some_bytes(text)?;
+    let bytes = nonzero_bytes(text)?;
     let fits = (1..=kestrel::buffer::layout::MAX_BYTES).contains(&bytes);
     fits.then_some(bytes).ok_or_else(|| {
         format!(
@@ -40,15 +40,15 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     })
 }
 
-/// A size in bytes that is not nothing.
-pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
+/// Parses a size in bytes greater than 0.
+pub(crate) fn nonzero_bytes(text: &str) -> Result<u64, String> {
     match bytes(text)? {
         0 => Err("nothing fits into 0 bytes; give it a size, as 64K or 4M".to_owned()),
         bytes => Ok(bytes),
     }
 }
 
-/// A size in bytes.
+/// Parses a size in bytes, with an optional unit.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -65,7 +65,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("{text} is more than can be counted"))
 }
 
-/// A time.
+/// Parses a time in seconds, or with a unit.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
@@ -84,7 +84,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text} is no time from 0 to a hundred years"))
 }
 
-/// Longer times cannot be added to every clock.
+/// The longest time an option takes: longer ones cannot be added to every clock.
 pub(crate) const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 #[cfg(test)]

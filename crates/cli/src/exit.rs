@@ -24,7 +24,7 @@ Exit codes:
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// It did what was asked.
+    /// Success.
     Done = 0,
     /// Nothing was found, the traced command failed, or a file could not be read or written.
     Failed = 1,
@@ -44,16 +44,16 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What went wrong, with its exit code.
+/// An error for the user: message, hint and exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// What to say; several lines are allowed.
+    /// The message; several lines are allowed.
     pub(crate) message: String,
-    /// Whether the message is dressed already (diagnostics with their source).
-    pub(crate) dressed: bool,
-    /// What to do about it.
+    /// Whether the message is printed without `kestrel:` in front: diagnostics with their source.
+    pub(crate) formatted: bool,
+    /// Advice that is printed below the message.
     pub(crate) hint: Option<String>,
-    /// How to end.
+    /// The exit code.
     pub(crate) exit: Exit,
 }
 
@@ -62,13 +62,13 @@ impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            dressed: false,
+            formatted: false,
             hint: None,
             exit,
         }
     }
 
-    /// The same with a hint.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -80,20 +80,20 @@ impl Failure {
             return;
         }
         let mut err = crate::screen::err();
-        let lead = if self.dressed { "" } else { "kestrel: " };
+        let lead = if self.formatted { "" } else { "kestrel: " };
         let _ = writeln!(err, "{lead}{}", self.message);
         if let Some(hint) = &self.hint {
             let _ = writeln!(err, "hint: {hint}");
         }
     }
 
-    /// Nobody reads any more (`| head`): an end like any other, with nothing to say.
-    fn reader_gone() -> Self {
+    /// The reader of standard output closed it (`| head`): a success without a message.
+    fn broken_pipe() -> Self {
         Self::new(Exit::Done, "")
     }
 }
 
-/// Errors of the library become words and codes.
+/// Message, hint and exit code of the library's errors.
 impl From<kestrel::Error> for Failure {
     fn from(error: kestrel::Error) -> Self {
         let message = error.to_string();
@@ -104,16 +104,16 @@ impl From<kestrel::Error> for Failure {
             };
         }
         match &error {
-            kestrel::Error::Kernel(kernel) => of_kernel(kernel, message),
+            kestrel::Error::Kernel(kernel) => from_kernel(kernel, message),
             kestrel::Error::Mark(kernel) => match kernel {
                 Kernel::Argument { .. } => Self::new(Exit::Failed, message),
-                kernel => of_kernel(kernel, message),
+                kernel => from_kernel(kernel, message),
             },
-            kestrel::Error::Trace(trace) => of_trace(trace, message),
+            kestrel::Error::Trace(trace) => from_trace(trace, message),
             kestrel::Error::Program {
                 source_text,
                 diagnostics,
-            } => Self::of_text(Exit::Usage, diagnostics, source_text),
+            } => Self::from_diagnostics(Exit::Usage, diagnostics, source_text),
             kestrel::Error::Table {
                 file,
                 source_text,
@@ -121,7 +121,7 @@ impl From<kestrel::Error> for Failure {
             } => {
                 let text = crate::style::diagnostics_in(file, diagnostics, source_text);
                 Self {
-                    dressed: true,
+                    formatted: true,
                     ..Self::new(Exit::Usage, text)
                 }
             }
@@ -197,9 +197,9 @@ impl From<kestrel::Error> for Failure {
                 Self::new(Exit::Feature, message).hint("`kestrel doctor` shows what this kernel can do")
             }
             kestrel::Error::Compile { .. } | kestrel::Error::Object { .. } => Self::new(Exit::Usage, message),
-            kestrel::Error::Refused(refusal) => refused::refused(refusal),
+            kestrel::Error::Refused(refusal) => refused::from_refusal(refusal),
             kestrel::Error::Rejected(rejection) => {
-                let mut failure = Self::of_text(
+                let mut failure = Self::from_diagnostics(
                     Exit::Internal,
                     std::slice::from_ref(&rejection.diagnostic),
                     &rejection.source_text,
@@ -213,21 +213,21 @@ impl From<kestrel::Error> for Failure {
 }
 
 impl Failure {
-    /// Diagnostics about a text.
-    fn of_text(exit: Exit, diagnostics: &[kestrel::language::Diagnostic], source: &str) -> Self {
+    /// A failure that shows diagnostics with their source text.
+    fn from_diagnostics(exit: Exit, diagnostics: &[kestrel::language::Diagnostic], source: &str) -> Self {
         let mut failure = Self::new(exit, crate::style::diagnostics(diagnostics, source));
-        failure.dressed = true;
+        failure.formatted = true;
         failure
     }
 }
 
-fn of_kernel(error: &Kernel, message: String) -> Failure {
+fn from_kernel(error: &Kernel, message: String) -> Failure {
     let failure = |exit| Failure::new(exit, message.clone());
     match error {
         Kernel::System { errno, .. } | Kernel::Load { errno, .. }
             if errno.is_permission() && error.verifier_log().is_none() =>
         {
-            of_permission(error, failure)
+            from_permission_error(error, failure)
         }
         kernel if kernel.interface() == Interface::Mount => failure(Exit::Feature)
             .hint("Kestrel reads the kernel's list of events there: `mount -t tracefs nodev /sys/kernel/tracing`, if this kernel has tracefs at all"),
@@ -249,8 +249,8 @@ fn of_kernel(error: &Kernel, message: String) -> Failure {
     }
 }
 
-/// The kernel said no: for want of privilege, or (to one who has all of it) because it is locked down, sandboxed or built so.
-fn of_permission(error: &Kernel, failure: impl Fn(Exit) -> Failure) -> Failure {
+/// The failure for EPERM and EACCES: a missing privilege, or, with all privileges, a kernel that is locked down, sandboxed or built without the feature.
+fn from_permission_error(error: &Kernel, failure: impl Fn(Exit) -> Failure) -> Failure {
     let host = Host::default();
     let Ok(privilege) = Privilege::read(&host) else {
         return failure(Exit::Privilege).hint("tracing the kernel needs root, or CAP_BPF and CAP_PERFMON");
@@ -281,11 +281,11 @@ fn of_permission(error: &Kernel, failure: impl Fn(Exit) -> Failure) -> Failure {
     }
 }
 
-fn of_trace(error: &Trace, message: String) -> Failure {
+fn from_trace(error: &Trace, message: String) -> Failure {
     // One line, whatever names and metadata of others are in it.
     let failure = Failure::new(Exit::Failed, shown(&message));
     match error {
-        _ if error.kind() == Some(ErrorKind::BrokenPipe) => Failure::reader_gone(),
+        _ if error.kind() == Some(ErrorKind::BrokenPipe) => Failure::broken_pipe(),
         _ if error.kind() == Some(ErrorKind::StorageFull) => {
             failure.hint("the disk is full: free some space, or record elsewhere with -o")
         }
@@ -320,15 +320,15 @@ impl From<Kernel> for Failure {
 
 impl From<Trace> for Failure {
     fn from(error: Trace) -> Self {
-        of_trace(&error, error.to_string())
+        from_trace(&error, error.to_string())
     }
 }
 
-/// Input and output here are always the standard output: what else can fail has errors of its own.
+/// An I/O error without context is one of writing to standard output: files have error types of their own.
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         if error.kind() == ErrorKind::BrokenPipe {
-            return Self::reader_gone();
+            return Self::broken_pipe();
         }
         Self::new(
             Exit::Failed,

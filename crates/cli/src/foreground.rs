@@ -13,43 +13,43 @@ use std::io::Write;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// What a command does again and again in the foreground.
+/// A job that is polled until the foreground run ends: recording, live tracing, a running object.
 pub(crate) trait Work {
-    /// Whether it may become urgent while nothing is done.
-    const FILLS: bool = false;
+    /// Whether [`Work::must_poll`] is asked during the sleep between two polls.
+    const WATCHES_FILL: bool = false;
 
-    /// Takes what has come since the last call, all of it where this is the `last` one; gives how long to sleep before the next.
-    fn take(&mut self, last: bool) -> Result<Duration, Failure>;
+    /// Reads new data and returns the time to sleep before the next poll; the `last` poll reads all that is left.
+    fn poll(&mut self, last: bool) -> Result<Duration, Failure>;
 
-    /// Whether it ends by itself.
+    /// Whether the job has ended by itself, as a watched session does when it is stopped.
     fn has_ended(&self) -> bool {
         false
     }
 
-    /// Whether a ring is so full that nobody may sleep.
-    fn is_urgent(&self) -> bool {
+    /// Whether a ring buffer is so full that the sleep must end now.
+    fn must_poll(&self) -> bool {
         false
     }
 }
 
-/// How often a sleeper looks whether the command has ended or a ring has filled.
-const SLICE: Duration = Duration::from_millis(1);
-/// How often a command is asked for its end that was told to end, and how long before it is killed.
-const PAUSE: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Interval of checks, during a sleep, for the end of the command and for full ring buffers.
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
+/// Interval of checks for the exit of a command that got SIGTERM, and the time until it gets SIGKILL.
+const EXIT_POLL: Duration = Duration::from_millis(20);
+const KILL_AFTER: Duration = Duration::from_secs(2);
 
-/// What ends the work from outside.
+/// The conditions that end a foreground run: deadline, signals, a traced process, the child command.
 pub(crate) struct Foreground {
     interrupt: Interrupt,
     duration: Option<Duration>,
     process: Option<Watched>,
     command: Option<Child>,
-    /// Of the command, once it has ended by itself.
+    /// The exit status of the command, if it ended before the run did.
     status: Option<ExitStatus>,
 }
 
 impl Foreground {
-    /// From now on a signal that asks for the end only ends the work.
+    /// Installs the signal handlers: the first SIGINT, SIGTERM or SIGHUP ends the run, a second one the process.
     pub(crate) fn new(duration: Option<Duration>) -> Result<Self, Failure> {
         Ok(Self {
             interrupt: Interrupt::install()?,
@@ -60,13 +60,13 @@ impl Foreground {
         })
     }
 
-    /// Ends with a process, too. Old kernels cannot say when a process of another parent ends; then the user says it.
+    /// Ends the run when this process exits. Kernels without pidfd_open(2) cannot tell; there Ctrl-C ends the run.
     pub(crate) fn with_process(mut self, pid: Option<u32>) -> Self {
         self.process = pid.and_then(|pid| Watched::open(pid).ok());
         self
     }
 
-    /// Lets a held command go on to its exec, and ends with it.
+    /// Lets the held command exec; the run ends when it exits.
     pub(crate) fn release(&mut self, held: Option<Held>) -> Result<(), Failure> {
         let release = |held: Held| held.release();
         self.command = held
@@ -76,14 +76,14 @@ impl Foreground {
         Ok(())
     }
 
-    /// Works until the end; a command that still runs then is ended.
+    /// Polls the job until the run ends, then terminates a command that is still running.
     pub(crate) fn run<W: Work>(&mut self, work: &mut W) -> Result<(), Failure> {
         let worked = self.work(work);
-        let ended = self.end_command();
+        let ended = self.terminate_command();
         worked.and(ended)
     }
 
-    /// The exit code: that of a traced command that failed, unless a signal ended it.
+    /// The exit code: a failure if the traced command failed, unless a signal ended the run.
     pub(crate) fn exit(&self) -> Exit {
         match self.status.filter(|_| !self.interrupt.requested()) {
             Some(status) if !status.success() => {
@@ -102,7 +102,7 @@ impl Foreground {
                 || self.process.as_ref().is_some_and(Watched::has_ended)
                 || work.has_ended()
                 || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            let sleep = work.take(last)?;
+            let sleep = work.poll(last)?;
             if last {
                 return Ok(());
             }
@@ -111,20 +111,20 @@ impl Foreground {
         }
     }
 
-    /// Sleeps, but not beyond the end of the command, and not while a ring fills.
+    /// Sleeps until `end`, the exit of the command or a full ring buffer, whichever comes first.
     fn sleep_until<W: Work>(&mut self, end: Instant, work: &W) -> Result<(), Failure> {
         loop {
             self.status = self.command_status()?;
             let left = end.saturating_duration_since(Instant::now());
-            if self.status.is_some() || left.is_zero() || work.is_urgent() {
+            if self.status.is_some() || left.is_zero() || work.must_poll() {
                 return Ok(());
             }
-            let in_slices = W::FILLS || self.command.is_some();
-            std::thread::sleep(if in_slices { left.min(SLICE) } else { left });
+            let in_slices = W::WATCHES_FILL || self.command.is_some();
+            std::thread::sleep(if in_slices { left.min(CHECK_INTERVAL) } else { left });
         }
     }
 
-    /// The command's status, once it has ended.
+    /// The exit status of the command; `None` while it runs.
     fn command_status(&mut self) -> Result<Option<ExitStatus>, Failure> {
         let asked = self.command.as_mut().map_or(Ok(None), Child::try_wait);
         asked.map_err(|error| {
@@ -135,8 +135,8 @@ impl Foreground {
         })
     }
 
-    /// Asks a command that still runs to end; Ctrl-C on the terminal reached it already.
-    fn end_command(&mut self) -> Result<(), Failure> {
+    /// Sends SIGTERM, and later SIGKILL, to a command that is still running, and waits for its exit.
+    fn terminate_command(&mut self) -> Result<(), Failure> {
         let Some(pid) = self.command.as_ref().map(Child::id) else {
             return Ok(());
         };
@@ -144,18 +144,18 @@ impl Foreground {
             return Ok(());
         }
         let _ = send(pid, Signal::Terminate);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + KILL_AFTER;
         while self.command_status()?.is_none() {
             if Instant::now() > until {
                 let _ = send(pid, Signal::Kill);
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(EXIT_POLL);
         }
         Ok(())
     }
 }
 
-/// Hints at what to try where no event came.
+/// Prints a hint if no event occurred.
 pub(crate) fn hint_if_no_event(came: u64, session: &Session, target: Target) {
     if came > 0 || session.classes().is_empty() {
         return;
@@ -168,7 +168,7 @@ pub(crate) fn hint_if_no_event(came: u64, session: &Session, target: Target) {
     eprintln!("hint: none of the events came{others}");
 }
 
-/// Detaches a session, what the kernel takes long for in a process of its own.
+/// Detaches a session; slow detaching goes on in a background process, which is reported.
 pub(crate) fn detach(session: &mut Session) {
     let apart = session.detach_apart();
     if apart > 0 {
@@ -181,7 +181,7 @@ pub(crate) fn detach(session: &mut Session) {
     }
 }
 
-/// Prints what the handlers' maps hold: as text, or one JSON object per line.
+/// Prints the maps of handlers and objects: as text, or one JSON object per line.
 pub(crate) fn print_maps(session: &Session, host: &Host, as_json: bool) -> Result<(), Failure> {
     let snapshots = session.map_snapshots()?;
     let symbols = kestrel::session::maps::symbols(&snapshots, host);
@@ -203,7 +203,7 @@ pub(crate) fn print_maps(session: &Session, host: &Host, as_json: bool) -> Resul
     shown
 }
 
-/// Prints what a map of a compiled object holds.
+/// Prints a map of a compiled object.
 fn print_object_map(out: &mut impl Write, path: &str, map: &BpfMap, as_json: bool) -> Result<(), Failure> {
     if !as_json {
         return Ok(out.write_all(object_maps::text(map)?.as_bytes())?);

@@ -1,7 +1,7 @@
-//! The `kestrel` command: words on a terminal. What it can do is in the library; here is how it is asked and answered.
+//! The `kestrel` command: parses the command line, calls the library, prints results and failures.
 #![forbid(unsafe_code)]
 
-/// Writes a line to standard error, as the standard library's does; but whoever reads there may have gone away, and the work goes on.
+/// Writes a line to standard error through [`screen`]; unlike the standard library's macro it ignores a closed stderr.
 macro_rules! eprintln {
     ($($words:tt)*) => {{
         use std::io::Write as _;
@@ -9,7 +9,7 @@ macro_rules! eprintln {
     }};
 }
 
-/// The same without the end of the line.
+/// Writes to standard error as [`eprintln!`] does, without a newline.
 macro_rules! eprint {
     ($($words:tt)*) => {{
         use std::io::Write as _;
@@ -37,7 +37,7 @@ use std::process::ExitCode;
 
 /// A kernel state tracer: probes, tracepoints, event mask tables.
 #[derive(Parser, Debug)]
-#[command(name = "kestrel", bin_name = "kestrel", version, disable_help_subcommand = true, after_help = after())]
+#[command(name = "kestrel", bin_name = "kestrel", version, disable_help_subcommand = true, after_help = help_footer())]
 struct Arguments {
     #[command(subcommand)]
     command: Option<command::Command>,
@@ -55,7 +55,7 @@ Examples:
   kestrel print --format json                             the same trace, event by event
   kestrel start flight                                    an always-on flight recorder; kestrel status, kestrel stop";
 
-fn after() -> String {
+fn help_footer() -> String {
     format!("{EXAMPLES}\n\n{}", exit::CODES)
 }
 
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         }
     };
     if let Some(time) = arguments.wait {
-        sessions::wait(time);
+        sessions::set_lock_timeout(time);
     }
     let Some(command) = arguments.command else {
         // Nothing asked: say what there is.

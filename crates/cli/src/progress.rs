@@ -1,13 +1,13 @@
-//! A bar on the terminal's stderr while something long is under way; nowhere else, and not for what is soon done.
+//! A progress bar on stderr for long operations, shown on a terminal only.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// What is done sooner than this gets no bar.
+/// The delay before a bar is shown: shorter operations have none.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// A function that takes how much of how much is done; `None` where nobody would see a bar.
+/// A callback that is given the work done and the total; `None` if stderr is no terminal.
 pub(crate) fn bar(what: &'static str) -> Option<Box<dyn FnMut(u64, u64)>> {
     if !std::io::stderr().is_terminal() {
         return None;
@@ -22,7 +22,7 @@ pub(crate) fn bar(what: &'static str) -> Option<Box<dyn FnMut(u64, u64)>> {
     }))
 }
 
-/// Takes itself off the screen.
+/// A bar that is cleared from the screen when it is dropped.
 struct Bar(Option<ProgressBar>);
 
 impl Drop for Bar {

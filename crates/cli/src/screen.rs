@@ -1,4 +1,4 @@
-//! The way to the standard output and the standard error: whatever of others is in the text, the terminal does not obey it.
+//! Writers for standard output and standard error that escape control characters: recorded text cannot steer the terminal.
 //!
 //! Where lines are made of parts, each part of others is escaped there (`kestrel_trace::print::shown`), so that it cannot end the line either. What is
 //! forgotten there is caught here: every control character but the end of a line and a tab, and what turns the direction of text, is spelled out. The
@@ -23,13 +23,13 @@ pub(crate) fn err() -> Screen<StderrLock<'static>> {
     Screen::new(err.lock(), colours)
 }
 
-/// A writer that spells out what a terminal would obey.
+/// A writer that escapes control characters and invalid UTF-8.
 pub(crate) struct Screen<W: Write> {
     to: W,
-    /// Whether colours pass.
+    /// Whether sequences that set a colour are written as they are.
     colours: bool,
-    /// The beginning of a character that was cut.
-    begun: Vec<u8>,
+    /// The first bytes of a UTF-8 character whose rest is in the next write.
+    partial: Vec<u8>,
 }
 
 impl<W: Write> Screen<W> {
@@ -37,11 +37,11 @@ impl<W: Write> Screen<W> {
         Self {
             to,
             colours,
-            begun: Vec::new(),
+            partial: Vec::new(),
         }
     }
 
-    fn spell(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn escape(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut out = Vec::with_capacity(bytes.len() + 16);
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -50,7 +50,7 @@ impl<W: Write> Screen<W> {
                 Err(error) => {
                     let (valid, after) = rest.split_at(error.valid_up_to());
                     let Some(length) = error.error_len() else {
-                        self.begun = after.to_vec();
+                        self.partial = after.to_vec();
                         rest = valid;
                         continue;
                     };
@@ -85,7 +85,7 @@ impl<W: Write> Screen<W> {
     }
 }
 
-/// How long a sequence is that sets a colour and nothing else.
+/// The length of the escape sequence at the start of a text, if it does nothing but set a colour.
 fn colour_length(text: &str) -> Option<usize> {
     let numbers = text.strip_prefix("\x1b[")?;
     let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';')?;
@@ -95,16 +95,16 @@ fn colour_length(text: &str) -> Option<usize> {
 impl<W: Write> Write for Screen<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let plain = |byte: &u8| (0x20..0x7f).contains(byte) || *byte == b'\n' || *byte == b'\t';
-        if self.begun.is_empty() && bytes.iter().all(plain) {
+        if self.partial.is_empty() && bytes.iter().all(plain) {
             return self.to.write(bytes);
         }
-        let mut whole = std::mem::take(&mut self.begun);
+        let mut whole = std::mem::take(&mut self.partial);
         whole.extend_from_slice(bytes);
-        self.spell(&whole)?;
+        self.escape(&whole)?;
         Ok(bytes.len())
     }
 
-    /// As one text: a sequence that sets a colour may be made of parts.
+    /// Formats into one text first: a sequence that sets a colour may be made of several arguments.
     fn write_fmt(&mut self, text: Arguments<'_>) -> io::Result<()> {
         match text.as_str() {
             Some(text) => self.write_all(text.as_bytes()),

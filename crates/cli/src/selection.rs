@@ -1,4 +1,4 @@
-//! The options that say what to trace, shared by the commands that do: events, processes, buffers, the command behind `--`.
+//! The options that select events, processes, buffers and the command to trace, shared by `record` and `trace`, and the plan made of them.
 
 use crate::actor::Rights;
 use crate::arguments::{duration, size};
@@ -81,19 +81,19 @@ enum ViaOption {
     Classic,
 }
 
-/// A command held before its exec, if one was given.
-pub(crate) fn hold(selection: &Selection) -> Result<Option<Held>, Failure> {
+/// Forks the command to trace and holds it before its exec, if one was given.
+pub(crate) fn start_held(selection: &Selection) -> Result<Option<Held>, Failure> {
     let Some((program, arguments)) = selection.command.split_first() else {
         return Ok(None);
     };
-    find(program)?;
+    check_program(program)?;
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(Some(Held::start(command)?))
 }
 
-/// That a program does not exist shows only at its exec; it is better said before an old trace makes place for a new one.
-fn find(program: &OsStr) -> Result<(), Failure> {
+/// Checks that a program can be executed: an exec that fails would come after the old trace was replaced.
+fn check_program(program: &OsStr) -> Result<(), Failure> {
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::PermissionsExt;
     let fails = |why: String| {
@@ -119,8 +119,8 @@ fn find(program: &OsStr) -> Result<(), Failure> {
     }
 }
 
-/// The plan in words: on stdout where it is all that was asked for, on stderr beside other output. Whether that was all.
-pub(crate) fn show(selection: &Selection, plan: &Plan) -> Result<bool, Failure> {
+/// Prints the plan: to stdout with `--dry-run`, to stderr with `--verbose`. Returns whether it was a dry run.
+pub(crate) fn print_plan(selection: &Selection, plan: &Plan) -> Result<bool, Failure> {
     if !selection.dry_run && !selection.verbose {
         return Ok(false);
     }
@@ -133,7 +133,7 @@ pub(crate) fn show(selection: &Selection, plan: &Plan) -> Result<bool, Failure> 
     Ok(selection.dry_run)
 }
 
-/// Whose events.
+/// The process filter: one process, the command, or all processes.
 fn target(selection: &Selection, held: Option<&Held>) -> Target {
     match (selection.pid, held) {
         (Some(pid), _) => Target::Process(pid),
@@ -142,7 +142,7 @@ fn target(selection: &Selection, held: Option<&Held>) -> Target {
     }
 }
 
-/// The catalog for what is selected.
+/// The catalog of events, with `--nested` applied.
 pub(crate) fn catalog(selection: &Selection) -> Catalog {
     let catalog = Catalog::new(Host::default());
     match selection.nested {
@@ -159,7 +159,7 @@ fn via(selection: &Selection) -> Via {
     }
 }
 
-/// How the events of `-e` or of a table file are planned.
+/// The options of the planner.
 fn options(selection: &Selection, held: Option<&Held>, (mode, messages): (Mode, bool)) -> Options {
     Options {
         target: target(selection, held),
@@ -173,7 +173,7 @@ fn options(selection: &Selection, held: Option<&Held>, (mode, messages): (Mode, 
     }
 }
 
-/// Refuses what is no process.
+/// Checks that a number is the PID of a process, not of a thread.
 fn check_process(pid: u32, host: &Host) -> Result<(), Failure> {
     let fails = |why: &str| Failure::new(Exit::Failed, format!("cannot trace process {pid}: {why}"));
     // A process may be called anything, also what is no text.
@@ -193,7 +193,7 @@ fn check_process(pid: u32, host: &Host) -> Result<(), Failure> {
     }
 }
 
-/// A checked plan; warnings go to stderr.
+/// Makes the plan and checks it; warnings go to stderr.
 pub(crate) fn plan(
     selection: &Selection,
     held: Option<&Held>,
@@ -226,7 +226,7 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
-/// A plan of a table file.
+/// Makes the plan of a table file.
 fn table(selection: &Selection, name: &str, options: &Options, catalog: &Catalog) -> Result<Plan, Failure> {
     let mut file = open(name)?;
     if let Some(first) = &selection.table_name {

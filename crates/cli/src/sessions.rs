@@ -1,19 +1,19 @@
-//! The way to the sessions of this machine: how long a command waits for another one that changes the same, and what it says meanwhile.
+//! Opening the store of persistent sessions, with the timeout of its locks and the message while a command waits for one.
 
 use kestrel::kernel::Host;
 use kestrel::session::store::{Patience, Store};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// `--wait`, where it is given.
+/// The value of `--wait`, if it was given.
 static WAIT: OnceLock<Duration> = OnceLock::new();
 
-/// Waits so long for other commands from now on.
-pub(crate) fn wait(time: Duration) {
+/// Sets how long this process waits for the lock of a session that another command is changing.
+pub(crate) fn set_lock_timeout(time: Duration) {
     let _said_once = WAIT.set(time);
 }
 
-/// The sessions.
+/// Opens the store of persistent sessions.
 ///
 /// # Errors
 /// As [`Store::open`].
@@ -26,8 +26,8 @@ pub(crate) fn store(host: &Host) -> Result<Store, kestrel::Error> {
     Ok(Store::open(host)?.with_patience(patience))
 }
 
-/// Why `kprobe_events` cannot be emptied, and how it can be again.
-pub(crate) fn in_tracefs(session: &str, kept: &[String]) -> String {
+/// A note that a session keeps events in `kprobe_events`, with the reason why the file cannot be emptied and the remedy.
+pub(crate) fn tracefs_events_note(session: &str, kept: &[String]) -> String {
     format!(
         "the session {session} keeps events in kprobe_events ({}): while they are attached, nobody can empty that file (EBUSY), which removes single ones still (echo '-:GROUP/EVENT' >> …); `kestrel probe remove --session {session} NAME` or `kestrel stop {session}` ends that",
         kept.join(", ")

@@ -1,4 +1,4 @@
-//! How the command talks: colour only where wanted, diagnostics with their source, numbers people can read.
+//! Colour, diagnostics with their source, and sizes and times in readable units.
 
 use kestrel::language::{Diagnostic, Style, render};
 use std::io::IsTerminal;
@@ -8,12 +8,12 @@ pub(crate) fn colour(terminal: bool) -> bool {
     terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
-/// Diagnostics about what was given on the command line, as text for stderr, without the leading `error:` of other failures.
+/// Formats diagnostics about a text of the command line.
 pub(crate) fn diagnostics(all: &[Diagnostic], source: &str) -> String {
     diagnostics_in("<event>", all, source)
 }
 
-/// Diagnostics about a file.
+/// Formats diagnostics about a text of a file.
 pub(crate) fn diagnostics_in(file: &str, all: &[Diagnostic], source: &str) -> String {
     let style = Style {
         colour: colour(std::io::stderr().is_terminal()),
@@ -21,7 +21,7 @@ pub(crate) fn diagnostics_in(file: &str, all: &[Diagnostic], source: &str) -> St
     render(all, file, source, style).trim_end().to_owned()
 }
 
-/// `4.0 MiB`.
+/// Formats a size: `4.0 MiB`.
 pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = n as f64;
@@ -37,7 +37,7 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
-/// How long ago something was, given when it was and is, both ns since 1970: `3 h 5 min ago`.
+/// Formats the time between two moments in ns since 1970: `3 h 5 min ago`.
 pub(crate) fn ago(then: u64, now: u64) -> String {
     let seconds = now.saturating_sub(then) / 1_000_000_000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);

@@ -2,7 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
-use crate::output::checks::{Row, show};
+use crate::output::checks::{Check, print_checks};
 use crate::style;
 use clap::Args;
 use kestrel::kernel::feature::{Feature, Features, Support};
@@ -37,15 +37,15 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
                 Exit::Feature
             };
         }
-        rows.push(Row {
+        rows.push(Check {
             name: feature.name().to_owned(),
-            good: support.works(),
-            says: support.to_string(),
+            passed: support.works(),
+            finding: support.to_string(),
             purpose: feature.purpose(),
         });
     }
     rows.extend(in_tracefs());
-    show(&rows, options.format)?;
+    print_checks(&rows, options.format)?;
     if exit != Exit::Done && options.format == Format::Text {
         writeln!(
             crate::screen::out(),
@@ -56,28 +56,28 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 /// Sessions that keep events in `kprobe_events`.
-fn in_tracefs() -> Vec<Row> {
+fn in_tracefs() -> Vec<Check> {
     let host = Host::default();
     let store = Store::open(&host);
     let names = store.as_ref().map(|store| store.names().unwrap_or_default());
     let kept = |name: String| {
         let session = store.as_ref().ok()?.session(Some(&name)).ok()?;
         let kept = session.tracefs_events();
-        (!kept.is_empty()).then(|| Row {
+        (!kept.is_empty()).then(|| Check {
             name: "kprobe_events".to_owned(),
-            good: false,
-            says: crate::sessions::in_tracefs(&name, &kept),
+            passed: false,
+            finding: crate::sessions::tracefs_events_note(&name, &kept),
             purpose: "",
         })
     };
     names.unwrap_or_default().into_iter().filter_map(kept).collect()
 }
 
-fn machine(host: &Host) -> Vec<Row> {
-    let row = |name: &str, good, says: String, purpose| Row {
+fn machine(host: &Host) -> Vec<Check> {
+    let row = |name: &str, good, says: String, purpose| Check {
         name: name.to_owned(),
-        good,
-        says,
+        passed: good,
+        finding: says,
         purpose,
     };
     let mut rows = Vec::new();

@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let held = if selection.dry_run {
         None
     } else {
-        selection::hold(selection)?
+        selection::start_held(selection)?
     };
     let mode = if options.overwrite {
         Mode::Overwrite
@@ -74,14 +74,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let plan = selection::plan(selection, held.as_ref(), (mode, true), &catalog)?;
     if selection.dry_run {
-        selection::show(selection, &plan)?;
+        selection::print_plan(selection, &plan)?;
         return Ok(Exit::Done);
     }
     let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
     let session = Session::start(&plan, &catalog, &command_line());
     let attached = begun.elapsed();
     // Writing the listing takes time that is none of attaching's; where the kernel refuses a program, it is wanted most.
-    selection::show(selection, &plan)?;
+    selection::print_plan(selection, &plan)?;
     let session = session?;
     if selection.verbose {
         let programs = counted(session.programs() as u64, "program");
@@ -148,15 +148,15 @@ struct Recording {
 }
 
 impl Work for Recording {
-    const FILLS: bool = true;
+    const WATCHES_FILL: bool = true;
 
-    fn take(&mut self, _last: bool) -> Result<Duration, Failure> {
+    fn poll(&mut self, _last: bool) -> Result<Duration, Failure> {
         let pages = self.recorder.poll()?;
         self.act()?;
         Ok(if pages > 0 { BUSY } else { CALM })
     }
 
-    fn is_urgent(&self) -> bool {
+    fn must_poll(&self) -> bool {
         self.recorder.fill() >= FULL_ENOUGH
     }
 }

@@ -80,10 +80,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let held = if selection.dry_run {
         None
     } else {
-        selection::hold(selection)?
+        selection::start_held(selection)?
     };
     let plan = selection::plan(selection, held.as_ref(), (Mode::Stream, false), &catalog)?;
-    if selection::show(selection, &plan)? {
+    if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
     }
     let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
@@ -235,7 +235,7 @@ struct Shown {
 }
 
 impl Work for Shown {
-    fn take(&mut self, last: bool) -> Result<Duration, Failure> {
+    fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let Self {
             live,
             line,
@@ -279,7 +279,7 @@ struct Watched {
 }
 
 impl Work for Watched {
-    fn take(&mut self, last: bool) -> Result<Duration, Failure> {
+    fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let Self { watch, line, out } = self;
         let mut show = |record: &Record<'_>| {
             line(record, out);

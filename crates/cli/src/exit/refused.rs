@@ -1,4 +1,4 @@
-//! How a verifier's refusal of an object's program is told: the source line, the instruction, the registers, what to change.
+//! The failure for a program of an object that the verifier rejected: source line, instruction, registers, advice.
 
 use super::{Exit, Failure};
 use kestrel::bpf::Refusal;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 const LINES: usize = 20;
 
 /// The failure for a refused program.
-pub(super) fn refused(refusal: &Refusal) -> Failure {
+pub(super) fn from_refusal(refusal: &Refusal) -> Failure {
     let mut text = refusal.to_string();
     let said = &refusal.said;
     let message = said.message.lines().last().unwrap_or("");

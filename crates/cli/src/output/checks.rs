@@ -1,4 +1,4 @@
-//! Findings about a machine or a session: a line each, with yes or no.
+//! Printing the results of checks of a machine or a session, one per line with yes or no.
 
 use super::Format;
 use super::columns::Column::Left;
@@ -7,25 +7,25 @@ use crate::exit::Failure;
 use crate::style;
 use std::io::{IsTerminal, Write};
 
-/// One finding.
-pub(crate) struct Row {
-    /// What was examined.
+/// The result of one check.
+pub(crate) struct Check {
+    /// The feature, setting or session that was checked.
     pub(crate) name: String,
-    /// Whether it is as it should be.
-    pub(crate) good: bool,
-    /// What was found.
-    pub(crate) says: String,
-    /// What it is good for.
+    /// Whether the check passed.
+    pub(crate) passed: bool,
+    /// The result in words.
+    pub(crate) finding: String,
+    /// The use of the feature; empty where that is obvious.
     pub(crate) purpose: &'static str,
 }
 
-/// Shows findings.
-pub(crate) fn show(rows: &[Row], format: Format) -> Result<(), Failure> {
+/// Prints the results of checks.
+pub(crate) fn print_checks(rows: &[Check], format: Format) -> Result<(), Failure> {
     let mut out = crate::screen::out();
     match format {
         Format::Json => {
             for row in rows {
-                let line = serde_json::json!({ "name": row.name, "works": row.good, "says": row.says, "for": row.purpose });
+                let line = serde_json::json!({ "name": row.name, "works": row.passed, "says": row.finding, "for": row.purpose });
                 writeln!(out, "{line}")?;
             }
             Ok(())
@@ -34,11 +34,11 @@ pub(crate) fn show(rows: &[Row], format: Format) -> Result<(), Failure> {
     }
 }
 
-fn text(rows: &[Row], out: &mut impl Write) -> Result<(), Failure> {
+fn text(rows: &[Check], out: &mut impl Write) -> Result<(), Failure> {
     let colour = style::colour(std::io::stdout().is_terminal());
     let mut columns = Columns::new([Left, Left]);
     for row in rows {
-        let mark = match (row.good, colour) {
+        let mark = match (row.passed, colour) {
             (true, true) => "\x1b[32m yes\x1b[0m",
             (true, false) => " yes",
             (false, true) => "\x1b[31m  no\x1b[0m",
@@ -51,7 +51,7 @@ fn text(rows: &[Row], out: &mut impl Write) -> Result<(), Failure> {
         };
         columns.row(
             format!("{mark}  "),
-            [row.name.clone(), format!("{}{purpose}", row.says)],
+            [row.name.clone(), format!("{}{purpose}", row.finding)],
         );
     }
     Ok(out.write_all(columns.text().as_bytes())?)

@@ -1,4 +1,4 @@
-//! What a trace misses: events lost or overwritten, packets that cannot be read any more.
+//! Reports of losses of a trace: events lost or overwritten, packets that are missing or unreadable.
 
 use crate::exit::Exit;
 use kestrel_trace::print::thousands;
@@ -17,7 +17,7 @@ pub(crate) fn report_lost(counts: &[EventCount]) {
     }
 }
 
-/// Reports what the recorder of a trace could not write, and which of its records cannot be read any more; gives the exit code.
+/// Reports records that the recorder could not write and records that are missing from the files; returns the exit code.
 pub(crate) fn report_absent(cut_short: Option<&CutShort>, absent: &[Absent], recorded: u64) -> Exit {
     let cut_short = cut_short.map(ToString::to_string);
     let said = summary::tell_absent(absent, recorded);

@@ -1,4 +1,4 @@
-//! How data is shown: what all commands that print some have in common.
+//! Output shared by commands: formats, columns, and one file per kind of data.
 
 pub(crate) mod checks;
 pub(crate) mod columns;

@@ -1,4 +1,4 @@
-//! The maps of objects for people and tools: what stands under which key, by their types.
+//! Entries of the BPF maps of compiled objects as text and JSON, decoded by their BTF types.
 
 use crate::exit::Failure;
 use kestrel::bpf::{BpfMap, value};
@@ -7,11 +7,11 @@ use kestrel_trace::print::thousands;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// What stands in a map under one key.
+/// An entry of a map: a key and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) key: Value,
-    /// A list, CPU by CPU, where each CPU has its own.
+    /// The value; of a per-CPU map the list of the CPUs' values.
     pub(crate) value: Value,
 }
 
@@ -29,15 +29,15 @@ pub(crate) fn is_readable(map: &BpfMap) -> bool {
     readable.contains(&map.info().kind)
 }
 
-/// Entries of one map shown at most.
-const MOST: usize = 1000;
+/// The number of entries of one map that are shown at most.
+const MAX_ENTRIES: usize = 1000;
 
-/// What a map holds: of arrays what is not zero.
+/// The entries of a map; of an array those that are not zero.
 pub(crate) fn entries(map: &BpfMap) -> Result<Vec<Entry>, Failure> {
     Ok(counted_entries(map)?.1)
 }
 
-/// The same, behind how many entries there are, shown or not.
+/// The number of entries in a map, and those that are shown.
 fn counted_entries(map: &BpfMap) -> Result<(usize, Vec<Entry>), Failure> {
     let kind = map.info().kind;
     let sparse = matches!(kind, MapKind::ARRAY | MapKind::PERCPU_ARRAY) && map.info().entries > 1;
@@ -61,10 +61,10 @@ fn counted_entries(map: &BpfMap) -> Result<(usize, Vec<Entry>), Failure> {
         };
         Entry { key, value }
     };
-    Ok((held, shown.take(MOST).map(of).collect()))
+    Ok((held, shown.take(MAX_ENTRIES).map(of).collect()))
 }
 
-/// A map in lines.
+/// A map as text, one line per entry.
 pub(crate) fn text(map: &BpfMap) -> Result<String, Failure> {
     let mut out = String::new();
     let (held, entries) = counted_entries(map)?;

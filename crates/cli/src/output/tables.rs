@@ -1,4 +1,4 @@
-//! The tables of a session, as a table and as JSON.
+//! The event mask tables of a session as text and as JSON.
 
 use super::columns::Column::{Left, LeftOf, RightOf};
 use super::columns::Columns;

@@ -4,7 +4,7 @@ use super::chosen::Chosen;
 use super::{Options, log, metrics};
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
-use crate::output::checks::{Row, show};
+use crate::output::checks::{Check, print_checks};
 use kestrel::agent::user::{self, User};
 use kestrel::agent::{Inbox, log as logs, run};
 use kestrel::kernel::Host;
@@ -39,25 +39,25 @@ pub(super) fn run(options: &Options, host: &Host) -> Result<Exit, Failure> {
         });
         rows.push(row("metrics", free, "Prometheus"));
     }
-    show(&rows, options.format)?;
-    let good = rows.iter().all(|row| row.good);
+    print_checks(&rows, options.format)?;
+    let good = rows.iter().all(|row| row.passed);
     if !good && options.format == Format::Text {
         eprintln!("an agent with these options would not do all of its work: see the lines marked no");
     }
     Ok(if good { Exit::Done } else { Exit::Failed })
 }
 
-fn row(name: impl Into<String>, found: Result<String, String>, purpose: &'static str) -> Row {
-    Row {
+fn row(name: impl Into<String>, found: Result<String, String>, purpose: &'static str) -> Check {
+    Check {
         name: name.into(),
-        good: found.is_ok(),
-        says: found.unwrap_or_else(|why| why),
+        passed: found.is_ok(),
+        finding: found.unwrap_or_else(|why| why),
         purpose,
     }
 }
 
 /// The sessions that are chosen, as far as they can be opened.
-fn sessions(host: &Host, chosen: &Chosen, rows: &mut Vec<Row>) -> Vec<PinnedSession> {
+fn sessions(host: &Host, chosen: &Chosen, rows: &mut Vec<Check>) -> Vec<PinnedSession> {
     let listed = crate::sessions::store(host).and_then(|store| Ok((store.names()?, store)));
     let (names, store) = match listed {
         Ok(listed) => listed,
@@ -90,7 +90,7 @@ fn sessions(host: &Host, chosen: &Chosen, rows: &mut Vec<Row>) -> Vec<PinnedSess
 }
 
 /// What a session's handlers ask for, and whether it can be done.
-fn reactions(session: &PinnedSession, user: Option<&User>, options: &Options) -> Vec<Row> {
+fn reactions(session: &PinnedSession, user: Option<&User>, options: &Options) -> Vec<Check> {
     let name = format!("session {}", session.name());
     let classes = session.info().map(|info| info.events).unwrap_or_default();
     let actions: HashSet<&Action> = classes.iter().filter_map(|class| class.action.as_ref()).collect();
@@ -148,7 +148,7 @@ fn log_rows(
     user: Option<&User>,
     sessions: &[PinnedSession],
     host: &Host,
-) -> Vec<Row> {
+) -> Vec<Check> {
     let Some(settings) = log::settings(options, user.cloned()) else {
         return Vec::new();
     };

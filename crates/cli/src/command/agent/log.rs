@@ -25,7 +25,7 @@ pub(super) struct LogOptions {
     #[arg(long = "log-buffer", value_name = "NAME", requires = "log")]
     buffers: Vec<String>,
     /// Start a new file at this size
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = crate::arguments::some_bytes, requires = "log")]
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = crate::arguments::nonzero_bytes, requires = "log")]
     rotate_size: u64,
     /// Start a new file after this time
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = crate::arguments::duration, requires = "log")]

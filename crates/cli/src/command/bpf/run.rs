@@ -258,7 +258,7 @@ struct Shown<'o> {
 }
 
 impl Work for Shown<'_> {
-    fn take(&mut self, last: bool) -> Result<Duration, Failure> {
+    fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let Self { options, running, .. } = self;
         if last && options.pin.is_none() {
             // What is read last is then all there is, and rings and maps say the same.

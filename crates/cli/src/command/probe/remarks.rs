@@ -1,7 +1,7 @@
 //! What the verbs about named probes share: opening their session, and why enabled probes do not run.
 
 use crate::exit::{Exit, Failure};
-use crate::sessions::in_tracefs;
+use crate::sessions::tracefs_events_note;
 use kestrel::kernel::{Host, kprobes};
 use kestrel::session::named::SESSION;
 use kestrel::session::pinned::{Change, PinnedSession};
@@ -31,7 +31,7 @@ pub(super) fn remarks(session: &PinnedSession, host: &Host) {
     }
     let kept = session.tracefs_events();
     if !kept.is_empty() {
-        eprintln!("{}", in_tracefs(session.name(), &kept));
+        eprintln!("{}", tracefs_events_note(session.name(), &kept));
     }
     if matches!(kprobes::enabled(host), Ok(false)) {
         eprintln!(
