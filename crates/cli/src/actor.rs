@@ -45,7 +45,7 @@ impl Rights {
 
 /// The outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Acted {
+pub(crate) enum ActionOutcome {
     Shown,
     Started,
     Dumped,
@@ -102,29 +102,29 @@ impl Actor {
         action: &Action,
         record: &Record<'_>,
         out: &mut Vec<u8>,
-    ) -> Acted {
+    ) -> ActionOutcome {
         let moment = record.time_ns.saturating_add_signed(self.offset);
         let effect = action.effect(moment);
         let acted = match &effect {
-            Effect::Show | Effect::Print(_) => Acted::Shown,
+            Effect::Show | Effect::Print(_) => ActionOutcome::Shown,
             Effect::Run(command) => match self.runner.start(session, command, record) {
-                Started::Busy => Acted::Later,
-                Started::Running => Acted::Started,
-                Started::Forbidden => Acted::Forbidden,
+                Started::Busy => ActionOutcome::Later,
+                Started::Running => ActionOutcome::Started,
+                Started::Forbidden => ActionOutcome::Forbidden,
                 Started::Limited => self.count_left_out(command.clone()),
             },
             Effect::Dump(before) => {
                 let dumps = self.dumps.as_mut();
                 match dumps.map(|dumps| dumps.begin(session, *before, record.time_ns)) {
-                    Some(Begun::Writing) => Acted::Dumped,
-                    Some(Begun::Busy) => Acted::Later,
+                    Some(Begun::Writing) => ActionOutcome::Dumped,
+                    Some(Begun::Busy) => ActionOutcome::Later,
                     Some(Begun::Limited) => self.count_left_out(format!("dump({})", action.text)),
-                    None => Acted::Forbidden,
+                    None => ActionOutcome::Forbidden,
                 }
             }
         };
-        self.count += u64::from(acted != Acted::Later);
-        if matches!(acted, Acted::Limited | Acted::Later) {
+        self.count += u64::from(acted != ActionOutcome::Later);
+        if matches!(acted, ActionOutcome::Limited | ActionOutcome::Later) {
             return acted;
         }
         let printed = match effect {
@@ -142,14 +142,14 @@ impl Actor {
         acted
     }
 
-    /// Counts an action as left out that [`Acted::Later`] put off and that cannot be tried again.
+    /// Counts an action as left out that [`ActionOutcome::Later`] put off and that cannot be tried again.
     pub(crate) fn leave_out(&mut self, action: &Action) {
         let _limited = self.count_left_out(action.text.clone());
     }
 
-    fn count_left_out(&mut self, what: String) -> Acted {
+    fn count_left_out(&mut self, what: String) -> ActionOutcome {
         *self.limited.entry(what).or_default() += 1;
-        Acted::Limited
+        ActionOutcome::Limited
     }
 
     /// Reports commands that have failed since the last call; counts all that have ended.

@@ -1,4 +1,4 @@
-//! `kestrel completions`: what a shell needs to complete command lines, made of the definition of the command line.
+//! `kestrel completions`: writes a shell's completion script, made from the definition of the command line.
 
 use crate::exit::{Exit, Failure};
 use clap::Args;

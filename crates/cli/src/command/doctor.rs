@@ -1,4 +1,4 @@
-//! `kestrel doctor`: what works on this machine, what does not, and why.
+//! `kestrel doctor`: checks which features work on this machine, and why others do not.
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
@@ -19,13 +19,13 @@ pub(crate) struct Options {
     format: Format,
 }
 
-/// What Kestrel cannot record without.
+/// The features that recording requires.
 const NEEDED: &[Feature] = &[Feature::Bpf, Feature::Atomics, Feature::MmapArray];
 
 /// Examines.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
-    let mut rows = machine(&host);
+    let mut rows = machine_checks(&host);
     let features = Features::new(host);
     let mut exit = Exit::Done;
     for &feature in Feature::ALL {
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             purpose: feature.purpose(),
         });
     }
-    rows.extend(in_tracefs());
+    rows.extend(sessions_in_tracefs());
     print_checks(&rows, options.format)?;
     if exit != Exit::Done && options.format == Format::Text {
         writeln!(
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 /// Sessions that keep events in `kprobe_events`.
-fn in_tracefs() -> Vec<Check> {
+fn sessions_in_tracefs() -> Vec<Check> {
     let host = Host::default();
     let store = Store::open(&host);
     let names = store.as_ref().map(|store| store.names().unwrap_or_default());
@@ -73,7 +73,7 @@ fn in_tracefs() -> Vec<Check> {
     names.unwrap_or_default().into_iter().filter_map(kept).collect()
 }
 
-fn machine(host: &Host) -> Vec<Check> {
+fn machine_checks(host: &Host) -> Vec<Check> {
     let row = |name: &str, good, says: String, purpose| Check {
         name: name.to_owned(),
         passed: good,

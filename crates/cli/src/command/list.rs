@@ -1,4 +1,4 @@
-//! `kestrel list`: what this kernel can tell.
+//! `kestrel list`: the events of this kernel and their fields.
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
@@ -37,7 +37,7 @@ Examples:
   kestrel list '*openat*' --format json | jq -r .event";
 
 /// One pattern: the kinds it is about, and a glob per part of the name.
-struct Wanted {
+struct Pattern {
     kind: Option<&'static dyn EventKind>,
     parts: Vec<Glob>,
 }
@@ -48,12 +48,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.classes {
         return classes(options, &catalog);
     }
-    let wanted: Vec<Wanted> = match options.patterns.as_slice() {
-        [] => vec![Wanted {
+    let wanted: Vec<Pattern> = match options.patterns.as_slice() {
+        [] => vec![Pattern {
             kind: None,
             parts: Vec::new(),
         }],
-        patterns => patterns.iter().map(|p| wanted(p)).collect(),
+        patterns => patterns.iter().map(|p| parse_pattern(p)).collect(),
     };
     let mut lister = Lister {
         catalog: &catalog,
@@ -147,13 +147,13 @@ fn classes(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
     .hint(format!("the classes are {}", names.join(", "))))
 }
 
-fn wanted(text: &str) -> Wanted {
+fn parse_pattern(text: &str) -> Pattern {
     let mut parts: Vec<&str> = text.split(':').collect();
     let kind = parts.first().and_then(|first| find_kind(first));
     if kind.is_some() {
         parts.remove(0);
     }
-    Wanted {
+    Pattern {
         kind,
         parts: parts.into_iter().map(Glob::new).collect(),
     }
@@ -168,13 +168,13 @@ struct Lister<'a> {
 }
 
 impl Lister<'_> {
-    fn pattern(&mut self, wanted: &Wanted) -> Result<(), Failure> {
+    fn pattern(&mut self, wanted: &Pattern) -> Result<(), Failure> {
         for kind in kinds() {
             let chosen = match wanted.kind {
                 Some(only) => only.name() == kind.name(),
                 None => kind.listed(),
             };
-            let Some(parts) = patterns(kind, wanted).filter(|_| chosen) else {
+            let Some(parts) = globs_for(kind, wanted).filter(|_| chosen) else {
                 continue;
             };
             let mut names = Vec::new();
@@ -257,7 +257,7 @@ fn full_name(kind: &dyn EventKind, name: &str) -> String {
 }
 
 /// The globs for a kind's parts; `None` where the pattern cannot mean this kind. A lone glob is sought in the last part.
-fn patterns(kind: &dyn EventKind, wanted: &Wanted) -> Option<Vec<Glob>> {
+fn globs_for(kind: &dyn EventKind, wanted: &Pattern) -> Option<Vec<Glob>> {
     let given = wanted.parts.len();
     match (kind.parts(), given) {
         (_, 0) => Some(Vec::new()),

@@ -86,7 +86,7 @@ fn shown(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|part| !part.is_hide_set())
 }
 
-/// What a command's page is called: `kestrel-buffer-dump`.
+/// The name of a command's page: `kestrel-buffer-dump`.
 fn name(command: &Command) -> String {
     command
         .get_bin_name()
@@ -128,7 +128,7 @@ impl Page<'_> {
         Ok(out)
     }
 
-    /// What the command is made of, each with its page.
+    /// The section COMMANDS: the subcommands with their pages.
     fn parts(&self) -> Roff {
         let mut roff = Roff::new();
         roff.control("SH", ["COMMANDS"]);
@@ -192,7 +192,7 @@ fn mentioned(text: &str, names: &BTreeSet<String>) -> BTreeSet<String> {
     found
 }
 
-/// What stands after the options in the help: paragraphs, and blocks of indented lines, each with a line that leads to it.
+/// The text after the options in the help: paragraphs, and blocks of indented lines, each below a line that introduces it.
 struct After<'a> {
     paragraphs: Vec<&'a str>,
     blocks: Vec<(&'a str, Vec<&'a str>)>,

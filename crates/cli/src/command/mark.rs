@@ -28,13 +28,13 @@ Examples:
 Marks are dropped when no session and no recording has the event. The device belongs to root:
 `chgrp GROUP /dev/kestrel-mark; chmod g+w /dev/kestrel-mark` lets others make marks, until the machine is started again.";
 
-/// The longest text, and the longest text of all values together: what a record holds of each.
-const MOST: usize = 255;
+/// The most bytes of a mark's text, and of all its values together, that a record holds.
+const MAX_BYTES: usize = 255;
 
 /// Makes marks.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let values = values(&options.values)?;
-    let open = Marks::open(&Host::default()).map_err(refused)?;
+    let open = Marks::open(&Host::default()).map_err(failure_of)?;
     let marks = open.ok_or_else(|| {
         Failure::new(
             Exit::Failed,
@@ -47,7 +47,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         )
     })?;
     if options.text != "-" {
-        marks.write(fitting(&options.text)?, &values).map_err(refused)?;
+        marks
+            .write(check_length(&options.text)?, &values)
+            .map_err(failure_of)?;
         return Ok(Exit::Done);
     }
     let mut input = std::io::stdin().lock();
@@ -58,27 +60,27 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         // A line is what it is, and may be long: the rest of it is left out, as it is of what programs write.
         let text = String::from_utf8_lossy(&line).replace('\0', " ");
-        marks.write(cut(&text), &values).map_err(refused)?;
+        marks.write(truncate(&text), &values).map_err(failure_of)?;
         line.clear();
     }
     Ok(Exit::Done)
 }
 
 /// A text that a record can hold.
-fn fitting(text: &str) -> Result<&str, Failure> {
+fn check_length(text: &str) -> Result<&str, Failure> {
     match text.len() {
-        0..=MOST => Ok(text),
+        0..=MAX_BYTES => Ok(text),
         long => Err(Failure::new(
             Exit::Usage,
-            format!("the text has {long} bytes, and a mark holds {MOST}"),
+            format!("the text has {long} bytes, and a mark holds {MAX_BYTES}"),
         )
         .hint("a long text goes line by line through `kestrel mark -`")),
     }
 }
 
 /// As much of a text as a record can hold.
-fn cut(text: &str) -> &str {
-    let mut end = text.len().min(MOST);
+fn truncate(text: &str) -> &str {
+    let mut end = text.len().min(MAX_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -87,19 +89,19 @@ fn cut(text: &str) -> &str {
 
 /// All values as one text, `name=value name="two words"`.
 fn values(given: &[String]) -> Result<String, Failure> {
-    let spelled = given.iter().map(|value| spelled(value));
+    let spelled = given.iter().map(|value| quote_value(value));
     let all = spelled.collect::<Result<Vec<_>, _>>()?.join(" ");
     match all.len() {
-        0..=MOST => Ok(all),
+        0..=MAX_BYTES => Ok(all),
         long => Err(Failure::new(
             Exit::Usage,
-            format!("the values take {long} bytes together, and a mark holds {MOST}"),
+            format!("the values take {long} bytes together, and a mark holds {MAX_BYTES}"),
         )),
     }
 }
 
 /// One value: as it is where that is clear, else in quotes.
-fn spelled(given: &str) -> Result<String, Failure> {
+fn quote_value(given: &str) -> Result<String, Failure> {
     let wrong = |why: &str| {
         Failure::new(Exit::Usage, format!("`{given}` is no value of a mark: {why}"))
             .hint("values are written build=1234; a text of several words is one argument, in quotes")
@@ -118,7 +120,7 @@ fn spelled(given: &str) -> Result<String, Failure> {
     }
 }
 
-fn refused(error: Kernel) -> Failure {
+fn failure_of(error: Kernel) -> Failure {
     let may_not = error.errno().is_some_and(|errno| errno.is_permission());
     let failure = Failure::from(kestrel::Error::Mark(error));
     match may_not {
@@ -168,19 +170,19 @@ mod tests {
                 .unwrap_err()
                 .contains("256 bytes")
         );
-        assert_eq!(of(&[&format!("a={}", "x".repeat(253))]).unwrap().len(), MOST);
+        assert_eq!(of(&[&format!("a={}", "x".repeat(253))]).unwrap().len(), MAX_BYTES);
     }
 
     #[test]
     fn long_texts_are_refused_and_long_lines_cut() {
-        assert!(fitting(&"x".repeat(MOST)).is_ok());
+        assert!(check_length(&"x".repeat(MAX_BYTES)).is_ok());
         assert!(
-            fitting(&"x".repeat(MOST + 1))
+            check_length(&"x".repeat(MAX_BYTES + 1))
                 .unwrap_err()
                 .message
                 .contains("256 bytes")
         );
-        assert_eq!(cut("short"), "short");
-        assert_eq!(cut(&"ä".repeat(200)).len(), MOST - 1);
+        assert_eq!(truncate("short"), "short");
+        assert_eq!(truncate(&"ä".repeat(200)).len(), MAX_BYTES - 1);
     }
 }

@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Man(man::Options),
 }
 
-/// Carries out a command; the definition of the command line is what manual pages and completions are made of.
+/// Runs a command; manual pages and completions are made from the definition of the command line.
 pub(crate) fn run(command: Command, definition: fn() -> clap::Command) -> Result<Exit, Failure> {
     match command {
         Command::List(options) => list::run(&options),

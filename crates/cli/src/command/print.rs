@@ -92,7 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         .and_then(|summary| summary.cut_short.as_ref());
     let unwritten = unwritten.map_or(0, |cut| cut.unwritten);
     let frozen = trace.summary.as_ref().and_then(|summary| summary.frozen);
-    tell(&trace.reader.losses(), lost.saturating_sub(unwritten), frozen);
+    report_losses(&trace.reader.losses(), lost.saturating_sub(unwritten), frozen);
     let whole = match &trace.summary {
         Some(summary) => report_absent(
             summary.cut_short.as_ref(),
@@ -111,8 +111,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(whole)
 }
 
-/// Losses go to stderr: data stays clean.
-fn tell(losses: &Losses, lost: u64, frozen: Option<u64>) {
+/// Reports losses on stderr: standard output has records only.
+fn report_losses(losses: &Losses, lost: u64, frozen: Option<u64>) {
     let lost = losses.discarded.max(lost);
     for line in tell_lost(lost, frozen) {
         eprintln!("{line}");

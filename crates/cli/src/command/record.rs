@@ -1,6 +1,6 @@
 //! `kestrel record`: events into a trace directory.
 
-use crate::actor::{Acted, Actor, lost_messages};
+use crate::actor::{ActionOutcome, Actor, lost_messages};
 use crate::arguments::{DEFAULT_TRACE, command_line, directory};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
@@ -48,10 +48,10 @@ Examples:
 
 Events lost because a ring was full are counted and reported. `kestrel report` and `kestrel print` show the trace.";
 
-/// How long the recorder sleeps when the rings are calm, and when they fill.
+/// Pauses between two polls of the rings: after an empty poll, and after one with data.
 const CALM: Duration = Duration::from_millis(20);
 const BUSY: Duration = Duration::from_millis(1);
-/// How full a ring may be while the recorder sleeps.
+/// The fill of a ring that ends a pause.
 const FULL_ENOUGH: f64 = 0.25;
 
 /// Priority of the recorder.
@@ -108,7 +108,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let recorded = foreground.run(&mut recording);
     // A full disk or the like: what was written before stays a whole trace, and what was not is counted.
     let stopped = recording.recorder.stop();
-    let acted = recording.act();
+    let acted = recording.perform_actions();
     let Recording { recorder, mut actor } = recording;
     actor.finish();
     match recorder.waiting_messages() {
@@ -141,7 +141,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(foreground.exit())
 }
 
-/// The trace being recorded, and who does what its messages ask.
+/// A recording in progress: the recorder, and the actor for actions of its records.
 struct Recording {
     recorder: Recorder,
     actor: Actor,
@@ -152,7 +152,7 @@ impl Work for Recording {
 
     fn poll(&mut self, _last: bool) -> Result<Duration, Failure> {
         let pages = self.recorder.poll()?;
-        self.act()?;
+        self.perform_actions()?;
         Ok(if pages > 0 { BUSY } else { CALM })
     }
 
@@ -163,12 +163,12 @@ impl Work for Recording {
 
 impl Recording {
     /// Performs the actions of records; their lines go to standard output.
-    fn act(&mut self) -> Result<(), Failure> {
+    fn perform_actions(&mut self) -> Result<(), Failure> {
         let (recorder, actor) = (&mut self.recorder, &mut self.actor);
         let mut lines = Vec::new();
         recorder.poll_messages(&mut |action, record| {
             Ok(match actor.act("", action, record, &mut lines) {
-                Acted::Later => Answer::Later,
+                ActionOutcome::Later => Answer::Later,
                 _ => Answer::Done,
             })
         })?;
@@ -185,7 +185,7 @@ impl Recording {
     }
 }
 
-/// Prints what was recorded and what was lost.
+/// Prints the number of events recorded and lost.
 fn print_summary(recorded: &Recorded, target: Target, asked: u64) {
     let summary = &recorded.summary;
     eprintln!(

@@ -1,4 +1,4 @@
-//! `kestrel recover`: traces out of an image of a machine's memory.
+//! `kestrel recover`: recovers trace buffers from a crash dump or memory image.
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format as Shown;
@@ -61,11 +61,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let given = given.as_ref().map(|trace| trace.reader.info());
     let Some(path) = &options.image else {
         let image = Image::live(LiveMemory::open()?).map_err(|why| unreadable("this kernel", &why))?;
-        return all(&image, "this kernel", given, &output, options.format);
+        return recover_all(&image, "this kernel", given, &output, options.format);
     };
     let name = path.display().to_string();
     let image = Image::open(path).map_err(|why| unreadable(&name, &why))?;
-    all(&image, &name, given, &output, options.format)
+    recover_all(&image, &name, given, &output, options.format)
 }
 
 fn unreadable(name: &str, why: &image::Unreadable) -> Failure {
@@ -82,7 +82,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Searches an image and writes each session that is in it.
-fn all<R: ReadAt>(
+fn recover_all<R: ReadAt>(
     image: &Image<R>,
     name: &str,
     given: Option<&TraceInfo>,
@@ -110,11 +110,11 @@ fn all<R: ReadAt>(
             });
             writeln!(crate::screen::out(), "{all}")?;
         }
-        Shown::Text => tell(&recovered)?,
+        Shown::Text => print_summary(&recovered)?,
     }
-    report_failure(name, &findings);
+    report_unreadable(name, &findings);
     if recovered.is_empty() {
-        return Err(nothing(name, &findings));
+        return Err(no_session_found(name, &findings));
     }
     Ok(Exit::Done)
 }
@@ -145,7 +145,7 @@ fn save<R: ReadAt>(image: &Image<R>, findings: &Findings, output: &Path) -> Resu
     Ok(all)
 }
 
-fn tell(all: &[Recovered]) -> std::io::Result<()> {
+fn print_summary(all: &[Recovered]) -> std::io::Result<()> {
     let mut out = crate::screen::out();
     for (index, one) in all.iter().enumerate() {
         if index > 0 {
@@ -196,7 +196,7 @@ fn tell(all: &[Recovered]) -> std::io::Result<()> {
     Ok(())
 }
 
-fn nothing(name: &str, findings: &Findings) -> Failure {
+fn no_session_found(name: &str, findings: &Findings) -> Failure {
     let (looked, format) = (bytes(findings.scanned.bytes), findings.format);
     let failure = Failure::new(
         Exit::Failed,
@@ -208,8 +208,8 @@ fn nothing(name: &str, findings: &Findings) -> Failure {
     }
 }
 
-/// What could not be had.
-fn report_failure(name: &str, findings: &Findings) {
+/// Reports pages that could not be read and packets without metadata.
+fn report_unreadable(name: &str, findings: &Findings) {
     let scanned = &findings.scanned;
     if scanned.unreadable > 0 {
         eprintln!(

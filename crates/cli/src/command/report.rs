@@ -54,7 +54,7 @@ fn tables() -> PossibleValuesParser {
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
     if let Some(field) = &options.field {
-        known_field(field, trace.reader.info())?;
+        check_field(field, trace.reader.info())?;
     }
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("counting") {
@@ -97,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 /// Whether any event of a trace has such a field.
-fn known_field(field: &str, info: &TraceInfo) -> Result<(), Failure> {
+fn check_field(field: &str, info: &TraceInfo) -> Result<(), Failure> {
     let fields = info.events.iter().flat_map(|event| event.layout.fields());
     let names: BTreeSet<&str> = fields.map(|field| field.name.as_str()).collect();
     if names.contains(field) {

@@ -1,4 +1,4 @@
-//! `kestrel start`: a session from a table file, which stays when the command returns.
+//! `kestrel start`: starts a persistent session from a table file.
 
 use crate::arguments::command_line;
 use crate::exit::{Exit, Failure};

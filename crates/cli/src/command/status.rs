@@ -1,4 +1,4 @@
-//! `kestrel status`: what the sessions that stay are doing.
+//! `kestrel status`: tables, buffers, event rates and cost of persistent sessions.
 
 use crate::arguments::duration;
 use crate::exit::{Exit, Failure};
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut out = crate::screen::out();
     let all = names.len() > 1;
     let mut exit = Exit::Done;
-    let looked = look(&store, &names, interval);
+    let looked = measure(&store, &names, interval);
     for (name, status) in names.iter().zip(looked) {
         let status = match status {
             Ok(status) => status,
@@ -96,8 +96,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// What sessions do, all of them over the same time.
-fn look(
+/// Measures sessions, all of them over the same interval.
+fn measure(
     store: &kestrel::session::store::Store,
     names: &[String],
     interval: Option<Duration>,
@@ -108,8 +108,8 @@ fn look(
     }
     let mut all = Vec::new();
     // Each has its maps and programs open meanwhile.
-    allow_open_files(MOST_FILES);
-    for some in names.chunks(AT_ONCE) {
+    allow_open_files(MAX_FILES);
+    for some in names.chunks(MAX_THREADS) {
         all.extend(std::thread::scope(|scope| {
             let looking: Vec<_> = some.iter().map(|name| scope.spawn(move || one(name))).collect();
             let done = looking.into_iter().zip(some).map(|(thread, name)| {
@@ -126,10 +126,10 @@ fn look(
     all
 }
 
-/// Sessions that are looked at at the same time.
-const AT_ONCE: usize = 32;
-/// Files that they may have open together.
-const MOST_FILES: u64 = 1 << 16;
+/// The number of sessions measured at the same time.
+const MAX_THREADS: usize = 32;
+/// The limit of open files raised for measuring: each session's maps and programs are open meanwhile.
+const MAX_FILES: u64 = 1 << 16;
 
 fn as_json(status: &Status) -> Value {
     let rate = |rate: f64| (!status.interval.is_zero()).then_some(rate);

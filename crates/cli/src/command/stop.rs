@@ -1,4 +1,4 @@
-//! `kestrel stop`: the end of a session that stays.
+//! `kestrel stop`: stops persistent sessions.
 
 use crate::exit::{Exit, Failure};
 use clap::Args;
@@ -26,15 +26,15 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     store.sweep()?;
     if options.all {
         for name in store.names()? {
-            say(&store.stop(Some(&name))?);
+            report_stopped(&store.stop(Some(&name))?);
         }
         return Ok(Exit::Done);
     }
-    say(&store.stop(options.name.as_deref().or(options.session.as_deref()))?);
+    report_stopped(&store.stop(options.name.as_deref().or(options.session.as_deref()))?);
     Ok(Exit::Done)
 }
 
-fn say(stopped: &Stopped) {
+fn report_stopped(stopped: &Stopped) {
     let Stopped { name, detaching } = stopped;
     match detaching {
         0 => eprintln!("session {name} stopped"),

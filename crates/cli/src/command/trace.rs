@@ -1,6 +1,6 @@
 //! `kestrel trace`: events as lines while they happen.
 
-use crate::actor::{Acted, Actor};
+use crate::actor::{ActionOutcome, Actor};
 use crate::arguments::{command_line, duration};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
@@ -65,10 +65,10 @@ Examples:
 
 Ctrl-C stops it. Records of a session that were overwritten before they could be shown are counted and reported. `kestrel list -v EVENT` shows the fields of an event.";
 
-const NAP: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Writes one record's line.
-type Line = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
+/// Appends a record as a line of text or JSON.
+type PrintRecord = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
 
 /// Traces.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
@@ -89,8 +89,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
-    let names = Names::new(live.session().kept_names()?, catalog.host());
-    let mut shown = Shown {
+    let names = ThreadNameLookup::new(live.session().kept_names()?, catalog.host());
+    let mut shown = LiveTrace {
         line: printer(options.format, symbols, names),
         actor: selection.rights.actor(catalog.host(), options.format)?,
         came: 0,
@@ -100,7 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     shown.live.start();
     foreground.release(held)?;
     foreground.run(&mut shown)?;
-    let Shown {
+    let LiveTrace {
         mut live,
         mut actor,
         came,
@@ -123,7 +123,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(foreground.exit())
 }
 
-/// Shows what a session takes until it ends, the time ends, or somebody asks us to stop.
+/// Shows the records of a persistent session until it is stopped or the foreground run ends.
 fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     let host = Host::default();
     let mut foreground = Foreground::new(options.selection.duration)?;
@@ -134,8 +134,8 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
         watch.name()
     );
     let symbols = symbols_for(watch.classes(), &host);
-    let names = Names::new(watch.thread_names()?, &host);
-    let mut watched = Watched {
+    let names = ThreadNameLookup::new(watch.thread_names()?, &host);
+    let mut watched = WatchedSession {
         line: printer(options.format, symbols, names),
         out: Vec::new(),
         watch,
@@ -176,44 +176,43 @@ fn report_unseen(unseen: Unseen) {
     }
 }
 
-fn printer(format: Format, symbols: Symbols, mut names: Names) -> Line {
+fn printer(format: Format, symbols: Symbols, mut names: ThreadNameLookup) -> PrintRecord {
     let processes = Processes::default();
     let mut printer: Box<dyn Export> = match format {
         Format::Json => Box::new(Json::new(symbols, processes)),
         Format::Text => Box::new(Text::new(Style::default(), symbols, processes)),
     };
     Box::new(move |record, out| {
-        names.learn(record, printer.processes_mut());
+        names.update(record, printer.processes_mut());
         printer.record(record, out);
     })
 }
 
-/// Where names of threads come from: what the session keeps of those that appear or change theirs, which may be gone before their records are
-/// shown, and /proc for the others.
-struct Names {
+/// Names of threads, from the session's map of names (threads may exit before their records are shown) and from /proc.
+struct ThreadNameLookup {
     kept: ThreadNames,
     host: Host,
-    /// When it was last asked for each.
-    asked: HashMap<u32, Instant>,
+    /// Time of the last lookup per thread.
+    looked_up: HashMap<u32, Instant>,
 }
 
-impl Names {
+impl ThreadNameLookup {
     fn new(kept: ThreadNames, host: &Host) -> Self {
         Self {
             kept,
             host: host.clone(),
-            asked: HashMap::new(),
+            looked_up: HashMap::new(),
         }
     }
 
-    /// Takes the newest name of who made a record.
-    fn learn(&mut self, record: &Record<'_>, processes: &mut Processes) {
+    /// Updates the name of a record's thread.
+    fn update(&mut self, record: &Record<'_>, processes: &mut Processes) {
         let now = Instant::now();
-        let asked = self.asked.get(&record.tid);
-        if record.tid == 0 || asked.is_some_and(|asked| now - *asked < NAP) {
+        let looked_up = self.looked_up.get(&record.tid);
+        if record.tid == 0 || looked_up.is_some_and(|looked_up| now - *looked_up < POLL_INTERVAL) {
             return;
         }
-        self.asked.insert(record.tid, now);
+        self.looked_up.insert(record.tid, now);
         if let Some(name) = self.kept.name(record.tid) {
             processes.insert(record.tid, name);
         } else if processes.name(record.tid, record.pid).is_none()
@@ -224,17 +223,17 @@ impl Names {
     }
 }
 
-/// Records on their way to the screen.
-struct Shown {
+/// Live tracing: records are printed as they are read.
+struct LiveTrace {
     live: Live,
-    line: Line,
+    line: PrintRecord,
     actor: Actor,
-    /// Records that came, those that were lost among them.
+    /// The number of records, lost ones included.
     came: u64,
     out: Vec<u8>,
 }
 
-impl Work for Shown {
+impl Work for LiveTrace {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let Self {
             live,
@@ -247,7 +246,7 @@ impl Work for Shown {
             match &record.event.action {
                 None => line(record, out),
                 Some(action) => {
-                    if actor.act("", action, record, out) == Acted::Later {
+                    if actor.act("", action, record, out) == ActionOutcome::Later {
                         actor.leave_out(action);
                     }
                 }
@@ -258,7 +257,7 @@ impl Work for Shown {
             true => live.stop(&mut show)?,
             false => live.poll(&mut show)?,
         };
-        flush(out)?;
+        write_out(out)?;
         actor.report_ended();
         let (full, frozen) = live.take_lost();
         for (lost, why) in [(full, "the ring was full"), (frozen, "the buffer was frozen")] {
@@ -267,18 +266,18 @@ impl Work for Shown {
             }
         }
         self.came += came as u64 + full + frozen;
-        Ok(nap(came))
+        Ok(idle_time(came))
     }
 }
 
-/// Records of a persistent session on their way to the screen.
-struct Watched {
+/// Watching a persistent session: its records are printed as they are read.
+struct WatchedSession {
     watch: Watch,
-    line: Line,
+    line: PrintRecord,
     out: Vec<u8>,
 }
 
-impl Work for Watched {
+impl Work for WatchedSession {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let Self { watch, line, out } = self;
         let mut show = |record: &Record<'_>| {
@@ -289,9 +288,9 @@ impl Work for Watched {
             true => watch.finish(&mut show)?,
             false => watch.poll(&mut show)?,
         };
-        flush(out)?;
+        write_out(out)?;
         report_unseen(watch.take_unseen());
-        Ok(nap(came))
+        Ok(idle_time(came))
     }
 
     fn has_ended(&self) -> bool {
@@ -299,12 +298,12 @@ impl Work for Watched {
     }
 }
 
-/// While records come, nobody sleeps.
-fn nap(came: usize) -> Duration {
-    if came == 0 { NAP } else { Duration::ZERO }
+/// The time to sleep before the next poll: none while records arrive.
+fn idle_time(came: usize) -> Duration {
+    if came == 0 { POLL_INTERVAL } else { Duration::ZERO }
 }
 
-fn flush(out: &mut Vec<u8>) -> Result<(), Failure> {
+fn write_out(out: &mut Vec<u8>) -> Result<(), Failure> {
     let mut stdout = crate::screen::out();
     stdout.write_all(out)?;
     stdout.flush()?;

@@ -1,6 +1,6 @@
-//! `kestrel agent --check`: whether an agent with these options would do its work, and if not, why.
+//! `kestrel agent --check`: checks whether an agent with these options would work.
 
-use super::chosen::Chosen;
+use super::session_filter::SessionFilter;
 use super::{Options, log, metrics};
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
@@ -13,9 +13,9 @@ use kestrel_trace::action::{Action, Effect};
 use kestrel_trace::print::counted;
 use std::collections::{BTreeSet, HashSet};
 
-/// Examines; nothing is run, acknowledged or kept.
+/// Runs the checks; no command is run, no message taken, no log written.
 pub(super) fn run(options: &Options, host: &Host) -> Result<Exit, Failure> {
-    let chosen = Chosen(options.sessions.clone());
+    let chosen = SessionFilter(options.sessions.clone());
     let mut rows = Vec::new();
     let sessions = sessions(host, &chosen, &mut rows);
     let user = options.user.as_deref().map(|name| user::find(host, name));
@@ -56,8 +56,8 @@ fn row(name: impl Into<String>, found: Result<String, String>, purpose: &'static
     }
 }
 
-/// The sessions that are chosen, as far as they can be opened.
-fn sessions(host: &Host, chosen: &Chosen, rows: &mut Vec<Check>) -> Vec<PinnedSession> {
+/// Opens the selected sessions; adds a failed check for each that cannot be opened.
+fn sessions(host: &Host, chosen: &SessionFilter, rows: &mut Vec<Check>) -> Vec<PinnedSession> {
     let listed = crate::sessions::store(host).and_then(|store| Ok((store.names()?, store)));
     let (names, store) = match listed {
         Ok(listed) => listed,
@@ -89,7 +89,7 @@ fn sessions(host: &Host, chosen: &Chosen, rows: &mut Vec<Check>) -> Vec<PinnedSe
     open
 }
 
-/// What a session's handlers ask for, and whether it can be done.
+/// Checks whether the actions of a session's handlers can be performed.
 fn reactions(session: &PinnedSession, user: Option<&User>, options: &Options) -> Vec<Check> {
     let name = format!("session {}", session.name());
     let classes = session.info().map(|info| info.events).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! The agent's log files: their options, the thread that keeps them, and what is told of them.
+//! The agent's log files: options, the thread that writes them, and reports about them.
 
-use super::chosen::Chosen;
+use super::session_filter::SessionFilter;
 use crate::exit::{Exit, Failure};
 use crate::style::bytes;
 use clap::Args;
@@ -35,16 +35,16 @@ pub(super) struct LogOptions {
     keep: Option<u64>,
 }
 
-/// How often it looks while little comes.
+/// The pause between two polls while the buffers are less full than [`FULL_ENOUGH`].
 const CALM: Duration = Duration::from_millis(10);
-/// How full a buffer may be before there is no pause.
+/// The fill of a buffer from which it is polled without a pause.
 const FULL_ENOUGH: f64 = 0.25;
-/// How often it looks for sessions that came or went.
+/// Interval of searches for sessions that were started or stopped.
 const SESSIONS: Duration = Duration::from_millis(500);
-/// A late reader loses events.
+/// Niceness of the thread: a reader that runs late loses events.
 const NICENESS: i32 = -10;
 
-/// What the options ask for.
+/// The settings of the log; `None` without `--log`.
 pub(super) fn settings(options: &LogOptions, user: Option<User>) -> Option<Settings> {
     let directory = options.log.clone()?;
     Some(Settings {
@@ -59,7 +59,7 @@ pub(super) fn settings(options: &LogOptions, user: Option<User>) -> Option<Setti
     })
 }
 
-/// The thread that keeps logs.
+/// The thread that writes the logs.
 pub(super) struct Keeper {
     stop: Arc<AtomicBool>,
     progress: Arc<Mutex<Vec<Progress>>>,
@@ -67,12 +67,12 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Begins to keep logs, if that was asked for; `once` ends it when there is nothing more.
+    /// Starts the thread if `--log` was given; with `once` it ends when the buffers are empty.
     pub(super) fn begin(
         options: &LogOptions,
         user: Option<User>,
         host: &Host,
-        chosen: &Chosen,
+        chosen: &SessionFilter,
         once: bool,
     ) -> Result<Option<Self>, Failure> {
         let Some(settings) = settings(options, user) else {
@@ -82,7 +82,7 @@ impl Keeper {
         let stop = Arc::new(AtomicBool::new(once));
         let progress = Arc::default();
         let (flag, shared, chosen) = (Arc::clone(&stop), Arc::clone(&progress), chosen.clone());
-        let thread = std::thread::spawn(move || keep(logs, &chosen, &flag, &shared));
+        let thread = std::thread::spawn(move || keep_logs(logs, &chosen, &flag, &shared));
         Ok(Some(Self {
             stop,
             progress,
@@ -90,7 +90,7 @@ impl Keeper {
         }))
     }
 
-    /// Ends the logs with what there is.
+    /// Finishes the log files and waits for the thread.
     pub(super) fn end(self) -> Result<Exit, Failure> {
         self.stop.store(true, Ordering::Relaxed);
         let died = |_| {
@@ -102,7 +102,7 @@ impl Keeper {
         self.thread.join().unwrap_or_else(died)
     }
 
-    /// How the logs are doing.
+    /// The progress of each session's log.
     pub(super) fn progress(&self) -> Vec<Progress> {
         self.progress
             .lock()
@@ -111,9 +111,9 @@ impl Keeper {
     }
 }
 
-fn keep(
+fn keep_logs(
     mut logs: Logs,
-    chosen: &Chosen,
+    chosen: &SessionFilter,
     stop: &AtomicBool,
     progress: &Mutex<Vec<Progress>>,
 ) -> Result<Exit, Failure> {
@@ -130,7 +130,7 @@ fn keep(
         }
         let pages = logs.poll(&mut notes);
         *progress.lock().unwrap_or_else(PoisonError::into_inner) = logs.progress();
-        tell(&mut notes);
+        report_notes(&mut notes);
         if stop.load(Ordering::Relaxed) {
             break;
         }
@@ -142,11 +142,11 @@ fn keep(
     let failed = notes
         .iter()
         .any(|note| matches!(note.what, What::NotEnded(_) | What::Stalled(_)));
-    tell(&mut notes);
+    report_notes(&mut notes);
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
-fn tell(notes: &mut Vec<Note>) {
+fn report_notes(notes: &mut Vec<Note>) {
     for note in notes.drain(..) {
         let session = &note.session;
         match &note.what {
@@ -157,7 +157,7 @@ fn tell(notes: &mut Vec<Note>) {
                 "session {session}: {error}; what is in the buffers waits there, what finds no room is counted, and it is tried again"
             ),
             What::GoesOn => eprintln!("session {session}: the log goes on"),
-            What::Finished(finished) => tell_finished(session, finished),
+            What::Finished(finished) => report_finished(session, finished),
             What::NotEnded(error) => {
                 eprintln!("session {session}: a log file could not be ended: {error}; it is tried again");
             }
@@ -169,7 +169,7 @@ fn tell(notes: &mut Vec<Note>) {
     }
 }
 
-fn tell_finished(session: &str, finished: &Finished) {
+fn report_finished(session: &str, finished: &Finished) {
     let Some(path) = &finished.path else { return };
     let lost = match finished.lost {
         0 => String::new(),

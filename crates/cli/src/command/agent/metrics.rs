@@ -1,6 +1,6 @@
-//! The agent's metrics: their options, and what the page is made from; who may ask.
+//! The agent's metrics: options, the address they are served at, and the data of the page.
 
-use super::chosen::Chosen;
+use super::session_filter::SessionFilter;
 use crate::exit::{Exit, Failure};
 use clap::Args;
 use kestrel::agent::metrics::serve::Server;
@@ -24,7 +24,7 @@ pub(super) struct MetricsOptions {
     run_times: bool,
 }
 
-/// Where they shall be served, if that may be.
+/// The address to serve metrics at; an error if other machines could reach it without `--metrics-anywhere`.
 pub(super) fn address(options: &MetricsOptions) -> Option<Result<SocketAddr, String>> {
     let address = options.metrics?;
     let allowed = address.ip().is_loopback() || options.metrics_anywhere;
@@ -32,18 +32,18 @@ pub(super) fn address(options: &MetricsOptions) -> Option<Result<SocketAddr, Str
     Some(allowed.then_some(address).ok_or_else(why))
 }
 
-/// Metrics that are served.
+/// The running metrics server.
 pub(super) struct Metrics {
     activity: Arc<Mutex<Activity>>,
     _server: Server,
 }
 
 impl Metrics {
-    /// Begins to serve, if that was asked for.
+    /// Starts the server if `--metrics` was given.
     pub(super) fn begin(
         options: &MetricsOptions,
         host: &Host,
-        chosen: &Chosen,
+        chosen: &SessionFilter,
     ) -> Result<Option<Self>, Failure> {
         let Some(address) = address(options) else {
             return Ok(None);
@@ -67,7 +67,7 @@ impl Metrics {
         }))
     }
 
-    /// What the next page says of this agent.
+    /// Sets the agent's own counts for the next request.
     pub(super) fn show(&self, activity: &Activity) {
         activity.clone_into(&mut self.activity.lock().unwrap_or_else(PoisonError::into_inner));
     }

@@ -1,14 +1,13 @@
-//! `kestrel agent`: acts on what the handlers of sessions ask for, until it is interrupted.
+//! `kestrel agent`: performs the actions of handlers of persistent sessions until it is interrupted.
 
 mod check;
-mod chosen;
 mod log;
 mod metrics;
+mod session_filter;
 
-use crate::actor::{Acted, Actor, lost_messages};
+use crate::actor::{ActionOutcome, Actor, lost_messages};
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
-use chosen::Chosen;
 use clap::Args;
 use kestrel::agent::dumps::{self, Dumps};
 use kestrel::agent::metrics::Activity;
@@ -20,6 +19,7 @@ use kestrel::session::store::Store;
 use kestrel_trace::action::Action;
 use kestrel_trace::print::counted;
 use kestrel_trace::record::Record;
+use session_filter::SessionFilter;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
@@ -90,19 +90,19 @@ read, too. The agent may be killed at any time: the next one goes on where it st
 
 Metrics can be read by every user of this machine.";
 
-/// How often it looks.
-const PAUSE: Duration = Duration::from_millis(20);
-/// How often it looks for sessions that came, went or changed, in pauses.
+/// The pause between two polls of the message buffers when they are empty.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The number of polls between two searches for sessions that were started, stopped or changed.
 const SESSIONS: u32 = 25;
 
-/// How often something may happen in a second.
+/// Parses a rate per second.
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok();
     let sound = rate.filter(|rate| rate.is_finite() && *rate >= 0.0);
     sound.ok_or_else(|| format!("`{text}` is no number of starts per second: 0.1, 1, 20"))
 }
 
-/// Listens.
+/// Runs the agent.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     if options.check {
@@ -122,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for name in &options.sessions {
         store.session(Some(name))?;
     }
-    let chosen = Chosen(options.sessions.clone());
+    let chosen = SessionFilter(options.sessions.clone());
     let interrupt = Interrupt::install()?;
     let dumps = options.dumps.as_ref().map(|directory| {
         let policy = dumps::Policy {
@@ -150,10 +150,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     for round in 0u32.. {
         if round.is_multiple_of(SESSIONS) {
-            agent.find(&store, &chosen)?;
+            agent.update_sessions(&store, &chosen)?;
         }
-        let acted = agent.look()?;
-        agent.tell_ended();
+        let acted = agent.poll()?;
+        agent.report_ended();
         if let Some(metrics) = &metrics {
             agent.activity.commands.running = agent.actor.runner.running() as u64;
             agent.activity.logs = logs.as_ref().map(log::Keeper::progress).unwrap_or_default();
@@ -166,7 +166,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         // In a flood the ring is emptied as fast as it can be.
         if acted == 0 {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
     agent.actor.report_limited();
@@ -181,8 +181,8 @@ struct Agent {
 }
 
 impl Agent {
-    /// Opens what came, forgets what went, learns what changed.
-    fn find(&mut self, store: &Store, chosen: &Chosen) -> Result<(), Failure> {
+    /// Opens the messages of new sessions, drops those of stopped ones, reopens those of changed ones.
+    fn update_sessions(&mut self, store: &Store, chosen: &SessionFilter) -> Result<(), Failure> {
         let mut names = store.names()?;
         names.retain(|name| chosen.is(name));
         self.inboxes.retain(|name, _| names.contains(name));
@@ -223,12 +223,12 @@ impl Agent {
         self.actor.dumps.as_ref().is_some_and(Dumps::is_writing)
     }
 
-    /// Messages that wait for their turn.
+    /// The number of messages whose action was put off.
     fn waiting(&self) -> usize {
         self.inboxes.values().map(|(.., inbox)| inbox.waiting()).sum()
     }
 
-    fn look(&mut self) -> Result<usize, Failure> {
+    fn poll(&mut self) -> Result<usize, Failure> {
         let Self {
             actor,
             inboxes,
@@ -241,14 +241,14 @@ impl Agent {
             let mut act = |action: &Action, record: &Record<'_>| {
                 let mut line = Vec::new();
                 match actor.act(session, action, record, &mut line) {
-                    Acted::Later => return Ok(Answer::Later),
-                    Acted::Shown => count.told += 1,
-                    Acted::Started => count.started += 1,
-                    Acted::Dumped => count.dumped += 1,
-                    Acted::Forbidden => count.forbidden += 1,
-                    Acted::Limited => count.limited += 1,
+                    ActionOutcome::Later => return Ok(Answer::Later),
+                    ActionOutcome::Shown => count.told += 1,
+                    ActionOutcome::Started => count.started += 1,
+                    ActionOutcome::Dumped => count.dumped += 1,
+                    ActionOutcome::Forbidden => count.forbidden += 1,
+                    ActionOutcome::Limited => count.limited += 1,
                 }
-                // Nobody may be reading; the commands are run all the same.
+                // A closed standard output does not stop the commands.
                 let _unread = out.write_all(&line).and_then(|()| out.flush());
                 Ok(Answer::Done)
             };
@@ -261,7 +261,7 @@ impl Agent {
         Ok(acted)
     }
 
-    fn tell_ended(&mut self) {
+    fn report_ended(&mut self) {
         if let Some(ended) = self.actor.dumps.as_mut().and_then(Dumps::ended) {
             match ended.outcome {
                 Ok(dumped) => eprintln!(

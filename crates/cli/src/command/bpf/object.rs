@@ -6,7 +6,7 @@ use kestrel::bpf::Object;
 use kestrel_trace::files::Objection;
 use std::path::Path;
 
-/// Reads an object file, and what others could change about it.
+/// Reads an object file, and notes whether other users could have written it.
 pub(super) fn open(path: &Path) -> Result<(Object, Option<Objection>), Failure> {
     let failed = |why: String| {
         Failure::new(

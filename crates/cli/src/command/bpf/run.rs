@@ -44,7 +44,7 @@ Types of records: `__type(value, struct event)` in a ring buffer or perf event a
 
 /// How kprobes are attached.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Way {
+enum KprobeVia {
     /// A perf kprobe; where the kernel has none, an event of tracefs
     #[default]
     Best,
@@ -93,7 +93,7 @@ pub(crate) struct Options {
     untrusted: bool,
     /// How kprobes are attached
     #[arg(long, value_enum, default_value_t)]
-    via: Way,
+    via: KprobeVia,
     /// Show the values of the maps, once a second and at the end
     #[arg(long)]
     maps: bool,
@@ -139,9 +139,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return unpin(&object);
     }
     let via = match options.via {
-        Way::Best => Via::Best,
-        Way::Link => Via::Link,
-        Way::Tracefs => Via::Tracefs,
+        KprobeVia::Best => Via::Best,
+        KprobeVia::Link => Via::Link,
+        KprobeVia::Tracefs => Via::Tracefs,
     };
     object = object
         .at_return(options.at_return)
@@ -197,16 +197,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for note in loaded.notes() {
         eprintln!("note: {note}");
     }
-    let told_before = loaded.notes().len();
+    let notes_before = loaded.notes().len();
     let loaded_after = begun.elapsed();
     let _stats = if options.stats {
         Some(bpf::enable_stats()?)
     } else {
         None
     };
-    let printk = listen(&loaded, options)?;
+    let printk = open_printk(&loaded, options)?;
     let running = loaded.attach()?;
-    for note in running.loaded().notes().iter().skip(told_before) {
+    for note in running.loaded().notes().iter().skip(notes_before) {
         eprintln!("note: {note}");
     }
     let outputs = if options.output {
@@ -233,7 +233,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Format::Json => eprintln!("Running."),
     }
     out.flush()?;
-    let mut shown = Shown {
+    let mut shown = RunningObject {
         options,
         running,
         outputs,
@@ -242,12 +242,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         next: Instant::now() + interval,
     };
     foreground.run(&mut shown)?;
-    let Shown { running, outputs, .. } = shown;
-    end(options, running, outputs)
+    let RunningObject { running, outputs, .. } = shown;
+    finish(options, running, outputs)
 }
 
-/// An object that runs, and what of it is shown.
-struct Shown<'o> {
+/// A running object, and the sources of the output shown.
+struct RunningObject<'o> {
     options: &'o Options,
     running: Running,
     outputs: Option<Outputs>,
@@ -257,7 +257,7 @@ struct Shown<'o> {
     next: Instant,
 }
 
-impl Work for Shown<'_> {
+impl Work for RunningObject<'_> {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let Self { options, running, .. } = self;
         if last && options.pin.is_none() {
@@ -287,12 +287,12 @@ impl Work for Shown<'_> {
             }
         }
         out.flush()?;
-        Ok(TICK)
+        Ok(POLL_INTERVAL)
     }
 }
 
-/// How often rings are looked at.
-const TICK: Duration = Duration::from_millis(20);
+/// The pause between two polls of rings and of bpf_printk.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 fn seconds(seconds: f64, option: &str) -> Result<Duration, Failure> {
     let time = Duration::try_from_secs_f64(seconds).ok();
@@ -304,7 +304,7 @@ fn seconds(seconds: f64, option: &str) -> Result<Duration, Failure> {
     })
 }
 
-/// Whether no program says what it is attached to.
+/// Whether no program's section names a target.
 fn nothing_to_attach_to(object: &Object) -> bool {
     object
         .parsed()
@@ -324,7 +324,7 @@ fn unpin(object: &Object) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Writes a file that is named on the command line; not through links of others.
+/// Writes a file named on the command line; links of other users are not followed.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     kestrel_trace::files::create(file, 0o666)?.write_all(text.as_bytes())
 }
@@ -345,7 +345,7 @@ fn write_log(options: &Options, loaded: &Loaded) -> Result<(), Failure> {
 }
 
 /// Lines of `bpf_printk` are shown if a program can write them; a kernel without tracefs is no reason to stop.
-fn listen(loaded: &Loaded, options: &Options) -> Result<Option<Printk>, Failure> {
+fn open_printk(loaded: &Loaded, options: &Options) -> Result<Option<Printk>, Failure> {
     if !loaded.programs().iter().any(kestrel::bpf::LoadedProgram::prints) {
         return Ok(None);
     }
@@ -360,7 +360,7 @@ fn listen(loaded: &Loaded, options: &Options) -> Result<Option<Printk>, Failure>
     }
 }
 
-/// `-v`: what was made, and how long each step took.
+/// Prints, with `-v`, maps, programs and the time of each step.
 fn report_attached(running: &Running, [read, loaded, attached]: [Duration; 3]) {
     for map in running.maps() {
         let state = match (map.is_reused(), map.pinned_at()) {
@@ -399,7 +399,7 @@ fn report_attached(running: &Running, [read, loaded, attached]: [Duration; 3]) {
     );
 }
 
-/// Iterators run once, and what they write is shown.
+/// Runs iterators once and prints their output.
 fn iterate(running: &Running) -> Result<(), Failure> {
     for (name, mut file) in running.iterators()? {
         let mut text = Vec::new();
@@ -491,7 +491,7 @@ fn show_stats(out: &mut impl Write, running: &Running, format: Format) -> Result
     Ok(())
 }
 
-fn end(options: &Options, running: Running, outputs: Option<Outputs>) -> Result<Exit, Failure> {
+fn finish(options: &Options, running: Running, outputs: Option<Outputs>) -> Result<Exit, Failure> {
     if let Some(lost) = outputs.map(|outputs| outputs.lost()).filter(|lost| *lost > 0) {
         eprintln!("{} found no room and {} lost", counted(lost, "record"), are(lost));
     }

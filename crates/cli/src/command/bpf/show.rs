@@ -1,4 +1,4 @@
-//! `kestrel bpf show`: what is in an object, read and not loaded.
+//! `kestrel bpf show`: programs, maps and sections of an object file, without loading it.
 
 use super::object;
 use crate::exit::{Exit, Failure};

@@ -1,6 +1,6 @@
-//! `kestrel buffer create`: another buffer for a session that runs.
+//! `kestrel buffer create`: adds a buffer to a running session.
 
-use super::of_session::OfSession;
+use super::session_option::SessionOption;
 use crate::arguments::size;
 use crate::exit::{Exit, Failure};
 use crate::style::bytes;
@@ -27,7 +27,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "PID|PARAMETER", value_parser = Owner::parse)]
     process: Option<Owner>,
     #[command(flatten)]
-    session: OfSession,
+    session: SessionOption,
 }
 
 /// What happens when a buffer is full.

@@ -1,6 +1,6 @@
-//! `kestrel buffer dump`: what buffers hold now, as a trace directory; recording goes on.
+//! `kestrel buffer dump`: writes the contents of buffers into a trace directory while recording goes on.
 
-use super::of_session::OfSession;
+use super::session_option::SessionOption;
 use crate::arguments::DEFAULT_TRACE;
 use crate::arguments::duration;
 use crate::exit::{Exit, Failure};
@@ -27,7 +27,7 @@ pub(super) struct Options {
     #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE, value_parser = crate::arguments::directory())]
     output: PathBuf,
     #[command(flatten)]
-    session: OfSession,
+    session: SessionOption,
 }
 
 const EXAMPLES: &str = "\
@@ -49,11 +49,11 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let bar = progress::bar("counting and naming");
     let dumped = dump(&store, session, &request, &options.output, &host, bar)?;
-    tell(&dumped);
+    print_summary(&dumped);
     Ok(Exit::Done)
 }
 
-fn tell(dumped: &Dumped) {
+fn print_summary(dumped: &Dumped) {
     let summary = &dumped.summary;
     let records: u64 = summary.events.iter().map(|count| count.recorded).sum();
     eprintln!(

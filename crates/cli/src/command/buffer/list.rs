@@ -1,6 +1,6 @@
 //! `kestrel buffer list`: a line per buffer.
 
-use super::of_session::OfSession;
+use super::session_option::SessionOption;
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use crate::output::columns::Column::Left;
@@ -24,11 +24,11 @@ pub(super) struct Options {
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     #[command(flatten)]
-    session: OfSession,
+    session: SessionOption,
 }
 
 /// A buffer with the CPUs whose records go there.
-struct Row {
+struct BufferRow {
     status: Status,
     current: Vec<u32>,
     process: Option<Process>,
@@ -68,7 +68,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let control = session.control();
     let row = |(number, buffer): (u32, &kestrel::buffer::Buffer)| {
         let cpus = buffer.ring().cpus();
-        Row {
+        BufferRow {
             status: buffer.status(control.since(number), control.is_frozen(number)),
             current: cpus.filter(|cpu| control.current(*cpu) == number).collect(),
             process: Process::of(&session, number),
@@ -76,10 +76,10 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let buffers = session.buffers()?;
     let there = (0..).zip(&buffers).filter(|(_, buffer)| !buffer.is_removed());
-    let rows: Vec<Row> = there.map(row).collect();
+    let rows: Vec<BufferRow> = there.map(row).collect();
     let text = match options.format {
-        Format::Json => rows.iter().map(|row| format!("{}\n", object(row))).collect(),
-        Format::Text => table(&rows, monotonic()),
+        Format::Json => rows.iter().map(|row| format!("{}\n", as_json(row))).collect(),
+        Format::Text => text(&rows, monotonic()),
     };
     // A reader that went away is no failure.
     let _ = crate::screen::out().write_all(text.as_bytes());
@@ -93,7 +93,7 @@ fn mode(status: &Status) -> &'static str {
     }
 }
 
-fn object(row: &Row) -> serde_json::Value {
+fn as_json(row: &BufferRow) -> serde_json::Value {
     let status = &row.status;
     let ring = |ring: &kestrel::buffer::status::RingStatus| {
         json!({
@@ -132,7 +132,7 @@ fn object(row: &Row) -> serde_json::Value {
     })
 }
 
-fn table(rows: &[Row], now: u64) -> String {
+fn text(rows: &[BufferRow], now: u64) -> String {
     let mut columns = Columns::new([Left; 10]);
     columns.head(
         "",
@@ -163,7 +163,7 @@ fn table(rows: &[Row], now: u64) -> String {
                 thousands(status.sum(|ring| ring.overwritten)),
                 thousands(status.sum(|ring| ring.refused)),
                 if status.frozen { "frozen" } else { "open" }.to_owned(),
-                takes(row),
+                current_records(row),
             ],
         );
         if let Some(before) = &status.before {
@@ -188,7 +188,7 @@ fn table(rows: &[Row], now: u64) -> String {
     columns.text()
 }
 
-/// How long ago.
+/// Formats the time since a record.
 fn ago(time: Option<u64>, now: u64) -> String {
     time.map_or_else(
         || "-".to_owned(),
@@ -196,9 +196,9 @@ fn ago(time: Option<u64>, now: u64) -> String {
     )
 }
 
-/// Which records that name no buffer it takes.
-fn takes(row: &Row) -> String {
-    let cpus = places(&row.current, row.status.rings.len());
+/// The records without a buffer name that go to this buffer: those of a process, or of CPUs.
+fn current_records(row: &BufferRow) -> String {
+    let cpus = cpu_ranges(&row.current, row.status.rings.len());
     let Some(Process { number, parameter }) = &row.process else {
         return cpus;
     };
@@ -212,8 +212,8 @@ fn takes(row: &Row) -> String {
     }
 }
 
-/// CPUs as ranges.
-fn places(cpus: &[u32], all: usize) -> String {
+/// Formats CPUs as ranges.
+fn cpu_ranges(cpus: &[u32], all: usize) -> String {
     if cpus.is_empty() {
         return "-".to_owned();
     }
@@ -236,12 +236,12 @@ fn places(cpus: &[u32], all: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::places;
+    use super::cpu_ranges;
 
     #[test]
     fn cpus_are_ranges() {
-        assert_eq!(places(&[], 4), "-");
-        assert_eq!(places(&[0, 1, 2, 3], 4), "all CPUs");
-        assert_eq!(places(&[0, 2, 3, 7], 8), "0,2-3,7");
+        assert_eq!(cpu_ranges(&[], 4), "-");
+        assert_eq!(cpu_ranges(&[0, 1, 2, 3], 4), "all CPUs");
+        assert_eq!(cpu_ranges(&[0, 2, 3, 7], 8), "0,2-3,7");
     }
 }

@@ -1,10 +1,10 @@
-//! `kestrel buffer`: the buffers of a session that stays; one file per verb that is more than a store.
+//! `kestrel buffer`: the buffers of a persistent session; subcommands of a few lines are here, the others have a file each.
 
 mod create;
 mod dump;
 mod list;
-mod of_session;
 mod resize;
+mod session_option;
 
 use crate::exit::{Exit, Failure};
 use clap::{Args, Subcommand};
@@ -13,7 +13,7 @@ use kestrel::dump::numbers;
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::monotonic;
 use kestrel::session::control::Control;
-use of_session::OfSession;
+use session_option::SessionOption;
 
 /// Options of `buffer`.
 #[derive(Args, Debug)]
@@ -55,7 +55,7 @@ struct Which {
     #[arg(value_name = "BUFFER")]
     buffers: Vec<String>,
     #[command(flatten)]
-    session: OfSession,
+    session: SessionOption,
 }
 
 /// One buffer of which session.
@@ -65,7 +65,7 @@ struct Named {
     #[arg(value_name = "BUFFER")]
     buffer: String,
     #[command(flatten)]
-    session: OfSession,
+    session: SessionOption,
 }
 
 /// Does it.
@@ -89,15 +89,17 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             eprintln!("records go to buffer {}", named.buffer);
             Ok(Exit::Done)
         }
-        Verb::Freeze(which) => steer(which, "frozen", |control, buffer| control.freeze(buffer, true)),
-        Verb::Thaw(which) => steer(which, "thawed", |control, buffer| control.freeze(buffer, false)),
-        Verb::Reset(which) => steer(which, "reset", |control, buffer| {
+        Verb::Freeze(which) => {
+            change_buffers(which, "frozen", |control, buffer| control.freeze(buffer, true))
+        }
+        Verb::Thaw(which) => change_buffers(which, "thawed", |control, buffer| control.freeze(buffer, false)),
+        Verb::Reset(which) => change_buffers(which, "reset", |control, buffer| {
             control.reset(buffer, monotonic());
         }),
     }
 }
 
-fn steer(which: &Which, done: &str, act: fn(&Control, u32)) -> Result<Exit, Failure> {
+fn change_buffers(which: &Which, done: &str, act: fn(&Control, u32)) -> Result<Exit, Failure> {
     let session = crate::sessions::store(&Host::default())?.change(which.session.session.as_deref())?;
     let buffers = session.buffers()?;
     for number in numbers(&buffers, &which.buffers)? {

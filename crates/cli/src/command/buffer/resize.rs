@@ -1,6 +1,6 @@
-//! `kestrel buffer resize`: another size for a buffer, while events come.
+//! `kestrel buffer resize`: resizes a buffer while events are recorded.
 
-use super::of_session::OfSession;
+use super::session_option::SessionOption;
 use crate::arguments::size;
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
@@ -27,7 +27,7 @@ pub(super) struct Options {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     #[command(flatten)]
-    session: OfSession,
+    session: SessionOption,
 }
 
 const EXAMPLES: &str = "\
@@ -58,12 +58,12 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
             // A reader that went away is no failure.
             let _ = writeln!(crate::screen::out(), "{object}");
         }
-        Format::Text => tell(&resized, options.size),
+        Format::Text => print_summary(&resized, options.size),
     }
     Ok(Exit::Done)
 }
 
-fn tell(resized: &Resized, asked: u64) {
+fn print_summary(resized: &Resized, asked: u64) {
     let Resized {
         buffer,
         from,

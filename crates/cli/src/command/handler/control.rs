@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
                 .reset_handler(&options.handler)?;
             eprintln!("{} counts from 0", done.handler);
             for (map, others) in &done.maps {
-                eprintln!("  {map} is empty{}", also("for", others));
+                eprintln!("  {map} is empty{}", others_note("for", others));
             }
         }
         Verb::Set { setting } => {
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             };
             let change = store.change(options.session.as_deref())?;
             let done = change.set_parameter(&options.handler, name.trim(), value.trim())?;
-            let others = also("in", &done.others);
+            let others = others_note("in", &done.others);
             eprintln!(
                 "{}: {} {} → {}{others}",
                 done.handler, done.parameter, done.old, done.new
@@ -66,8 +66,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Who else is concerned.
-fn also(how: &str, others: &[String]) -> String {
+/// Names the other handlers that share a map or parameter.
+fn others_note(how: &str, others: &[String]) -> String {
     match others {
         [] => String::new(),
         [one] => format!(", also {how} {one}"),

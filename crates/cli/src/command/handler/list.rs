@@ -1,4 +1,4 @@
-//! `kestrel handler list`: the handlers of a session, with what they counted and hold.
+//! `kestrel handler list`: the handlers of a session with their counts, maps and parameters.
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;

@@ -1,4 +1,4 @@
-//! `kestrel handler`: the handlers of a session that stays; one file and one row per verb.
+//! `kestrel handler`: the handlers of a persistent session; one file and one row per subcommand.
 
 mod control;
 mod list;

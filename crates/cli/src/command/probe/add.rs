@@ -1,4 +1,4 @@
-//! `kestrel probe add`: named probes, which stay in the kernel.
+//! `kestrel probe add`: adds named probes, which stay attached when the command returns.
 
 use super::{remarks, rows};
 use crate::arguments::command_line;
@@ -54,14 +54,14 @@ What handlers count is in `kestrel handler list --session probes`; `kestrel stop
 /// The longest file of probes that is read.
 const LONGEST: u64 = 16 << 20;
 
-/// A file's text, also what is typed (/dev/stdin), up to a bound; and what others could change about it.
+/// Reads a file of probes (or /dev/stdin) up to [`LONGEST`] bytes, and notes whether other users could have written it.
 fn read(file: &Path) -> std::io::Result<(String, Option<Objection>)> {
     let given = kestrel::bounded_read::give(file, LONGEST)?;
     let text = String::from_utf8(given.bytes).map_err(|_| std::io::Error::other("it is not UTF-8 text"))?;
     Ok((text, given.objection))
 }
 
-/// Remarks about texts.
+/// Prints warnings with their source.
 fn show(warnings: &[(String, Diagnostic)]) {
     for (text, warning) in warnings {
         eprintln!(
@@ -74,12 +74,12 @@ fn show(warnings: &[(String, Diagnostic)]) {
 /// Adds.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
-    let mut requests = rows::of_words(&options.words, &catalog)?;
+    let mut requests = rows::from_words(&options.words, &catalog)?;
     if let Some(file) = &options.file {
         let name = file.display().to_string();
         let (text, objection) =
             read(file).map_err(|error| Failure::new(Exit::Failed, format!("cannot read {name}: {error}")))?;
-        let mut rows = rows::of_file(&text, &name, &catalog)?;
+        let mut rows = rows::from_file(&text, &name, &catalog)?;
         rows.iter_mut()
             .for_each(|row| row.objection.clone_from(&objection));
         requests.extend(rows);
@@ -117,6 +117,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     eprintln!("{many} added to the session {}", options.session);
     let session = store.session(Some(&options.session))?;
-    remarks::remarks(&session, catalog.host());
+    remarks::report_inactive(&session, catalog.host());
     Ok(Exit::Done)
 }

@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if probes.iter().any(|probe| !probe.missed_known) {
         eprintln!("MISSED `?` or `+`: {UNCOUNTED}");
     }
-    super::remarks::remarks(&session, &host);
+    super::remarks::report_inactive(&session, &host);
     Ok(Exit::Done)
 }
 
@@ -225,16 +225,16 @@ fn place(site: &Site) -> String {
     }
 }
 
-/// Named probes, to be found among the kernel's.
+/// Addresses and programs of named probes, to recognise them in the kernel's list.
 #[derive(Default)]
-struct Ours {
-    /// Where the kernel lists a probe, its letter there, its name.
+struct NamedProbes {
+    /// Address and type letter of a probe in the kernel's list, and its name.
     sites: Vec<(u64, char, String)>,
-    /// Programs of probes.
+    /// Program ids of probes, and their names.
     programs: Vec<(u32, String)>,
 }
 
-impl Ours {
+impl NamedProbes {
     fn add(&mut self, session: &PinnedSession, host: &Host) -> Result<(), Failure> {
         let probes = session.probes(host)?;
         let name = |number: u32| probes.iter().find(|probe| probe.number == number);
@@ -251,9 +251,9 @@ impl Ours {
         Ok(())
     }
 
-    /// The names of each of the kernel's rows. Which of several at one place is whose the kernel's memory says (`registered`, in the order of the rows):
-    /// each runs a program. Where that cannot be read, the names of a place stand at all of its rows, unless these are more.
-    fn owners(&self, listed: &[Listed], registered: Option<&[Registered]>) -> Vec<Vec<&str>> {
+    /// The names of named probes for each row of the kernel's list. Of several kprobes at one address the kernel's memory (`registered`, in the order of
+    /// the rows) tells the program of each. If it cannot be read, the names of an address are given to all of its rows, unless there are more rows than names.
+    fn names_by_row(&self, listed: &[Listed], registered: Option<&[Registered]>) -> Vec<Vec<&str>> {
         let row = |(index, probe): (usize, &Listed)| {
             // What the kernel has switched off itself is nobody's of ours: these are attached.
             if probe.disabled {
@@ -299,7 +299,7 @@ impl Ours {
     }
 }
 
-/// All of the kernel's, each with the names of ours that sit there.
+/// Lists all kprobes of the kernel, with the names of named probes among them.
 fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure> {
     if options.format == Format::Tracefs {
         return Err(Failure::new(
@@ -309,17 +309,17 @@ fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure
         .hint("--format tracefs shows named probes only; the kernel's own events are in /sys/kernel/tracing/kprobe_events"));
     }
     let on = kprobes::enabled(host)?;
-    let mut ours = Ours::default();
+    let mut named = NamedProbes::default();
     for name in store.names()? {
         // One that is stopped meanwhile, or another version's, has no names to give.
         let Ok(session) = store.session(Some(&name)) else {
             continue;
         };
-        ours.add(&session, host)?;
+        named.add(&session, host)?;
     }
     let mut out = crate::screen::out();
     let listed = kprobes::list(host)?;
-    let owners = ours.owners(&listed, registered(host).ok().as_deref());
+    let owners = named.names_by_row(&listed, registered(host).ok().as_deref());
     for (probe, names) in listed.into_iter().zip(owners) {
         if options.format == Format::Json {
             let line = json!({
@@ -418,7 +418,7 @@ mod tests {
             ftrace: false,
         };
         let listed = [row(8, 'k'), row(8, 'k'), row(16, 'r')];
-        let ours = Ours {
+        let named = NamedProbes {
             sites: vec![(8, 'k', "mine".to_owned()), (16, 'r', "back".to_owned())],
             programs: vec![(5, "mine".to_owned()), (6, "back".to_owned())],
         };
@@ -428,10 +428,10 @@ mod tests {
             missed: 0,
         };
         let told = [known(8, Some(77)), known(8, Some(5)), known(16, Some(6))];
-        let owners = ours.owners(&listed, Some(&told));
+        let owners = named.names_by_row(&listed, Some(&told));
         assert_eq!(owners, [vec![], vec!["mine"], vec!["back"]]);
-        // Without the kernel's memory it is not said which of two is ours.
-        assert_eq!(ours.owners(&listed, None), [vec![], vec![], vec!["back"]]);
+        // Without the kernel's memory it is not said which of two is named.
+        assert_eq!(named.names_by_row(&listed, None), [vec![], vec![], vec!["back"]]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the verbs about named probes share: opening their session, and why enabled probes do not run.
+//! Opening the session of named probes for a change, and reports why enabled probes do not run.
 
 use crate::exit::{Exit, Failure};
 use crate::sessions::tracefs_events_note;
@@ -18,7 +18,7 @@ pub(super) fn change(store: &Store, session: &str) -> Result<Change, Failure> {
 }
 
 /// Reports why enabled probes do not run, or that there are none.
-pub(super) fn remarks(session: &PinnedSession, host: &Host) {
+pub(super) fn report_inactive(session: &PinnedSession, host: &Host) {
     let count = session.state().probes.each.len();
     if count == 0 {
         eprintln!("the session {} has no named probes", session.name());

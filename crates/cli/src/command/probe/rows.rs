@@ -6,7 +6,7 @@ use kestrel::session::named::{Request, kernel_line};
 use std::path::Path;
 
 /// Probes of the words `NAME EVENT …`; a line of the kernel's syntax is one word that brings its own name.
-pub(super) fn of_words(words: &[String], kernel: &dyn Kernel) -> Result<Vec<Request>, Failure> {
+pub(super) fn from_words(words: &[String], kernel: &dyn Kernel) -> Result<Vec<Request>, Failure> {
     let mut all = Vec::new();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
@@ -31,7 +31,7 @@ pub(super) fn of_words(words: &[String], kernel: &dyn Kernel) -> Result<Vec<Requ
 
 /// Probes of a file: a row is a name and an event, or a line of the kernel's syntax; it goes on over the lines that are indented, or begin with a
 /// brace. What begins with `#` or `//` is a remark.
-pub(super) fn of_file(text: &str, file: &str, kernel: &dyn Kernel) -> Result<Vec<Request>, Failure> {
+pub(super) fn from_file(text: &str, file: &str, kernel: &dyn Kernel) -> Result<Vec<Request>, Failure> {
     let mut rows: Vec<(usize, String)> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let trimmed = line.trim();
@@ -86,16 +86,16 @@ mod tests {
     #[test]
     fn words_are_pairs_and_lines_of_the_kernel() {
         let words = ["reads", "kprobe:vfs_read", "p:grp/w vfs_write"].map(str::to_owned);
-        let all = of_words(&words, &nothing()).unwrap();
+        let all = from_words(&words, &nothing()).unwrap();
         assert_eq!(names(&all)[0], ("reads", "kprobe:vfs_read"));
         assert_eq!(all[1].name, "grp/w");
-        assert!(of_words(&["alone".to_owned()], &nothing()).is_err());
+        assert!(from_words(&["alone".to_owned()], &nothing()).is_err());
     }
 
     #[test]
     fn rows_go_on_where_they_are_indented() {
         let text = "# remark\nreads kprobe:vfs_read {\n  count()\n}\n\nwrites\tkprobe:vfs_write\n  /pid == 1/ { record() }\nr:back vfs_read\n";
-        let all = of_file(text, "f", &nothing()).unwrap();
+        let all = from_file(text, "f", &nothing()).unwrap();
         let found = names(&all);
         assert_eq!(found[0], ("reads", "kprobe:vfs_read {\n  count()\n}"));
         assert_eq!(
@@ -103,7 +103,7 @@ mod tests {
             ("writes", "kprobe:vfs_write\n  /pid == 1/ { record() }")
         );
         assert_eq!(found[2].0, "back");
-        let alone = of_file("alone\n", "f", &nothing());
+        let alone = from_file("alone\n", "f", &nothing());
         assert!(alone.unwrap_err().message.contains("f:1"));
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let code = Code::new(&catalog)?;
     let (function, instruction) = code.locate(&wanted)?;
     // Only who may see addresses can say where probes sit; the rest is worth showing without.
-    let listed = owned(catalog.host());
+    let listed = owned_probes(catalog.host());
     let one = match &wanted {
         Wanted::Symbol { offset, .. } => offset.is_some(),
         Wanted::Address(_) => false,
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 /// The probes that sit on an instruction.
-fn probes<'l>(instruction: &Instruction, listed: &'l [Owned]) -> impl Iterator<Item = &'l Owned> {
+fn probes<'l>(instruction: &Instruction, listed: &'l [OwnedProbe]) -> impl Iterator<Item = &'l OwnedProbe> {
     let address = instruction.address;
     listed.iter().filter(move |probe| probe.listed.address == address)
 }
@@ -75,7 +75,7 @@ fn text(
     out: &mut impl Write,
     function: &Function,
     shown: &[&Instruction],
-    listed: &[Owned],
+    listed: &[OwnedProbe],
 ) -> std::io::Result<()> {
     let good = function
         .instructions
@@ -106,7 +106,7 @@ fn text(
     let longest = shown.iter().map(|i| i.text.len()).max().unwrap_or(1).min(LONG);
     for instruction in shown {
         let bytes: Vec<String> = instruction.bytes.iter().map(|b| format!("{b:02x}")).collect();
-        let states: Vec<String> = probes(instruction, listed).map(state).collect();
+        let states: Vec<String> = probes(instruction, listed).map(describe).collect();
         let mark = match (&instruction.probeable, states.is_empty()) {
             (Err(_), _) => '-',
             (Ok(()), false) => '*',
@@ -127,20 +127,20 @@ fn text(
     Ok(())
 }
 
-/// Texts longer than this do not push the column behind them further.
+/// The widest column of instruction texts: longer ones move the rest of their line.
 const LONG: usize = 56;
 
-/// A probe with whoever has it, as far as that can be known.
-struct Owned {
+/// A kprobe with the BPF program and session that own it, where these are known.
+struct OwnedProbe {
     listed: Listed,
     /// The BPF program that it runs.
     program: Option<String>,
-    /// The session that stays whose program that is.
+    /// The persistent session that owns the program.
     session: Option<String>,
 }
 
-/// All probes there are. Who may not see addresses, or memory, learns less.
-fn owned(host: &Host) -> Vec<Owned> {
+/// All kprobes of the kernel with their owners; without the privilege to read addresses or kernel memory the list is incomplete.
+fn owned_probes(host: &Host) -> Vec<OwnedProbe> {
     let listed = kprobes::list(host).unwrap_or_default();
     let registered = if listed.is_empty() {
         Vec::new()
@@ -150,7 +150,7 @@ fn owned(host: &Host) -> Vec<Owned> {
     let sessions = if registered.is_empty() {
         HashMap::new()
     } else {
-        sessions(host)
+        program_sessions(host)
     };
     let mut places: HashMap<u64, Vec<Option<u32>>> = HashMap::new();
     for probe in &registered {
@@ -170,7 +170,7 @@ fn owned(host: &Host) -> Vec<Owned> {
             .filter(|programs| programs.len() == rows[&listed.address])
             .and_then(|programs| programs[*at - 1]);
         let name = |program: u32| Some(Program::from_id(program).ok()?.info().ok()?.name);
-        Owned {
+        OwnedProbe {
             program: program.and_then(name),
             session: program.and_then(|program| sessions.get(&program).cloned()),
             listed,
@@ -179,8 +179,8 @@ fn owned(host: &Host) -> Vec<Owned> {
     listed.into_iter().map(owned).collect()
 }
 
-/// Names of the sessions that stay, by the numbers of their programs.
-fn sessions(host: &Host) -> HashMap<u32, String> {
+/// Names of persistent sessions by the ids of their programs.
+fn program_sessions(host: &Host) -> HashMap<u32, String> {
     let Ok(store) = crate::sessions::store(host) else {
         return HashMap::new();
     };
@@ -197,8 +197,8 @@ fn sessions(host: &Host) -> HashMap<u32, String> {
         .collect()
 }
 
-/// A probe that sits there: `kprobe [OPTIMIZED] of session web`.
-fn state(owned: &Owned) -> String {
+/// A kprobe in words: `kprobe [OPTIMIZED] of session web`.
+fn describe(owned: &OwnedProbe) -> String {
     let probe = &owned.listed;
     let mut text = if probe.letter == 'r' {
         "kretprobe"
@@ -222,7 +222,7 @@ fn state(owned: &Owned) -> String {
     }
 }
 
-fn json(function: &Function, instruction: &Instruction, listed: &[Owned]) -> serde_json::Value {
+fn json(function: &Function, instruction: &Instruction, listed: &[OwnedProbe]) -> serde_json::Value {
     let bytes: Vec<String> = instruction.bytes.iter().map(|b| format!("{b:02x}")).collect();
     let probes: Vec<serde_json::Value> = probes(instruction, listed)
         .map(|owned| {

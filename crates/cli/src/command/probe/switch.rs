@@ -54,6 +54,6 @@ pub(crate) fn run(options: &Options, on: bool) -> Result<Exit, Failure> {
     } else {
         change.enable_probes(&options.names, on, &Catalog::new(host.clone()))?;
     }
-    remarks::remarks(&change, &host);
+    remarks::report_inactive(&change, &host);
     Ok(Exit::Done)
 }

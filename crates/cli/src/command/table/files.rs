@@ -21,7 +21,7 @@ use std::io::Write;
 #[command(
     after_help = "Examples:\n  kestrel table check my.kst\n  kestrel table check flight      one that comes with Kestrel"
 )]
-pub(crate) struct Checked {
+pub(crate) struct CheckOptions {
     /// Table files, or names of shipped ones
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
@@ -61,7 +61,7 @@ Examples:
   kestrel table show flight --source > my.kst     a text to start from";
 
 /// Checks.
-pub(super) fn check(options: &Checked) -> Result<Exit, Failure> {
+pub(super) fn check(options: &CheckOptions) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
     let mut worst: Option<Failure> = None;
     for name in &options.files {
@@ -75,14 +75,14 @@ pub(super) fn check(options: &Checked) -> Result<Exit, Failure> {
     worst.map_or(Ok(Exit::Done), Err)
 }
 
-/// A file that is looked at: nothing that it asks for is done, whoever wrote it.
+/// Opens a table file for reading only: it needs no trust, as nothing in it is run.
 fn read_only(name: &str) -> Result<TableFile, Failure> {
     let mut file = open(name)?;
     file.objection = None;
     Ok(file)
 }
 
-fn check_one(options: &Checked, name: &str, catalog: &Catalog) -> Result<(), Failure> {
+fn check_one(options: &CheckOptions, name: &str, catalog: &Catalog) -> Result<(), Failure> {
     let file = read_only(name)?;
     let mut out = crate::screen::out();
     if options.syntax {
@@ -96,7 +96,7 @@ fn check_one(options: &Checked, name: &str, catalog: &Catalog) -> Result<(), Fai
         }
         return Ok(());
     }
-    let plan = plan(Source::File(&file), &in_session(), catalog)?;
+    let plan = plan(Source::File(&file), &persistent_options(), catalog)?;
     warn(&file, plan.warnings.iter().map(|(_, warning)| warning));
     // What only code generation can refuse is part of being right.
     for hook in &plan.hooks {
@@ -124,8 +124,8 @@ fn tables(file: &TableFile) -> String {
     counted(file.tables.len() as u64, "table")
 }
 
-/// As a session that stays would use it.
-fn in_session() -> PlanOptions {
+/// The planner's options for a persistent session.
+fn persistent_options() -> PlanOptions {
     PlanOptions {
         persistent: true,
         ..PlanOptions::default()
@@ -140,7 +140,7 @@ pub(super) fn show(options: &ShowOptions) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let catalog = Catalog::new(Host::default());
-    let plan = plan(Source::File(&file), &in_session(), &catalog)?;
+    let plan = plan(Source::File(&file), &persistent_options(), &catalog)?;
     warn(&file, plan.warnings.iter().map(|(_, warning)| warning));
     let mut out = Vec::new();
     if options.format == Format::Text && options.table.is_none() {

@@ -13,7 +13,7 @@ use clap::Subcommand;
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Check a table file: its syntax, its handlers, and whether this kernel has its events
-    Check(files::Checked),
+    Check(files::CheckOptions),
     /// Show the tables of a file, event by event, with handlers and classes on this kernel
     Show(files::ShowOptions),
     /// List the tables of a session, or the table files that come with Kestrel

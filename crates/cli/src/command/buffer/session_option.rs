@@ -4,7 +4,7 @@ use clap::Args;
 
 /// Which session.
 #[derive(Args, Debug)]
-pub(super) struct OfSession {
+pub(super) struct SessionOption {
     /// The session; not needed where there is only one
     #[arg(long, value_name = "NAME")]
     pub(super) session: Option<String>,
