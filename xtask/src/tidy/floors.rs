@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use super::files::rust;
 use imports::{Graph, Imports, Module, Source};
-use order::{CIRCLE, CIRCLES, ORDERS, Order};
+use order::{CIRCLE, ORDERS, Order};
 
 /// Imports that go up, and circles that are too large.
 pub(super) fn floors() -> Result<Vec<String>> {
@@ -27,16 +27,13 @@ pub(super) fn floors() -> Result<Vec<String>> {
         }
     }
     let mut broken = Vec::new();
-    let mut excepted = BTreeSet::new();
     for (sources, files) in &crates {
         let house = House::new(files);
         if let Some(order) = ORDERS.iter().find(|order| order.sources == sources) {
             broken.extend(house.upward(order));
         }
-        broken.extend(house.circles(sources, CIRCLES, &mut excepted));
+        broken.extend(house.circles(sources));
     }
-    let stale = CIRCLES.iter().filter(|(folder, ..)| !excepted.contains(folder));
-    broken.extend(stale.map(|(folder, ..)| format!("no circle in {folder} needs its exception any more")));
     Ok(broken)
 }
 
@@ -112,40 +109,19 @@ impl House {
         broken
     }
 
-    /// Circles of files that are larger than they may be, or smaller than their exception says.
-    fn circles<'e>(
-        &self,
-        sources: &str,
-        exceptions: &'e [(&str, usize, &str)],
-        excepted: &mut BTreeSet<&'e str>,
-    ) -> Vec<String> {
-        let mut broken = Vec::new();
-        for circle in circles(&self.imports)
-            .into_iter()
-            .filter(|circle| circle.len() > CIRCLE)
-        {
-            let folder = format!("{sources}{}", shared(&circle).join("/"));
-            let folder = folder.trim_end_matches('/');
-            let exception = exceptions.iter().find(|(place, ..)| *place == folder);
-            excepted.extend(exception.map(|(place, ..)| *place));
-            let size = circle.len();
-            match exception {
-                Some((_, most, _)) if size < *most => {
-                    broken.push(format!(
-                        "the circle in {folder} is down to {size} files: write that into its exception"
-                    ));
-                }
-                Some((_, most, _)) if size == *most => {}
-                _ => {
-                    let files: Vec<&str> = circle.iter().map(|module| self.files[module].as_str()).collect();
-                    broken.push(format!(
-                        "{size} files of {folder} import each other in a circle: {}",
-                        files.join(", ")
-                    ));
-                }
-            }
-        }
-        broken
+    /// Circles of files that are larger than they may be.
+    fn circles(&self, sources: &str) -> Vec<String> {
+        let circles = circles(&self.imports).into_iter();
+        let large = circles.filter(|circle| circle.len() > CIRCLE);
+        let broken = large.map(|circle| {
+            let files: Vec<&str> = circle.iter().map(|module| self.files[module].as_str()).collect();
+            format!(
+                "{} files of {sources} import each other in a circle: {}",
+                files.len(),
+                files.join(", ")
+            )
+        });
+        broken.collect()
     }
 }
 
@@ -179,20 +155,6 @@ fn reach<'i>(imports: &'i Imports, from: &Module) -> BTreeSet<&'i Module> {
         }
     }
     found
-}
-
-/// The innermost module that holds all of a circle.
-fn shared(circle: &[Module]) -> Module {
-    let Some(first) = circle.first() else {
-        return Module::new();
-    };
-    let alike = |length: &usize| {
-        circle
-            .iter()
-            .all(|module| module.get(..*length) == first.get(..*length))
-    };
-    let length = (0..=first.len()).rev().find(alike).unwrap_or(0);
-    first[..length].to_vec()
 }
 
 #[cfg(test)]
@@ -260,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_told_unless_they_are_listed_at_their_size() {
+    fn circles_of_more_than_three_files_are_told() {
         let house = house(&[
             ("a/mod.rs", "use b::B;\n"),
             ("a/b.rs", "pub(in crate::z) fn f() { super::c::g() }\n"),
@@ -271,16 +233,9 @@ mod tests {
             ),
             ("z.rs", "use crate::a::A;\n"),
         ]);
-        let told = |most: usize| house.circles("s/", &[("s/a", most, "why")], &mut BTreeSet::new());
-        assert_eq!(told(4), [""; 0]);
         assert_eq!(
-            told(5),
-            ["the circle in s/a is down to 4 files: write that into its exception"]
+            house.circles("s/"),
+            ["4 files of s/ import each other in a circle: a/mod.rs, a/b.rs, a/c.rs, a/d.rs"]
         );
-        assert_eq!(
-            told(3),
-            ["4 files of s/a import each other in a circle: a/mod.rs, a/b.rs, a/c.rs, a/d.rs"]
-        );
-        assert_eq!(house.circles("s/", &[], &mut BTreeSet::new()).len(), 1);
     }
 }

@@ -151,6 +151,12 @@ impl Hook {
         }
     }
 
+    /// The name of its event, or of the first of its set.
+    pub(crate) fn event(&self) -> String {
+        let first = self.instances.first();
+        first.map_or_else(String::new, |instance| instance.name.clone())
+    }
+
     /// Leaves only instances that a row of its slot is for, where the program finds out by a table of numbers which one it is: records of
     /// the others need no numbers.
     pub(crate) fn leave_out_idle(&mut self) {

@@ -4,8 +4,8 @@
 //! ring stands under a name that no text can have, until a new buffer takes the place.
 
 use super::pinned::Change;
-use super::pins;
 use super::state::BufferState;
+use super::transaction::Staged;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
@@ -206,16 +206,14 @@ impl Change {
         mut next: super::state::State,
         catalog: &Catalog,
     ) -> Result<usize> {
-        let made = self.exchange(rings, &mut next, moving, catalog);
-        let programs = match made.and_then(|programs| self.write(next).map(|()| programs)) {
-            Ok(programs) => programs,
-            Err(error) => {
-                self.sweep()?;
-                return Err(error);
-            }
-        };
-        self.session.directory.remove(pins::FILLING)?;
-        self.settle()?;
+        let programs = self.transact(|change| {
+            let (programs, description) = change.exchange(rings, &mut next, moving, catalog)?;
+            let staged = Staged {
+                description: Some(description),
+                ..Staged::of(next)
+            };
+            Ok((staged, programs))
+        })?;
         self.sweep()?;
         Ok(programs)
     }

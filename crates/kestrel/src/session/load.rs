@@ -4,50 +4,28 @@
 //! what makes it part of the session. What it replaces is in the new state as *retiring*, and is taken out by [`Change::settle`], here or, if
 //! this process is killed, by the next command.
 
+use super::hook_maps::HookMaps;
+use super::hook_state::hook_state;
+use super::loading::{Loaded, Loading, full};
 use super::metadata::Description;
-use super::objects;
-use super::pinned::{Change, PinnedSession};
-use super::pins::{self, Directory};
+use super::pinned::Change;
 use super::prepare::{self, Ready};
 use super::recompile::Remake;
 use super::record_ids::Owners;
-use super::start::hook_state;
-use super::state::{
-    BufferState, HookState, ProgramState, Retiring, RowState, State, TableState, messages, parameter, uses,
-};
-use super::{Session, Skipped, event_of, rejection, relay};
-use crate::plan::{BufferPlan, Hook, Plan, Slot, no_second, room_to_grow};
+use super::slot_program::{Made, compile, program_state};
+use super::state::{HookState, TableState, parameter, uses};
+use super::transaction::Staged;
+use super::{objects, pins, relay};
 use crate::plan::{Existing, ExistingHook, plan_load};
-use kestrel_bpf::btf::Btf;
+use crate::plan::{Hook, Plan, Slot, no_second, room_to_grow};
 use kestrel_catalog::attach::turn;
 use kestrel_catalog::catalog::{Catalog, Via};
 use kestrel_catalog::{Error, Result};
-use kestrel_compiler::check::globals::Globals;
-use kestrel_compiler::lang::diag::Diagnostic;
-use kestrel_hook::hook::dispatch;
 use kestrel_hook::hook::process_filter::Target;
-use kestrel_hook::hook::second_chance::{self, Place};
 use kestrel_hook::table::TableFile;
-use kestrel_kernel::bpf::{Map, Program};
 use kestrel_kernel::process::allow_open_files;
-use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
 use std::os::fd::AsFd;
-use std::sync::Arc;
-
-/// What came of loading.
-#[derive(Debug, Default)]
-pub struct Loaded {
-    /// Remarks about the file's text.
-    pub warnings: Vec<(String, Diagnostic)>,
-    /// Events that this kernel does not let be attached, and only a pattern named.
-    pub left_out: Vec<Skipped>,
-    /// System calls that are seen at their tracepoint from now on, and no longer at their function: a call that was between the two at that moment is missed.
-    pub moved: Vec<String>,
-    /// Why the handlers that were there were not made anew for an object's hook beside theirs: an event that the kernel skips in that hook may be handled by two tables
-    /// when they are switched meanwhile. The next change tries again.
-    pub not_told: Option<Error>,
-}
 
 impl Change {
     /// Adds tables of a file to the session, each in the place of the one of its name if there is one. If that is the active one, the new one is
@@ -86,50 +64,31 @@ impl Change {
         catalog: &Catalog,
         via: Via,
     ) -> Result<Loaded> {
-        let mut loading = Loading::begin(&self.session)?;
-        let control = self.session.directory.map(pins::CONTROL)?;
-        self.session.directory.pin(control.as_fd(), pins::FILLING)?;
-        let made = loading.tables(file, names, catalog, via);
-        let Loading {
-            session,
-            mut next,
-            loaded,
-            programs,
-            ..
-        } = loading;
-        let made = made.and_then(|()| session.objects.pin(&self.session.directory));
-        match made {
-            Ok(objects) => next.objects.extend(objects),
-            Err(error) => {
-                self.sweep()?;
-                return Err(error);
-            }
-        }
-        let mut info = session.info.clone();
-        info.events = session.classes.clone();
-        let new = session.hooks.iter().map(|hook| &hook.program).chain(&programs);
-        let described = Description::create(&info, next.generation + 1)
-            .and_then(|meta| meta.bind(new).map(|()| meta))
-            .and_then(|meta| meta.pin(&self.session.directory));
-        if let Err(error) = described {
-            self.sweep()?;
-            return Err(error);
-        }
-        for (place, value) in next
-            .parameters
-            .iter()
-            .enumerate()
-            .skip(self.state.parameters.len())
-        {
-            self.control.set_parameter(place, value.start);
-        }
-        if let Err(error) = self.write(next) {
-            self.sweep()?;
-            return Err(error);
-        }
-        session.objects.keep();
-        self.session.directory.remove(pins::FILLING)?;
-        self.settle()?;
+        let loaded = self.transact(|change| {
+            change.begin_filling()?;
+            let mut loading = Loading::begin(&change.session)?;
+            loading.tables(file, names, catalog, via)?;
+            let Loading {
+                session,
+                mut next,
+                loaded,
+                programs,
+                ..
+            } = loading;
+            next.objects
+                .extend(session.resources.objects.pin(&change.session.directory)?);
+            let mut info = session.info.clone();
+            info.events = session.classes.clone();
+            let description = Description::create(&info, next.generation + 1)?;
+            let new = session.hooks.iter().map(|hook| &hook.program).chain(&programs);
+            description.bind(new)?;
+            let staged = Staged {
+                description: Some(description),
+                objects: Some(session.resources.objects),
+                ..Staged::of(next)
+            };
+            Ok((staged, loaded))
+        })?;
         // The tables are in; the rest the next change tries again.
         let not_told = self.tell_of_relays(catalog).err();
         Ok(Loaded { not_told, ..loaded })
@@ -172,53 +131,12 @@ impl Change {
         }
         let mut next = self.state.clone();
         next.tables.retain(|other| other.name != name);
-        next.retiring.push(retire(&table));
-        self.write(next)?;
-        self.settle()
+        next.retiring.push(table.retiring());
+        self.transact(|_| Ok((Staged::of(next), ())))
     }
 }
 
-pub(super) fn retire(table: &TableState) -> Retiring {
-    Retiring {
-        number: table.number,
-        place: table.place,
-        slot: table.slot,
-    }
-}
-
-/// A load on its way: the session's next state, and what is made for it.
-pub(super) struct Loading<'a> {
-    pub(super) pinned: &'a PinnedSession,
-    /// The session's maps, for programs to be bound to; hooks and classes that are added.
-    pub(super) session: Session,
-    pub(super) next: State,
-    pub(super) loaded: Loaded,
-    /// Programs that were put into slots.
-    pub(super) programs: Vec<Program>,
-    pub(super) now: u64,
-    /// How many kinds of record the buffers must have room for, where that is more than they have: then nothing is made any more, only counted.
-    pub(super) needed: u32,
-}
-
-impl<'a> Loading<'a> {
-    pub(super) fn begin(pinned: &'a PinnedSession) -> Result<Self> {
-        let mut session = pinned.session()?;
-        let next = pinned.state.clone();
-        // What a killed command described was never recorded.
-        session
-            .classes
-            .retain(|class| u32::from(class.id.0) < next.next_record);
-        Ok(Self {
-            pinned,
-            session,
-            next,
-            loaded: Loaded::default(),
-            programs: Vec::new(),
-            now: ClockPair::now().realtime,
-            needed: 0,
-        })
-    }
-
+impl Loading<'_> {
     fn tables(&mut self, file: &TableFile, names: &[String], catalog: &Catalog, via: Via) -> Result<()> {
         // All of them have places before any is compiled: they may name each other.
         for name in names {
@@ -253,7 +171,7 @@ impl<'a> Loading<'a> {
         let slot =
             slot.ok_or_else(|| full(&one, "a session has room for 512 tables that are loaded into it"))?;
         let mut plan = plan_load(
-            &self.existing(names_in(&self.next))?,
+            &self.existing(self.next.places.clone())?,
             file,
             name,
             number,
@@ -261,8 +179,8 @@ impl<'a> Loading<'a> {
             via,
         )?;
         self.no_second_jprobe(&plan.hooks, catalog)?;
-        self.session.objects.add(&plan.objects);
-        allow_open_files(super::files(&plan));
+        self.session.resources.objects.add(&plan.objects);
+        allow_open_files(super::attached::files(&plan));
         self.loaded.warnings.append(&mut plan.warnings);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
             self.next.parameters.push(parameter(known));
@@ -295,17 +213,17 @@ impl<'a> Loading<'a> {
             let why = "an object is of another type than the session's hook, so all handlers are made anew, and there are too few free slots for that: unload some tables first";
             return Err(full(&one, why));
         }
-        if is_relayed && self.session.relay.is_none() {
+        if is_relayed && self.session.resources.relay.is_none() {
             let map = relay::create_map()?;
             self.pinned.directory.pin(map.as_fd(), pins::RELAY)?;
-            self.session.relay = Some(map);
+            self.session.resources.relay = Some(map);
         }
         for hook in &mut plan.hooks {
             let there = hook.slot.as_ref().map(|slot| self.next.hooks[slot.hook].number);
             let relays = self.next.hooks.iter().filter_map(|hook| hook.relay);
             hook.leads = relays.filter(|relay| Some(relay.from) == there).collect();
         }
-        let mut ready = prepare::prepare(&self.session, &plan, catalog);
+        let mut ready = prepare::prepare(&self.session.resources, &plan, catalog);
         let mut programs = self.compile_all(&plan, catalog);
         for index in 0..plan.hooks.len() {
             match plan.hooks[index].slot.clone() {
@@ -328,7 +246,7 @@ impl<'a> Loading<'a> {
         self.programs.extend(passing);
         match self.next.tables.iter_mut().find(|known| known.name == name) {
             Some(known) => {
-                self.next.retiring.push(retire(known));
+                self.next.retiring.push(known.retiring());
                 *known = table;
             }
             None => self.next.tables.push(table),
@@ -346,15 +264,18 @@ impl<'a> Loading<'a> {
 
     /// Makes and pins the maps that the session does not have yet.
     pub(super) fn maps(&mut self, types: &[MapType]) -> Result<()> {
-        let (known, had) = (self.session.maps.all().len(), self.session.maps.state().is_some());
-        self.session.maps.add(types)?;
-        if let Some(map) = self.session.maps.state().filter(|_| !had) {
+        let (known, had) = (
+            self.session.resources.maps.all().len(),
+            self.session.resources.maps.state().is_some(),
+        );
+        self.session.resources.maps.add(types)?;
+        if let Some(map) = self.session.resources.maps.state().filter(|_| !had) {
             self.pinned.directory.pin(map.as_fd(), pins::MAPS)?;
         }
-        for (ty, map) in self.session.maps.all().iter().skip(known) {
+        for (ty, map) in self.session.resources.maps.all().iter().skip(known) {
             self.pinned.directory.pin(map.as_fd(), &pins::map(&ty.name))?;
             // Its number may have been another's.
-            self.session.maps.reset_lost(ty.number)?;
+            self.session.resources.maps.reset_lost(ty.number)?;
         }
         self.next.maps = types.to_vec();
         Ok(())
@@ -381,9 +302,9 @@ impl<'a> Loading<'a> {
             })
         });
         Ok(Existing {
-            globals: globals(&self.next, tables.clone()),
+            globals: self.next.globals(tables.clone()),
             tables,
-            buffers: buffers(&self.next),
+            buffers: self.next.buffer_plans(),
             target: Target::All,
             hooks: hooks.collect::<Result<_>>()?,
             next_number: self.next.next_record,
@@ -393,7 +314,7 @@ impl<'a> Loading<'a> {
     /// The programs for slots, where they are many, made by several threads.
     fn compile_all(&self, plan: &Plan, catalog: &Catalog) -> Vec<Option<Made>> {
         let types = catalog.types().ok();
-        let (session, hooks, directory) = (&self.session, &self.next.hooks, &self.pinned.directory);
+        let (session, hooks, directory) = (&self.session.resources, &self.next.hooks, &self.pinned.directory);
         prepare::each(plan.hooks.len(), &|index| {
             // Objects are loaded in the order in which they are called.
             let hook = plan.hooks.get(index).filter(|hook| hook.most_calls() == 0)?;
@@ -411,7 +332,7 @@ impl<'a> Loading<'a> {
                 "a hook has room for {} programs of objects",
                 kestrel_hook::hook::CALLS
             );
-            full(&[event_of(hook)], &why)
+            full(&[hook.event()], &why)
         })?;
         Ok(())
     }
@@ -430,7 +351,7 @@ impl<'a> Loading<'a> {
         let maps = HookMaps::open(&self.pinned.directory, there)?;
         let make = || {
             compile(
-                &self.session,
+                &self.session.resources,
                 plan,
                 hook,
                 there,
@@ -441,7 +362,10 @@ impl<'a> Loading<'a> {
         let (programs, way) = made.unwrap_or_else(make)?;
         maps.fill(slot, &programs)?;
         let mut state = program_state(hook, into, slot);
-        self.session.objects.tell(hook, hook.ways.get(way), &mut state);
+        self.session
+            .resources
+            .objects
+            .tell(hook, hook.ways.get(way), &mut state);
         self.next.hooks[into.hook].programs.push(state);
         self.programs.extend(programs);
         Ok(())
@@ -456,7 +380,7 @@ impl<'a> Loading<'a> {
             let later: usize = plan.hooks.iter().skip(index + 1).map(kinds).sum();
             let needed = self.needed + later as u32;
             return Err(Error::NoRoom {
-                event: event_of(&plan.hooks[index]),
+                event: plan.hooks[index].event(),
                 wanted: (needed - self.next.next_record) as usize,
                 needed,
             });
@@ -481,156 +405,10 @@ impl<'a> Loading<'a> {
                 number,
                 &plan.hooks[index],
                 attached,
-                &self.session.objects,
+                &self.session.resources.objects,
             ));
             self.next.next_hook += 1;
         }
         Ok(())
-    }
-}
-
-/// What the handlers of a session share.
-pub(super) fn globals(state: &State, tables: Vec<String>) -> Globals {
-    Globals {
-        tables,
-        buffers: state.buffers.iter().map(|b| b.name.clone()).collect(),
-        parameters: state.parameters.iter().map(|p| p.parameter()).collect(),
-        messages: true,
-        persistent: true,
-        maps: state.maps.clone(),
-        ..Globals::default()
-    }
-}
-
-/// The buffers of a session.
-pub(super) fn buffers(state: &State) -> Vec<BufferPlan> {
-    let of = |buffer: &BufferState| BufferPlan {
-        name: buffer.name.clone(),
-        geometry: buffer.geometry(),
-        process: buffer.process.clone(),
-    };
-    state.buffers.iter().map(of).collect()
-}
-
-/// A program for each that is attached, and which of the hook's ways they are.
-type Made = Result<(Vec<Program>, usize)>;
-
-/// The maps of a hook that is there, as programs that it calls need them.
-pub(super) struct HookMaps {
-    /// For each of the programs that are attached.
-    slots: Vec<Map>,
-    /// The hits that were seen, where several are.
-    seen: Option<Map>,
-}
-
-impl HookMaps {
-    pub(super) fn open(directory: &Directory, hook: &HookState) -> Result<Self> {
-        let programs = 0..hook.copies.max(1);
-        let slots = programs.map(|program| directory.map(&pins::slots(hook.number, program)));
-        let seen = || directory.map(&pins::seen(hook.number));
-        Ok(Self {
-            slots: slots.collect::<Result<_>>()?,
-            seen: (hook.copies > 0).then(seen).transpose()?,
-        })
-    }
-
-    /// So many handlers have room in each.
-    pub(super) fn room(&self) -> u32 {
-        self.slots
-            .iter()
-            .map(|slots| slots.info().entries)
-            .min()
-            .unwrap_or(0)
-    }
-
-    /// Puts programs, one for each that is attached, into a slot.
-    pub(super) fn fill(&self, slot: u32, programs: &[Program]) -> Result<()> {
-        for (slots, program) in self.slots.iter().zip(programs) {
-            slots.set_slot(slot, program.as_fd())?;
-        }
-        Ok(())
-    }
-
-    /// Empties a slot.
-    pub(super) fn clear(&self, slot: u32) -> Result<()> {
-        for slots in &self.slots {
-            slots.delete(&slot.to_ne_bytes())?;
-        }
-        Ok(())
-    }
-}
-
-/// The programs for a slot of a hook that is there, bound to the session's maps.
-pub(super) fn compile(
-    session: &Session,
-    plan: &Plan,
-    hook: &Hook,
-    there: &HookState,
-    maps: &HookMaps,
-    types: Option<&Arc<Btf>>,
-) -> Made {
-    let event = event_of(hook);
-    let mut last = None;
-    for (index, way) in hook.ways.iter().enumerate() {
-        let numbers = way.context.selector.as_ref();
-        let numbers = numbers.map(|s| super::numbers_map(hook, &s.map)).transpose()?;
-        let kind = way.mechanism.called_kind(there.multi)?;
-        let mut programs = Vec::new();
-        let first = (there.copies > 0).then_some(Place::FIRST);
-        let places = std::iter::once(first).chain(second_chance::later(there.copies).map(Some));
-        for (place, slots) in places.zip(&maps.slots) {
-            let compiled = hook.compile(way, plan, place)?;
-            let given = numbers.iter().map(|(name, map)| (name.as_str(), map));
-            let seen = maps.seen.as_ref().map(|seen| (second_chance::MAP, seen));
-            let given: Vec<_> = given.chain([(dispatch::SLOTS, slots)]).chain(seen).collect();
-            match session.load(&event, kind, &compiled.code, &compiled.maps, types, &given) {
-                Ok((program, _)) => programs.push(program),
-                Err(error) => {
-                    let source = hook.rows.first().map_or("", |row| &row.source);
-                    last = Some(rejection::explain(error, &event, source, &compiled.code));
-                    break;
-                }
-            }
-        }
-        if programs.len() == maps.slots.len() {
-            let calls = hook.calls(way);
-            // When it is made anew, what it calls is there.
-            if let Some(slots) = maps.slots.first().filter(|_| hook.known_calls.is_empty()) {
-                session.objects.fill(slots, &calls, kind)?;
-            }
-            return Ok((programs, index));
-        }
-    }
-    Err(last.unwrap_or(Error::Compile {
-        event,
-        why: "no way to see it was found".to_owned(),
-    }))
-}
-
-pub(super) fn names_in(state: &State) -> Vec<String> {
-    state.places.clone()
-}
-
-pub(super) fn full(names: &[String], why: &str) -> Error {
-    Error::TableInUse {
-        action: "load",
-        table: names.join(", "),
-        why: why.to_owned(),
-    }
-}
-
-pub(super) fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
-    let way = hook.ways.first();
-    let row = |(index, (row, events)): (usize, (&crate::plan::Row, &Vec<u16>))| {
-        let handler = way.and_then(|way| way.handlers.get(index));
-        RowState::of(row, handler, events.iter().map(|at| into.place(*at)).collect())
-    };
-    ProgramState {
-        slot: Some(slot),
-        first: hook.first,
-        records: hook.records.max(1),
-        rows: hook.rows.iter().zip(&into.sets).enumerate().map(row).collect(),
-        events: into.events.clone(),
-        messages: way.map_or_else(Vec::new, |way| messages(&way.handlers)),
     }
 }

@@ -1,9 +1,10 @@
 //! Programs that are attached to CPUs one by one: to which, and to those that come back or come later, for a perf event is dead once its CPU has been offline.
 
+use super::attached::{Attached, Session};
 use super::pinned::{Change, PinnedSession};
 use super::pins;
 use super::state::HookState;
-use super::{Attached, Session};
+use super::transaction::Staged;
 use kestrel_catalog::attach::{Counter, Mechanism, OnCpu, online};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Pinned, Program};
@@ -50,7 +51,7 @@ impl Session {
             return Ok(());
         }
         self.looked = Some(Instant::now());
-        let online = online(&self.host)?;
+        let online = online(&self.resources.host)?;
         self.hooks
             .iter_mut()
             .try_for_each(|hook| hook.follow_cpus(&online))
@@ -119,7 +120,7 @@ impl Change {
                 }
             }
         }
-        self.write(next)
+        self.transact(|_| Ok((Staged::of(next), ())))
     }
 
     fn program_of(&self, hook: &HookState) -> Result<Program> {

@@ -1,20 +1,19 @@
 //! A session that stays, found again by its pins: to be looked at by anybody who may, to be changed by one command at a time.
 
-use super::Session;
-use super::load::HookMaps;
+use super::attached::Session;
 use super::lock::Lock;
 use super::maps::Maps;
 use super::metadata;
 use super::objects::{self, Objects};
 use super::pins::{self, Directory};
+use super::resources::Resources;
 use super::state::{BufferState, State, TableState};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::Buffer;
-use kestrel_hook::hook::control::{Control, Table};
+use kestrel_hook::hook::control::Control;
 use kestrel_hook::hook::thread_names;
 use kestrel_kernel::Host;
-use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::Map;
 use kestrel_kernel::procfs::possible_cpus;
 use kestrel_object::BpfMap;
@@ -37,10 +36,10 @@ pub struct PinnedSession {
     /// Whose kernel it is in.
     pub(super) host: Host,
     /// The identity of the pin that the state was read from; an older one where it was replaced at the same time.
-    version: Option<u64>,
+    pub(super) version: Option<u64>,
 }
 
-fn version(directory: &Directory) -> Option<u64> {
+pub(super) fn version(directory: &Directory) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let found = std::fs::metadata(directory.path().join(pins::STATE));
     found.ok().map(|found| found.ino())
@@ -224,16 +223,18 @@ impl PinnedSession {
             .flat_map(|(place, buffer)| buffer.infos(place))
             .collect();
         Ok(Session {
-            host: self.host.clone(),
-            control: Control::open(self.directory.map(pins::CONTROL)?)?,
-            buffers,
-            targets: self.directory.map(pins::TARGETS).ok(),
+            resources: Resources {
+                host: self.host.clone(),
+                control: Control::open(self.directory.map(pins::CONTROL)?)?,
+                buffers,
+                targets: self.directory.map(pins::TARGETS).ok(),
+                names: self.directory.map(pins::NAMES)?,
+                hits: self.directory.map(pins::HITS).ok(),
+                relay: self.directory.map(pins::RELAY).ok(),
+                maps: self.maps()?,
+                objects: Objects::of(&self.state.objects, &self.directory),
+            },
             chosen: false,
-            names: self.directory.map(pins::NAMES)?,
-            hits: self.directory.map(pins::HITS).ok(),
-            relay: self.directory.map(pins::RELAY).ok(),
-            maps: self.maps()?,
-            objects: Objects::of(&self.state.objects, &self.directory),
             numbers: self.state.event_names(),
             metadata: None,
             hooks: Vec::new(),
@@ -316,137 +317,6 @@ impl Change {
         let table = self.state.table(name).ok_or_else(|| self.no_table(name))?;
         self.not_of_probes("use", name)?;
         self.control.switch(table.word());
-        Ok(())
-    }
-
-    /// Removes pins and slots that the state does not account for.
-    pub(super) fn sweep(&self) -> Result<()> {
-        let known = pins::of(&self.state);
-        let names = self.directory.names()?;
-        if names.iter().any(|name| name == pins::FILLING) {
-            self.clear_slots(&self.slots_in_use())?;
-        }
-        for name in names.iter().filter(|name| !known.contains(*name)) {
-            self.directory.remove(name)?;
-        }
-        Ok(())
-    }
-
-    fn slots_in_use(&self) -> Vec<u32> {
-        self.state.tables.iter().filter_map(|t| t.slot).collect()
-    }
-
-    /// Empties the slots of all hooks but these.
-    fn clear_slots(&self, but: &[u32]) -> Result<()> {
-        self.clear_probe_slots(&self.state.hooks, &self.state.probes)?;
-        for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_none()) {
-            let maps = HookMaps::open(&self.directory, hook)?;
-            let called: Vec<u32> = objects::entries(&hook.programs).collect();
-            let all = 0..maps
-                .room()
-                .min(kestrel_hook::hook::SLOTS + kestrel_hook::hook::CALLS);
-            for slot in all.filter(|slot| !but.contains(slot) && !called.contains(slot)) {
-                maps.clear(slot)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Says in the control page what the state says, and takes out what is on its way out.
-    ///
-    /// A handler that is running may have read an old table's word and store it later: so what it reads is changed first, then all running handlers
-    /// are waited for, and only then the active word is changed if it still is the old one. After another wait no hook can be about to call
-    /// what is taken out.
-    pub(super) fn settle(&mut self) -> Result<()> {
-        self.arm();
-        for table in &self.state.tables {
-            if self.control.table(table.place) != table.word() {
-                self.control.set_table(table.place, table.word());
-            }
-        }
-        if self.state.is_settled() {
-            return Ok(());
-        }
-        let successor = |place| {
-            let table = self.state.tables.iter().find(|table| table.place == place);
-            table.map_or(Table::NONE, TableState::word)
-        };
-        for old in &self.state.retiring {
-            self.control.set_table(old.place, successor(old.place));
-        }
-        wait_for_running_programs()?;
-        if !self.state.retiring.is_empty() {
-            for old in &self.state.retiring {
-                self.control.succeed(old.word(), successor(old.place));
-            }
-            wait_for_running_programs()?;
-        }
-        self.take_out()
-    }
-
-    /// Empties the slots of what is on its way out and detaches hooks that no table needs any more.
-    fn take_out(&mut self) -> Result<()> {
-        let mut next = self.state.clone();
-        let out: Vec<u32> = next.retiring.iter().map(|old| old.number).collect();
-        for hook in &mut next.hooks {
-            for program in &mut hook.programs {
-                for row in &mut program.rows {
-                    row.tables.retain(|table| !out.contains(table));
-                }
-            }
-            // The program that is attached stays whatever it says.
-            hook.programs
-                .retain(|p| p.slot.is_none() || p.rows.iter().any(|row| !row.tables.is_empty()));
-        }
-        let needed = |hook: &super::state::HookState| next.tables.iter().any(|t| hook.serves(t.number));
-        let leads = |hook: &super::state::HookState| {
-            let mut relays = next.hooks.iter().filter(|hook| needed(hook));
-            relays.any(|other| other.relay.is_some_and(|relay| relay.from == hook.number))
-        };
-        let needed = |hook: &super::state::HookState| needed(hook) || leads(hook);
-        let (kept, gone): (Vec<_>, Vec<_>) = next.hooks.iter().cloned().partition(needed);
-        for hook in kept.iter().filter(|hook| hook.probe.is_none()) {
-            for slot in next.retiring.iter().filter_map(|old| old.slot) {
-                HookMaps::open(&self.directory, hook)?.clear(slot)?;
-            }
-        }
-        for hook in kept.iter().filter(|hook| hook.probe.is_none()) {
-            let left: Vec<u32> = objects::entries(&hook.programs).collect();
-            let mut was = self.state.hooks.iter();
-            let was = was.find(|known| known.number == hook.number);
-            let was = was.map_or(&[][..], |known| &known.programs);
-            for entry in objects::entries(was).filter(|entry| !left.contains(entry)) {
-                HookMaps::open(&self.directory, hook)?.clear(entry)?;
-            }
-        }
-        next.hooks = kept;
-        next.retiring.clear();
-        if next.probes.renewed {
-            self.clear_probe_slots(&next.hooks, &next.probes)?;
-            next.probes.renewed = false;
-        }
-        let unused = next.forget_objects();
-        self.write(next)?;
-        for name in unused.iter().flat_map(pins::of_object) {
-            self.directory.remove(&name)?;
-        }
-        for hook in &gone {
-            for name in pins::of_hook(hook) {
-                self.directory.remove(&name)?;
-            }
-        }
-        super::state::remove_events(&self.host, &gone);
-        Ok(())
-    }
-
-    /// Puts a new state in the place of the old one: one rename.
-    pub(super) fn write(&mut self, mut next: State) -> Result<()> {
-        use std::os::fd::AsFd;
-        next.generation = self.session.state.generation + 1;
-        let map = next.to_map()?;
-        self.session.directory.replace(map.as_fd(), pins::STATE)?;
-        self.session.version = version(&self.session.directory);
-        self.session.state = next;
         Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! Programs made before they are attached: compiled and loaded by several threads, because the verifier looks at each program for itself and
 //! takes longer than all the rest. What cannot be made here is made, with its error or by its next way, when its turn comes.
 
-use super::{Session, numbers_map, slots_map};
+use super::hook_maps::{numbers_map, slots_map};
+use super::resources::Resources;
 use crate::plan::{Hook, Plan, PlannedStrategy};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::Result;
@@ -79,12 +80,12 @@ impl Ready {
 }
 
 /// The first way of each hook as far as it can be made without attaching anything; none where there are few.
-pub(super) fn prepare(session: &Session, plan: &Plan, catalog: &Catalog) -> Vec<Option<Ready>> {
+pub(super) fn prepare(resources: &Resources, plan: &Plan, catalog: &Catalog) -> Vec<Option<Ready>> {
     let (types, preemption) = (catalog.types().ok(), preemption(plan, catalog));
     each(plan.hooks.len(), &|index| {
         // What goes into a slot is made where the slot is known.
         let hook = plan.hooks.get(index).filter(|hook| hook.slot.is_none())?;
-        one(session, plan, hook, types.as_ref(), preemption)
+        one(resources, plan, hook, types.as_ref(), preemption)
     })
 }
 
@@ -148,7 +149,7 @@ fn most_on_a_function(plan: &Plan) -> usize {
 }
 
 fn one(
-    session: &Session,
+    resources: &Resources,
     plan: &Plan,
     hook: &Hook,
     types: Option<&Arc<Btf>>,
@@ -159,10 +160,10 @@ fn one(
     // What becomes of functions is known only when they are attached.
     if !matches!(way.mechanism, Mechanism::Functions(_)) {
         let kind = way.mechanism.called_kind(true).ok()?;
-        let event = super::event_of(hook);
+        let event = hook.event();
         let load = |(number, compiled): (usize, &Compiled)| {
             let given = ready.maps(number);
-            session
+            resources
                 .load(&event, kind, &compiled.code, &compiled.maps, types, &given)
                 .ok()
         };

@@ -1,13 +1,14 @@
 //! A program of a session that runs once more, out of what the state says of it: the same texts, the same numbers of records, bound to what the
 //! session has now. It goes into a slot of the hook that had it.
 
-use super::load::{HookMaps, buffers, compile, globals, program_state};
+use super::attached::Session;
+use super::hook_maps::HookMaps;
+use super::hook_state::hook_state;
 use super::pins::Directory;
-use super::start::hook_state;
+use super::slot_program::{compile, program_state};
 use super::state::{
     CallState, EventState, HookState, ObjectState, ProgramState, RowState, State, TableState,
 };
-use super::{Session, event_of};
 use crate::plan::{Apart, Call, Candidate, Checked, Hook, Plan, Slot, Wanted, without_set};
 use kestrel_catalog::catalog::phase::Moment;
 use kestrel_catalog::catalog::{Catalog, Resolved, Via};
@@ -57,8 +58,8 @@ impl<'a> Remake<'a> {
                 tables: next.places.clone(),
                 hooks: Vec::new(),
                 target: Target::All,
-                buffers: buffers(next),
-                globals: globals(next, next.places.clone()),
+                buffers: next.buffer_plans(),
+                globals: next.globals(next.places.clone()),
                 slots: true,
                 objects: Vec::new(),
                 warnings: Vec::new(),
@@ -87,7 +88,14 @@ impl<'a> Remake<'a> {
     pub(super) fn put(&mut self, hook: &Hook, there: &HookState, into: &[u32]) -> Result<()> {
         let maps = HookMaps::open(self.directory, there)?;
         let types = self.catalog.types().ok();
-        let (programs, _) = compile(self.session, &self.plan, hook, there, &maps, types.as_ref())?;
+        let (programs, _) = compile(
+            &self.session.resources,
+            &self.plan,
+            hook,
+            there,
+            &maps,
+            types.as_ref(),
+        )?;
         for slot in into {
             maps.fill(*slot, &programs)?;
         }
@@ -114,7 +122,7 @@ impl<'a> Remake<'a> {
         let place = hooks.iter().position(same);
         let found = place.and_then(|place| Some((place, &hooks[place], hooks[place].programs.first()?)));
         let Some((place, there, own)) = found else {
-            return Err(again_refused(&event_of(&companion), "its hook is not there"));
+            return Err(again_refused(&companion.event(), "its hook is not there"));
         };
         companion.first = own.first;
         let slot = served.slot.as_ref().map(|slot| Slot {
@@ -348,7 +356,7 @@ impl<'a> Remake<'a> {
                 Ok((hook, mut attached)) => {
                     attached.pin(number, self.directory)?;
                     attached.links.leave();
-                    let state = hook_state(number, &hook, &attached, &self.session.objects);
+                    let state = hook_state(number, &hook, &attached, &self.session.resources.objects);
                     self.programs.push(attached.program);
                     return Ok(state);
                 }

@@ -1,9 +1,8 @@
 //! Numbers of what is loaded into a running session: under them records are written, described and counted. A handler that comes again keeps its own, what
 //! nobody has any more is given out again, and only where buffers have no room for more do two handlers share one.
 
-use super::event_of;
 use super::handlers::counts_of;
-use super::load::{Loading, full};
+use super::loading::{Loading, full};
 use super::state::{Baseline, HookState, ProgramState, RowState, State};
 use crate::plan::{Hook, Plan, Row, Slot};
 use kestrel_catalog::catalog::Instance;
@@ -156,7 +155,7 @@ impl Loading<'_> {
             some => (some, true),
         };
         let Some(one) = wanted.first() else {
-            return Err(full(&[event_of(hook)], "a handler has no event"));
+            return Err(full(&[hook.event()], "a handler has no event"));
         };
         let starts = self.session.classes.iter().filter(|known| same(known, one));
         let starts = starts.map(|known| known.id.0).filter(|first| fits(*first));
@@ -181,7 +180,7 @@ impl Loading<'_> {
             }
             if needed > MOST_KINDS || !records {
                 return Err(Error::NoRoom {
-                    event: event_of(hook),
+                    event: hook.event(),
                     wanted: wanted.len(),
                     needed,
                 });
@@ -216,7 +215,14 @@ impl Loading<'_> {
                 return before.reset.clone();
             }
             let asks = program.only_asks(from, row.records);
-            let of = |first: &u16| counts_of(&self.session.buffers, u64::from(*first), row.records, asks);
+            let of = |first: &u16| {
+                counts_of(
+                    &self.session.resources.buffers,
+                    u64::from(*first),
+                    row.records,
+                    asks,
+                )
+            };
             let counts: Vec<(u64, u64)> = numbers.iter().map(of).collect();
             counts.iter().any(|counts| *counts != (0, 0)).then_some(Baseline {
                 at: self.now,

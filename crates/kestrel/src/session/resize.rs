@@ -14,12 +14,12 @@
 //! later than the first one of the new ring, so they are not joined into one stream. Hooks keep the ring that they began with for as long as
 //! they are attached, whatever becomes of it: an attached program cannot be exchanged (`BPF_LINK_UPDATE` is refused).
 
-use super::load::retire;
+use super::attached::Session;
 use super::metadata::Description;
 use super::pinned::Change;
+use super::pins;
 use super::recompile::Remake;
 use super::state::{BufferState, ProgramState, RowState, State, TableState};
-use super::{Session, pins};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::layout::{Geometry, MAX_BYTES, Mode};
@@ -146,14 +146,13 @@ impl Change {
         next: &mut State,
         moving: &[u32],
         catalog: &Catalog,
-    ) -> Result<usize> {
-        let control = self.session.directory.map(pins::CONTROL)?;
-        self.session.directory.pin(control.as_fd(), pins::FILLING)?;
+    ) -> Result<(usize, Description)> {
+        self.begin_filling()?;
         let mut session = self.session.session()?;
         for (place, ring) in rings {
             let pin = pins::buffer(&next.buffers[place]);
             self.session.directory.pin(ring.map().as_fd(), &pin)?;
-            session.exchange(place, ring);
+            session.resources.exchange(place, ring);
         }
         let renewed = renumber(next)?;
         let mut remake = Remake::new(&session, next, &self.session.directory, catalog);
@@ -208,8 +207,7 @@ impl Change {
         let programs = remake.into_programs();
         let meta = Description::create(&described(&session, next)?, next.generation + 1)?;
         meta.bind(&programs)?;
-        meta.pin(&self.session.directory)?;
-        Ok(programs.len())
+        Ok((programs.len(), meta))
     }
 }
 
@@ -311,7 +309,7 @@ fn renumber(next: &mut State) -> Result<Vec<Renewed>> {
     }
     let tables = next.tables.iter_mut().filter(|table| changed(table));
     for (table, renewed) in tables.zip(&renewed) {
-        next.retiring.push(retire(table));
+        next.retiring.push(table.retiring());
         table.number = renewed.number;
         table.slot = Some(renewed.slot);
     }

@@ -1,12 +1,13 @@
 //! Starting a session that stays: everything is made unpinned, then pinned where nobody looks, then given its name by one rename.
 
-use super::objects::Objects;
+use super::attached::Session;
+use super::hook_state::hook_state;
 use super::pinned::PinnedSession;
 use super::pins::{self, Directory};
-use super::state::{EventState, HookState, ProgramState, RowState, State, messages};
+use super::state::State;
 use super::store::Store;
-use super::{Attached, Fallback, Session, Skipped};
-use crate::plan::{Hook, Plan, room_to_grow};
+use super::{Fallback, Skipped};
+use crate::plan::{Plan, room_to_grow};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::layout::Geometry;
@@ -64,9 +65,9 @@ impl Store {
             .map_err(|error| super::refusal::name_what_is_missing(error, catalog.host()))
             .and_then(|session| {
                 let mut state = describe(&session, name, &plan, origin);
-                state.objects = session.objects.pin(&directory)?;
+                state.objects = session.resources.objects.pin(&directory)?;
                 session.pin(&state, &directory)?;
-                session.control.switch(Table::known(active));
+                session.resources.control.switch(Table::known(active));
                 Ok(session)
             });
         let mut session = match made {
@@ -117,7 +118,7 @@ fn describe(session: &Session, name: &str, plan: &Plan, origin: Origin<'_>) -> S
     state.command = origin.command.to_owned();
     for attached in &session.hooks {
         let hook = &plan.hooks[attached.hook];
-        let next = hook_state(state.next_hook, hook, attached, &session.objects);
+        let next = hook_state(state.next_hook, hook, attached, &session.resources.objects);
         state.hooks.push(next);
         state.next_hook += 1;
     }
@@ -129,71 +130,25 @@ fn describe(session: &Session, name: &str, plan: &Plan, origin: Origin<'_>) -> S
     state
 }
 
-/// What the state says about a hook that was attached.
-pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects: &Objects) -> HookState {
-    let way = &hook.ways[attached.way];
-    let events = hook.instances.iter().map(|instance| EventState {
-        name: instance.name.clone(),
-        event: None,
-        code: instance.code,
-    });
-    let rows = hook
-        .rows
-        .iter()
-        .enumerate()
-        .map(|(index, row)| RowState::of(row, way.handlers.get(index), Vec::new()));
-    let mut program = ProgramState {
-        slot: None,
-        first: hook.first,
-        records: hook.records.max(1),
-        rows: rows.collect(),
-        events: Vec::new(),
-        messages: messages(&way.handlers),
-    };
-    objects.tell(hook, Some(way), &mut program);
-    HookState {
-        number,
-        kind: hook.kind.to_owned(),
-        way: way.to_string(),
-        attached: Some(way.mechanism.clone()),
-        multi: attached.kind.is_multi(),
-        links: attached.links.each().len() as u32,
-        cpus: attached.links.cpus().to_vec(),
-        own_events: attached
-            .links
-            .events()
-            .iter()
-            .map(|e| e.name().to_owned())
-            .collect(),
-        events: events.collect(),
-        programs: vec![program],
-        probe: hook.own.map(|own| own.number),
-        companion: hook.companion,
-        relay: hook.relay,
-        module_build: attached.module_build.clone(),
-        copies: attached.copies,
-    }
-}
-
 impl Session {
     /// Pins all of it.
     fn pin(&self, state: &State, to: &Directory) -> Result<()> {
-        to.pin(self.control.map().as_fd(), pins::CONTROL)?;
+        to.pin(self.resources.control.map().as_fd(), pins::CONTROL)?;
         to.pin(state.to_map()?.as_fd(), pins::STATE)?;
-        to.pin(self.names.as_fd(), pins::NAMES)?;
+        to.pin(self.resources.names.as_fd(), pins::NAMES)?;
         if let Some(description) = &self.metadata {
             description.pin(to)?;
         }
-        if let Some(map) = &self.targets {
+        if let Some(map) = &self.resources.targets {
             to.pin(map.as_fd(), pins::TARGETS)?;
         }
-        for (buffer, state) in self.buffers.iter().zip(&state.buffers) {
+        for (buffer, state) in self.resources.buffers.iter().zip(&state.buffers) {
             to.pin(buffer.map().as_fd(), &pins::buffer(state))?;
         }
-        if let Some(map) = self.maps.state() {
+        if let Some(map) = self.resources.maps.state() {
             to.pin(map.as_fd(), pins::MAPS)?;
         }
-        for (ty, map) in self.maps.all() {
+        for (ty, map) in self.resources.maps.all() {
             to.pin(map.as_fd(), &pins::map(&ty.name))?;
         }
         for (hook, attached) in state.hooks.iter().zip(&self.hooks) {
@@ -202,22 +157,6 @@ impl Session {
         let links = self.followers.iter().flat_map(|f| f.links.each());
         for (number, link) in (0..).zip(links) {
             to.pin(link.as_fd(), &pins::follower(number))?;
-        }
-        Ok(())
-    }
-}
-
-impl Attached {
-    /// Pins its links, which keep everything else, and its slots, which the kernel empties when no user of them is left.
-    pub(super) fn pin(&self, number: u32, to: &Directory) -> Result<()> {
-        if let Some(seen) = &self.seen {
-            to.pin(seen.as_fd(), &pins::seen(number))?;
-        }
-        for (program, slots) in (0..).zip(&self.slots) {
-            to.pin(slots.as_fd(), &pins::slots(number, program))?;
-        }
-        for (index, link) in (0..).zip(self.links.each()) {
-            to.pin(link.as_fd(), &pins::link(number, index))?;
         }
         Ok(())
     }

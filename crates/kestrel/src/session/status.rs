@@ -1,7 +1,7 @@
 //! What a session that stays is doing: tables, buffers, counts of events, and over an interval rates and costs; read only.
 
 use super::missed::{self, Misses};
-use super::modules::ModuleStatus;
+use super::module_status::ModuleStatus;
 use super::pinned::PinnedSession;
 use super::pins;
 use super::state::{HookState, TableState};

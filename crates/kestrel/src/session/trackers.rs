@@ -1,7 +1,7 @@
 //! What a session attaches beside its hooks: programs that follow a command's processes, and that keep the names of threads.
 
+use super::attached::{Attached, Session};
 use super::pinned::ThreadNames;
-use super::{Attached, Session};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::attach::Links;
 use kestrel_catalog::catalog::Catalog;
@@ -77,7 +77,7 @@ impl Session {
     fn attach_follower(&mut self, follower: &Follower, types: &Arc<Btf>) -> Result<()> {
         let event = follower.tracepoint.to_owned();
         let code = &follower.code;
-        let (program, maps) = self.load(
+        let (program, maps) = self.resources.load(
             &event,
             ProgramKind::RawTracepoint,
             &code.code,
@@ -111,7 +111,7 @@ impl Session {
     /// When the kernel does not answer.
     pub fn thread_names(&self) -> Result<Processes> {
         let mut all = Processes::default();
-        thread_names::collect(&self.names, &mut all)?;
+        thread_names::collect(&self.resources.names, &mut all)?;
         Ok(all)
     }
 
@@ -121,6 +121,7 @@ impl Session {
     /// The kernel's.
     pub fn kept_names(&self) -> Result<ThreadNames> {
         let descriptor = self
+            .resources
             .names
             .as_fd()
             .try_clone_to_owned()

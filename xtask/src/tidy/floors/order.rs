@@ -1,4 +1,4 @@
-//! The order of each crate's rooms, and the circles of files that are still too large.
+//! The order of each crate's rooms.
 
 /// The rooms of a crate, the lowest first.
 pub(super) struct Order {
@@ -161,19 +161,5 @@ pub(super) const ORDERS: &[Order] = &[
     },
 ];
 
-/// The largest circle of files that needs no exception.
+/// The largest circle of files.
 pub(super) const CIRCLE: usize = 3;
-
-/// Larger circles: the folder that holds all of one's files, and how many these are. These numbers only ever get smaller.
-pub(super) const CIRCLES: &[(&str, usize, &str)] = &[
-    (
-        "crates/kestrel/src/session",
-        10,
-        "a change of a pinned session and its clients know each other",
-    ),
-    (
-        "crates/kestrel/src/session/named",
-        7,
-        "the parts of one recursive reader",
-    ),
-];

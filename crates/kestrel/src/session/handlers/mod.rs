@@ -7,6 +7,7 @@ use super::missed::Misses;
 use super::owner::Owner;
 use super::pinned::{Change, PinnedSession};
 use super::state::{Baseline, ParameterState, RowState, State};
+use super::transaction::Staged;
 use group::{Group, Part, choose, groups};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
@@ -217,7 +218,7 @@ impl Change {
             row.reset = Some(now.baseline(part));
         }
         let mut maps = self.session.maps()?;
-        self.write(next)?;
+        self.transact(|_| Ok((Staged::of(next), ())))?;
         let types: Vec<MapType> = self.state.maps.clone();
         let mut emptied = Vec::new();
         let shown = types.iter().filter(|ty| !ty.is_hidden());

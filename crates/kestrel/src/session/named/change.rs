@@ -1,19 +1,19 @@
 //! Changing the named probes of a session: all that one command asks for becomes part of it by one rename, or nothing does.
 
+use super::request::Request;
 use super::site;
 use super::status::{Flags, counted};
 use super::text::{check_name, file, rooted};
 use super::{Own, TABLE, kernel_line};
 use crate::plan::plan_named;
 use crate::plan::{Hook, no_second, room_to_grow};
-use crate::session::load::{Loading, names_in};
+use crate::session::loading::Loading;
 use crate::session::maps::Maps;
 use crate::session::metadata::Description;
 use crate::session::pinned::{Change, PinnedSession};
-use crate::session::state::{
-    Arming, Baseline, HookState, ObjectState, ProbeState, State, TableState, parameter,
-};
-use crate::session::{Skipped, pins, state};
+use crate::session::state::{Arming, Baseline, HookState, ProbeState, State, TableState, parameter};
+use crate::session::transaction::{Retired, Staged};
+use crate::session::{Skipped, pins};
 use kestrel_catalog::catalog::{Catalog, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
@@ -23,27 +23,8 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
-use kestrel_trace::files::Objection;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
-
-/// A probe to be added.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    /// Its name.
-    pub name: String,
-    /// Its text: events, predicate, block.
-    pub source: String,
-    /// The line of the kernel's own syntax that it was made of.
-    pub line: Option<String>,
-    /// Whether it is only registered, and does nothing until it is enabled.
-    pub disabled: bool,
-    /// Where paths of compiled objects in its text count from; where the command runs if it is empty.
-    pub beside: PathBuf,
-    /// What another user could change about the file that it stands in; none for a text that the caller gives.
-    pub objection: Option<Objection>,
-}
 
 /// What came of adding probes.
 #[derive(Debug, Default)]
@@ -99,73 +80,55 @@ impl Change {
                 });
             }
         }
-        let hits = self.hits()?;
-        let mut loading = Loading::begin(&self.session)?;
-        loading.session.hits = Some(hits);
-        let known = loading.next.parameters.len();
-        let gone = take_out(&mut loading.next, |probe| {
-            requests.iter().any(|request| request.name == probe.name)
-        });
-        let mut made = Ok(Vec::new());
-        for request in requests {
-            let Ok(numbers) = &mut made else { break };
-            match loading.named(request, catalog) {
-                Ok(number) => numbers.extend((!request.disabled).then_some(number)),
-                Err(error) => made = Err(of_probe(&request.name, error)),
+        self.transact(|change| {
+            let mut loading = Loading::begin(&change.session)?;
+            loading.session.resources.hits = Some(change.hits()?);
+            let gone = take_out(&mut loading.next, |probe| {
+                requests.iter().any(|request| request.name == probe.name)
+            });
+            let mut numbers = Vec::new();
+            for request in requests {
+                let made = loading.named(request, catalog);
+                let number = made.map_err(|error| of_probe(&request.name, error))?;
+                numbers.extend((!request.disabled).then_some(number));
             }
-        }
-        let Loading {
-            session,
-            mut next,
-            loaded,
-            ..
-        } = loading;
-        let made = made.and_then(|numbers| {
-            next.objects.extend(session.objects.pin(&self.session.directory)?);
-            Ok(numbers)
-        });
-        let numbers = match made {
-            Ok(numbers) => numbers,
-            Err(error) => {
-                // Unpinned, the links go with this.
-                drop(session);
-                self.sweep()?;
-                return Err(error);
-            }
-        };
-        let unused = let_go(&mut next, &gone);
-        let objects = next.forget_objects();
-        let mut info = session.info.clone();
-        info.events.clone_from(&session.classes);
-        let meta = Description::create(&info, next.generation + 1)?;
-        for (place, value) in next.parameters.iter().enumerate().skip(known) {
-            self.control.set_parameter(place, value.start);
-        }
-        meta.pin(&self.session.directory)?;
-        // One of its name may have kept something before it went; of one that goes now, the new one takes it over.
-        let old = |name: &String| self.state.probes.each.iter().any(|probe| probe.name == *name);
-        let fresh = next
-            .probes
-            .each
-            .iter()
-            .filter(|probe| numbers.contains(&probe.number));
-        let fresh: Vec<u32> = fresh.filter(|p| !old(&p.name)).map(|p| p.number).collect();
-        forget_calls(&session.maps, of_probes(&next, &fresh))?;
-        next.probes.arming = Some(Arming {
-            generation: next.generation + 1,
-            probes: numbers,
-        });
-        self.write(next)?;
-        session.objects.keep();
-        self.forget(&gone)?;
-        self.arm();
-        self.unpin(&gone)?;
-        self.unpin_maps(&unused)?;
-        self.unpin_objects(&objects)?;
-        Ok(Added {
-            programs: session.hooks.len(),
-            warnings: loaded.warnings,
-            left_out: loaded.left_out,
+            let Loading {
+                session,
+                mut next,
+                loaded,
+                ..
+            } = loading;
+            next.objects
+                .extend(session.resources.objects.pin(&change.session.directory)?);
+            let retired = retire(&mut next, gone);
+            let mut info = session.info.clone();
+            info.events.clone_from(&session.classes);
+            let description = Description::create(&info, next.generation + 1)?;
+            // One of its name may have kept something before it went; of one that goes now, the new one takes it over.
+            let old = |name: &String| change.state.probes.each.iter().any(|probe| probe.name == *name);
+            let fresh = next
+                .probes
+                .each
+                .iter()
+                .filter(|probe| numbers.contains(&probe.number));
+            let fresh: Vec<u32> = fresh.filter(|p| !old(&p.name)).map(|p| p.number).collect();
+            forget_calls(&session.resources.maps, of_probes(&next, &fresh))?;
+            next.probes.arming = Some(Arming {
+                generation: next.generation + 1,
+                probes: numbers,
+            });
+            let added = Added {
+                programs: session.hooks.len(),
+                warnings: loaded.warnings,
+                left_out: loaded.left_out,
+            };
+            let staged = Staged {
+                description: Some(description),
+                objects: Some(session.resources.objects),
+                retired,
+                ..Staged::of(next)
+            };
+            Ok((staged, added))
         })
     }
 
@@ -177,14 +140,12 @@ impl Change {
         self.check_probes(names)?;
         let mut next = self.state.clone();
         let gone = take_out(&mut next, |probe| names.contains(&probe.name));
-        let unused = let_go(&mut next, &gone);
-        let objects = next.forget_objects();
-        self.write(next)?;
-        self.forget(&gone)?;
-        self.arm();
-        self.unpin(&gone)?;
-        self.unpin_maps(&unused)?;
-        self.unpin_objects(&objects)
+        let retired = retire(&mut next, gone);
+        let staged = Staged {
+            retired,
+            ..Staged::of(next)
+        };
+        self.transact(|_| Ok((staged, ())))
     }
 
     /// Enables or disables named probes, each from its next event on. One whose module was unloaded and loaded again is attached anew when it is
@@ -283,7 +244,7 @@ impl Change {
     }
 
     /// Takes what was counted for the events of hooks that have gone out of maps that nobody named: the next of their names begins at 0.
-    fn forget(&self, gone: &[HookState]) -> Result<()> {
+    pub(in crate::session) fn forget(&self, gone: &[HookState]) -> Result<()> {
         let numbers: Vec<u64> = gone.iter().filter_map(bare_number).map(u64::from).collect();
         let uses: BTreeSet<u32> = rows(gone).flat_map(|row| row.maps.iter().copied()).collect();
         if numbers.is_empty() || uses.is_empty() {
@@ -296,36 +257,6 @@ impl Change {
         }
         let maps = self.maps()?;
         uses.into_iter().try_for_each(|map| maps.forget(map, &numbers))
-    }
-
-    /// Lets go of hooks that the state does not mention any more.
-    fn unpin(&self, hooks: &[HookState]) -> Result<()> {
-        for hook in hooks {
-            for name in pins::of_hook(hook) {
-                self.session.directory.remove(&name)?;
-            }
-        }
-        state::remove_events(&self.host, hooks);
-        Ok(())
-    }
-
-    /// Lets go of maps that the state does not mention any more.
-    fn unpin_maps(&self, gone: &[MapType]) -> Result<()> {
-        for map in gone {
-            self.session.directory.remove(&pins::map(&map.name))?;
-        }
-        if self.state.maps.is_empty() && !gone.is_empty() {
-            self.session.directory.remove(pins::MAPS)?;
-        }
-        Ok(())
-    }
-
-    /// Lets go of compiled objects that no row calls any more.
-    fn unpin_objects(&self, gone: &[ObjectState]) -> Result<()> {
-        let names = gone.iter().flat_map(pins::of_object);
-        names
-            .into_iter()
-            .try_for_each(|name| self.session.directory.remove(&name))
     }
 
     /// The counts of hits; made where this is the session's first named probe.
@@ -384,6 +315,15 @@ fn take_out(next: &mut State, which: impl Fn(&ProbeState) -> bool) -> Vec<HookSt
     gone
 }
 
+/// What goes with these hooks: maps that only they kept something in, and compiled objects that no row calls any more.
+fn retire(next: &mut State, hooks: Vec<HookState>) -> Retired {
+    Retired {
+        maps: let_go(next, &hooks),
+        objects: next.forget_objects(),
+        hooks,
+    }
+}
+
 /// Takes out of a state the maps that only these hooks kept something in for themselves; gives them. Those that people can name stay.
 fn let_go(next: &mut State, gone: &[HookState]) -> Vec<MapType> {
     let used = |hooks: &[HookState]| -> BTreeSet<u32> {
@@ -429,14 +369,14 @@ impl Loading<'_> {
         file.objection.clone_from(&request.objection);
         let table = self.table_of_probes()?;
         let own = self.own()?;
-        let existing = self.existing(names_in(&self.next))?;
+        let existing = self.existing(self.next.places.clone())?;
         let mut plan = plan_named(&existing, &file, table, catalog, Via::Auto)?;
         if plan.hooks.is_empty() {
             return Err(nothing_to_do(request));
         }
         self.one_jprobe(&plan.hooks, catalog)?;
-        self.session.objects.add(&plan.objects);
-        allow_open_files(crate::session::files(&plan));
+        self.session.resources.objects.add(&plan.objects);
+        allow_open_files(crate::session::attached::files(&plan));
         self.loaded.warnings.append(&mut plan.warnings);
         for known in plan.globals.parameters.iter().skip(self.next.parameters.len()) {
             self.next.parameters.push(parameter(known));
@@ -463,7 +403,7 @@ impl Loading<'_> {
             if !plan.hooks[index].companion {
                 sites.extend(site::of(hook, &plan.hooks[index], links, &events, catalog));
             }
-            let counts = counted(hook, &self.session.buffers);
+            let counts = counted(hook, &self.session.resources.buffers);
             for (kept, refused) in &counts {
                 before = (before.0 + kept, before.1 + refused);
             }
@@ -479,7 +419,7 @@ impl Loading<'_> {
         if sites.is_empty() {
             return Err(nothing_attached(self.loaded.left_out.last()));
         }
-        if let Some(hits) = &self.session.hits {
+        if let Some(hits) = &self.session.resources.hits {
             let zeros = vec![0; hits.element_size()];
             hits.update(&own.place.to_ne_bytes(), &zeros, ValueCheck::Any)?;
         }

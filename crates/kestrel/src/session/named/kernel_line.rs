@@ -11,17 +11,19 @@ mod name;
 mod number;
 mod place;
 mod source;
+mod word;
 mod write;
 
 pub use kernel::{Dialect, Kernel, Spot};
 pub use place::Place;
 pub use write::of;
 
-use super::Request;
+use super::request::Request;
 use fetch::Unfound;
 use kestrel_catalog::catalog::find_kind;
 use kestrel_catalog::catalog::phase::Moment;
 use kestrel_catalog::{Error, Result};
+use word::{Parsed, Word, Wrong};
 
 /// Longest line that the kernel reads (`trace_parse_run_command`).
 const LONGEST: usize = 4094;
@@ -30,28 +32,6 @@ const MOST_CALLS: u64 = 4096;
 
 /// The predicate of a probe that fetches from a symbol which the kernel does not have: there it is never hit.
 const NEVER: &str = "/0/";
-
-/// What is wrong with a line, and how many bytes from its beginning.
-#[derive(Debug)]
-struct Wrong {
-    at: usize,
-    why: String,
-}
-
-impl Wrong {
-    fn at(at: usize, why: impl Into<String>) -> Self {
-        Self { at, why: why.into() }
-    }
-}
-
-type Parsed<T> = std::result::Result<T, Wrong>;
-
-/// A word of a line and where it begins.
-#[derive(Clone, Copy, Debug)]
-struct Word<'l> {
-    text: &'l str,
-    at: usize,
-}
 
 /// Whether a text is such a line: `p` or `r`, perhaps with a name, then a place. A probe called `p` or `r` whose event is named with its kind
 /// (`p kprobe:vfs_read`), or has a block, is none.

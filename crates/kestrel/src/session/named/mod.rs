@@ -15,14 +15,16 @@
 mod change;
 pub mod kernel_line;
 mod renew;
+mod request;
 mod site;
 mod start;
 mod status;
 mod text;
 
 pub use super::state::Instruction;
-pub use change::{Added, Request};
+pub use change::Added;
 pub use kestrel_hook::hook::named::{HITS, Own, SLOTS};
+pub use request::Request;
 pub use start::check;
 pub use status::{Flags, Probe, Site};
 

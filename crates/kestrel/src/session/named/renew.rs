@@ -9,7 +9,7 @@
 
 use super::change::of_probe;
 use super::{Own, SLOTS};
-use crate::session::load::HookMaps;
+use crate::session::hook_maps::HookMaps;
 use crate::session::pinned::{Change, PinnedSession};
 use crate::session::recompile::Remake;
 use crate::session::state::{HookState, ProbeState, Probes, ProgramState, State};

@@ -5,6 +5,7 @@ mod from_plan;
 mod object;
 mod parameter;
 mod probes;
+mod to_plan;
 
 pub(super) use from_plan::{messages, parameter, uses};
 pub use object::{CallState, ObjectMapState, ObjectState};
@@ -148,6 +149,15 @@ pub struct TableState {
 }
 
 impl TableState {
+    /// The table as one that is on its way out.
+    pub(in crate::session) fn retiring(&self) -> Retiring {
+        Retiring {
+            number: self.number,
+            place: self.place,
+            slot: self.slot,
+        }
+    }
+
     /// What the active word says while this table is used.
     pub fn word(&self) -> Table {
         word(self.number, self.slot)

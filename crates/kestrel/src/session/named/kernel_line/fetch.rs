@@ -2,7 +2,8 @@
 
 use super::kernel::{Dialect, Kernel, Spot};
 use super::place::Place;
-use super::{Parsed, Word, Wrong, name, number};
+use super::word::{Parsed, Word, Wrong};
+use super::{name, number};
 use kestrel_bpf::btf::{Btf, Type, TypeId};
 use kestrel_catalog::arch;
 use std::cell::OnceCell;

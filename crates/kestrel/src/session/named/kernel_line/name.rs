@@ -1,6 +1,6 @@
 //! Names in a line: which the kernel takes for groups, events and arguments, and which it gives where there is none.
 
-use super::{Parsed, Wrong};
+use super::word::{Parsed, Wrong};
 
 /// Bytes of the longest name of a group or an event, with its end (`MAX_EVENT_NAME_LEN`).
 const LONGEST_EVENT: usize = 64;

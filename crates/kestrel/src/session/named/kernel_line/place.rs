@@ -1,6 +1,7 @@
 //! Where a line puts its probe: `[MODULE:]SYMBOL[+OFFSET]`, `SYMBOL%return`, or an address.
 
-use super::{Parsed, Wrong, number};
+use super::number;
+use super::word::{Parsed, Wrong};
 
 /// A place as a line names it.
 #[derive(Clone, Debug, PartialEq, Eq)]

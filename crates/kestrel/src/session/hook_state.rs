@@ -1,0 +1,71 @@
+//! What the state of a persistent session says about an attached hook, and the hook's pins.
+
+use super::attached::Attached;
+use super::objects::Objects;
+use super::pins::{self, Directory};
+use super::state::{EventState, HookState, ProgramState, RowState, messages};
+use crate::plan::Hook;
+use kestrel_catalog::Result;
+use std::os::fd::AsFd;
+
+/// What the state says about a hook that was attached.
+pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects: &Objects) -> HookState {
+    let way = &hook.ways[attached.way];
+    let events = hook.instances.iter().map(|instance| EventState {
+        name: instance.name.clone(),
+        event: None,
+        code: instance.code,
+    });
+    let rows = hook
+        .rows
+        .iter()
+        .enumerate()
+        .map(|(index, row)| RowState::of(row, way.handlers.get(index), Vec::new()));
+    let mut program = ProgramState {
+        slot: None,
+        first: hook.first,
+        records: hook.records.max(1),
+        rows: rows.collect(),
+        events: Vec::new(),
+        messages: messages(&way.handlers),
+    };
+    objects.tell(hook, Some(way), &mut program);
+    HookState {
+        number,
+        kind: hook.kind.to_owned(),
+        way: way.to_string(),
+        attached: Some(way.mechanism.clone()),
+        multi: attached.kind.is_multi(),
+        links: attached.links.each().len() as u32,
+        cpus: attached.links.cpus().to_vec(),
+        own_events: attached
+            .links
+            .events()
+            .iter()
+            .map(|e| e.name().to_owned())
+            .collect(),
+        events: events.collect(),
+        programs: vec![program],
+        probe: hook.own.map(|own| own.number),
+        companion: hook.companion,
+        relay: hook.relay,
+        module_build: attached.module_build.clone(),
+        copies: attached.copies,
+    }
+}
+
+impl Attached {
+    /// Pins its links, which keep everything else, and its slots, which the kernel empties when no user of them is left.
+    pub(super) fn pin(&self, number: u32, to: &Directory) -> Result<()> {
+        if let Some(seen) = &self.seen {
+            to.pin(seen.as_fd(), &pins::seen(number))?;
+        }
+        for (program, slots) in (0..).zip(&self.slots) {
+            to.pin(slots.as_fd(), &pins::slots(number, program))?;
+        }
+        for (index, link) in (0..).zip(self.links.each()) {
+            to.pin(link.as_fd(), &pins::link(number, index))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,21 @@
+//! What is asked for by `probe add`.
+
+use kestrel_trace::files::Objection;
+use std::path::PathBuf;
+
+/// A probe to be added.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Its name.
+    pub name: String,
+    /// Its text: events, predicate, block.
+    pub source: String,
+    /// The line of the kernel's own syntax that it was made of.
+    pub line: Option<String>,
+    /// Whether it is only registered, and does nothing until it is enabled.
+    pub disabled: bool,
+    /// Where paths of compiled objects in its text count from; where the command runs if it is empty.
+    pub beside: PathBuf,
+    /// What another user could change about the file that it stands in; none for a text that the caller gives.
+    pub objection: Option<Objection>,
+}

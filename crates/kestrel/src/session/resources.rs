@@ -1,0 +1,116 @@
+//! What the programs of a session are bound to, made of a plan or found again by its pins: control page, buffers, maps, objects.
+
+use super::maps::{self, Maps};
+use super::objects::Objects;
+use kestrel_bpf::btf::{Btf, Kind, TypeId};
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::ir::MapUse;
+use kestrel_hook::buffer::Buffer;
+use kestrel_hook::hook::control::{self, Control};
+use kestrel_hook::hook::{named, process_filter, relay, thread_names};
+use kestrel_kernel::Host;
+use kestrel_kernel::bpf::{Map, Program, ProgramKind, ProgramSpec};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// What the programs of a session are bound to.
+#[derive(Debug)]
+pub(super) struct Resources {
+    pub(super) host: Host,
+    pub(super) control: Control,
+    /// At least one.
+    pub(super) buffers: Vec<Buffer>,
+    /// Processes of the traced command.
+    pub(super) targets: Option<Map>,
+    /// Names of threads.
+    pub(super) names: Map,
+    /// Hits of named probes, where there have been any.
+    pub(super) hits: Option<Map>,
+    /// Words that hooks pass on to others, where there are any.
+    pub(super) relay: Option<Map>,
+    pub(super) maps: Maps,
+    /// Compiled objects that rows name.
+    pub(super) objects: Objects,
+}
+
+impl Resources {
+    /// Loads a program, bound to these resources, to maps of its own and to those that are given for it.
+    pub(super) fn load(
+        &self,
+        event: &str,
+        kind: ProgramKind,
+        code: &kestrel_bpf::code::Code,
+        uses: &[MapUse],
+        types: Option<&Arc<Btf>>,
+        given: &[(&str, &Map)],
+    ) -> Result<(Program, Vec<Map>)> {
+        let own = uses.iter().map(private_map).collect::<Result<Vec<_>>>()?;
+        let fds = uses
+            .iter()
+            .zip(&own)
+            .map(|(used, own)| self.map_fd(used, own.as_ref(), given));
+        let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
+        let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
+        let name = program_name(event);
+        let program = Program::load(&ProgramSpec::new(&name, kind, code, &fds).with_kfunc(&kfunc))?;
+        drop(fds);
+        Ok((program, own.into_iter().flatten().collect()))
+    }
+
+    fn map_fd<'a>(
+        &'a self,
+        used: &MapUse,
+        own: Option<&'a Map>,
+        given: &[(&str, &'a Map)],
+    ) -> Result<BorrowedFd<'a>> {
+        let name = match (used, own) {
+            (MapUse::Private(_), Some(map)) => return Ok(map.as_fd()),
+            (MapUse::Private(spec), None) => &spec.name,
+            (MapUse::External(name), _) => name,
+        };
+        if let Some((_, map)) = given.iter().find(|(given, _)| given == name) {
+            return Ok(Map::as_fd(map));
+        }
+        if let Some(buffer) = self.buffers.iter().find(|b| *name == b.map_name()) {
+            return Ok(buffer.map().as_fd());
+        }
+        if let Some(map) = self.maps.find(name) {
+            return Ok(map.as_fd());
+        }
+        if let Some(map) = self.hits.as_ref().filter(|_| name == named::HITS) {
+            return Ok(map.as_fd());
+        }
+        if let Some(map) = self.relay.as_ref().filter(|_| name == relay::MAP) {
+            return Ok(map.as_fd());
+        }
+        match (name.as_str(), &self.targets) {
+            (control::MAP, _) => Ok(self.control.map().as_fd()),
+            (process_filter::MAP, Some(map)) => Ok(map.as_fd()),
+            (thread_names::MAP, _) => Ok(self.names.as_fd()),
+            _ => Err(Error::Compile {
+                event: name.clone(),
+                why: "it names a map that the session does not have".to_owned(),
+            }),
+        }
+    }
+
+    /// Binds programs that are loaded from now on to another buffer in the place of one, or to one more.
+    pub(super) fn exchange(&mut self, place: usize, buffer: Buffer) {
+        match self.buffers.get_mut(place) {
+            Some(old) => *old = buffer,
+            None => self.buffers.push(buffer),
+        }
+    }
+}
+
+fn private_map(used: &MapUse) -> Result<Option<Map>> {
+    let MapUse::Private(spec) = used else {
+        return Ok(None);
+    };
+    Ok(Some(maps::make(spec)?))
+}
+
+/// As bpftool shows it: the last part of the event's name, as much as fits.
+fn program_name(event: &str) -> String {
+    format!("k_{}", event.rsplit(':').next().unwrap_or(event))
+}

@@ -1,0 +1,252 @@
+//! A change of a persistent session as a transaction: what is new is made and pinned under names that the old state does not mention, and one rename of
+//! the state makes it part of the session.
+//!
+//! ```text
+//!   stage: programs, maps, links pinned ──► commit: state renamed ──► settle: words of tables and probes ──► what was replaced unpinned
+//!            │ an error: swept, the session is as it was                  │ killed: the next command settles and sweeps
+//! ```
+
+use super::hook_maps::HookMaps;
+use super::metadata::Description;
+use super::objects::{self, Objects};
+use super::pinned::{Change, version};
+use super::pins;
+use super::state::{HookState, ObjectState, State, TableState, remove_events};
+use kestrel_catalog::Result;
+use kestrel_hook::hook::control::Table;
+use kestrel_kernel::barrier::wait_for_running_programs;
+use kestrel_trace::aggregate::MapType;
+use std::os::fd::AsFd;
+
+/// What a change has made and pinned.
+pub(super) struct Staged {
+    /// The session's next state.
+    pub(super) next: State,
+    /// The trace's description, where kinds of record or buffers change.
+    pub(super) description: Option<Description>,
+    /// Compiled objects that stay in the kernel once the state mentions them.
+    pub(super) objects: Option<Objects>,
+    /// What the next state does not mention any more.
+    pub(super) retired: Retired,
+}
+
+/// What goes once a transaction is committed.
+#[derive(Default)]
+pub(super) struct Retired {
+    pub(super) hooks: Vec<HookState>,
+    pub(super) maps: Vec<MapType>,
+    pub(super) objects: Vec<ObjectState>,
+}
+
+impl Staged {
+    /// A next state for which nothing was made.
+    pub(super) fn of(next: State) -> Self {
+        Self {
+            next,
+            description: None,
+            objects: None,
+            retired: Retired::default(),
+        }
+    }
+}
+
+impl Change {
+    /// Stages a change and commits it: the one place where the state of a session that runs is replaced with what was made for it.
+    ///
+    /// # Errors
+    /// What staging or the rename met; then the session is as it was before.
+    pub(super) fn transact<T>(&mut self, stage: impl FnOnce(&mut Self) -> Result<(Staged, T)>) -> Result<T> {
+        let staged = stage(self);
+        let committed = staged.and_then(|(staged, outcome)| Ok((self.commit(staged)?, outcome)));
+        let (retired, outcome) = match committed {
+            Ok(committed) => committed,
+            Err(error) => {
+                self.sweep()?;
+                return Err(error);
+            }
+        };
+        // What was counted for events that have gone is forgotten before others of their names count.
+        self.forget(&retired.hooks)?;
+        self.settle()?;
+        self.unpin(retired)?;
+        Ok(outcome)
+    }
+
+    /// Says that slots are being filled: a sweep empties those that no state accounts for.
+    pub(super) fn begin_filling(&self) -> Result<()> {
+        let control = self.session.directory.map(pins::CONTROL)?;
+        self.session.directory.pin(control.as_fd(), pins::FILLING)
+    }
+
+    fn commit(&mut self, staged: Staged) -> Result<Retired> {
+        let Staged {
+            next,
+            description,
+            objects,
+            retired,
+        } = staged;
+        if let Some(description) = description {
+            description.pin(&self.session.directory)?;
+        }
+        let new = next
+            .parameters
+            .iter()
+            .enumerate()
+            .skip(self.state.parameters.len());
+        for (place, parameter) in new {
+            self.control.set_parameter(place, parameter.start);
+        }
+        self.write(next)?;
+        if let Some(objects) = objects {
+            objects.keep();
+        }
+        self.session.directory.remove(pins::FILLING)?;
+        Ok(retired)
+    }
+
+    /// Lets go of what the state does not mention any more.
+    fn unpin(&self, retired: Retired) -> Result<()> {
+        let directory = &self.session.directory;
+        let hooks = retired.hooks.iter().flat_map(pins::of_hook);
+        hooks.into_iter().try_for_each(|name| directory.remove(&name))?;
+        remove_events(&self.host, &retired.hooks);
+        for map in &retired.maps {
+            directory.remove(&pins::map(&map.name))?;
+        }
+        if self.state.maps.is_empty() && !retired.maps.is_empty() {
+            directory.remove(pins::MAPS)?;
+        }
+        let objects = retired.objects.iter().flat_map(pins::of_object);
+        objects.into_iter().try_for_each(|name| directory.remove(&name))
+    }
+
+    /// Removes pins and slots that the state does not account for.
+    pub(super) fn sweep(&self) -> Result<()> {
+        let known = pins::of(&self.state);
+        let names = self.directory.names()?;
+        if names.iter().any(|name| name == pins::FILLING) {
+            self.clear_slots(&self.slots_in_use())?;
+        }
+        for name in names.iter().filter(|name| !known.contains(*name)) {
+            self.directory.remove(name)?;
+        }
+        Ok(())
+    }
+
+    fn slots_in_use(&self) -> Vec<u32> {
+        self.state.tables.iter().filter_map(|t| t.slot).collect()
+    }
+
+    /// Empties the slots of all hooks but these.
+    fn clear_slots(&self, but: &[u32]) -> Result<()> {
+        self.clear_probe_slots(&self.state.hooks, &self.state.probes)?;
+        for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_none()) {
+            let maps = HookMaps::open(&self.directory, hook)?;
+            let called: Vec<u32> = objects::entries(&hook.programs).collect();
+            let all = 0..maps
+                .room()
+                .min(kestrel_hook::hook::SLOTS + kestrel_hook::hook::CALLS);
+            for slot in all.filter(|slot| !but.contains(slot) && !called.contains(slot)) {
+                maps.clear(slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says in the control page what the state says, and takes out what is on its way out.
+    ///
+    /// A handler that is running may have read an old table's word and store it later: so what it reads is changed first, then all running handlers
+    /// are waited for, and only then the active word is changed if it still is the old one. After another wait no hook can be about to call
+    /// what is taken out.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        self.arm();
+        for table in &self.state.tables {
+            if self.control.table(table.place) != table.word() {
+                self.control.set_table(table.place, table.word());
+            }
+        }
+        if self.state.is_settled() {
+            return Ok(());
+        }
+        let successor = |place| {
+            let table = self.state.tables.iter().find(|table| table.place == place);
+            table.map_or(Table::NONE, TableState::word)
+        };
+        for old in &self.state.retiring {
+            self.control.set_table(old.place, successor(old.place));
+        }
+        wait_for_running_programs()?;
+        if !self.state.retiring.is_empty() {
+            for old in &self.state.retiring {
+                self.control.succeed(old.word(), successor(old.place));
+            }
+            wait_for_running_programs()?;
+        }
+        self.take_out()
+    }
+
+    /// Empties the slots of what is on its way out and detaches hooks that no table needs any more.
+    fn take_out(&mut self) -> Result<()> {
+        let mut next = self.state.clone();
+        let out: Vec<u32> = next.retiring.iter().map(|old| old.number).collect();
+        for hook in &mut next.hooks {
+            for program in &mut hook.programs {
+                for row in &mut program.rows {
+                    row.tables.retain(|table| !out.contains(table));
+                }
+            }
+            // The program that is attached stays whatever it says.
+            hook.programs
+                .retain(|p| p.slot.is_none() || p.rows.iter().any(|row| !row.tables.is_empty()));
+        }
+        let needed = |hook: &HookState| next.tables.iter().any(|t| hook.serves(t.number));
+        let leads = |hook: &HookState| {
+            let mut relays = next.hooks.iter().filter(|hook| needed(hook));
+            relays.any(|other| other.relay.is_some_and(|relay| relay.from == hook.number))
+        };
+        let needed = |hook: &HookState| needed(hook) || leads(hook);
+        let (kept, gone): (Vec<_>, Vec<_>) = next.hooks.iter().cloned().partition(needed);
+        for hook in kept.iter().filter(|hook| hook.probe.is_none()) {
+            for slot in next.retiring.iter().filter_map(|old| old.slot) {
+                HookMaps::open(&self.directory, hook)?.clear(slot)?;
+            }
+        }
+        for hook in kept.iter().filter(|hook| hook.probe.is_none()) {
+            let left: Vec<u32> = objects::entries(&hook.programs).collect();
+            let mut was = self.state.hooks.iter();
+            let was = was.find(|known| known.number == hook.number);
+            let was = was.map_or(&[][..], |known| &known.programs);
+            for entry in objects::entries(was).filter(|entry| !left.contains(entry)) {
+                HookMaps::open(&self.directory, hook)?.clear(entry)?;
+            }
+        }
+        next.hooks = kept;
+        next.retiring.clear();
+        if next.probes.renewed {
+            self.clear_probe_slots(&next.hooks, &next.probes)?;
+            next.probes.renewed = false;
+        }
+        let unused = next.forget_objects();
+        self.write(next)?;
+        for name in unused.iter().flat_map(pins::of_object) {
+            self.directory.remove(&name)?;
+        }
+        for hook in &gone {
+            for name in pins::of_hook(hook) {
+                self.directory.remove(&name)?;
+            }
+        }
+        remove_events(&self.host, &gone);
+        Ok(())
+    }
+
+    /// Puts a new state in the place of the old one: one rename.
+    pub(super) fn write(&mut self, mut next: State) -> Result<()> {
+        next.generation = self.session.state.generation + 1;
+        let map = next.to_map()?;
+        self.session.directory.replace(map.as_fd(), pins::STATE)?;
+        self.session.version = version(&self.session.directory);
+        self.session.state = next;
+        Ok(())
+    }
+}
