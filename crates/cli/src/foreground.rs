@@ -6,7 +6,7 @@ use kestrel::bpf::BpfMap;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::{CLOSER, Held, Interrupt, Signal, Watched, send};
 use kestrel::session::Session;
-use kestrel::session::target::Target;
+use kestrel::session::process_filter::Target;
 use kestrel_trace::aggregate::{json, text};
 use kestrel_trace::print::{are, counted};
 use std::io::Write;

@@ -10,7 +10,7 @@ use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
 use kestrel::kernel::process::Held;
 use kestrel::plan::{Options, Plan, Source};
-use kestrel::session::target::Target;
+use kestrel::session::process_filter::Target;
 use kestrel::table::shipped::open;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;

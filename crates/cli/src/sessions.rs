@@ -19,7 +19,7 @@ pub(crate) fn set_lock_timeout(time: Duration) {
 /// As [`Store::open`].
 pub(crate) fn store(host: &Host) -> Result<Store, kestrel::Error> {
     let mut patience = Patience {
-        told: |waiting| eprintln!("waiting: {waiting}"),
+        report: |waiting| eprintln!("waiting: {waiting}"),
         ..Patience::default()
     };
     patience.time = WAIT.get().copied().unwrap_or(patience.time);

@@ -1,6 +1,6 @@
 //! How long opening files takes: `probe_open_latency FILE…` opens each file once, and tells what a return probe with entry data saw of it.
 
-use kestrel::probe::{Kretprobe, Moment};
+use kestrel::probe::{Kretprobe, Phase};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .filter(&format!("pid == {}", std::process::id()))
         .handler("record(name = str(entry.args.filename), retval, took = nsecs - entry.nsecs)")
         .on_hit(|hit| {
-            assert_eq!(hit.moment, Moment::Return);
+            assert_eq!(hit.phase, Phase::Return);
             let (Some(name), Some(took)) = (hit.get("name"), hit.get("took")) else {
                 return;
             };

@@ -6,7 +6,7 @@
 use kestrel::catalog::Catalog;
 use kestrel::code::Code;
 use kestrel::kernel::Host;
-use kestrel::probe::{Kprobe, Moment};
+use kestrel::probe::{Kprobe, Phase};
 use std::error::Error;
 use std::io::Read;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .pre("record(regs)")
         .post("record(regs)")
         .on_hit(|hit| {
-            let when = if hit.moment == Moment::Pre {
+            let when = if hit.phase == Phase::Pre {
                 "before"
             } else {
                 "after"

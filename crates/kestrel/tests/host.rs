@@ -7,7 +7,7 @@ use kestrel::kernel::Host;
 use kestrel::plan::{Options, Source, plan};
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
-use kestrel::session::target::Target;
+use kestrel::session::process_filter::Target;
 use kestrel_trace::ctf::directory;
 use std::collections::HashMap;
 use std::path::Path;

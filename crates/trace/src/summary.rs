@@ -123,7 +123,7 @@ impl std::fmt::Display for Absent {
 }
 
 /// What to say of a trace that is not whole, in a line for all and one for each CPU; nothing of one that is.
-pub fn tell_absent(absent: &[Absent], all: u64) -> Vec<String> {
+pub fn absent_lines(absent: &[Absent], all: u64) -> Vec<String> {
     if absent.is_empty() {
         return Vec::new();
     }
@@ -138,7 +138,7 @@ pub fn tell_absent(absent: &[Absent], all: u64) -> Vec<String> {
 }
 
 /// Why events were lost, a line for each reason. `frozen` of them came while their buffer was frozen, where that was counted.
-pub fn tell_lost(lost: u64, frozen: Option<u64>) -> Vec<String> {
+pub fn lost_lines(lost: u64, frozen: Option<u64>) -> Vec<String> {
     let why = match frozen {
         Some(_) => "the ring was full",
         None => "the ring was full, or the buffer was frozen",

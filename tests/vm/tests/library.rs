@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use kestrel::kernel::Host;
-use kestrel::probe::{self, Hit, Jprobe, Kprobe, Kretprobe, Moment, Probe, Registration};
+use kestrel::probe::{self, Hit, Jprobe, Kprobe, Kretprobe, Phase, Probe, Registration};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -176,7 +176,7 @@ fn hits_have_what_a_handler_by_default_records() {
     );
     assert!(hits.is_sorted_by_key(|hit| hit.when));
     for hit in &hits {
-        assert_eq!((hit.probe, hit.moment), (0, Moment::Pre));
+        assert_eq!((hit.probe, hit.phase), (0, Phase::Pre));
         assert_eq!(hit.event, "kprobe:ksys_lseek");
         let registers = hit.registers.as_ref().unwrap();
         let names: Vec<&str> = hit.arguments.iter().map(|(name, _)| name.as_str()).collect();
@@ -264,7 +264,7 @@ fn many_probes_are_registered_together_or_not_at_all() {
         probes.probes()
     );
     for hit in of(1) {
-        assert_eq!(hit.moment, Moment::Return);
+        assert_eq!(hit.phase, Phase::Return);
         // /dev/zero has no positions.
         assert_eq!(hit.returned(), Some(0));
     }
@@ -284,7 +284,7 @@ fn many_probes_are_registered_together_or_not_at_all() {
     let of = |probe: usize| hits.iter().filter(|hit| hit.probe == probe).collect::<Vec<_>>();
     assert!(of(0).is_empty() && !of(2).is_empty());
     for hit in of(2) {
-        assert_eq!(hit.moment, Moment::Call);
+        assert_eq!(hit.phase, Phase::Call);
         assert_eq!(hit.get("whence").unwrap().as_i64(), Some(0));
     }
     let letters: String = probes.probes().iter().map(|probe| probe.kind.letter()).collect();

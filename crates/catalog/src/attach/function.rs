@@ -4,7 +4,7 @@ use super::detach::close_many;
 use super::family::{Attach, Events, Sections};
 use super::kprobe::{self, Kprobe};
 use super::links::Links;
-use crate::code::{Code, KnownCode, Wanted};
+use crate::code::{Code, KnownCode, LocationSpec};
 use crate::error::{Error, Result};
 use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{KprobeMulti, KprobeTargets, Link, Program, ProgramKind};
@@ -223,7 +223,7 @@ impl Attach for Entry {
 
 /// Why the kernel refuses a function, where its code tells: it says `EINVAL` to much.
 fn explain(known: &KnownCode, symbol: &str, error: Error) -> Error {
-    let wanted = Wanted::Symbol {
+    let wanted = LocationSpec::Symbol {
         module: None,
         symbol: symbol.to_owned(),
         offset: None,

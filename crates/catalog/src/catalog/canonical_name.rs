@@ -8,26 +8,26 @@
 //! ```
 
 use super::lookup::Catalog;
-use super::phase::Moment;
+use super::phase::Phase;
 use super::{function, jprobe};
-use crate::code::{Code, Function, Instruction, Wanted};
+use crate::code::{Code, Function, Instruction, LocationSpec};
 use crate::error::Result;
 
 impl Catalog {
     /// What all names of a probe at an instruction have in common.
-    pub(super) fn identity_at(
+    pub(super) fn canonical_name_at(
         &self,
         kind: &str,
         function: &Function,
         instruction: &Instruction,
-        moment: Moment,
+        phase: Phase,
     ) -> String {
         // A fault is where it is; a probe on a function's beginning is behind its mark.
-        let address = match moment {
-            Moment::Fault => instruction.address,
+        let address = match phase {
+            Phase::Fault => instruction.address,
             _ => function.probed(instruction.address),
         };
-        let suffix = moment.suffix();
+        let suffix = phase.suffix();
         let entry = suffix.is_empty() && address == function.probed(function.address);
         match self.listed_at(function.address).filter(|_| entry) {
             Some(name) => format!("{kind}:{name}"),
@@ -49,7 +49,7 @@ impl Catalog {
     }
 
     /// What an event that is there already has in common with others: its own name, where that is the only one.
-    pub fn identity(&self, event: &str) -> String {
+    pub fn canonical_name(&self, event: &str) -> String {
         self.probed_at(event)
             .ok()
             .flatten()
@@ -61,15 +61,15 @@ impl Catalog {
         let Some((kind, rest)) = event.split_once(':').filter(|(kind, _)| kinds.contains(kind)) else {
             return Ok(None);
         };
-        let behind = Moment::BEHIND
+        let behind = Phase::BEHIND
             .into_iter()
-            .find_map(|moment| Some((moment, rest.strip_suffix(moment.suffix())?)));
-        let (moment, place) = behind.unwrap_or((Moment::Plain, rest));
-        if moment == Moment::Plain && self.is_listed(place)? {
+            .find_map(|phase| Some((phase, rest.strip_suffix(phase.suffix())?)));
+        let (phase, place) = behind.unwrap_or((Phase::Plain, rest));
+        if phase == Phase::Plain && self.is_listed(place)? {
             return Ok(None);
         }
-        let wanted: Wanted = place.parse()?;
+        let wanted: LocationSpec = place.parse()?;
         let (function, instruction) = Code::new(self)?.locate(&wanted)?;
-        Ok(Some(self.identity_at(kind, &function, &instruction, moment)))
+        Ok(Some(self.canonical_name_at(kind, &function, &instruction, phase)))
     }
 }

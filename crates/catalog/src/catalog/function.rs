@@ -3,14 +3,14 @@
 use super::glob::Glob;
 use super::instruction;
 use super::kind::{
-    Companion, Companions, DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via,
+    DescribedField, Description, EventKind, HelperHook, HelperHooks, Instance, Resolved, Strategy, Via,
 };
 use super::lookup::Catalog;
-use super::phase::Moment;
+use super::phase::Phase;
 use super::spec::text_of;
 use crate::arch;
 use crate::attach::{self, Mechanism};
-use crate::code::Wanted;
+use crate::code::LocationSpec;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
 use kestrel_compiler::context::{Context, EventField, EventNumber, Pair, ProgramKind, Source, ValueType};
@@ -192,7 +192,7 @@ impl FunctionProbe {
     ) -> Result<Vec<Resolved>> {
         let (mut all, mut refused) = (Vec::new(), None);
         for name in catalog.functions_of(module, pattern)? {
-            let wanted = Wanted::new(Some(module), &name, None);
+            let wanted = LocationSpec::new(Some(module), &name, None);
             match wanted.map(|wanted| self.instruction(catalog, &wanted, maxactive)) {
                 Some(Ok(resolved)) => all.push(resolved),
                 Some(Err(error)) => refused = Some(error),
@@ -210,7 +210,7 @@ impl FunctionProbe {
         let is_other = of_set && catalog.is_listed(&symbol).is_ok_and(|listed| !listed);
         let mut instance = Instance::function(self.name, symbol);
         if is_other {
-            instance.identity = Some(catalog.identity(&instance.name));
+            instance.identity = Some(catalog.canonical_name(&instance.name));
         }
         instance
     }
@@ -273,7 +273,7 @@ impl FunctionProbe {
     }
 
     /// Pairs a return with the entry of the same call: by the place of the return address in the stack.
-    pub(super) fn entry(&self, context: &mut Context, first: Context, at: Mechanism) -> Option<Companions> {
+    pub(super) fn entry(&self, context: &mut Context, first: Context, at: Mechanism) -> Option<HelperHooks> {
         if !self.at_return {
             return None;
         }
@@ -284,8 +284,8 @@ impl FunctionProbe {
             always: false,
             aborted: None,
         }));
-        Some(Companions {
-            first: Companion {
+        Some(HelperHooks {
+            first: HelperHook {
                 mechanism: at,
                 label: "entry",
                 symbol: None,
@@ -446,7 +446,7 @@ impl EventKind for FunctionProbe {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let (moment, spec) = Moment::of(self.at_return, spec)?;
+        let (phase, spec) = Phase::of(self.at_return, spec)?;
         let spec = &spec;
         let wanted = instruction::wanted(self.name, spec)?;
         if !catalog.has_kprobes() {
@@ -456,25 +456,26 @@ impl EventKind for FunctionProbe {
             [_, _, last] => last,
             parts => &parts[1],
         };
-        if matches!(moment, Moment::Post | Moment::Fault) {
-            let plain = || Wanted::new(None, &part.text, None).filter(|_| Glob::new(&part.text).is_plain());
+        if matches!(phase, Phase::Post | Phase::Fault) {
+            let plain =
+                || LocationSpec::new(None, &part.text, None).filter(|_| Glob::new(&part.text).is_plain());
             let Some(wanted) = wanted.or_else(plain) else {
                 let shape = format!(
                     "kprobe:FUNCTION+OFFSET{}, without patterns: it is about one instruction",
-                    moment.suffix()
+                    phase.suffix()
                 );
                 return Err(Error::wrong_shape(spec, &shape));
             };
-            return Ok(vec![match moment {
-                Moment::Post => self.post(catalog, &wanted)?,
+            return Ok(vec![match phase {
+                Phase::Post => self.post(catalog, &wanted)?,
                 _ => self.fault(catalog, &wanted)?,
             }]);
         }
         if let Some(wanted) = wanted {
-            return Ok(vec![self.instruction(catalog, &wanted, moment.maxactive())?]);
+            return Ok(vec![self.instruction(catalog, &wanted, phase.maxactive())?]);
         }
         if let [_, module, _] = spec.parts.as_slice() {
-            return self.of_module(catalog, &module.text, &Glob::new(&part.text), moment.maxactive());
+            return self.of_module(catalog, &module.text, &Glob::new(&part.text), phase.maxactive());
         }
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
         let single = (names.len() == 1).then(|| names[0].clone());
@@ -483,7 +484,7 @@ impl EventKind for FunctionProbe {
             true => Some(self.check(catalog, &part.text)?),
             false => None,
         };
-        let mut resolved = self.resolved(catalog, names, single.as_deref(), moment.maxactive());
+        let mut resolved = self.resolved(catalog, names, single.as_deref(), phase.maxactive());
         if let [one] = resolved.instances.as_mut_slice() {
             one.identity = identity;
         }

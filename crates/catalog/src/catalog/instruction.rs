@@ -3,10 +3,10 @@
 use super::function::{FunctionProbe, KPROBE};
 use super::kind::{Instance, Resolved, Strategy};
 use super::lookup::Catalog;
-use super::phase::Moment;
+use super::phase::Phase;
 use super::spec::text_of;
 use crate::attach::{self, Mechanism};
-use crate::code::{Code, KERNEL, Place, Wanted};
+use crate::code::{Code, KERNEL, LocationSpec, Place};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 
@@ -15,7 +15,7 @@ use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 ///
 /// # Errors
 /// When it is neither.
-pub(super) fn wanted(kind: &str, spec: &EventSpec) -> Result<Option<Wanted>> {
+pub(super) fn wanted(kind: &str, spec: &EventSpec) -> Result<Option<LocationSpec>> {
     let (module, last) = match spec.parts.get(1..).unwrap_or_default() {
         [last] => (None, last),
         [module, last] => (Some(module), last),
@@ -36,7 +36,7 @@ pub(super) fn wanted(kind: &str, spec: &EventSpec) -> Result<Option<Wanted>> {
         });
     }
     let module = module.map(|module| module.text.as_str());
-    Wanted::new(module, &last.text, last.offset)
+    LocationSpec::new(module, &last.text, last.offset)
         .map(Some)
         .ok_or_else(|| wrong(kind, spec))
 }
@@ -55,10 +55,10 @@ impl FunctionProbe {
     pub(super) fn instruction(
         &self,
         catalog: &Catalog,
-        wanted: &Wanted,
+        wanted: &LocationSpec,
         maxactive: Option<u32>,
     ) -> Result<Resolved> {
-        if let Wanted::Symbol {
+        if let LocationSpec::Symbol {
             module: Some(module),
             symbol,
             offset,
@@ -87,8 +87,8 @@ impl FunctionProbe {
         }
         let place = function.place(instruction.offset);
         let name = match wanted {
-            Wanted::Address(address) => format!("{}:{address:#x}", self.name),
-            Wanted::Symbol { .. } => format!("{}:{wanted}", self.name),
+            LocationSpec::Address(address) => format!("{}:{address:#x}", self.name),
+            LocationSpec::Symbol { .. } => format!("{}:{wanted}", self.name),
         };
         let module = function.module.as_deref();
         let mut context = self.context_in(catalog, module, Some(&function.symbol));
@@ -99,7 +99,7 @@ impl FunctionProbe {
             context.arguments.clear();
         }
         let instance = Instance {
-            identity: Some(catalog.identity_at(self.name, &function, &instruction, Moment::Plain)),
+            identity: Some(catalog.canonical_name_at(self.name, &function, &instruction, Phase::Plain)),
             symbol: Some(function.symbol.clone()),
             ..Instance::named(name)
         };
@@ -130,7 +130,13 @@ impl FunctionProbe {
     }
 
     /// A place in a module that is not loaded: nothing is known of it, and the kernel attaches what is there when the module comes.
-    fn awaited(&self, catalog: &Catalog, wanted: &Wanted, place: &Place, maxactive: Option<u32>) -> Resolved {
+    fn awaited(
+        &self,
+        catalog: &Catalog,
+        wanted: &LocationSpec,
+        place: &Place,
+        maxactive: Option<u32>,
+    ) -> Resolved {
         let (module, name) = (place.module.as_deref(), format!("{}:{wanted}", self.name));
         let mut context = self.context_in(catalog, module, Some(&place.symbol));
         context.name.clone_from(&name);
@@ -172,13 +178,13 @@ impl FunctionProbe {
     /// What a function that ftrace does not list under this name has in common with itself under another; or what stands in the way of a
     /// probe on it, as that several functions are called like that.
     pub(super) fn check(&self, catalog: &Catalog, symbol: &str) -> Result<String> {
-        let wanted = Wanted::Symbol {
+        let wanted = LocationSpec::Symbol {
             module: None,
             symbol: symbol.to_owned(),
             offset: None,
         };
         let (function, instruction) = Code::new(catalog)?.probeable(&wanted)?;
-        Ok(catalog.identity_at(self.name, &function, &instruction, Moment::Plain))
+        Ok(catalog.canonical_name_at(self.name, &function, &instruction, Phase::Plain))
     }
 }
 

@@ -8,7 +8,7 @@ use super::spec::text_of;
 use super::trampoline::FENTRY;
 use super::typed::qualified;
 use crate::attach::{self, Mechanism};
-use crate::code::Wanted;
+use crate::code::LocationSpec;
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type};
 use kestrel_compiler::context::{Context, ValueType};
@@ -163,7 +163,7 @@ impl Jprobe {
                 companions: None,
             }),
             Some(own) => {
-                let wanted = Wanted::new(Some(own), name, None);
+                let wanted = LocationSpec::new(Some(own), name, None);
                 let wanted = wanted.ok_or_else(|| refused("it has no name of a function".to_owned()))?;
                 ways.extend(KPROBE.instruction(catalog, &wanted, None)?.ways);
             }
@@ -178,7 +178,7 @@ impl Jprobe {
         Ok(Resolved {
             kind: NAME,
             instances: vec![Instance {
-                identity: Some(catalog.identity(&event.name)),
+                identity: Some(catalog.canonical_name(&event.name)),
                 ..event
             }],
             ways,

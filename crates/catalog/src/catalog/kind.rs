@@ -176,21 +176,21 @@ pub struct Strategy {
     /// An expression that must hold before the user's predicate (the system call's number).
     pub guard: Option<String>,
     /// The hooks that the pair of the context needs beside this one.
-    pub companions: Option<Companions>,
+    pub companions: Option<HelperHooks>,
 }
 
 /// Hooks at the other events of a pair: attached where a handler asks for the pair, with handlers that the checker makes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Companions {
+pub struct HelperHooks {
     /// At the event that comes first.
-    pub first: Companion,
+    pub first: HelperHook,
     /// At the event after which the second will not come.
-    pub aborted: Option<Companion>,
+    pub aborted: Option<HelperHook>,
 }
 
 /// A hook that serves another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Companion {
+pub struct HelperHook {
     /// What to attach to, and how.
     pub mechanism: Mechanism,
     /// What stands behind the name of the event that it serves, in its own.
@@ -199,7 +199,7 @@ pub struct Companion {
     pub symbol: Option<String>,
 }
 
-impl Companion {
+impl HelperHook {
     /// The events of the hook, given those of the one that it serves.
     pub fn instances(&self, served: &[Instance]) -> Vec<Instance> {
         let of = |instance: &Instance| Instance {

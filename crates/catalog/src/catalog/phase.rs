@@ -1,4 +1,4 @@
-//! The moments of a probed instruction: before it (`kprobe:f+0x12`, or `…:pre`), after it (`…:post`), and when it faulted (`…:fault`).
+//! The phases of a probed instruction: before it (`kprobe:f+0x12`, or `…:pre`), after it (`…:post`), and when it faulted (`…:fault`).
 //!
 //! ```text
 //!   A: mov %rdx,(%rdi)   ◄─ pre; with a post: a companion notes (thread, stack pointer that will be)
@@ -11,12 +11,12 @@
 
 use super::function::FunctionProbe;
 use super::instruction::names_one;
-use super::kind::{Companion, Companions, Instance, Resolved, Strategy};
+use super::kind::{HelperHook, HelperHooks, Instance, Resolved, Strategy};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use crate::arch;
 use crate::attach::{self, KprobeSite, Mechanism};
-use crate::code::{Code, Follow, Function, Instruction, Wanted};
+use crate::code::{Code, Follow, Function, Instruction, LocationSpec};
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventField, Pair, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
@@ -32,7 +32,7 @@ const MAXACTIVE: &str = "maxactive=";
 
 /// What stands behind the place in an event's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum Phase {
     /// Before the instruction, or at the return.
     Plain,
     /// After it.
@@ -43,8 +43,8 @@ pub enum Moment {
     Return(u32),
 }
 
-impl Moment {
-    /// Those that stand in a name behind the place of an instruction, so that another moment there is another event.
+impl Phase {
+    /// Those that stand in a name behind the place of an instruction, so that another phase there is another event.
     pub(super) const BEHIND: [Self; 2] = [Self::Post, Self::Fault];
 
     /// What stands behind the place, with its colon: nothing, where that changes nothing of which event it is.
@@ -64,11 +64,11 @@ impl Moment {
         }
     }
 
-    /// Whether a part of a name says that another moment than the plain one is meant.
+    /// Whether a part of a name says that another phase than the plain one is meant.
     pub fn is_behind(part: &str) -> bool {
         Self::BEHIND
             .iter()
-            .any(|moment| moment.suffix().strip_prefix(':') == Some(part))
+            .any(|phase| phase.suffix().strip_prefix(':') == Some(part))
     }
 
     /// The calls that a part of a name lets be on their way.
@@ -76,16 +76,16 @@ impl Moment {
         part.strip_prefix(MAXACTIVE)
     }
 
-    /// The moment that an event's name says, and the name without it.
+    /// The phase that an event's name says, and the name without it.
     ///
     /// # Errors
-    /// When the kind has no such moment.
+    /// When the kind has no such phase.
     pub(super) fn of(at_return: bool, spec: &EventSpec) -> Result<(Self, EventSpec)> {
         let last = match spec.parts.as_slice() {
             [_, _, .., last] => last.text.as_str(),
             _ => return Ok((Self::Plain, spec.clone())),
         };
-        let moment = match (last, at_return) {
+        let phase = match (last, at_return) {
             ("pre", false) => Self::Plain,
             ("post", false) => Self::Post,
             ("fault", false) => Self::Fault,
@@ -93,7 +93,7 @@ impl Moment {
                 return Err(Error::WrongShape {
                     wanted: text_of(spec),
                     shape: format!(
-                        "kprobe:FUNCTION+OFFSET:{last}: instructions have such moments, returns have none"
+                        "kprobe:FUNCTION+OFFSET:{last}: instructions have such phases, returns have none"
                     ),
                 });
             }
@@ -123,7 +123,7 @@ impl Moment {
                 shape: "kprobe:FUNCTION+OFFSET with one of :pre, :post and :fault; a handler for each is an event of its own".to_owned(),
             });
         }
-        Ok((moment, rest))
+        Ok((phase, rest))
     }
 
     pub(super) fn maxactive(self) -> Option<u32> {
@@ -136,13 +136,13 @@ impl Moment {
 
 /// The number of `maxactive=64`; the kernel takes at most `KRETPROBE_MAXACTIVE_MAX` (kernel/trace/trace_kprobe.c).
 fn maxactive(option: &str) -> Option<u32> {
-    let number = Moment::calls_of(option)?.parse().ok()?;
+    let number = Phase::calls_of(option)?.parse().ok()?;
     (1..=4096).contains(&number).then_some(number)
 }
 
 impl FunctionProbe {
     /// After an instruction.
-    pub(super) fn post(&self, catalog: &Catalog, wanted: &Wanted) -> Result<Resolved> {
+    pub(super) fn post(&self, catalog: &Catalog, wanted: &LocationSpec) -> Result<Resolved> {
         let code = Code::new(catalog)?;
         let (function, instruction) = code.probeable(wanted)?;
         let follow = code.following(instruction.address)?;
@@ -163,7 +163,7 @@ impl FunctionProbe {
             less @ ..0 => format!("{register} - {}", less.unsigned_abs()),
             more => format!("{register} + {more}"),
         };
-        let name = format!("{}:{wanted}{}", self.name, Moment::Post.suffix());
+        let name = format!("{}:{wanted}{}", self.name, Phase::Post.suffix());
         let mut before = self.context(catalog, Some(&function.symbol));
         before.name.clone_from(&name);
         let mut context = before.clone();
@@ -184,20 +184,20 @@ impl FunctionProbe {
             place: f.place.clone(),
             address: f.address,
         };
-        let companions = Companions {
-            first: Companion {
+        let companions = HelperHooks {
+            first: HelperHook {
                 mechanism: Self::at(catalog, &function, &instruction),
                 label: "start",
                 symbol: None,
             },
-            aborted: Some(Companion {
+            aborted: Some(HelperHook {
                 mechanism: fixup(),
                 label: "fault",
                 symbol: Some(FIXUP.to_owned()),
             }),
         };
-        let identity = catalog.identity_at(self.name, &function, &instruction, Moment::Post);
-        Ok(self.moment(
+        let identity = catalog.canonical_name_at(self.name, &function, &instruction, Phase::Post);
+        Ok(self.phase(
             (name, identity),
             &function,
             Strategy {
@@ -212,12 +212,12 @@ impl FunctionProbe {
     }
 
     /// When an instruction faulted. It need not be one that can be probed.
-    pub(super) fn fault(&self, catalog: &Catalog, wanted: &Wanted) -> Result<Resolved> {
+    pub(super) fn fault(&self, catalog: &Catalog, wanted: &LocationSpec) -> Result<Resolved> {
         let (function, instruction) = Code::new(catalog)?.locate(wanted)?;
-        let name = format!("{}:{wanted}{}", self.name, Moment::Fault.suffix());
+        let name = format!("{}:{wanted}{}", self.name, Phase::Fault.suffix());
         let context = self.fixup(catalog, &name, &function);
-        let identity = catalog.identity_at(self.name, &function, &instruction, Moment::Fault);
-        let mut resolved = self.moment(
+        let identity = catalog.canonical_name_at(self.name, &function, &instruction, Phase::Fault);
+        let mut resolved = self.phase(
             (name, identity),
             &function,
             Strategy {
@@ -236,7 +236,7 @@ impl FunctionProbe {
         Ok(resolved)
     }
 
-    fn moment(&self, (name, identity): (String, String), function: &Function, way: Strategy) -> Resolved {
+    fn phase(&self, (name, identity): (String, String), function: &Function, way: Strategy) -> Resolved {
         let instance = Instance {
             identity: Some(identity),
             symbol: Some(function.symbol.clone()),

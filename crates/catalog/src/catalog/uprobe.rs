@@ -2,7 +2,7 @@
 
 use super::function::arguments;
 use super::glob::Glob;
-use super::kind::{Companion, Companions, Description, EventKind, Instance, Resolved, Strategy, Via};
+use super::kind::{Description, EventKind, HelperHook, HelperHooks, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use crate::arch;
@@ -41,14 +41,14 @@ pub(super) const URETPROBE: UserProbe = UserProbe {
 };
 
 /// What one event's name asks for.
-struct Wanted<'s> {
+struct LocationSpec<'s> {
     path: &'s str,
     language: Option<Language>,
     place: &'s EventPart,
 }
 
 impl UserProbe {
-    fn wanted<'s>(&self, spec: &'s EventSpec) -> Result<Wanted<'s>> {
+    fn wanted<'s>(&self, spec: &'s EventSpec) -> Result<LocationSpec<'s>> {
         let wanted = match spec.parts.as_slice() {
             [_, path, place] => Some((path, None, place)),
             [_, path, word, place] => Language::of(&word.text).map(|language| (path, Some(language), place)),
@@ -63,7 +63,7 @@ impl UserProbe {
             };
             Error::wrong_shape(spec, shape)
         })?;
-        Ok(Wanted {
+        Ok(LocationSpec {
             path: &path.text,
             language,
             place,
@@ -138,8 +138,8 @@ impl UserProbe {
                 always: false,
                 aborted: None,
             }));
-            Companions {
-                first: Companion {
+            HelperHooks {
+                first: HelperHook {
                     mechanism: mechanism(false),
                     label: "entry",
                     symbol: None,

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// A place in the kernel's code as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum LocationSpec {
     /// An address, which is exact whatever names there are.
     Address(u64),
     /// A symbol of the kernel or of a module, and perhaps an offset.
@@ -22,7 +22,7 @@ pub enum Wanted {
     },
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for LocationSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => write!(f, "{address:#x}"),
@@ -49,7 +49,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-impl FromStr for Wanted {
+impl FromStr for LocationSpec {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -73,7 +73,7 @@ impl FromStr for Wanted {
     }
 }
 
-impl Wanted {
+impl LocationSpec {
     fn refused(&self, why: String) -> Error {
         Error::NoPlace {
             wanted: self.to_string(),
@@ -101,7 +101,7 @@ impl Code<'_> {
     ///
     /// # Errors
     /// As [`Code::function`]; [`Error::NoPlace`] where no instruction begins.
-    pub fn locate(&self, wanted: &Wanted) -> Result<(Function, Instruction)> {
+    pub fn locate(&self, wanted: &LocationSpec) -> Result<(Function, Instruction)> {
         let (function, offset) = self.lookup(wanted)?;
         let instruction = function.at(offset).cloned().map_err(|why| wanted.refused(why))?;
         Ok((function, instruction))
@@ -111,7 +111,7 @@ impl Code<'_> {
     ///
     /// # Errors
     /// [`Error::NoPlace`] also where the kernel lets nobody put a probe.
-    pub fn probeable(&self, wanted: &Wanted) -> Result<(Function, Instruction)> {
+    pub fn probeable(&self, wanted: &LocationSpec) -> Result<(Function, Instruction)> {
         let (function, offset) = self.lookup(wanted)?;
         if let Some(why) = function.barred() {
             return Err(wanted.refused(why.to_string()));
@@ -123,14 +123,14 @@ impl Code<'_> {
         }
     }
 
-    fn lookup(&self, wanted: &Wanted) -> Result<(Function, u64)> {
+    fn lookup(&self, wanted: &LocationSpec) -> Result<(Function, u64)> {
         Ok(match wanted {
-            Wanted::Address(address) => {
+            LocationSpec::Address(address) => {
                 let function = self.known(&self.at(*address)?)?;
                 let offset = *address - function.address;
                 (Function::clone(&function), offset)
             }
-            Wanted::Symbol {
+            LocationSpec::Symbol {
                 module,
                 symbol,
                 offset,
@@ -155,10 +155,10 @@ mod tests {
             "ext4:f+0x4",
             "0xffffffff81000000",
         ] {
-            assert_eq!(text.parse::<Wanted>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<LocationSpec>().unwrap().to_string(), text);
         }
         assert_eq!(
-            "vfs_read+18".parse::<Wanted>().unwrap().to_string(),
+            "vfs_read+18".parse::<LocationSpec>().unwrap().to_string(),
             "vfs_read+0x12"
         );
         for text in [
@@ -175,7 +175,7 @@ mod tests {
             "0xzz",
             "+4",
         ] {
-            assert!(text.parse::<Wanted>().is_err(), "{text}");
+            assert!(text.parse::<LocationSpec>().is_err(), "{text}");
         }
     }
 }

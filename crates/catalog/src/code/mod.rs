@@ -19,7 +19,7 @@ pub use flow::Follow;
 pub use function::{Function, Instruction, Patch, Place, Why};
 pub use known::KnownCode;
 pub use location::KERNEL;
-pub use location_spec::Wanted;
+pub use location_spec::LocationSpec;
 pub use misses::{Registered, registered};
 
 use crate::error::{Error, Result};

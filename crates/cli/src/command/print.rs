@@ -10,7 +10,7 @@ use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::Losses;
 use kestrel_trace::export::{self, Style};
 use kestrel_trace::print::{are, counted, shown};
-use kestrel_trace::summary::{UNFINISHED, tell_lost};
+use kestrel_trace::summary::{UNFINISHED, lost_lines};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 /// Reports losses on stderr: standard output has records only.
 fn report_losses(losses: &Losses, lost: u64, frozen: Option<u64>) {
     let lost = losses.discarded.max(lost);
-    for line in tell_lost(lost, frozen) {
+    for line in lost_lines(lost, frozen) {
         eprintln!("{line}");
     }
     if losses.packets_missing > 0 {

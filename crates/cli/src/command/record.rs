@@ -15,7 +15,7 @@ use kestrel::buffer::layout::Mode;
 use kestrel::kernel::process::set_niceness;
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
-use kestrel::session::target::Target;
+use kestrel::session::process_filter::Target;
 use kestrel_trace::print::{counted, thousands, were};
 use std::io::Write;
 use std::path::{Path, PathBuf};

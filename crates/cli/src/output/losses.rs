@@ -20,7 +20,7 @@ pub(crate) fn report_lost(counts: &[EventCount]) {
 /// Reports records that the recorder could not write and records that are missing from the files; returns the exit code.
 pub(crate) fn report_absent(cut_short: Option<&CutShort>, absent: &[Absent], recorded: u64) -> Exit {
     let cut_short = cut_short.map(ToString::to_string);
-    let said = summary::tell_absent(absent, recorded);
+    let said = summary::absent_lines(absent, recorded);
     for line in cut_short.iter().chain(&said) {
         eprintln!("{line}");
     }

@@ -29,7 +29,7 @@ pub const SLOTS: &str = "slots";
 
 /// Which handler an event meets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum HandlerChoice {
     /// The only one, whenever any table is active.
     Only,
     /// By the active table: for each handler the numbers of its tables. Where none fits, and there are `slots`, the slot that the active word
@@ -58,14 +58,14 @@ pub enum Choice {
 
 /// What may happen to a session's buffers while its hooks run, which their code must then ask about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Steering {
+pub struct BufferPolicy {
     /// Names of the buffers that can become a CPU's current one; empty where the first always is.
     pub current: Vec<String>,
     /// Whether a buffer may be frozen.
     pub freezing: bool,
 }
 
-impl Steering {
+impl BufferPolicy {
     /// All that a command or a handler loaded later may do to these buffers.
     pub fn any(buffers: &[String]) -> Self {
         Self {
@@ -98,13 +98,13 @@ impl Steering {
 
 /// Rings behind a session's gate.
 #[derive(Clone, Debug)]
-pub struct Gate {
+pub struct Dispatch {
     /// Where records go, by name and in the order of their numbers; the first where nothing else is said.
     pub buffers: Vec<(String, RingSink)>,
     /// Those that are for one process, by number.
     pub owners: Vec<(u32, Owner)>,
     /// What may happen to them meanwhile.
-    pub steering: Steering,
+    pub steering: BufferPolicy,
     /// Names of the tables by their places.
     pub tables: Vec<String>,
     /// Names of the parameters by their places.
@@ -114,7 +114,7 @@ pub struct Gate {
     /// Programs of objects that handlers call, and where they stand.
     pub calls: Vec<Call>,
     /// Which handler.
-    pub choice: Choice,
+    pub choice: HandlerChoice,
     /// Where another hook on its event looks at the active word for it.
     pub relay: Option<Relay>,
     /// Relays of this hook: they act on the table that it passes on.
@@ -129,14 +129,14 @@ pub struct Gate {
     pub whole: bool,
 }
 
-impl Choice {
+impl HandlerChoice {
     /// Whether the program is called by the one that is attached.
     fn is_called(&self) -> bool {
         matches!(self, Self::Instances(_) | Self::Row(_) | Self::Renewed(_))
     }
 }
 
-impl Gate {
+impl Dispatch {
     /// The number of a buffer.
     fn number(&self, name: &str) -> Result<u32, Refused> {
         let found = self.buffers.iter().position(|(known, _)| known == name);
@@ -252,7 +252,7 @@ fn call_slot(b: &mut Builder, word: Vreg, whole: bool, refused: BlockId) {
     }
 }
 
-impl Sink for Gate {
+impl Sink for Dispatch {
     fn admit(&self, b: &mut Builder, refused: BlockId) {
         // One that is called has been let in by its caller.
         if let Some(place) = self.place.filter(|_| !self.choice.is_called()) {
@@ -261,7 +261,7 @@ impl Sink for Gate {
     }
 
     fn by_instance(&self) -> bool {
-        matches!(&self.choice, Choice::Instances(sets) if sets.iter().any(|set| !set.is_empty()))
+        matches!(&self.choice, HandlerChoice::Instances(sets) if sets.iter().any(|set| !set.is_empty()))
     }
 
     fn choose(&self, b: &mut Builder, handlers: &[BlockId], instance: Option<Vreg>, refused: BlockId) {
@@ -270,14 +270,14 @@ impl Sink for Gate {
         }
         let first = handlers.first().copied().unwrap_or(refused);
         match &self.choice {
-            Choice::Only => {
+            HandlerChoice::Only => {
                 control::emit_any_active(b, refused);
             }
-            Choice::Named { own, slots: false } => {
+            HandlerChoice::Named { own, slots: false } => {
                 control::emit_probe(b, own.place, own.number, refused);
                 control::emit_probes_on(b, refused);
             }
-            Choice::Named { own, slots: true } => {
+            HandlerChoice::Named { own, slots: true } => {
                 let word = control::emit_probe_word(b, own.place);
                 let (known, other) = (b.block(), b.cold_block());
                 b.branch(Condition::Equal, word, i64::from(own.number), known, other);
@@ -289,8 +289,8 @@ impl Sink for Gate {
                 b.switch_to(known);
                 control::emit_probes_on(b, refused);
             }
-            Choice::Renewed(_) => {}
-            Choice::Tables { tables, slots } => {
+            HandlerChoice::Renewed(_) => {}
+            HandlerChoice::Tables { tables, slots } => {
                 let active = match self.relay {
                     Some(relay) => relay::emit_take(b, relay, refused),
                     None => control::emit_active(b),
@@ -315,14 +315,14 @@ impl Sink for Gate {
                 }
                 return;
             }
-            Choice::Row(row) => {
+            HandlerChoice::Row(row) => {
                 if self.followed {
                     process_filter::emit_admit(b, refused);
                 }
                 b.jump(handlers.get(*row).copied().unwrap_or(refused));
                 return;
             }
-            Choice::Instances(sets) => {
+            HandlerChoice::Instances(sets) => {
                 if self.followed {
                     process_filter::emit_admit(b, refused);
                 }
@@ -340,7 +340,7 @@ impl Sink for Gate {
     }
 
     fn entered(&self, b: &mut Builder, refused: BlockId) {
-        if let Choice::Named { own, .. } | Choice::Renewed(own) = &self.choice
+        if let HandlerChoice::Named { own, .. } | HandlerChoice::Renewed(own) = &self.choice
             && own.counted
         {
             named::emit_hit(b, *own, refused);

@@ -2,7 +2,7 @@
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, reason = "tests")]
 
 mod borrow;
-mod gate;
+mod dispatch;
 mod nesting;
 mod reader;
 mod snapshot;

@@ -1,7 +1,7 @@
 //! Handlers checked for the ways to see their event: which of them hold, on which ways; what the event is, the catalog has said before.
 
 use super::entry_exit;
-use super::hook::{Hook, PlannedStrategy, Row, layouts};
+use super::hook::{Hook, PlannedHandler, PlannedStrategy, layouts};
 use super::text::guard;
 use kestrel_catalog::Error;
 use kestrel_catalog::attach::Mechanism;
@@ -21,7 +21,7 @@ pub(crate) struct Candidate<'a> {
     /// As written.
     pub(crate) probe: &'a Probe,
     /// The compiled object that it names.
-    pub(crate) object: Option<Wanted>,
+    pub(crate) object: Option<CalledProgram>,
     /// The text that its places count in.
     pub(crate) source: Arc<str>,
     /// Numbers of the tables that want it.
@@ -32,7 +32,7 @@ pub(crate) struct Candidate<'a> {
 
 /// The program of an object that a handler calls.
 #[derive(Clone, Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum CalledProgram {
     /// That of the file which fits the event, or the one of this name.
     Of(Arc<HandlerFile>, Option<String>),
     /// The same for a hook that is there already.
@@ -41,7 +41,7 @@ pub(crate) enum Wanted {
     Known(String, String),
 }
 
-impl Wanted {
+impl CalledProgram {
     /// What a handler's text names (`FILE` or `FILE:PROGRAM`); the file lies in `beside`, and is read anew unless it is among `objects`.
     ///
     /// # Errors
@@ -288,14 +288,14 @@ fn check_rows(
     let ways: Vec<PlannedStrategy> = tried.into_iter().map(|t| planned(t, &kept)).collect();
     let rows = kept.iter().enumerate().map(|(place, &candidate)| {
         let written = ways.first().map_or(&[][..], |way| &way.handlers[place..=place]);
-        Row {
+        PlannedHandler {
             source: candidates[candidate].source.clone(),
             span: candidates[candidate].probe.span,
             tables: candidates[candidate].tables.clone(),
             records: layouts(written).len() as u16,
         }
     });
-    let rows: Vec<Row> = rows.collect();
+    let rows: Vec<PlannedHandler> = rows.collect();
     let optional = kept.iter().all(|&c| !candidates[c].required);
     let mut hook =
         (!rows.is_empty()).then(|| Hook::new(resolved.kind, resolved.instances, rows, ways, optional));

@@ -8,7 +8,7 @@ use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::{Program, compile_hook};
 use kestrel_hook::buffer::writer::{RingSink, map_name};
 use kestrel_hook::hook::SLOTS;
-use kestrel_hook::hook::dispatch::{Choice, Gate};
+use kestrel_hook::hook::dispatch::{Dispatch, HandlerChoice};
 use kestrel_hook::hook::named;
 use kestrel_hook::hook::process_filter::Target;
 use kestrel_hook::hook::second_chance::{Place, Switches};
@@ -26,17 +26,17 @@ impl Hook {
     }
 
     /// How its code finds the handler that an event meets.
-    fn choice(&self, plan: &Plan) -> Choice {
+    fn choice(&self, plan: &Plan) -> HandlerChoice {
         match (self.own, &self.slot, self.rows.as_slice()) {
-            (Some(own), Some(_), _) => Choice::Renewed(own),
-            (Some(own), None, _) => Choice::Named {
+            (Some(own), Some(_), _) => HandlerChoice::Renewed(own),
+            (Some(own), None, _) => HandlerChoice::Named {
                 own,
                 slots: self.slots(plan) > 0,
             },
-            (None, Some(Slot { only: Some(row), .. }), _) => Choice::Row(*row),
-            (None, Some(slot), _) => Choice::Instances(slot.sets.clone()),
-            (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => Choice::Only,
-            (None, None, rows) => Choice::Tables {
+            (None, Some(Slot { only: Some(row), .. }), _) => HandlerChoice::Row(*row),
+            (None, Some(slot), _) => HandlerChoice::Instances(slot.sets.clone()),
+            (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => HandlerChoice::Only,
+            (None, None, rows) => HandlerChoice::Tables {
                 tables: rows.iter().map(|row| row.tables.clone()).collect(),
                 slots: plan.slots,
             },
@@ -59,7 +59,7 @@ impl Hook {
         let calls = self.calls(way);
         let features = &context.features;
         let can = context.preemptible && features.preempt_disable && features.irq_save;
-        let sink = Gate {
+        let sink = Dispatch {
             buffers: plan
                 .buffers
                 .iter()

@@ -1,6 +1,6 @@
 //! A plan's tables for people: event by event, its handler and its class.
 
-use super::hook::Row;
+use super::hook::PlannedHandler;
 use super::planned::Plan;
 use kestrel_catalog::catalog::class;
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ pub fn describe(plan: &Plan, number: u32) -> Vec<Shown> {
 }
 
 /// What stands behind the events of a row, on one line.
-pub fn handler(row: &Row) -> String {
+pub fn handler(row: &PlannedHandler) -> String {
     let text = row.text();
     let (probe, _) = kestrel_compiler::lang::parse_events(text);
     let end = probe.events.last().map_or(0, |event| event.span.end as usize);
@@ -65,7 +65,7 @@ pub fn handler(row: &Row) -> String {
     }
 }
 
-fn line(row: &Row) -> usize {
+fn line(row: &PlannedHandler) -> usize {
     let before = row.source.get(..row.span.start as usize).unwrap_or_default();
     before.matches('\n').count() + 1
 }

@@ -1,7 +1,7 @@
 //! The hooks that keep for another what it asks of the event before it; what is kept, the checker has said.
 
-use super::hook::{Hook, PlannedStrategy, Row};
-use kestrel_catalog::catalog::kind::Companion;
+use super::hook::{Hook, PlannedHandler, PlannedStrategy};
+use kestrel_catalog::catalog::kind::HelperHook;
 use kestrel_compiler::check::tree::{CheckedPair, CheckedProbe, Statement};
 use kestrel_compiler::context::Context;
 
@@ -29,7 +29,7 @@ pub(super) fn companions(hook: &mut Hook) -> Vec<Hook> {
 /// A hook with one row for each of those of the hook that it serves: in the same tables, for the same events.
 fn companion(
     served: &Hook,
-    companion: &Companion,
+    companion: &HelperHook,
     context: &Context,
     body: fn(&CheckedPair) -> &Vec<Statement>,
 ) -> Hook {
@@ -42,7 +42,7 @@ fn companion(
         pair: None,
         guarded: false,
     };
-    let row = |row: &Row| Row {
+    let row = |row: &PlannedHandler| PlannedHandler {
         records: 0,
         ..row.clone()
     };

@@ -1,7 +1,7 @@
 //! The events that the patterns of a text stand for on this kernel, each once, however many patterns match it and by whatever name it is asked for.
 
 use kestrel_catalog::attach::{self, Mechanism};
-use kestrel_catalog::catalog::phase::Moment;
+use kestrel_catalog::catalog::phase::Phase;
 use kestrel_catalog::catalog::tracepoint::shared_format::family;
 use kestrel_catalog::catalog::{
     Catalog, Glob, Instance, Resolved, Strategy, Via, class, find_kind, jprobe, text_of,
@@ -259,7 +259,7 @@ impl<'a> Events<'a> {
         place(name).or_else(|| {
             // What the kernel has to be asked for is worth it only where there may be an answer.
             let any = self.all.iter().any(|event| event.kind == kind);
-            let identity = any.then(|| self.catalog.identity(name))?;
+            let identity = any.then(|| self.catalog.canonical_name(name))?;
             place(&identity)
         })
     }
@@ -335,7 +335,7 @@ impl<'a> Events<'a> {
 fn function_of(event: &str) -> Option<&str> {
     let mut parts = event.split(':');
     let (_kind, last) = (parts.next()?, parts.next_back()?);
-    let inside = last.contains('+') || last.starts_with("0x") || Moment::is_behind(last);
+    let inside = last.contains('+') || last.starts_with("0x") || Phase::is_behind(last);
     (!inside).then_some(last)
 }
 

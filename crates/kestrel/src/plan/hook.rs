@@ -2,7 +2,7 @@
 
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::Instance;
-use kestrel_catalog::catalog::kind::Companions;
+use kestrel_catalog::catalog::kind::HelperHooks;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::Span;
@@ -25,7 +25,7 @@ pub struct Hook {
     /// Kinds of record that the handlers write, all rows together.
     pub records: u16,
     /// The handlers that the event has in the tables: each differs from the others, each stands in at least one table.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PlannedHandler>,
     /// Ways to see it, best first.
     pub ways: Vec<PlannedStrategy>,
     /// Whether the session may do without it where the kernel does not let it be attached: nobody named the event, only a pattern did.
@@ -71,7 +71,7 @@ pub struct Slot {
 
 /// One handler of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct PlannedHandler {
     /// The text it comes from; spans of the checked handler count in it.
     pub source: Arc<str>,
     /// The handler's own bytes in it, its events included.
@@ -82,7 +82,7 @@ pub struct Row {
     pub records: u16,
 }
 
-impl Row {
+impl PlannedHandler {
     /// What the user wrote: events, predicate, block.
     pub fn text(&self) -> &str {
         let Span { start, end } = self.span;
@@ -102,7 +102,7 @@ pub struct PlannedStrategy {
     /// One per row of the hook.
     pub handlers: Vec<CheckedProbe>,
     /// The hooks that the context's pair needs beside this one.
-    pub(crate) companions: Option<Companions>,
+    pub(crate) companions: Option<HelperHooks>,
 }
 /// The layouts of the handlers' records, one handler after the other, each in source order.
 pub(super) fn layouts(handlers: &[CheckedProbe]) -> Vec<Layout> {
@@ -128,7 +128,7 @@ impl Hook {
     pub(super) fn new(
         kind: &'static str,
         instances: Vec<Instance>,
-        rows: Vec<Row>,
+        rows: Vec<PlannedHandler>,
         ways: Vec<PlannedStrategy>,
         optional: bool,
     ) -> Self {

@@ -1,6 +1,6 @@
 //! A table for a session that runs already: programs for its hooks' slots, and new hooks only for events that it does not see yet.
 
-use super::check_handlers::{Candidate, Refused, Wanted, without_set};
+use super::check_handlers::{CalledProgram, Candidate, Refused, without_set};
 use super::events::Events;
 use super::existing::{Existing, ExistingHook};
 use super::hook::{Hook, Slot};
@@ -247,7 +247,7 @@ fn into_slot(
     let mut globals = planner.globals.clone();
     let (mut candidates, own) = planner.candidates(cells, &numbers);
     for candidate in &mut candidates {
-        candidate.object = candidate.object.take().map(Wanted::there);
+        candidate.object = candidate.object.take().map(CalledProgram::there);
     }
     let one_by_one = OneByOne {
         events: &planner.events,

@@ -19,11 +19,11 @@ mod source;
 mod text;
 mod trust;
 
-pub(crate) use check_handlers::{Candidate, Checked, Wanted, without_set};
+pub(crate) use check_handlers::{CalledProgram, Candidate, Checked, without_set};
 pub use describe::{Shown, describe, handler};
 pub use existing::{Existing, ExistingHook};
 pub(crate) use hook::called;
-pub use hook::{Hook, PlannedStrategy, Row, Slot};
+pub use hook::{Hook, PlannedHandler, PlannedStrategy, Slot};
 pub use kestrel_hook::hook::Call;
 pub use load::{plan_load, plan_named};
 pub(crate) use per_event::Apart;

@@ -2,7 +2,7 @@
 //! at them.
 
 use super::check_handlers::{Candidate, Checked, without_set};
-use super::hook::{Hook, PlannedStrategy, Row};
+use super::hook::{Hook, PlannedHandler, PlannedStrategy};
 use kestrel_catalog::attach::{self, Mechanism};
 use kestrel_catalog::catalog::{Resolved, Strategy};
 use kestrel_compiler::check::globals::Globals;
@@ -11,7 +11,7 @@ use kestrel_compiler::check::tree::CheckedProbe;
 /// A hook at a set of events, put together handler by handler.
 pub(crate) struct Apart<'s> {
     set: &'s Resolved,
-    rows: Vec<Row>,
+    rows: Vec<PlannedHandler>,
     /// For each way of the set, one per row.
     handlers: Vec<Vec<CheckedProbe>>,
 }

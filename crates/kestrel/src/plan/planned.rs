@@ -7,7 +7,7 @@ use kestrel_compiler::check::tree::{CheckedProbe, Destination};
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::buffer::name::{MESSAGES, MESSAGES_BYTES};
-use kestrel_hook::hook::dispatch::Steering;
+use kestrel_hook::hook::dispatch::BufferPolicy;
 use kestrel_hook::hook::owner::Owner;
 use kestrel_hook::hook::process_filter::Target;
 use kestrel_object::HandlerFile;
@@ -95,11 +95,11 @@ impl Plan {
     }
 
     /// What may happen to the buffers while the hooks run: in a persistent session, anything.
-    pub fn steering(&self) -> Steering {
+    pub fn steering(&self) -> BufferPolicy {
         if self.globals.persistent {
-            return Steering::any(&self.globals.buffers);
+            return BufferPolicy::any(&self.globals.buffers);
         }
         let ways = self.hooks.iter().flat_map(|hook| &hook.ways);
-        Steering::of(ways.flat_map(|way| &way.handlers))
+        BufferPolicy::of(ways.flat_map(|way| &way.handlers))
     }
 }

@@ -1,6 +1,6 @@
 //! From probes to hooks: which handler each event meets in each table, and one hook for the events that can be seen together.
 
-use super::check_handlers::{Candidate, Wanted, check_set};
+use super::check_handlers::{CalledProgram, Candidate, check_set};
 use super::events::{Events, about, is_name};
 use super::findings::Findings;
 use super::hook::Hook;
@@ -61,14 +61,14 @@ struct Text {
     beside: PathBuf,
 }
 
-/// A predicate and a block.
-struct Handler {
+/// A handler as it was written: a predicate and a block.
+struct Written {
     /// As written, with what the options add; its events are those of the row that had it first.
     probe: Probe,
     /// The text that its spans count in.
     source: Arc<str>,
     /// The compiled object's program that it calls, if any.
-    object: Option<Wanted>,
+    object: Option<CalledProgram>,
     /// Whether it was written without a block.
     is_default: bool,
 }
@@ -80,7 +80,7 @@ pub(super) struct Planner<'a> {
     pub(super) events: Events<'a>,
     pub(super) globals: Globals,
     text: Text,
-    handlers: Vec<Handler>,
+    handlers: Vec<Written>,
     /// Handlers of the text by what is written.
     known: HashMap<String, usize>,
     /// Functions that have a jprobe: a second one is a mistake.
@@ -294,7 +294,7 @@ impl<'a> Planner<'a> {
         let mut probe = probe.clone();
         text::complete(&mut probe, &self.options, &source);
         self.known.insert(written.to_owned(), self.handlers.len());
-        self.handlers.push(Handler {
+        self.handlers.push(Written {
             probe,
             source,
             object,
@@ -304,8 +304,8 @@ impl<'a> Planner<'a> {
     }
 
     /// The object of a row, read once; what is wrong with it is said.
-    fn object(&mut self, named: &Spanned<String>) -> Option<Wanted> {
-        match Wanted::read(&named.node, &self.text.beside, &mut self.objects) {
+    fn object(&mut self, named: &Spanned<String>) -> Option<CalledProgram> {
+        match CalledProgram::read(&named.node, &self.text.beside, &mut self.objects) {
             Ok(wanted) => Some(wanted),
             Err(error) => {
                 let mut diagnostic = Diagnostic::error(named.span, error.to_string());
@@ -457,7 +457,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The object that a row names.
-    pub(super) fn object_of(&self, cell: Cell) -> Option<&Wanted> {
+    pub(super) fn object_of(&self, cell: Cell) -> Option<&CalledProgram> {
         self.handlers.get(cell.handler)?.object.as_ref()
     }
 
@@ -563,7 +563,7 @@ fn behind<'t>(text: &'t str, probe: &Probe) -> (u32, &'t str) {
 }
 
 fn candidates<'h>(
-    handlers: &'h [Handler],
+    handlers: &'h [Written],
     cells: &[Option<Cell>],
     numbers: &[u32],
 ) -> (Vec<Candidate<'h>>, Vec<usize>) {

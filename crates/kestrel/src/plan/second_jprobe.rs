@@ -18,7 +18,7 @@ pub(crate) fn no_second<'e>(
     }
     let kind = format!("{NAME}:");
     for event in there.filter(|event| event.starts_with(&kind)) {
-        let identity = catalog.identity(event);
+        let identity = catalog.canonical_name(event);
         if let Some(second) = new.iter().find(|instance| instance.identity() == identity) {
             return Err(self::second(second));
         }

@@ -1,6 +1,6 @@
 //! What is to be registered: a place, handlers, a closure; the three kinds of probe are ways to say it.
 
-use super::{Hit, Moment};
+use super::{Hit, Phase};
 use kestrel_catalog::{Error, Result};
 use std::fmt;
 
@@ -15,8 +15,8 @@ pub struct Probe {
     pub(super) offset: Option<u64>,
     pub(super) module: Option<String>,
     pub(super) filter: Option<String>,
-    /// The texts of handlers that were given, by moment.
-    pub(super) handlers: Vec<(Moment, String)>,
+    /// The texts of handlers that were given, by phase.
+    pub(super) handlers: Vec<(Phase, String)>,
     pub(super) closure: Option<Closure>,
     pub(super) stack: bool,
     pub(super) registers: bool,
@@ -57,12 +57,12 @@ impl ProbeKind {
         }
     }
 
-    /// The moment of its handler when nothing else is said.
-    pub(super) fn moment(self) -> Moment {
+    /// The phase of its handler when nothing else is said.
+    pub(super) fn phase(self) -> Phase {
         match self {
-            Self::Kprobe => Moment::Pre,
-            Self::Jprobe => Moment::Call,
-            Self::Kretprobe => Moment::Return,
+            Self::Kprobe => Phase::Pre,
+            Self::Jprobe => Phase::Call,
+            Self::Kretprobe => Phase::Return,
         }
     }
 }
@@ -85,10 +85,10 @@ impl Probe {
         }
     }
 
-    /// A handler for a moment, in the place of one given before.
-    pub(super) fn handle(&mut self, moment: Moment, text: &str) {
-        self.handlers.retain(|(known, _)| *known != moment);
-        self.handlers.push((moment, text.to_owned()));
+    /// A handler for a phase, in the place of one given before.
+    pub(super) fn handle(&mut self, phase: Phase, text: &str) {
+        self.handlers.retain(|(known, _)| *known != phase);
+        self.handlers.push((phase, text.to_owned()));
     }
 
     /// The event as it is known: `kprobe:ext4:ext4_file_open+0x12`.

@@ -2,7 +2,7 @@
 
 use super::definition::{Closure, Probe};
 use super::texts::{COMM, Owners, STACK, Text};
-use super::{Frame, Hit, Moment, Registers, Value};
+use super::{Frame, Hit, Phase, Registers, Value};
 use crate::plan::{Hook, Plan};
 use crate::session::Session;
 use kestrel_catalog::arch;
@@ -35,7 +35,7 @@ pub(super) struct Dispatch {
 #[derive(Debug)]
 struct Route {
     probes: Vec<usize>,
-    moment: Moment,
+    phase: Phase,
     /// Places of the registers among the fields.
     registers: Range<usize>,
     /// Names of the function's arguments.
@@ -84,7 +84,7 @@ impl Dispatch {
                     let class = session.classes().iter().find(|class| class.id.0 == id);
                     let route = Route {
                         probes: text.owners.of(&instance.name),
-                        moment: text.moment,
+                        phase: text.phase,
                         registers: class.map_or(0..0, registers),
                         arguments: arguments.clone(),
                     };
@@ -154,7 +154,7 @@ impl Dispatch {
         let mut hit = Hit {
             probe: 0,
             event: record.event.name.clone(),
-            moment: route.moment,
+            phase: route.phase,
             when,
             time: SystemTime::UNIX_EPOCH + Duration::new(self.clock.seconds, self.clock.nanoseconds) + when,
             cpu: record.cpu,

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 /// When, relative to what is probed, a hit was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Moment {
+pub enum Phase {
     /// Before the instruction ran (`pre_handler` of `struct kprobe`), or at a function's entry.
     Pre,
     /// After the instruction ran (`post_handler`).
@@ -40,7 +40,7 @@ pub struct Hit {
     /// The event: `kprobe:vfs_read+0x12:post`. Of a probe with a pattern, the function that was hit.
     pub event: String,
     /// Before, after, …
-    pub moment: Moment,
+    pub phase: Phase,
     /// Since the machine was started, without the time it slept (`CLOCK_MONOTONIC`), to the ns.
     pub when: Duration,
     /// The same as wall-clock time, as the clock stood when the probe was registered.

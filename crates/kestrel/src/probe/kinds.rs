@@ -1,20 +1,20 @@
 //! The three kinds of probe as people write them: each says what it can and nothing else, and becomes a [`Probe`].
 
 use super::definition::{Probe, ProbeKind};
-use super::{Hit, Moment, Registration};
+use super::{Hit, Phase, Registration};
 use kestrel_catalog::Result;
 
 /// A probe on one instruction, or on a function's entry: `struct kprobe` and `register_kprobe` of `linux/kprobes.h`.
 ///
 /// ```no_run
-/// use kestrel::probe::{Kprobe, Moment};
+/// use kestrel::probe::{Kprobe, Phase};
 /// use std::time::Duration;
 ///
 /// let mut probe = Kprobe::at("vfs_read")
 ///     .pre("record(regs)")
 ///     .post("record(regs)")
-///     .on_hit(|hit| match hit.moment {
-///         Moment::Pre => println!("before {hit}"),
+///     .on_hit(|hit| match hit.phase {
+///         Phase::Pre => println!("before {hit}"),
 ///         _ => println!("after {hit}"),
 ///     })
 ///     .register()?;
@@ -75,7 +75,7 @@ impl Kprobe {
     /// A handler in the event language, run before the instruction (`pre_handler`). What it records goes to the closure.
     #[must_use]
     pub fn pre(mut self, text: &str) -> Self {
-        self.0.handle(Moment::Pre, text);
+        self.0.handle(Phase::Pre, text);
         self
     }
 
@@ -83,7 +83,7 @@ impl Kprobe {
     /// Instructions that cannot be followed (an indirect jump, a return) are refused.
     #[must_use]
     pub fn post(mut self, text: &str) -> Self {
-        self.0.handle(Moment::Post, text);
+        self.0.handle(Phase::Post, text);
         self
     }
 
@@ -92,7 +92,7 @@ impl Kprobe {
     /// them; it cannot change what comes of them.
     #[must_use]
     pub fn fault(mut self, text: &str) -> Self {
-        self.0.handle(Moment::Fault, text);
+        self.0.handle(Phase::Fault, text);
         self
     }
 
@@ -113,7 +113,7 @@ impl Jprobe {
     /// A handler in the event language (`entry` of `struct jprobe`), with the parameters as `args.NAME`. Without one all are recorded.
     #[must_use]
     pub fn handler(mut self, text: &str) -> Self {
-        self.0.handle(Moment::Call, text);
+        self.0.handle(Phase::Call, text);
         self
     }
 }
@@ -128,7 +128,7 @@ impl Kretprobe {
     /// registers and the entry data are recorded.
     #[must_use]
     pub fn handler(mut self, text: &str) -> Self {
-        self.0.handle(Moment::Return, text);
+        self.0.handle(Phase::Return, text);
         self
     }
 

@@ -48,7 +48,7 @@ mod value;
 
 pub use crate::session::Missed;
 pub use definition::{Probe, ProbeKind};
-pub use hit::{Frame, Hit, Moment};
+pub use hit::{Frame, Hit, Phase};
 pub use kinds::{Jprobe, Kprobe, Kretprobe};
 pub use registers::Registers;
 pub use registration::{Ended, Options, Registration, Status};

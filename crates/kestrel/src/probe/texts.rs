@@ -1,9 +1,9 @@
 //! Probes as texts of the event language: one for each handler of a probe, one for many functions that share a handler.
 
-use super::Moment;
+use super::Phase;
 use super::definition::{Probe, ProbeKind};
 use crate::plan::Hook;
-use kestrel_catalog::catalog::phase::Moment as InName;
+use kestrel_catalog::catalog::phase::Phase as InName;
 use kestrel_catalog::catalog::{Catalog, Instance};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
@@ -24,7 +24,7 @@ pub(super) const STACK: &str = "__stack";
 #[derive(Debug)]
 pub(super) struct Text {
     pub(super) text: String,
-    pub(super) moment: Moment,
+    pub(super) phase: Phase,
     /// The probes by the event's name, where there are several; else the one probe that all events of the text belong to.
     pub(super) owners: Owners,
 }
@@ -56,7 +56,7 @@ impl Texts {
             let of = |why| (number, why);
             probe.check().map_err(of)?;
             if is_plain(probe) {
-                let text = handler_text(probe, probe.kind.moment(), true, None).map_err(of)?;
+                let text = handler_text(probe, probe.kind.phase(), true, None).map_err(of)?;
                 shared.entry((probe.kind.name(), text)).or_default().push(number);
             }
         }
@@ -76,7 +76,7 @@ impl Texts {
             let first = owners.values().flatten().next();
             all.texts.push(Text {
                 text: format!("{} {text}", events.join(",")),
-                moment: first.map_or(Moment::Pre, |first| probes[*first].kind.moment()),
+                phase: first.map_or(Phase::Pre, |first| probes[*first].kind.phase()),
                 owners: Owners::ByEvent(owners),
             });
         }
@@ -92,22 +92,22 @@ impl Texts {
             self.words[switch / 64] |= u64::from(!probe.disabled) << (switch % 64);
             format!("((__probes_{} >> {}) & 1) == 1", switch / 64, switch % 64)
         });
-        let mut moments: Vec<Moment> = probe.handlers.iter().map(|(moment, _)| *moment).collect();
-        if moments.is_empty() {
-            moments.push(probe.kind.moment());
+        let mut phases: Vec<Phase> = probe.handlers.iter().map(|(phase, _)| *phase).collect();
+        if phases.is_empty() {
+            phases.push(probe.kind.phase());
         }
-        for moment in moments {
-            let after = match (moment, probe.maxactive) {
-                (Moment::Post, _) => InName::Post,
-                (Moment::Fault, _) => InName::Fault,
-                (Moment::Return, Some(calls)) => InName::Return(calls),
+        for phase in phases {
+            let after = match (phase, probe.maxactive) {
+                (Phase::Post, _) => InName::Post,
+                (Phase::Fault, _) => InName::Fault,
+                (Phase::Return, Some(calls)) => InName::Return(calls),
                 _ => InName::Plain,
             };
             let after = after.written();
-            let handler = handler_text(probe, moment, probe.is_pattern(), guard.as_deref())?;
+            let handler = handler_text(probe, phase, probe.is_pattern(), guard.as_deref())?;
             self.texts.push(Text {
                 text: format!("{}{after} {handler}", probe.name()),
-                moment,
+                phase,
                 owners: Owners::One(number),
             });
         }
@@ -125,7 +125,7 @@ impl Texts {
             let names: HashSet<&str> = planned.iter().map(|instance| instance.name.as_str()).collect();
             let lacking = owners.keys().filter(|name| !names.contains(name.as_str()));
             for name in lacking.cloned().collect::<Vec<_>>() {
-                let identity = catalog.identity(&name);
+                let identity = catalog.canonical_name(&name);
                 if let Some(known) = planned.iter().find(|i| i.identity() == identity)
                     && let Some(probes) = owners.remove(&name)
                 {
@@ -166,7 +166,7 @@ fn is_plain(probe: &Probe) -> bool {
     let several = probe
         .handlers
         .iter()
-        .any(|(moment, _)| *moment != probe.kind.moment());
+        .any(|(phase, _)| *phase != probe.kind.phase());
     let elsewhere = probe.offset.is_some()
         || probe.module.is_some()
         || probe.maxactive.is_some()
@@ -178,14 +178,14 @@ fn is_plain(probe: &Probe) -> bool {
 }
 
 /// Predicate and block of a handler: the one that was given, or the default one.
-fn handler_text(probe: &Probe, moment: Moment, many: bool, guard: Option<&str>) -> Result<String> {
+fn handler_text(probe: &Probe, phase: Phase, many: bool, guard: Option<&str>) -> Result<String> {
     let mut conditions: Vec<String> = guard.map(str::to_owned).into_iter().collect();
     conditions.extend(probe.filter.as_ref().map(|filter| format!("({filter})")));
     let predicate = match conditions.as_slice() {
         [] => String::new(),
         all => format!("/{}/ ", all.join(" && ")),
     };
-    let given = probe.handlers.iter().find(|(known, _)| *known == moment);
+    let given = probe.handlers.iter().find(|(known, _)| *known == phase);
     let block = match given {
         Some((_, text)) if text.trim().is_empty() => {
             return Err(Error::Compile {

@@ -93,7 +93,7 @@ impl Change {
             )));
         }
         let quoted = format!("\"{name}\"");
-        let names = |row: &super::state::RowState| row.source.contains(&quoted);
+        let names = |row: &super::state::HandlerState| row.source.contains(&quoted);
         let rows = self
             .state
             .hooks

@@ -3,7 +3,7 @@
 use super::attached::Attached;
 use super::objects::Objects;
 use super::pins::{self, Directory};
-use super::state::{EventState, HookState, ProgramState, RowState, messages};
+use super::state::{EventState, HandlerState, HookState, ProgramState, messages};
 use crate::plan::Hook;
 use kestrel_catalog::Result;
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         .rows
         .iter()
         .enumerate()
-        .map(|(index, row)| RowState::of(row, way.handlers.get(index), Vec::new()));
+        .map(|(index, row)| HandlerState::of(row, way.handlers.get(index), Vec::new()));
     let mut program = ProgramState {
         slot: None,
         first: hook.first,
@@ -29,7 +29,7 @@ pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects:
         events: Vec::new(),
         messages: messages(&way.handlers),
     };
-    objects.tell(hook, Some(way), &mut program);
+    objects.describe_calls(hook, Some(way), &mut program);
     HookState {
         number,
         kind: hook.kind.to_owned(),

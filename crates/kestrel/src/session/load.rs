@@ -10,8 +10,8 @@ use super::loading::{Loaded, Loading, full};
 use super::metadata::Description;
 use super::pinned::Change;
 use super::prepare::{self, Ready};
-use super::recompile::Remake;
-use super::record_ids::Owners;
+use super::recompile::Recompile;
+use super::record_ids::RecordIds;
 use super::slot_program::{Made, compile, program_state};
 use super::state::{HookState, TableState, parameter, uses};
 use super::transaction::Staged;
@@ -90,13 +90,16 @@ impl Change {
             Ok((staged, loaded))
         })?;
         // The tables are in; the rest the next change tries again.
-        let not_told = self.tell_of_relays(catalog).err();
-        Ok(Loaded { not_told, ..loaded })
+        let relays_pending = self.make_relays_known(catalog).err();
+        Ok(Loaded {
+            relays_pending,
+            ..loaded
+        })
     }
 
     /// Makes all handlers anew where there are relays that those which are there do not know: they take away what a skipped one left.
-    pub(super) fn tell_of_relays(&mut self, catalog: &Catalog) -> Result<()> {
-        if self.state.untold_relays().is_empty() {
+    pub(super) fn make_relays_known(&mut self, catalog: &Catalog) -> Result<()> {
+        if self.state.unknown_relays().is_empty() {
             return Ok(());
         }
         let mut next = self.state.clone();
@@ -198,7 +201,7 @@ impl Loading<'_> {
         };
         let _turn = turn(catalog.host());
         let before = self.next.clone();
-        let owners = Owners::of(&before, before.table(name).map(|table| table.number));
+        let owners = RecordIds::of(&before, before.table(name).map(|table| table.number));
         for index in 0..plan.hooks.len() {
             match plan.hooks[index].slot.clone() {
                 Some(into) => self.number_in_slot(&mut plan, index, &into, &owners)?,
@@ -238,7 +241,7 @@ impl Loading<'_> {
                 }
             }
         }
-        let mut remake = Remake::new(&self.session, &self.next, &self.pinned.directory, catalog);
+        let mut remake = Recompile::new(&self.session, &self.next, &self.pinned.directory, catalog);
         for relayed in &self.next.hooks {
             remake.pass_on(&self.next.hooks, relayed, &table)?;
         }
@@ -365,7 +368,7 @@ impl Loading<'_> {
         self.session
             .resources
             .objects
-            .tell(hook, hook.ways.get(way), &mut state);
+            .describe_calls(hook, hook.ways.get(way), &mut state);
         self.next.hooks[into.hook].programs.push(state);
         self.programs.extend(programs);
         Ok(())
@@ -374,7 +377,7 @@ impl Loading<'_> {
     /// A hook for events that the session does not see yet; it does nothing until its table is active.
     pub(super) fn hook(&mut self, plan: &mut Plan, index: usize, catalog: &Catalog) -> Result<()> {
         // Its events have its name: nobody else's.
-        self.renumber(&mut plan.hooks[index], &Owners::default())?;
+        self.renumber(&mut plan.hooks[index], &RecordIds::default())?;
         if self.needed > 0 {
             let kinds = |hook: &Hook| hook.ways.first().map_or(0, |way| hook.classes(way).len());
             let later: usize = plan.hooks.iter().skip(index + 1).map(kinds).sum();

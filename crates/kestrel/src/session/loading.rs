@@ -20,7 +20,7 @@ pub struct Loaded {
     pub moved: Vec<String>,
     /// Why the handlers that were there were not made anew for an object's hook beside theirs: an event that the kernel skips in that hook may be handled by two tables
     /// when they are switched meanwhile. The next change tries again.
-    pub not_told: Option<Error>,
+    pub relays_pending: Option<Error>,
 }
 
 /// A load on its way: the session's next state, and what is made for it.

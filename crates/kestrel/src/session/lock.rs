@@ -14,14 +14,14 @@ pub struct Patience {
     /// How long.
     pub time: Duration,
     /// Called once where it takes longer than a moment.
-    pub told: fn(&Waiting),
+    pub report: fn(&Waiting),
 }
 
 impl Default for Patience {
     fn default() -> Self {
         Self {
             time: Duration::from_secs(60),
-            told: |_| {},
+            report: |_| {},
         }
     }
 }
@@ -58,7 +58,7 @@ impl Lock {
     /// Takes the lock of a session, waiting for who holds it.
     pub(super) fn take(host: &Host, directory: &Path, session: &str, patience: Patience) -> Result<Self> {
         let begun = Instant::now();
-        let mut told = false;
+        let mut reported = false;
         let waiting = || Waiting {
             session: session.to_owned(),
             holder: Holder::of(host, &directory.join(format!("{session}.lock"))),
@@ -73,8 +73,8 @@ impl Lock {
                     seconds: patience.time.as_secs_f64(),
                 });
             }
-            if begun.elapsed() >= MOMENT && !std::mem::replace(&mut told, true) {
-                (patience.told)(&waiting());
+            if begun.elapsed() >= MOMENT && !std::mem::replace(&mut reported, true) {
+                (patience.report)(&waiting());
             }
             std::thread::sleep(PAUSE);
         }
@@ -188,7 +188,7 @@ mod tests {
         static TOLD: std::sync::Mutex<Vec<Waiting>> = std::sync::Mutex::new(Vec::new());
         let patience = Patience {
             time: MOMENT + Duration::from_millis(50),
-            told: |waiting| TOLD.lock().unwrap().push(waiting.clone()),
+            report: |waiting| TOLD.lock().unwrap().push(waiting.clone()),
         };
         let error = Lock::take(&Host::default(), root.path(), "s", patience)
             .unwrap_err()

@@ -38,9 +38,7 @@ mod trackers;
 mod transaction;
 
 pub use attached::Session;
-pub use kestrel_hook::hook::{
-    CALLS, SLOTS, control, dispatch as gate, owner, process_filter as target, relay, second_chance,
-};
+pub use kestrel_hook::hook::{CALLS, SLOTS, control, dispatch, owner, process_filter, relay, second_chance};
 pub use missed::UNCOUNTED;
 pub use module_status::{ModuleState, ModuleStatus};
 pub use modules::ModuleGap;

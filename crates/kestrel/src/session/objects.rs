@@ -83,7 +83,12 @@ impl Objects {
     }
 
     /// Says in a program's state which objects its rows call.
-    pub(super) fn tell(&self, hook: &Hook, way: Option<&PlannedStrategy>, state: &mut ProgramState) {
+    pub(super) fn describe_calls(
+        &self,
+        hook: &Hook,
+        way: Option<&PlannedStrategy>,
+        state: &mut ProgramState,
+    ) {
         let Some(way) = way else { return };
         let calls = hook.calls(way);
         let inner = self.inner();

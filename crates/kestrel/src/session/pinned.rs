@@ -301,9 +301,9 @@ impl Change {
         let mut change = Self { session, _lock: lock };
         change.settle()?;
         change.sweep()?;
-        if !change.state.untold_relays().is_empty() {
+        if !change.state.unknown_relays().is_empty() {
             // Where the kernel refuses, or there is no room, a change must be possible that makes some: the status says it, and the next one tries again.
-            let _still_untold = change.tell_of_relays(&Catalog::new(change.host.clone()));
+            let _still_unknown = change.make_relays_known(&Catalog::new(change.host.clone()));
         }
         change.follow_cpus()?;
         Ok(change)

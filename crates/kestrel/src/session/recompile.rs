@@ -7,10 +7,10 @@ use super::hook_state::hook_state;
 use super::pins::Directory;
 use super::slot_program::{compile, program_state};
 use super::state::{
-    CallState, EventState, HookState, ObjectState, ProgramState, RowState, State, TableState,
+    CallState, EventState, HandlerState, HookState, ObjectState, ProgramState, State, TableState,
 };
-use crate::plan::{Apart, Call, Candidate, Checked, Hook, Plan, Slot, Wanted, without_set};
-use kestrel_catalog::catalog::phase::Moment;
+use crate::plan::{Apart, Call, CalledProgram, Candidate, Checked, Hook, Plan, Slot, without_set};
+use kestrel_catalog::catalog::phase::Phase;
 use kestrel_catalog::catalog::{Catalog, Resolved, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What all programs of a session are made anew with.
-pub(super) struct Remake<'a> {
+pub(super) struct Recompile<'a> {
     session: &'a Session,
     directory: &'a Directory,
     catalog: &'a Catalog,
@@ -40,12 +40,12 @@ pub(super) struct Remake<'a> {
 }
 
 /// A program as a plan for a slot of its hook, and those that its hook's companions need with it.
-pub(super) struct Again {
+pub(super) struct Recompiled {
     pub(super) hook: Hook,
     pub(super) companions: Vec<Hook>,
 }
 
-impl<'a> Remake<'a> {
+impl<'a> Recompile<'a> {
     /// Programs are bound to what the `session` has; the state is what it will be.
     pub(super) fn new(
         session: &'a Session,
@@ -179,7 +179,7 @@ impl<'a> Remake<'a> {
         let (probe, _) = parse_events(&source);
         let candidate = Candidate {
             probe: &probe,
-            object: Some(Wanted::Known(String::new(), String::new())),
+            object: Some(CalledProgram::Known(String::new(), String::new())),
             source: source.clone(),
             tables: Vec::new(),
             required: true,
@@ -228,7 +228,7 @@ impl<'a> Remake<'a> {
         index: usize,
         program: &ProgramState,
         live: &[usize],
-    ) -> Result<Again> {
+    ) -> Result<Recompiled> {
         let event = there.events.first().map_or("", |event| &event.name);
         let texts: Vec<(Arc<str>, Probe)> = program.rows.iter().map(parse).collect::<Result<_>>()?;
         let candidates: Vec<Candidate<'_>> = texts
@@ -239,7 +239,7 @@ impl<'a> Remake<'a> {
                 object: row
                     .call
                     .as_ref()
-                    .map(|call| Wanted::Known(self.path_of(call), call.program.clone())),
+                    .map(|call| CalledProgram::Known(self.path_of(call), call.program.clone())),
                 source: source.clone(),
                 tables: row.tables.clone(),
                 required: true,
@@ -317,7 +317,7 @@ impl<'a> Remake<'a> {
                 continue;
             }
             self.plan.globals = checked_globals;
-            return Ok(Again { hook, companions });
+            return Ok(Recompiled { hook, companions });
         }
         Err(again_refused(event, &why))
     }
@@ -426,7 +426,7 @@ impl<'a> Remake<'a> {
     /// One of a hook's events.
     fn named(&self, there: &HookState, name: &str) -> Result<Vec<Resolved>> {
         let asked = match there.maxactive() {
-            Some(most) => format!("{name}{}", Moment::Return(most).written()),
+            Some(most) => format!("{name}{}", Phase::Return(most).written()),
             None => name.to_owned(),
         };
         let (probe, _) = parse_events(&asked);
@@ -452,7 +452,7 @@ fn again_refused(event: &str, why: &str) -> Error {
 }
 
 /// A handler's text.
-fn parse(row: &RowState) -> Result<(Arc<str>, Probe)> {
+fn parse(row: &HandlerState) -> Result<(Arc<str>, Probe)> {
     let (probe, diagnostics) = parse_events(&row.source);
     if has_errors(&diagnostics) {
         return Err(Error::Program {

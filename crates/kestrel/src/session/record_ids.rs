@@ -3,8 +3,8 @@
 
 use super::handlers::counts_of;
 use super::loading::{Loading, full};
-use super::state::{Baseline, HookState, ProgramState, RowState, State};
-use crate::plan::{Hook, Plan, Row, Slot};
+use super::state::{Baseline, HandlerState, HookState, ProgramState, State};
+use crate::plan::{Hook, Plan, PlannedHandler, Slot};
 use kestrel_catalog::catalog::Instance;
 use kestrel_catalog::{Error, Result};
 use kestrel_trace::event::{EventClass, EventId};
@@ -27,18 +27,18 @@ enum Owner {
 
 /// The rows that write under each number.
 #[derive(Default)]
-pub(super) struct Owners<'s> {
-    rows: HashMap<u16, Vec<&'s RowState>>,
+pub(super) struct RecordIds<'s> {
+    rows: HashMap<u16, Vec<&'s HandlerState>>,
     /// Numbers of the tables that stay.
     staying: Vec<u32>,
     /// That of the table which is replaced.
     replaced: Option<u32>,
 }
 
-impl<'s> Owners<'s> {
+impl<'s> RecordIds<'s> {
     /// Those of a session in which a table is replaced, or none.
     pub(super) fn of(state: &'s State, replaced: Option<u32>) -> Self {
-        let mut rows: HashMap<u16, Vec<&RowState>> = HashMap::new();
+        let mut rows: HashMap<u16, Vec<&HandlerState>> = HashMap::new();
         for hook in &state.hooks {
             for program in &hook.programs {
                 for (row, numbers) in each_row(hook, program) {
@@ -72,21 +72,21 @@ impl<'s> Owners<'s> {
     }
 
     /// The row that one of a new program takes the place of: the same text in the replaced table, for the same numbers.
-    fn before(&self, row: &RowState, numbers: &[u16]) -> Option<&'s RowState> {
+    fn before(&self, row: &HandlerState, numbers: &[u16]) -> Option<&'s HandlerState> {
         let rows = self.rows.get(numbers.first()?)?;
-        let fits = |known: &&&RowState| known.source == row.source && self.is_replaced(known);
+        let fits = |known: &&&HandlerState| known.source == row.source && self.is_replaced(known);
         rows.iter().find(fits).copied()
     }
 
-    fn is_replaced(&self, row: &RowState) -> bool {
+    fn is_replaced(&self, row: &HandlerState) -> bool {
         self.replaced.is_some_and(|table| row.tables.contains(&table))
     }
 }
 
 /// A program's rows with the numbers of the first record of each of their events.
-fn each_row<'s>(hook: &HookState, program: &'s ProgramState) -> Vec<(&'s RowState, Vec<u16>)> {
+fn each_row<'s>(hook: &HookState, program: &'s ProgramState) -> Vec<(&'s HandlerState, Vec<u16>)> {
     let mut before = 0;
-    let of = |row: &'s RowState| {
+    let of = |row: &'s HandlerState| {
         let own = before;
         before += row.records;
         let places =
@@ -104,7 +104,7 @@ impl Loading<'_> {
         plan: &mut Plan,
         index: usize,
         into: &Slot,
-        owners: &Owners<'_>,
+        owners: &RecordIds<'_>,
     ) -> Result<()> {
         let there = &self.next.hooks[into.hook];
         // Without records a number is only what counts are kept under: that of the hook itself will do.
@@ -120,7 +120,7 @@ impl Loading<'_> {
     }
 
     /// Gives a hook its numbers; ways in which its records would have other shapes are left out.
-    pub(super) fn renumber(&mut self, hook: &mut Hook, owners: &Owners<'_>) -> Result<()> {
+    pub(super) fn renumber(&mut self, hook: &mut Hook, owners: &RecordIds<'_>) -> Result<()> {
         let wanted = hook.ways.first().map_or_else(Vec::new, |way| hook.classes(way));
         let fits: Vec<bool> = hook.ways.iter().map(|way| hook.classes(way) == wanted).collect();
         let mut fits = fits.into_iter();
@@ -130,7 +130,7 @@ impl Loading<'_> {
     }
 
     /// The number of a hook's first record: that of one who recorded the same shape from the same events and needs it no more, or a new one.
-    fn number(&mut self, hook: &Hook, wanted: &[EventClass], owners: &Owners<'_>) -> Result<u16> {
+    fn number(&mut self, hook: &Hook, wanted: &[EventClass], owners: &RecordIds<'_>) -> Result<u16> {
         // Whoever reads a record knows by its number what it asks.
         let same = |a: &EventClass, b: &EventClass| {
             a.name == b.name && a.kind == b.kind && a.layout == b.layout && a.action == b.action
@@ -159,7 +159,7 @@ impl Loading<'_> {
         };
         let starts = self.session.classes.iter().filter(|known| same(known, one));
         let starts = starts.map(|known| known.id.0).filter(|first| fits(*first));
-        let sources: Vec<&str> = hook.rows.iter().map(Row::text).collect();
+        let sources: Vec<&str> = hook.rows.iter().map(PlannedHandler::text).collect();
         let whose = |first: u16| match records {
             true => (owners.whose(first, wanted.len(), &sources), first),
             false => (Owner::Same, first),
@@ -198,7 +198,7 @@ impl Loading<'_> {
     }
 
     /// What the rows of a hook's last program have counted begins at 0, whoever had their numbers before; but a handler that comes again goes on.
-    pub(super) fn begin_counts(&mut self, hook: usize, owners: &Owners<'_>) {
+    pub(super) fn begin_counts(&mut self, hook: usize, owners: &RecordIds<'_>) {
         let Some((program, events)) = self
             .next
             .hooks
@@ -208,7 +208,7 @@ impl Loading<'_> {
             return;
         };
         let mut next = 0;
-        let begin = |(row, numbers): (&RowState, Vec<u16>)| {
+        let begin = |(row, numbers): (&HandlerState, Vec<u16>)| {
             let from = next;
             next += row.records;
             if let Some(before) = owners.before(row, &numbers) {

@@ -18,8 +18,8 @@ use super::attached::Session;
 use super::metadata::Description;
 use super::pinned::Change;
 use super::pins;
-use super::recompile::Remake;
-use super::state::{BufferState, ProgramState, RowState, State, TableState};
+use super::recompile::Recompile;
+use super::state::{BufferState, HandlerState, ProgramState, State, TableState};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::layout::{Geometry, MAX_BYTES, Mode};
@@ -155,7 +155,7 @@ impl Change {
             session.resources.exchange(place, ring);
         }
         let renewed = renumber(next)?;
-        let mut remake = Remake::new(&session, next, &self.session.directory, catalog);
+        let mut remake = Recompile::new(&session, next, &self.session.directory, catalog);
         for index in 0..next.hooks.len() {
             let there = &next.hooks[index];
             // What serves another hook is made with it.
@@ -320,7 +320,7 @@ fn renumber(next: &mut State) -> Result<Vec<Renewed>> {
 fn parts(program: &ProgramState, renewed: &[Renewed]) -> Vec<(Vec<usize>, Vec<Renewed>)> {
     let mut parts: Vec<(Vec<usize>, Vec<Renewed>)> = Vec::new();
     for table in renewed {
-        let serves = |row: &RowState| row.tables.contains(&table.old);
+        let serves = |row: &HandlerState| row.tables.contains(&table.old);
         let rows: Vec<usize> = (0..program.rows.len())
             .filter(|row| serves(&program.rows[*row]))
             .collect();

@@ -3,8 +3,8 @@
 use super::hook_maps::{HookMaps, numbers_map};
 use super::rejection;
 use super::resources::Resources;
-use super::state::{HookState, ProgramState, RowState, messages};
-use crate::plan::{Hook, Plan, Row, Slot};
+use super::state::{HandlerState, HookState, ProgramState, messages};
+use crate::plan::{Hook, Plan, PlannedHandler, Slot};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::hook::dispatch;
@@ -65,9 +65,9 @@ pub(super) fn compile(
 /// What the state says about a program for a slot.
 pub(super) fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
     let way = hook.ways.first();
-    let row = |(index, (row, events)): (usize, (&Row, &Vec<u16>))| {
+    let row = |(index, (row, events)): (usize, (&PlannedHandler, &Vec<u16>))| {
         let handler = way.and_then(|way| way.handlers.get(index));
-        RowState::of(row, handler, events.iter().map(|at| into.place(*at)).collect())
+        HandlerState::of(row, handler, events.iter().map(|at| into.place(*at)).collect())
     };
     ProgramState {
         slot: Some(slot),

@@ -216,7 +216,7 @@ impl PinnedSession {
     }
 
     fn untold(&self) -> Vec<String> {
-        let untold = self.state.untold_relays();
+        let untold = self.state.unknown_relays();
         let hooks = self
             .state
             .hooks

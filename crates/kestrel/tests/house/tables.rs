@@ -6,7 +6,7 @@ use kestrel::buffer::layout::{Geometry, Mode};
 use kestrel::buffer::writer::{RingSink, map_name};
 use kestrel::catalog::Via;
 use kestrel::session::control;
-use kestrel::session::gate::{Choice, Gate, MESSAGES, SLOTS, Steering};
+use kestrel::session::dispatch::{BufferPolicy, Dispatch, HandlerChoice, MESSAGES, SLOTS};
 use kestrel_bpf::code::{Code, MapRef, Target};
 use kestrel_bpf::interp::{self, Machine};
 use kestrel_compiler::check::check;
@@ -108,7 +108,7 @@ impl Session {
 
     /// A program of these handlers, with numbers from `first` on, `stride` for each event that it serves.
     #[track_caller]
-    fn program(&mut self, texts: &[&str], choice: Choice, number: EventNumber) -> Code {
+    fn program(&mut self, texts: &[&str], choice: HandlerChoice, number: EventNumber) -> Code {
         let handlers: Vec<CheckedProbe> = texts.iter().map(|text| self.handler(text)).collect();
         let handlers: Vec<&CheckedProbe> = handlers.iter().collect();
         let ring = |name: &str| RingSink {
@@ -116,10 +116,10 @@ impl Session {
             geometry: self.geometry,
             reentrant: false,
         };
-        let gate = Gate {
+        let gate = Dispatch {
             buffers: BUFFERS.map(|name| (name.to_owned(), ring(name))).into(),
             owners: Vec::new(),
-            steering: Steering::any(&self.globals.buffers),
+            steering: BufferPolicy::any(&self.globals.buffers),
             tables: self.globals.tables.clone(),
             parameters: self.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: false,
@@ -244,8 +244,8 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 /// Each handler's tables.
-fn tables(tables: &[&[u32]], slots: bool) -> Choice {
-    Choice::Tables {
+fn tables(tables: &[&[u32]], slots: bool) -> HandlerChoice {
+    HandlerChoice::Tables {
         tables: tables.iter().map(|numbers| numbers.to_vec()).collect(),
         slots,
     }
@@ -263,7 +263,7 @@ fn five_hundred_different_handlers_are_one_program() {
         .collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let own: Vec<Vec<u32>> = (1..=512).map(|table| vec![table]).collect();
-    let choice = Choice::Tables {
+    let choice = HandlerChoice::Tables {
         tables: own,
         slots: false,
     };
@@ -347,7 +347,7 @@ fn two_hundred_tables_take_few_comparisons() {
         n => Some(n % 3),
     };
     let numbers = |handler| -> Vec<u32> { (1..=200).filter(|n| of(*n) == Some(handler)).collect() };
-    let choice = Choice::Tables {
+    let choice = HandlerChoice::Tables {
         tables: (0..3).map(numbers).collect(),
         slots: false,
     };
@@ -376,10 +376,14 @@ fn a_table_loaded_later_stands_in_a_slot() {
     let mut session = Session::new(&names(&["normal", "detail", "later"]));
     let hook = session.program(&["{ record(args.count) }"], tables(&[&[1]], true), ONE);
     let text = "{ record(args.count); use_table(\"normal\") }";
-    let later = session.program(&[text], Choice::Instances(vec![vec![]]), EventNumber::Constant(2));
+    let later = session.program(
+        &[text],
+        HandlerChoice::Instances(vec![vec![]]),
+        EventNumber::Constant(2),
+    );
     let newer = session.program(
         &["{ record(args.count, pid) }"],
-        Choice::Instances(vec![vec![]]),
+        HandlerChoice::Instances(vec![vec![]]),
         EventNumber::Constant(3),
     );
     session.set(TABLES, known(1));
@@ -422,7 +426,7 @@ fn a_handler_switches_to_a_table_in_a_slot_and_back() {
     );
     let later = session.program(
         &["{ record(args.count); use_table(\"normal\") }"],
-        Choice::Instances(vec![vec![]]),
+        HandlerChoice::Instances(vec![vec![]]),
         EventNumber::Constant(2),
     );
     session.put_in_slot(0, later);
@@ -446,7 +450,7 @@ fn events_of_a_set_have_handlers_and_numbers_of_their_own_in_a_slot() {
             "{ record(args.count); record(args.count, pid) }",
             "{ record(args.count, tid) }",
         ],
-        Choice::Instances(vec![vec![0, 1, 5], vec![3]]),
+        HandlerChoice::Instances(vec![vec![0, 1, 5], vec![3]]),
         number(20, 3),
     );
     session.put_in_slot(0, later);
@@ -472,7 +476,7 @@ fn records_go_where_handlers_say() {
         if (args.count == 3) { freeze(\"target\"); notify(\"frozen\", args.count) }
         if (args.count == 5) { thaw(\"target\"); use_buffer(\"main\"); exec(\"collect\", args.count) }
     }";
-    let hook = session.program(&[text], Choice::Only, ONE);
+    let hook = session.program(&[text], HandlerChoice::Only, ONE);
     session.hit(&hook, 0); // no table is active
     session.set(ACTIVE, known(1));
     for count in 1..=6 {

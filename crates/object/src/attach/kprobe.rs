@@ -3,7 +3,7 @@
 use super::request::{Binding, Request};
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::attach::{Kprobe, Links};
-use kestrel_catalog::code::{Code, Wanted};
+use kestrel_catalog::code::{Code, LocationSpec};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::perf::Place;
@@ -38,7 +38,7 @@ fn begins(request: &Request<'_>, function: &str, offset: u64) -> Result<()> {
     if module.is_none() && places().any(|found| Some(found.address) != first) {
         return Err(several(function, offset));
     }
-    let wanted = Wanted::Symbol {
+    let wanted = LocationSpec::Symbol {
         module,
         symbol: symbol.to_owned(),
         offset: Some(offset),

@@ -28,8 +28,8 @@ impl Scanned {
     }
 }
 
-/// Told how many bytes of how many were looked at.
-pub type Told<'a> = &'a mut dyn FnMut(u64, u64);
+/// Progress how many bytes of how many were looked at.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Takes pages with their places.
 pub type Each<'a> = &'a mut dyn FnMut(Place, &Page);

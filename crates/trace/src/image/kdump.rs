@@ -12,7 +12,7 @@
 
 use super::bytes::{Fields, ReadAt, read_full};
 use super::compression::{Method, Unpacker};
-use super::found::{Each, Place, Scanned, Told, marked};
+use super::found::{Each, Place, Progress, Scanned, marked};
 use crate::ctf::packet::Page;
 use crate::error::Unreadable;
 use crate::packet::PAGE;
@@ -157,7 +157,7 @@ impl<R: ReadAt> Kdump<R> {
         (start.min(most), end.min(most))
     }
 
-    pub(super) fn scan(&self, each: Each<'_>, told: Told<'_>) -> io::Result<Scanned> {
+    pub(super) fn scan(&self, each: Each<'_>, told: Progress<'_>) -> io::Result<Scanned> {
         let block = u64::from(self.block);
         let mut scanned = Scanned::default();
         let mut unpacker = Unpacker::new(self.block as usize);

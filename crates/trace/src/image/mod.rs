@@ -17,7 +17,7 @@ mod lzo;
 pub mod runs;
 
 pub use crate::error::Unreadable;
-pub use found::{Each, Place, Scanned, Told};
+pub use found::{Each, Place, Progress, Scanned};
 
 use crate::ctf::packet::{Page, long};
 use crate::packet::{PAGE, offset};
@@ -112,7 +112,7 @@ impl<R: ReadAt> Image<R> {
     }
 
     /// Shows `each` every page that begins with the magic number of packets.
-    pub fn scan(&self, each: Each<'_>, told: Told<'_>) -> Result<Scanned, Unreadable> {
+    pub fn scan(&self, each: Each<'_>, told: Progress<'_>) -> Result<Scanned, Unreadable> {
         match &self.pages {
             Pages::Runs(runs) => Ok(runs.scan(each, told)?),
             Pages::Kdump(kdump) => Ok(kdump.scan(each, told)?),

@@ -1,7 +1,7 @@
 //! Memory that lies in its file as it is, in one run of bytes (raw) or several (ELF).
 
 use super::bytes::{ReadAt, read_full};
-use super::found::{Each, Place, Scanned, Told, marked};
+use super::found::{Each, Place, Progress, Scanned, marked};
 use crate::ctf::packet::Page;
 use crate::packet::PAGE;
 use std::io;
@@ -30,7 +30,7 @@ impl<R: ReadAt> Runs<R> {
         Self { file, runs }
     }
 
-    pub(super) fn scan(&self, each: Each<'_>, told: Told<'_>) -> io::Result<Scanned> {
+    pub(super) fn scan(&self, each: Each<'_>, told: Progress<'_>) -> io::Result<Scanned> {
         let size = self.file.size()?;
         let there = |run: &Run| run.bytes.min(size.saturating_sub(run.start));
         let total = self.runs.iter().map(there).fold(0, u64::saturating_add);

@@ -16,7 +16,7 @@ mod repair;
 mod save;
 
 use crate::image::bytes::ReadAt;
-use crate::image::{Format, Image, Scanned, Told, Unreadable};
+use crate::image::{Format, Image, Progress, Scanned, Unreadable};
 use crate::info::{TraceInfo, Uuid};
 use crate::packet::PAGE;
 use index::Index;
@@ -81,7 +81,7 @@ impl Session {
 pub fn search<R: ReadAt>(
     image: &Image<R>,
     metadata: Option<&TraceInfo>,
-    told: Told<'_>,
+    told: Progress<'_>,
 ) -> Result<Findings, Unreadable> {
     let mut index = Index::default();
     let scanned = image.scan(&mut |place, page| index.take(place, page), told)?;

@@ -8,7 +8,7 @@ use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::{Losses, Reader};
 use kestrel_trace::process::Processes;
 use kestrel_trace::report::text;
-use kestrel_trace::summary::{EventCount, tell_absent};
+use kestrel_trace::summary::{EventCount, absent_lines};
 use kestrel_trace::symbol::addresses;
 use kestrel_trace::value::Value;
 use std::collections::{HashSet, VecDeque};
@@ -226,7 +226,7 @@ fn a_trace_that_lost_packets_or_files_is_known_by_its_summary() {
         said.contains("none of main_0, flight-log_0 is there: 0 of 500 events of CPU 0"),
         "{said}"
     );
-    let said = tell_absent(&report.absent, summary.recorded());
+    let said = absent_lines(&report.absent, summary.recorded());
     assert_eq!(
         said[0],
         "the trace is not whole: 500 of 1,500 events that were recorded can be read"

@@ -241,7 +241,7 @@ fn a_hook_at_the_function_of_a_call_is_made_anew_at_the_tracepoint_for_an_object
 /// How many of the session's hooks beside others the handlers of those do not know.
 fn untold() -> usize {
     let session = Store::open(&Host::default()).unwrap().session(None).unwrap();
-    session.state().untold_relays().len()
+    session.state().unknown_relays().len()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use clap::Args;
 use kestrel::catalog::Catalog;
-use kestrel::code::{Code, Function, Instruction, Wanted};
+use kestrel::code::{Code, Function, Instruction, LocationSpec};
 use kestrel::kernel::Host;
 use kestrel::kernel::bpf::Program;
 use kestrel::kernel::kprobes::{self, Listed};
@@ -38,15 +38,15 @@ the BPF program that it runs and the persistent session that owns the program fo
 
 /// Shows.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let wanted: Wanted = options.place.parse()?;
+    let wanted: LocationSpec = options.place.parse()?;
     let catalog = Catalog::new(Host::default());
     let code = Code::new(&catalog)?;
     let (function, instruction) = code.locate(&wanted)?;
     // Only who may see addresses can say where probes sit; the rest is worth showing without.
     let listed = owned_probes(catalog.host());
     let one = match &wanted {
-        Wanted::Symbol { offset, .. } => offset.is_some(),
-        Wanted::Address(_) => false,
+        LocationSpec::Symbol { offset, .. } => offset.is_some(),
+        LocationSpec::Address(_) => false,
     };
     let shown: Vec<&Instruction> = if one {
         vec![&instruction]

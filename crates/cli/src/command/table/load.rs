@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             "  {event} is seen at the tracepoint from now on, where objects see it; a call that was between tracepoint and function at that moment was missed"
         );
     }
-    if let Some(why) = &loaded.not_told {
+    if let Some(why) = &loaded.relays_pending {
         eprintln!(
             "warning: the tables are loaded, but the handlers that were there could not be made anew: {why}\nhint: until a change of the session does that, an event that the kernel skips in the new hook may be handled by two tables; `kestrel status` says so"
         );

@@ -1,6 +1,6 @@
 //! Which rows of a session's programs make one handler, and which handlers a text means; what they have counted is not known here.
 
-use crate::session::state::{HookState, ProgramState, RowState, State};
+use crate::session::state::{HandlerState, HookState, ProgramState, State};
 use kestrel_catalog::catalog::Glob;
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,7 +18,7 @@ pub(super) struct Part<'s> {
     pub(super) place: Place,
     pub(super) hook: &'s HookState,
     pub(super) program: &'s ProgramState,
-    pub(super) row: &'s RowState,
+    pub(super) row: &'s HandlerState,
     /// Kinds of record of the program's rows before it.
     pub(super) before: u16,
 }
@@ -156,17 +156,17 @@ mod tests {
     use super::*;
     use crate::session::state::{EventState, TableState};
 
-    fn row(source: &str, tables: &[u32], records: u16, events: &[u16]) -> RowState {
-        RowState {
+    fn row(source: &str, tables: &[u32], records: u16, events: &[u16]) -> HandlerState {
+        HandlerState {
             source: source.to_owned(),
             tables: tables.to_vec(),
             records,
             events: events.to_vec(),
-            ..RowState::default()
+            ..HandlerState::default()
         }
     }
 
-    fn hook(events: &[&str], first: u16, records: u16, rows: Vec<RowState>) -> HookState {
+    fn hook(events: &[&str], first: u16, records: u16, rows: Vec<HandlerState>) -> HookState {
         let event = |name: &&str| EventState {
             name: (*name).to_owned(),
             ..EventState::default()

@@ -6,7 +6,7 @@ mod group;
 use super::missed::Misses;
 use super::owner::Owner;
 use super::pinned::{Change, PinnedSession};
-use super::state::{Baseline, ParameterState, RowState, State};
+use super::state::{Baseline, HandlerState, ParameterState, State};
 use super::transaction::Staged;
 use group::{Group, Part, choose, groups};
 use kestrel_catalog::{Error, Result};
@@ -153,7 +153,7 @@ impl PinnedSession {
     }
 
     /// Names of the handlers but one of which something is true.
-    fn others(&self, but: &str, that: impl Fn(&RowState) -> bool) -> Vec<String> {
+    fn others(&self, but: &str, that: impl Fn(&HandlerState) -> bool) -> Vec<String> {
         let all = groups(&self.state);
         let others = all
             .iter()
@@ -376,7 +376,7 @@ impl PinnedSession {
 }
 
 /// Whether a handler depends on a parameter: by its text, or because a buffer is for the process in it, so that it says where the handler's records go.
-fn uses(state: &State, row: &RowState, parameter: &str) -> bool {
+fn uses(state: &State, row: &HandlerState, parameter: &str) -> bool {
     let named = |owner: &Owner| matches!(owner, Owner::Parameter(name) if name == parameter);
     let mut owners = state.buffers.iter().filter_map(|buffer| buffer.process.as_ref());
     row.parameters.iter().any(|used| used == parameter) || (row.records > 0 && owners.any(named))

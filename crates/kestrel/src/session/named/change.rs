@@ -337,7 +337,7 @@ fn let_go(next: &mut State, gone: &[HookState]) -> Vec<MapType> {
     unused
 }
 
-fn rows(hooks: &[HookState]) -> impl Iterator<Item = &crate::session::state::RowState> {
+fn rows(hooks: &[HookState]) -> impl Iterator<Item = &crate::session::state::HandlerState> {
     hooks.iter().flat_map(|hook| &hook.programs).flat_map(|p| &p.rows)
 }
 

@@ -21,7 +21,7 @@ pub use write::of;
 use super::request::Request;
 use fetch::Unfound;
 use kestrel_catalog::catalog::find_kind;
-use kestrel_catalog::catalog::phase::Moment;
+use kestrel_catalog::catalog::phase::Phase;
 use kestrel_catalog::{Error, Result};
 use word::{Parsed, Word, Wrong};
 
@@ -142,7 +142,7 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<Request> {
         None => false,
     };
     let kind = if at_return { "kretprobe" } else { "kprobe" };
-    let calls = most.map_or_else(String::new, |most| Moment::Return(most).written());
+    let calls = most.map_or_else(String::new, |most| Phase::Return(most).written());
     let block = source::block(&read, at_return);
     // A place may lie in another function than that of its symbol.
     let text = match kernel.beyond(&place).filter(|_| place.address.is_none()) {

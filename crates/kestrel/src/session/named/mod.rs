@@ -14,7 +14,7 @@
 
 mod change;
 pub mod kernel_line;
-mod renew;
+mod recompile;
 mod request;
 mod site;
 mod start;

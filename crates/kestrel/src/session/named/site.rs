@@ -4,7 +4,7 @@ use crate::plan::Hook;
 use crate::session::state::{HookState, Instruction, SiteState};
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::Catalog;
-use kestrel_catalog::catalog::phase::Moment;
+use kestrel_catalog::catalog::phase::Phase;
 use kestrel_catalog::code::Code;
 use kestrel_kernel::bpf::{Link, LinkDetail};
 use kestrel_kernel::kallsyms::Kallsyms;
@@ -56,7 +56,7 @@ pub(super) fn of(
 fn about(event: &str, catalog: &Catalog) -> Option<Instruction> {
     let (_, place) = event.split_once(':')?;
     let (place, moment) = place.rsplit_once(':')?;
-    if !Moment::is_behind(moment) {
+    if !Phase::is_behind(moment) {
         return None;
     }
     let (function, instruction) = Code::new(catalog).ok()?.locate(&place.parse().ok()?).ok()?;
@@ -101,9 +101,9 @@ fn spelled(kind: &str, event: &str, calls: Option<u32>) -> String {
         false => format!("{kind}:{event}"),
     };
     if let Some(calls) = calls
-        && !text.split(':').any(|part| Moment::calls_of(part).is_some())
+        && !text.split(':').any(|part| Phase::calls_of(part).is_some())
     {
-        text.push_str(&Moment::Return(calls).written());
+        text.push_str(&Phase::Return(calls).written());
     }
     text
 }

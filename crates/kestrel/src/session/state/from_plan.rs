@@ -1,7 +1,7 @@
 //! The state of what a plan makes, before anything is attached.
 
-use super::{BufferState, ParameterState, RowState, State, TableState, VERSION};
-use crate::plan::{Hook, Plan, Row};
+use super::{BufferState, HandlerState, ParameterState, State, TableState, VERSION};
+use crate::plan::{Hook, Plan, PlannedHandler};
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, Statement, StatementKind, Type};
 use kestrel_hook::buffer::layout::Mode;
@@ -39,9 +39,13 @@ impl State {
     }
 }
 
-impl RowState {
+impl HandlerState {
     /// What the state says about a plan's row, checked as `handler`.
-    pub(in crate::session) fn of(row: &Row, handler: Option<&CheckedProbe>, events: Vec<u16>) -> Self {
+    pub(in crate::session) fn of(
+        row: &PlannedHandler,
+        handler: Option<&CheckedProbe>,
+        events: Vec<u16>,
+    ) -> Self {
         let uses = handler.map(CheckedProbe::uses).unwrap_or_default();
         Self {
             source: row.text().to_owned(),

@@ -264,7 +264,7 @@ pub struct ProgramState {
     /// Kinds of record per event.
     pub records: u16,
     /// Its handlers.
-    pub rows: Vec<RowState>,
+    pub rows: Vec<HandlerState>,
     /// Places of the events that its records are of, in the order of their numbers; empty: all of the hook's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<u16>,
@@ -291,7 +291,7 @@ impl ProgramState {
 
 /// One handler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RowState {
+pub struct HandlerState {
     /// Its text.
     pub source: String,
     /// Numbers of the tables that it stands in.
@@ -406,7 +406,7 @@ impl HookState {
         self.rows_of(table).next().is_some()
     }
 
-    fn rows_of(&self, table: u32) -> impl Iterator<Item = &RowState> {
+    fn rows_of(&self, table: u32) -> impl Iterator<Item = &HandlerState> {
         let rows = self.programs.iter().flat_map(|program| &program.rows);
         rows.filter(move |row| row.tables.contains(&table))
     }
@@ -425,7 +425,7 @@ impl HookState {
 
     /// Events that have a handler in a table.
     pub fn events_in(&self, table: u32) -> usize {
-        let count = |row: &RowState| match row.events.len() {
+        let count = |row: &HandlerState| match row.events.len() {
             0 => self.events.len(),
             some => some,
         };
@@ -446,7 +446,7 @@ impl State {
     }
 
     /// Those that the handlers of other hooks were not made with: a load was killed, or refused the memory, before it made them anew.
-    pub fn untold_relays(&self) -> Vec<u32> {
+    pub fn unknown_relays(&self) -> Vec<u32> {
         let mut relays = self.relays();
         relays.retain(|hook| !self.known_relays.contains(hook));
         relays

@@ -1,6 +1,6 @@
 //! What the state says about compiled objects whose programs are handlers.
 
-use super::{RowState, State};
+use super::{HandlerState, State};
 use serde::{Deserialize, Serialize};
 
 /// An object, as the session has it: its maps are pinned, its programs stand in slots.
@@ -41,7 +41,7 @@ impl State {
     pub(in crate::session) fn forget_objects(&mut self) -> Vec<ObjectState> {
         let programs = self.hooks.iter().flat_map(|hook| &hook.programs);
         let rows = programs.flat_map(|program| &program.rows);
-        let live = |row: &&RowState| !row.tables.is_empty();
+        let live = |row: &&HandlerState| !row.tables.is_empty();
         let used: Vec<u32> = rows
             .filter(live)
             .filter_map(|row| Some(row.call.as_ref()?.object))

@@ -3,7 +3,7 @@
 use super::place::Place;
 use kestrel_bpf::btf::{Btf, TypeId};
 use kestrel_catalog::catalog::Catalog;
-use kestrel_catalog::code::{Code, Wanted};
+use kestrel_catalog::code::{Code, LocationSpec};
 use kestrel_catalog::facts::Facts;
 use std::sync::Arc;
 
@@ -105,8 +105,8 @@ impl Kernel for Catalog {
             (1, 0) => Spot::Entry,
             (1, _) => {
                 let wanted = match self.beyond(place) {
-                    Some(address) => Wanted::Address(address),
-                    None => Wanted::Symbol {
+                    Some(address) => LocationSpec::Address(address),
+                    None => LocationSpec::Symbol {
                         module: place.module.map(str::to_owned),
                         symbol: place.symbol.to_owned(),
                         offset: Some(place.offset),

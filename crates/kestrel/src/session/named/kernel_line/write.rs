@@ -2,7 +2,7 @@
 
 use super::Kernel;
 use crate::session::named::{Probe, Site};
-use kestrel_catalog::catalog::phase::Moment;
+use kestrel_catalog::catalog::phase::Phase;
 use kestrel_compiler::lang::ast::{Arg, BinaryOp, Expr, ExprKind, Probe as Parsed, StatementKind, UnaryOp};
 use kestrel_compiler::lang::parse_events;
 
@@ -43,7 +43,7 @@ fn lines(probe: &Probe) -> Result<Vec<String>> {
             'r' => format!("r{}", maxactive(&site.event).unwrap_or_default()),
             _ => return Err(format!("{} is not a kprobe", site.event)),
         };
-        if site.event.split(':').any(Moment::is_behind) {
+        if site.event.split(':').any(Phase::is_behind) {
             return Err(format!("{} is more than a kprobe", site.event));
         }
         // As it was typed: the kernel moves an entry behind its `endbr64` by itself.
@@ -89,7 +89,7 @@ fn event_name(name: &str) -> String {
 }
 
 fn maxactive(event: &str) -> Option<&str> {
-    event.split(':').find_map(Moment::calls_of)
+    event.split(':').find_map(Phase::calls_of)
 }
 
 /// The arguments of the only thing that the handler does: write a record.

@@ -10,7 +10,7 @@ use kestrel_compiler::sink::{Sink, Size};
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::buffer::writer::{RingSink, map_name};
 use kestrel_hook::hook::control;
-use kestrel_hook::hook::dispatch::{Choice, Gate, MESSAGES, Steering};
+use kestrel_hook::hook::dispatch::{BufferPolicy, Dispatch, HandlerChoice, MESSAGES};
 use kestrel_hook::hook::owner::Owner;
 
 /// Different in everything that a reservation depends on.
@@ -24,12 +24,12 @@ const BUFFERS: [(&str, Mode, u32); 4] = [
 struct Bench {
     machine: Machine,
     readers: Vec<Reader>,
-    gate: Gate,
+    gate: Dispatch,
     control: MapRef,
 }
 
 impl Bench {
-    fn new(steering: Steering) -> Self {
+    fn new(steering: BufferPolicy) -> Self {
         let mut machine = Machine::new();
         machine.environment.clock = BEGIN;
         let array = |entries| interp::MapKind::Array { entries };
@@ -53,7 +53,7 @@ impl Bench {
         Self {
             machine,
             readers,
-            gate: Gate {
+            gate: Dispatch {
                 buffers,
                 owners: Vec::new(),
                 steering,
@@ -61,7 +61,7 @@ impl Bench {
                 parameters: Vec::new(),
                 followed: false,
                 calls: Vec::new(),
-                choice: Choice::Only,
+                choice: HandlerChoice::Only,
                 relay: None,
                 leads: Vec::new(),
                 passing: None,
@@ -146,8 +146,8 @@ impl Bench {
     }
 }
 
-fn all() -> Steering {
-    Steering::any(&["main", "target", "rest"].map(str::to_owned))
+fn all() -> BufferPolicy {
+    BufferPolicy::any(&["main", "target", "rest"].map(str::to_owned))
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn each_cpu_writes_where_it_was_sent() {
 /// While its process runs, records of a CPU go to a buffer that is for it, whatever the CPU's current one is, and to the first of two that are for the same one.
 #[test]
 fn a_process_has_a_buffer_of_its_own() {
-    let mut bench = Bench::new(Steering::default());
+    let mut bench = Bench::new(BufferPolicy::default());
     bench.gate.parameters = vec!["other".to_owned(), "wanted".to_owned()];
     bench.gate.owners = vec![
         (1, Owner::Process(42)),
@@ -282,7 +282,7 @@ fn a_reset_is_the_time_since_when_records_count() {
 #[test]
 fn who_never_steers_pays_nothing() {
     let steered = Bench::new(all());
-    let plain = Bench::new(Steering::default());
+    let plain = Bench::new(BufferPolicy::default());
     let length = |bench: &Bench| bench.recorder(&Destination::Current, 1, false).insns.len();
     assert!(length(&steered) > 2 * length(&plain));
     let listing = kestrel_bpf::text::listing(

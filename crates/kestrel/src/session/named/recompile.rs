@@ -11,7 +11,7 @@ use super::change::of_probe;
 use super::{Own, SLOTS};
 use crate::session::hook_maps::HookMaps;
 use crate::session::pinned::{Change, PinnedSession};
-use crate::session::recompile::Remake;
+use crate::session::recompile::Recompile;
 use crate::session::state::{HookState, ProbeState, Probes, ProgramState, State};
 use kestrel_catalog::Result;
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ impl Change {
     /// Makes the programs of all named probes anew that refer to buffers, into slots that are free; the state says then that they are in force.
     pub(in crate::session) fn renew_probes(
         &self,
-        remake: &mut Remake<'_>,
+        remake: &mut Recompile<'_>,
         gone: &BTreeSet<u32>,
         next: &mut State,
     ) -> Result<()> {
@@ -52,7 +52,7 @@ impl Change {
 
 /// The program of one hook, which is in force from now on.
 fn again(
-    remake: &mut Remake<'_>,
+    remake: &mut Recompile<'_>,
     probe: &ProbeState,
     index: usize,
     there: &mut HookState,
