@@ -2,7 +2,7 @@
 
 use crate::insn::Insn;
 
-/// A map that a program refers to, by its place in the list of maps of whoever loads the program.
+/// A map that a program refers to: its index in the list of maps that the loader gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MapRef(pub u32);
 

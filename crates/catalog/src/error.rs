@@ -243,7 +243,7 @@ pub enum Error {
         /// How long it was waited for.
         seconds: f64,
     },
-    /// Where sessions are kept belongs to somebody else.
+    /// The directory of the sessions belongs to another user.
     #[error(
         "{path} belongs to user {owner} and has mode {mode:o}: sessions are kept only in a directory of root's own"
     )]

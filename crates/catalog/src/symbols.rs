@@ -1,4 +1,4 @@
-//! The kernel's names for addresses: for all there may be, for those that are there, or for none where no record has any.
+//! The kernel symbols that a trace keeps: those of its addresses, all of them where addresses may still come, or none where no record has an address.
 
 use crate::arch;
 use kestrel_kernel::kallsyms::Kallsyms;

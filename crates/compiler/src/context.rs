@@ -1,4 +1,4 @@
-//! What the compiler is told about one event and one kernel: all it ever learns of the outside world.
+//! The compiler's input beside the text: one event's fields and arguments, and one kernel's features.
 
 use kestrel_bpf::btf::{Btf, TypeId};
 use kestrel_trace::layout::Space;
@@ -44,7 +44,7 @@ pub enum Source {
     Words(Vec<Source>),
     /// An expression of the language over the event's other fields (a field rule of a raw tracepoint).
     Expression(String),
-    /// Nowhere: the event has the field for others, but programs are not given it. Whoever names it is told `why`, and what to do instead.
+    /// Nowhere: the event has the field for others, but programs are not given it. A handler that names it is refused with `why`, and with what to do instead.
     Absent { why: String, instead: Option<String> },
 }
 

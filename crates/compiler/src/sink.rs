@@ -1,4 +1,4 @@
-//! The door to whoever keeps records: generated code asks a sink for room and hands it back; buffers themselves are unknown here.
+//! The interface of a buffer to generated code: reserve room for a record, commit it; buffers themselves are unknown here.
 
 use crate::check::tree::{Action, Destination};
 use crate::ir::{BlockId, Builder, Operand, Vreg};

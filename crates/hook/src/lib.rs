@@ -1,4 +1,4 @@
-//! What stands around a handler in the kernel, as bytes and code: rings, hooks, and the table files that ask for them; nothing here attaches anything.
+//! The code and memory around a handler in the kernel: ring buffers, hooks, and the table files that declare them; nothing is attached here.
 #![forbid(unsafe_code)]
 
 pub mod buffer;

@@ -1,4 +1,4 @@
-//! The kernel's memory as /proc/kcore shows it: bytes by address, now; what they mean is not known here.
+//! The kernel's memory through /proc/kcore: bytes by address, without interpretation.
 
 use crate::error::{Error, Result};
 use crate::host::Host;

@@ -1,4 +1,4 @@
-//! Sessions of the running kernel that nobody holds any more, but whose programs still run: their memory as an image, to be searched like a dead kernel's.
+//! Sessions of the running kernel whose pins are gone but whose programs still run: their memory as an image, to be searched like a dead kernel's.
 
 use kestrel_catalog::Result;
 use kestrel_kernel::bpf::{Map, MapKind, map_ids, sys};
@@ -19,7 +19,7 @@ pub struct LiveMemory {
 }
 
 impl LiveMemory {
-    /// Maps what this kernel has of ours, whoever made it. Maps that go away meanwhile are left out.
+    /// Maps all ring buffers of Kestrel in this kernel, of any process. Maps that go away meanwhile are left out.
     ///
     /// # Errors
     /// The kernel's: `EPERM` without CAP_SYS_ADMIN.

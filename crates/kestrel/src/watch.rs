@@ -1,4 +1,4 @@
-//! Watching a session that stays: records of its buffers as they come, in the order of their times, while an agent, dumps and other watchers go
+//! Watching a persistent session: records of its buffers as they come, in the order of their times, while an agent, dumps and other watchers go
 //! on; nothing is taken, and what was overwritten before it was shown is counted.
 //!
 //! Pages are copied first, then the session's description is looked at: so whatever is in them was described before. A buffer that is resized is
@@ -21,7 +21,7 @@ use kestrel_trace::record::Record;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// A session that stays, being watched.
+/// A persistent session that is being watched.
 #[derive(Debug)]
 pub struct Watch {
     store: Store,
@@ -88,7 +88,7 @@ struct Taken {
     position: u64,
 }
 
-/// What went by unseen since the last time that somebody asked.
+/// What was overwritten or refused unseen since the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unseen {
     /// Packets of records that were overwritten before they were shown.

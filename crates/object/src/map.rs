@@ -92,7 +92,7 @@ impl BpfMap {
         }
     }
 
-    /// One that somebody pinned ([`kestrel_kernel::bpf::pinned`]), with the types that the kernel was given for it.
+    /// One that another loader pinned ([`kestrel_kernel::bpf::pinned`]), with the types that the kernel was given for it.
     pub fn from_pin(name: &str, map: Map) -> Self {
         Self::found(name, map, false)
     }

@@ -164,7 +164,7 @@ impl Object {
         self.set(variable, &value)
     }
 
-    /// Gives a map room for so many entries, or a ring so many bytes: some objects leave that to whoever loads them.
+    /// Gives a map room for so many entries, or a ring so many bytes: some objects leave that to their loader.
     ///
     /// # Errors
     /// [`Error::Object`] if there is no such map.

@@ -30,7 +30,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Opens them. Programs find somebody to write to from now on: attach later, or miss the first records.
+    /// Opens ring buffers and perf event arrays. Records that programs wrote into perf event arrays before are lost: attach after this.
     ///
     /// # Errors
     /// [`kestrel_catalog::Error::Kernel`].

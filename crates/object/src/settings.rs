@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     /// The only programs to take, if any are named; and those to leave out.
     pub(crate) only: Vec<String>,
     pub(crate) without: Vec<String>,
-    /// Maps that somebody else made, by their names, and where they are pinned.
+    /// Maps that another loader made, by their names, and where they are pinned.
     pub(crate) pinned: Vec<(String, PathBuf)>,
 }
 

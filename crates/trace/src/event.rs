@@ -18,6 +18,6 @@ pub struct EventClass {
     pub kind: String,
     /// The payload's fields.
     pub layout: Layout,
-    /// What its records ask of whoever reads them while they happen.
+    /// The action that a live reader performs for each of its records.
     pub action: Option<Action>,
 }

@@ -54,7 +54,7 @@ pub struct TraceInfo {
     pub tracer_version: String,
     /// The command that recorded it, as typed.
     pub command: String,
-    /// The name of the session that stayed in the kernel; empty where it was none of those.
+    /// The name of the persistent session; empty for a recording in the foreground.
     pub session: String,
     /// Its buffers.
     pub buffers: Vec<BufferInfo>,

@@ -20,7 +20,7 @@ pub const PAGE: u32 = 4096;
 pub const HEADER: u32 = 88;
 /// Bytes of a page that events can use.
 pub const CAPACITY: u32 = PAGE - HEADER;
-/// Added to the committed bytes, with the unused rest, by whoever leaves the page.
+/// Added to the committed bytes, with the unused rest, by the writer that leaves the page.
 pub const SEALED: u32 = 8;
 /// First word of each packet (CTF 1.8).
 pub const MAGIC: u32 = 0xc1fc_1fc1;

@@ -1,4 +1,4 @@
-//! What one pass over a blob finds, kept for the next who reads the same blob: where each type begins, and the types in the order of their
+//! The directory of a BTF blob, computed by one pass and kept for later readers: where each type begins, and the types in the order of their
 //! names' hashes, so that a name is found without looking through all of them.
 //!
 //! ```text

@@ -60,7 +60,7 @@ pub struct Btf {
     offsets: Numbers,
     /// The string that names each type, again: side by side, so that looking for one does not walk through all of `data`.
     labels: OnceLock<Vec<u32>>,
-    /// The named types by the hashes of their names, where somebody has kept that.
+    /// The named types by the hashes of their names, where a directory was given.
     order: Option<Numbers>,
     searches: Searches,
     enumerator_searches: Searches,

@@ -4,7 +4,7 @@ use super::raw::u32_at;
 use bytes::Bytes;
 use std::ops::Range;
 
-/// Numbers of 32 bits: made here, or kept by somebody.
+/// Numbers of 32 bits: computed here, or slices of a directory that was kept.
 #[derive(Debug)]
 pub(super) enum Numbers {
     Own(Vec<u32>),

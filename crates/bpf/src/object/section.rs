@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of the sections")]
 pub enum Hook {
-    /// A classic object's `prog`: a function that whoever runs it names.
+    /// A classic object's `prog`: the loader names the function that it is attached to.
     Classic,
     Kprobe,
     Kretprobe,
@@ -248,7 +248,7 @@ pub struct SectionName {
 }
 
 impl SectionName {
-    /// Takes a name apart; one of an unknown kind is no error before somebody wants to load its programs.
+    /// Takes a name apart; one of an unknown kind is an error only when its programs are loaded.
     pub fn parse(text: &str) -> Self {
         let optional = text.starts_with('?');
         let bare = text.strip_prefix('?').unwrap_or(text);

@@ -153,7 +153,7 @@ fn own_function(words: &mut Words<'_>, function: TypeId) {
     }
 }
 
-/// Compilers leave the size of a section and the places of its variables to whoever reads the symbols.
+/// Compilers leave the size of a section and the offsets of its variables out of BTF: the symbol table has them.
 fn place_variables(words: &mut Words<'_>, elf: &Elf, id: TypeId, name: &str, size: u32) {
     let Type::Datasec { entries, .. } = words.btf.ty(id) else {
         return;

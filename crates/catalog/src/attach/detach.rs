@@ -1,4 +1,4 @@
-//! Detaching what the kernel takes long to detach: in the background, and after whoever attaches.
+//! Detaching in the background what the kernel takes long to detach; commands that attach at the same time go first.
 
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::ProgramKind;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
-/// So many slow links are closed by whoever has them.
+/// Fewer slow links than this are closed in the foreground.
 pub const AT_ONCE: usize = 4;
 
 /// Whether the kernel takes long to take down the links of a program of a kind (perf events and trampolines: some 0.1 s each).
@@ -34,7 +34,7 @@ pub fn close_many(host: &Host, files: Vec<OwnedFd>) -> usize {
     many
 }
 
-/// Held by who attaches: whoever detaches in the background waits. The kernel makes both wait for one lock (`event_mutex` of kernel/trace), and each event
+/// A lock held while links are attached: detaching in the background waits for it. The kernel makes both wait for one lock (`event_mutex` of kernel/trace), and each event
 /// that goes holds it for a grace period; what is going is masked, so it can wait, and a user cannot.
 pub fn turn(host: &Host) -> Option<File> {
     let file = turn_file(host)?;

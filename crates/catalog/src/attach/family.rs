@@ -1,4 +1,4 @@
-//! What every family of mechanisms answers, and what it is given.
+//! The trait of a mechanism: how its programs are loaded, attached, counted and described.
 
 use super::links::Links;
 use crate::code::KnownCode;

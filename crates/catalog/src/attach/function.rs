@@ -90,7 +90,7 @@ impl Attach for Functions {
 }
 
 impl Functions {
-    /// None stays if one fails; whoever reads why does not wait for those before it.
+    /// If one fails, those before it are detached in the background: the error is reported at once.
     fn one_by_one(&self, links: &mut Links, program: &Program, events: &Events<'_>) -> Result<()> {
         for (cookie, symbol) in (0..).zip(events.names) {
             let kprobe = Kprobe {

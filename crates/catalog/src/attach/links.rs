@@ -137,7 +137,7 @@ impl Links {
         &self.events
     }
 
-    /// Whoever has the pins takes the events away.
+    /// Leaves the events of tracefs in place: removing the pins removes them.
     pub fn leave(&mut self) {
         self.events.iter_mut().for_each(OwnEvent::leave);
     }

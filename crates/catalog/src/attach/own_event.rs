@@ -2,7 +2,7 @@
 //! that the kernel attaches whenever these are loaded; kprobes where the kernel has no perf kprobes.
 //!
 //! Such an event outlives its process. Its name says whose it is, so that the next run can remove what a killed one left; the kernel refuses to
-//! remove one that is in use, so those of sessions that stay are safe until their links go.
+//! remove one that is in use, so those of persistent sessions are safe until their links go.
 
 use crate::error::Result;
 use kestrel_kernel::Errno;
@@ -134,7 +134,7 @@ pub fn missed<'n>(host: &Host, names: impl Iterator<Item = &'n str>) -> Result<u
     Ok(own.map(|row| row.misses).sum())
 }
 
-/// Removes what processes left that are no more; what a session that stays still uses is busy, and stays.
+/// Removes events of processes that have ended; one that a persistent session still uses is busy, and is kept.
 pub fn sweep(host: &Host) {
     let Ok(tracefs) = Tracefs::open(host) else { return };
     let Ok(lines) = tracefs.definitions(DynamicEvents::Kprobe) else {
@@ -174,7 +174,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// A host with one line of somebody else's in `kprobe_events`, one of a process that has gone, and this process.
+    /// A host with one line of another tool in `kprobe_events`, one of a process that has gone, and this process.
     fn host(tree: &Path) -> Host {
         let root = tree.join("sys/kernel/tracing");
         fs::create_dir_all(root.join("events")).unwrap();

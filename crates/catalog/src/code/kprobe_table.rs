@@ -1,4 +1,4 @@
-//! The kernel's table of kprobes (`kprobe_table`) in its memory: where each `struct kprobe` lies; what is in one, others read.
+//! The kernel's table of kprobes (`kprobe_table`) in its memory: the address of each `struct kprobe`; its members are read elsewhere.
 
 use crate::error::{Error, Result};
 use crate::facts::Facts;

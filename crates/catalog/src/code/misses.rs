@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 /// More probes than this at one place are a list that changed while it was read.
 const LONGEST: usize = 10_000;
 
-/// A probe of somebody's.
+/// A registered kprobe of any process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registered {
     /// Where it sits.

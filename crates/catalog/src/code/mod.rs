@@ -236,7 +236,7 @@ impl<'c> Code<'c> {
         })
     }
 
-    /// Whether somebody's probe has changed the text of a function.
+    /// Whether a probe of any process has changed the text of a function.
     fn is_probed(&self, extent: &Extent) -> bool {
         let listed = kestrel_kernel::kprobes::list(self.known.host()).unwrap_or_default();
         let inside = |probe: &Listed| probe.address.wrapping_sub(extent.address) < extent.size;

@@ -1,4 +1,4 @@
-//! The verifier's refusals as data: of a program that was made from a text, and of an object's program; who loads them fills these in.
+//! The verifier's refusals as data: of a program compiled from the event language, and of an object's program; filled in where programs are loaded.
 
 mod refusal;
 mod rejection;

@@ -1,4 +1,4 @@
-//! What a built-in is: its name, how it is written, what it stands for; and a place where one is used.
+//! The row of a built-in: its name, usage, type and code; and a use of one in a text.
 
 use crate::check::checker::{Checked, Checker};
 use crate::check::gathering::Gathering;

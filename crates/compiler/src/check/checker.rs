@@ -1,4 +1,4 @@
-//! What is known while a probe is checked, and what has been found wrong; the rooms of the check add their own methods.
+//! The checker of one probe: its variables, maps and diagnostics; the other files of the check add methods.
 
 use super::globals::Globals;
 use super::tree::{CheckedPair, Variable, VariableId};

@@ -103,7 +103,7 @@ impl Checker<'_> {
         }))
     }
 
-    /// Refuses what cannot be a message, and says so where somebody hopes that values are put into it.
+    /// Refuses what cannot be a message; a `%` gets a hint at how values are given.
     fn sendable(&mut self, text: &str, span: Span, usage: &Use<'_>, verb: &Verb) -> Checked<()> {
         let name = usage.name;
         if text.trim().is_empty() {

@@ -179,9 +179,9 @@ pub enum Action {
     Reset(String),
     /// `handler "path.o"`: a program of a compiled object takes over, and does not come back.
     Call {
-        /// As written, until whoever has the objects says which it is.
+        /// As written; planning replaces it with the path of the object.
         object: String,
-        /// Its program; empty until somebody who knows the object has said which.
+        /// Its program; empty until planning has chosen it.
         program: String,
     },
 }

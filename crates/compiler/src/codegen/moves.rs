@@ -1,4 +1,4 @@
-//! Several register moves that happen at once, as a sequence; what is moved is not known here.
+//! Parallel register moves as a sequence of single ones.
 
 use kestrel_bpf::isa::Reg;
 

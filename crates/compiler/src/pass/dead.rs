@@ -1,4 +1,4 @@
-//! Drops operations without effect whose result nobody reads.
+//! Drops operations without effect whose result is not read.
 
 use super::facts::Facts;
 use crate::ir::{AtomicOp, Function, Op};

@@ -1,4 +1,4 @@
-//! What passes ask about registers: who sets them, how often they are read; nothing is changed here.
+//! Facts about virtual registers that passes need: the operation that sets each, and how often it is read.
 
 use crate::ir::{End, Function, Op, Operand, Vreg};
 

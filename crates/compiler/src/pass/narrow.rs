@@ -1,4 +1,4 @@
-//! Leaves out sign extensions whose upper half nobody looks at: stored fields, and comparisons that 32 bits decide.
+//! Drops sign extensions whose upper half is not read: of stored fields, and of comparisons that 32 bits decide.
 
 use super::facts::Facts;
 use crate::ir::{Bits, End, Function, Op, Operand, Width};

@@ -1,4 +1,4 @@
-//! Asks once for what stays the same during a run: the process, for predicate, sink and record; the context, within a few operations.
+//! Calls a helper once for what is constant during a run of the program: the process, for predicate, sink and record; the context, within a few operations.
 
 use super::facts::Facts;
 use crate::ir::{BlockId, Dominators, Function, Helper, Op, Operand, Vreg, Width, helper};

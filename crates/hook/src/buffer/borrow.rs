@@ -1,4 +1,4 @@
-//! Pages of a stream ring for who writes them to a file: lent where they lie, freed once they are on file, each record given once.
+//! Pages of a stream ring lent to a writer of files without a copy: freed once they are in the file, each record given once.
 //!
 //! Whole pages are lent in runs. The records of the page in use can be had too, as a [`Part`]: then the ring's acknowledged position says which
 //! of the page's records were given, and what is given of the page later is the rest of it. Both positions are in the ring itself, so that

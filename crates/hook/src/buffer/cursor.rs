@@ -9,7 +9,7 @@ use super::reader::{PAGE64, Ring};
 use kestrel_catalog::Result;
 use kestrel_trace::packet::{self, HEADER, PAGE};
 
-/// How far somebody who takes nothing has looked at a CPU's ring.
+/// How far a reader that takes nothing has read a CPU's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     cpu: u32,

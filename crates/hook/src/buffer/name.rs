@@ -1,4 +1,4 @@
-//! Buffers by name: those that Kestrel names itself, and those that a command means.
+//! Buffers by name: the names that Kestrel gives itself, and looking up those of a command line.
 
 use super::{Buffer, REMOVED};
 use kestrel_catalog::{Error, Result};

@@ -383,7 +383,7 @@ impl<M: Memory> Ring<M> {
         new
     }
 
-    /// Says that everything before `position` has been acted on: kept in the ring itself, so that whoever reads it next knows. Pages before it
+    /// Says that everything before `position` has been acted on: kept in the ring itself, for the next reader. Pages before it
     /// are freed.
     pub fn acknowledge(&mut self, cpu: u32, position: u64) {
         let control = self.base(cpu);

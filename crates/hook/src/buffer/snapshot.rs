@@ -1,4 +1,4 @@
-//! A copy of a ring while its writers and its reader go on: nothing is freed, nobody waits, and what was overwritten meanwhile is counted.
+//! A copy of a ring while its writers and its reader go on: nothing is freed, neither side waits, and what was overwritten meanwhile is counted.
 //!
 //! A page counts as copied when it was whole before and its writers have not come round to it after ([`Ring::drain`] says why that is
 //! enough). What is not whole is given a moment: a writer that was interrupted or preempted finishes soon. Then it is taken as far as it

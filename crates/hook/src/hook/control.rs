@@ -1,4 +1,4 @@
-//! The control page: one small mapped array per session that hooks read first; what stands where in it.
+//! The control page: one small mapped array per session that hooks read first; its layout.
 //!
 //! ```text
 //! 0      active u64       low half: number of the active table, 0: every hook returns at once; high half: its slot + 1 where it was loaded later

@@ -1,4 +1,4 @@
-//! What stands before every handler of a session: which table is active, is this process wanted; then its handler, and the rings.
+//! The code before every handler of a session: the active table is read and the process filtered, then the table's handler is called.
 //!
 //! A record that names no buffer goes to the one that its CPU uses now. Where handlers of the session may change that, the reservation stands
 //! once per buffer that can be meant, and the ways join before the record is filled:

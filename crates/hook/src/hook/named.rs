@@ -1,4 +1,4 @@
-//! What stands in a hook of a named probe beside its handler: whose it is, and the count of its hits.
+//! The code of a named probe's hook beside its handler: which probe it belongs to, and the count of its hits.
 
 use kestrel_bpf::helper;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Width};

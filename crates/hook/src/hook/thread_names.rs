@@ -1,4 +1,4 @@
-//! Names of threads that are gone by the time somebody wants to read them: three programs keep the newest name of each thread.
+//! Names of threads that may have ended before their records are read: three programs keep the newest name of each thread.
 //!
 //! `sched_process_exec` enters the name a process takes with its program, `sched_process_fork` gives a child its parent's,
 //! `task_rename` the one a thread gives itself. Threads that were there before are found in /proc.

@@ -74,7 +74,7 @@ pub fn load_btf(blob: &[u8]) -> Result<OwnedFd> {
     }
 }
 
-/// The bytes of types that somebody gave the kernel, by their number.
+/// The bytes of types that were loaded into the kernel, by their id.
 ///
 /// # Errors
 /// [`Error::System`] if they are gone, or `EPERM` without the right to ask.

@@ -286,7 +286,7 @@ impl Link {
         Self::from_fd(super::id::open(Command::LinkFdById, id, "open the link with id")?)
     }
 
-    /// Detaches now, whoever else holds the link (`BPF_LINK_DETACH`).
+    /// Detaches now, even where the link is open or pinned elsewhere (`BPF_LINK_DETACH`).
     ///
     /// # Errors
     /// [`Error::System`]: `EOPNOTSUPP` for all tracing links as of Linux 6.18.

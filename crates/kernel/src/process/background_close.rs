@@ -1,4 +1,4 @@
-//! Closing descriptors apart: by a process of its own, where the kernel makes whoever closes them wait (perf events wait for RCU, each).
+//! Closing descriptors in a process of its own, where the kernel makes each close wait (perf events wait for RCU).
 
 use crate::error::{Errno, Error, Result};
 use std::ffi::CStr;

@@ -1,4 +1,4 @@
-//! Processes as seen by who starts them: a command held until released, signals, this thread's CPU and niceness, closing without waiting; /proc is `procfs`.
+//! Processes that are started and watched: a command held until released, signals, this thread's CPU and niceness, closing without waiting; /proc is `procfs`.
 
 mod background_close;
 mod files;

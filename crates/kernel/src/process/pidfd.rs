@@ -1,4 +1,4 @@
-//! The end of somebody else's process, seen through a descriptor of it: its number may be another's by then.
+//! The end of another parent's process, seen through a pidfd: its number may be reused by then.
 
 use crate::error::{Errno, Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -90,7 +90,7 @@ pub fn start_time(host: &Host, pid: u32) -> Result<u64> {
         })
 }
 
-/// Whether a process is stopped (Ctrl-Z, a debugger), and does nothing until somebody lets it go on.
+/// Whether a process is stopped (Ctrl-Z, a debugger), until it is continued.
 ///
 /// # Errors
 /// As [`comm`].

@@ -1,4 +1,4 @@
-//! A trace instance of tracefs of our own: events that are enabled there disturb nobody else's reading.
+//! A trace instance of tracefs: events that are enabled there do not appear in other readers' instances.
 
 use super::Tracefs;
 use crate::error::{Errno, Error, Result};

@@ -1,4 +1,4 @@
-//! Traces that handlers ask for with `dump("10s")`: one at a time, numbered, the newest so many kept; written by the agent itself, as whoever it runs as.
+//! Traces that handlers ask for with `dump("10s")`: one at a time, numbered, the newest so many kept; written by the agent itself, as the user that it runs as.
 //!
 //! ```text
 //! DIR/SESSION-000001/     a trace each; what is not whole yet lies beside it under a hidden name

@@ -1,4 +1,4 @@
-//! The hooks that keep for another what it asks of the event before it; what is kept, the checker has said.
+//! Helper hooks at entries: they store what a handler at the return reads of the entry (`entry.args.NAME`), as the checker has found.
 
 use super::hook::{Hook, PlannedHandler, PlannedStrategy};
 use kestrel_catalog::catalog::kind::HelperHook;

@@ -6,7 +6,7 @@ use super::findings::Findings;
 use super::hook::Hook;
 use super::source::Options;
 use super::text;
-use kestrel_catalog::catalog::{Catalog, Resolved, jprobe};
+use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, jprobe};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
@@ -140,8 +140,8 @@ impl<'a> Planner<'a> {
             self.warnings.extend(found.into_iter().map(|d| (text.clone(), d)));
             let source: Arc<str> = text.as_str().into();
             for probe in probes {
-                // The same probe written twice asks for nothing more.
-                if !planned.insert(written(text, probe.span).to_owned()) {
+                // The same probe written twice asks for nothing more; a second jprobe of a function is a mistake.
+                if !planned.insert(written(text, probe.span).to_owned()) && !names_jprobe(&probe) {
                     continue;
                 }
                 self.text.source = source.clone();
@@ -530,6 +530,13 @@ impl<'a> Planner<'a> {
             warnings: self.warnings,
         })
     }
+}
+
+/// Whether an event of a probe is a jprobe.
+fn names_jprobe(probe: &Probe) -> bool {
+    let kinds = probe.events.iter().filter_map(|spec| spec.parts.first());
+    let mut kinds = kinds.filter_map(|part| find_kind(&part.text));
+    kinds.any(|kind| kind.name() == jprobe::NAME)
 }
 
 /// The handlers of an event, by table.

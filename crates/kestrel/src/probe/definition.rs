@@ -1,4 +1,4 @@
-//! What is to be registered: a place, handlers, a closure; the three kinds of probe are ways to say it.
+//! A probe to be registered: its place, handlers and closure; the three kinds of probe build it.
 
 use super::{Hit, Phase};
 use kestrel_catalog::{Error, Result};

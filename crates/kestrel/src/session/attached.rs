@@ -38,7 +38,7 @@ pub struct Session {
     pub(super) chosen: bool,
     /// Names of the events by their numbers.
     pub(super) numbers: Names,
-    /// Described in kernel memory, for whoever finds the session there.
+    /// The trace's description in kernel memory, for a recovery from a memory image.
     pub(super) metadata: Option<Description>,
     pub(super) hooks: Vec<Attached>,
     pub(super) followers: Vec<Attached>,

@@ -39,8 +39,8 @@ impl Description {
         Ok(Self { first, second })
     }
 
-    /// Lets a description live as long as any of these programs does: whoever holds only one of them, the session's pins lost, has what says how to
-    /// read its records.
+    /// Lets a description live as long as any of these programs does: where only one of them is left and the session's pins are lost, its records can
+    /// still be read.
     ///
     /// # Errors
     /// The kernel's.

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Objects of a session, as far as somebody asked for them.
+/// Objects of a session, opened when they are first asked for.
 #[derive(Debug, Default)]
 pub(super) struct Objects(Mutex<Inner>);
 

@@ -1,4 +1,4 @@
-//! A session that stays, found again by its pins: to be looked at by anybody who may, to be changed by one command at a time.
+//! A persistent session, found again by its pins: read by any command that may, changed by one command at a time.
 
 use super::attached::Session;
 use super::lock::Lock;

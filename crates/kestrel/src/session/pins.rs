@@ -1,4 +1,4 @@
-//! The pins of a session: which name each of its objects has in its directory; what they mean is the state's.
+//! The pins of a session: the name of each of its objects in its bpffs directory.
 //!
 //! ```text
 //! /sys/fs/bpf/kestrel/            mode 0700

@@ -1,4 +1,4 @@
-//! Numbers of what is loaded into a running session: under them records are written, described and counted. A handler that comes again keeps its own, what
+//! Record ids of what is loaded into a running session: under them records are written, described and counted. A handler that comes again keeps its own, what
 //! nobody has any more is given out again, and only where buffers have no room for more do two handlers share one.
 
 use super::handlers::counts_of;
@@ -197,7 +197,7 @@ impl Loading<'_> {
         Ok(first as u16)
     }
 
-    /// What the rows of a hook's last program have counted begins at 0, whoever had their numbers before; but a handler that comes again goes on.
+    /// What the rows of a hook's last program have counted begins at 0, whatever had their record ids before; but a handler that comes again goes on.
     pub(super) fn begin_counts(&mut self, hook: usize, owners: &RecordIds<'_>) {
         let Some((program, events)) = self
             .next

@@ -1,4 +1,4 @@
-//! Starting a session that stays: everything is made unpinned, then pinned where nobody looks, then given its name by one rename.
+//! Starting a persistent session: everything is made unpinned, then pinned in a hidden directory, which one rename gives its name.
 
 use super::attached::Session;
 use super::hook_state::hook_state;

@@ -1,4 +1,4 @@
-//! What a session that stays is doing: tables, buffers, counts of events, and over an interval rates and costs; read only.
+//! What a persistent session is doing: tables, buffers, counts of events, and over an interval rates and costs; read only.
 
 use super::missed::{self, Misses};
 use super::module_status::ModuleStatus;

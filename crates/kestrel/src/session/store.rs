@@ -1,4 +1,4 @@
-//! Where sessions that stay are: finding them, making them, locking them, and sweeping up what killed commands left; not what one can do with them.
+//! The store of persistent sessions: finding them, making them, locking them, and sweeping up what killed commands left; not what one can do with them.
 
 use super::lock::Lock;
 pub use super::lock::{Holder, Patience, Waiting};
@@ -81,7 +81,7 @@ impl Store {
         self
     }
 
-    /// bpffs may be a directory where everybody can make one: then somebody may have been here first.
+    /// bpffs may be writable for all users: then another user may have made the directory first.
     fn check_owner(&self) -> Result<()> {
         let Ok(found) = std::fs::symlink_metadata(&self.pins) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a record asks of whoever reads it while it happens (`notify`, `exec`, `dump`): the verbs, one file and one row each. Doing it is not here.
+//! The actions of records that a live reader performs (`notify`, `exec`, `dump`): one file and one row per verb. Performing them is not here.
 //!
 //! A verb is a built-in of the language by its row alone: `VERB("text"[, values])`. Its text belongs to the event class, its values are the record.
 

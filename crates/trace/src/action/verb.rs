@@ -1,4 +1,4 @@
-//! What a verb is, and what one comes to.
+//! The row of a verb: its name, its arguments and its effect.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct Verb {
     pub about: &'static str,
     /// What its text is.
     pub text: &'static str,
-    /// How values are given to it, where somebody hopes that they are put into the text; none where a `%` in the text is its own.
+    /// A hint at how values are given, for a text with `%`; none where a `%` in the text is the verb's own.
     pub values: Option<&'static str>,
     /// Whether it carries the event's fields where no values are given.
     pub carries_fields: bool,

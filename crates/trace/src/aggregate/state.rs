@@ -1,4 +1,4 @@
-//! The bytes of the state map: one array value per session with two words for each map, and zeroes; nobody's keys or values.
+//! The bytes of the state map: one array value per session with two words for each map, and zeroes; no keys or values of maps.
 
 /// Name by which programs refer to it.
 pub const MAP: &str = "map_state";

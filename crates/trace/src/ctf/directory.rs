@@ -55,7 +55,7 @@ pub struct Trace {
 /// metadata, or, with `replace`, a trace, which is removed: only where all that lies there is a trace's, else nothing. Nobody else creates one there while the writer lives.
 ///
 /// # Errors
-/// [`Error::Busy`] where somebody writes a trace there; [`Error::InTheWay`] and [`Error::Occupied`] where something else lies there.
+/// [`Error::Busy`] where another process writes a trace there; [`Error::InTheWay`] and [`Error::Occupied`] where something else lies there.
 pub fn create(path: &Path, info: TraceInfo, replace: bool) -> Result<Writer<Directory>> {
     let (folder, lock) = made(path)?;
     if (replace && is_trace(&folder)) || is_begun(&folder).map_err(Error::io("read directory", path))? {
@@ -93,7 +93,7 @@ fn made(path: &Path) -> Result<(Folder, Lock)> {
     Err(Error::Busy { path: path.into() })
 }
 
-/// How often somebody may put another directory in the place of the one that was opened.
+/// How often another directory may appear in the place of the one that was opened.
 const ATTEMPTS: u32 = 5;
 
 /// Whether a folder still has its name.
@@ -134,7 +134,7 @@ pub fn beside_of(path: &Path) -> PathBuf {
 /// Whether a trace may be put at `path`: there is nothing, an empty directory, an old trace, or the beginning of one.
 ///
 /// # Errors
-/// [`Error::Busy`] where somebody writes a trace there.
+/// [`Error::Busy`] where another process writes a trace there.
 pub fn is_free(path: &Path) -> Result<bool> {
     let found = Folder::find(path).map_err(Error::io("read directory", path))?;
     let Some(folder) = found else { return Ok(true) };

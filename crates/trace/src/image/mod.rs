@@ -1,11 +1,11 @@
-//! Images of a machine's memory as pages, one by one, whatever file they come in; what stands in the pages is not known here.
+//! Images of a machine's memory as pages, one by one, whatever the file's format; the pages are interpreted elsewhere.
 //!
 //! ```text
 //! file ─► flattened? ─► ELF, raw: runs of bytes ──────┐
 //!                       kdump: pages, compressed ─────┴─► those that begin with the magic number
 //! ```
 //!
-//! Physical addresses do not matter: whoever looks for packets knows them by what they say. A file of any bytes is read without a panic.
+//! Physical addresses do not matter: packets are known by their headers. A file of any bytes is read without a panic.
 
 pub mod bytes;
 mod compression;

@@ -1,4 +1,4 @@
-//! Halves of what one helper gives.
+//! `pid` and `tid`, `uid` and `gid`: halves of the word that one BPF helper returns.
 
 use crate::builtin::row::Use;
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Intrinsic, Type};

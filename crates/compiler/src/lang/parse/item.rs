@@ -1,4 +1,4 @@
-//! What stands at the top of a text: probes, and the buffers, tables, parameters and settings of scripts.
+//! Top-level items of a text: probes, and the buffers, tables, parameters and settings of scripts.
 
 use super::{Lost, Parsed, Parser};
 use crate::lang::ast::{

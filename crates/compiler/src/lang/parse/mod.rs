@@ -90,7 +90,7 @@ struct Parser<'a> {
     in_predicate: bool,
 }
 
-/// A construct could not be read; a diagnostic has been reported. Whoever catches it finds a place to go on.
+/// A construct could not be parsed; a diagnostic has been reported. The caller skips to a place where parsing goes on.
 struct Lost;
 
 type Parsed<T> = Result<T, Lost>;

@@ -95,7 +95,7 @@ pub struct Logs {
     host: Host,
     store: Store,
     open: BTreeMap<String, Open>,
-    /// Sessions that are not kept: their identity, and whether somebody was told.
+    /// Sessions that are not logged: their identity, and whether that was reported.
     passed: BTreeMap<String, String>,
 }
 

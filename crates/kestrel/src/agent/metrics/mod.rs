@@ -1,4 +1,4 @@
-//! What an agent and its sessions are doing, as metrics: gathered when they are asked for, and served to who asks on this machine.
+//! What an agent and its sessions are doing, as metrics: gathered when they are scraped, and served on this machine.
 
 mod map;
 pub mod serve;

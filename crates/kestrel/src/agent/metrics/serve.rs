@@ -33,7 +33,7 @@ impl Server {
     /// Listens at an address (port 0: any that is free) and shows `page` at `/metrics`.
     ///
     /// # Errors
-    /// When somebody else listens there, or it is no address of this machine.
+    /// When another process listens there, or it is no address of this machine.
     pub fn begin(address: SocketAddr, page: Arc<Page>) -> Result<Self> {
         let listener = TcpListener::bind(address).and_then(|listener| {
             listener.set_nonblocking(true)?;

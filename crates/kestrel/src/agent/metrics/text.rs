@@ -1,4 +1,4 @@
-//! Metrics as text: the Prometheus text format 0.0.4 and OpenMetrics 1.0; what is measured is not known here.
+//! Metrics as text: the Prometheus text format 0.0.4 and OpenMetrics 1.0, of whatever families it is given.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Which rows of a session's programs make one handler, and which handlers a text means; what they have counted is not known here.
+//! Which rows of a session's programs make one handler, and which handlers a command line names.
 
 use crate::session::state::{HandlerState, HookState, ProgramState, State};
 use kestrel_catalog::catalog::Glob;

@@ -1,4 +1,4 @@
-//! The handlers of a session that stays: which there are, what they have counted, what their maps and parameters hold; changing the latter and
+//! The handlers of a persistent session: which there are, what they have counted, what their maps and parameters hold; changing the latter and
 //! starting anew. What a handler does is decided when its table is loaded, not here.
 
 mod group;

@@ -1,4 +1,4 @@
-//! Named probes of a session that stays: rows of a table that is in force beside the active one, added and taken out one at a time.
+//! Named probes of a persistent session: rows of a table that is in force beside the active one, added and taken out one at a time.
 //!
 //! Each has hooks of its own, so that adding one touches no other, and several may sit on one event. Its word in the control page holds its
 //! number while it is enabled: a hook whose number is not there returns at once, which also keeps still what the kernel has not detached yet of a

@@ -1,4 +1,4 @@
-//! What is asked for by `probe add`.
+//! A named probe to be added.
 
 use kestrel_trace::files::Objection;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What a session that stays says about itself: its shape, and what can be asked of it; what changes from event to event stands in the control page.
+//! The state that a persistent session keeps of itself: its shape, and what can be asked of it; what changes from event to event stands in the control page.
 
 mod codec;
 mod from_plan;
@@ -47,7 +47,7 @@ pub struct State {
     pub generation: u64,
     /// Its tables, in the order in which they came.
     pub tables: Vec<TableState>,
-    /// Tables that are being taken out: whoever finds some finishes that first.
+    /// Tables that are being taken out: the next change finishes that first.
     pub retiring: Vec<Retiring>,
     /// Names of tables by their places; a name keeps its place for good.
     pub places: Vec<String>,

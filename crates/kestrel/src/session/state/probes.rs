@@ -14,7 +14,7 @@ pub struct Probes {
     pub last: u32,
     /// Those that are enabled as soon as the state of this generation is there.
     pub arming: Option<Arming>,
-    /// Whether programs of theirs are on their way out, because there are newer ones: whoever finds that finishes it first.
+    /// Whether programs of theirs are on their way out, because there are newer ones: the next change finishes that first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub renewed: bool,
 }

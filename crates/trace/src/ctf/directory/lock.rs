@@ -1,4 +1,4 @@
-//! Who writes a trace holds its directory: a lock that the kernel gives back when the process ends, however it does, and that leaves no file.
+//! The lock of the process that writes a trace on its directory: the kernel releases it however the process ends, and it leaves no file.
 
 use crate::error::{Error, Result};
 use crate::files::Folder;
@@ -23,7 +23,7 @@ impl Lock {
     /// Holds a directory that is there.
     ///
     /// # Errors
-    /// [`Error::Busy`] where somebody else holds it.
+    /// [`Error::Busy`] where another process holds it.
     pub(super) fn take(folder: &Folder, path: &Path) -> Result<Self> {
         for _ in 0..ATTEMPTS {
             match flock(folder, FlockOperation::NonBlockingLockExclusive) {
