@@ -278,11 +278,26 @@ fn what_comes_before_comes_after() {
     assert!(reached >= 2, "the workload reaches some of them: {reached}");
     assert!(many.is_none() || computed > 0, "none of them could be computed");
     assert_eq!(list_of_kprobes(), "", "nothing stays");
-    // The text is what it was.
-    let code = Code::new(&catalog).unwrap();
+    // The text is what it was. The kernel takes the jump of an optimised kprobe out of its text in the background, after the probe has left the
+    // list (`kprobe_optimizer` in kernel/kprobes.c).
     for before in named {
-        let after = code.function(None, &before.symbol).unwrap();
-        assert!(after == before, "{}", before.symbol);
+        let now = || {
+            Code::new(&catalog)
+                .unwrap()
+                .function(None, &before.symbol)
+                .unwrap()
+        };
+        let mut after = now();
+        for _ in 0..200 {
+            if after == before {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            after = now();
+        }
+        let both = after.instructions.iter().zip(&before.instructions);
+        let changed: Vec<_> = both.filter(|(now, then)| now != then).collect();
+        assert!(after == before, "{}: {changed:?}", before.symbol);
     }
 }
 
