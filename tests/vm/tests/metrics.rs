@@ -231,13 +231,13 @@ fn metrics_are_what_was_done_in_both_formats() {
         let (head, page) = scrape("text/plain; version=0.0.4");
         assert!(head.contains("text/plain; version=0.0.4"), "{head}");
         let samples = parse(&page, false);
-        let told = samples.iter().find(|s| {
+        let shown = samples.iter().find(|s| {
             s.name == "kestrel_agent_messages_total"
                 && s.labels["session"] == "first"
-                && s.labels["outcome"] == "told"
+                && s.labels["outcome"] == "shown"
         });
         let runs = value(&samples, "kestrel_hook_skipped_total", &[("session", "first")]);
-        if told.is_some_and(|told| told.value + runs >= 100.0) {
+        if shown.is_some_and(|shown| shown.value + runs >= 100.0) {
             break samples;
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "{page}");

@@ -226,11 +226,11 @@ impl<'a> Events<'a> {
             Mechanism::Tracepoints(attach::Tracepoints) => family(&way.context),
             _ => way.context.name.clone(),
         });
-        let mechanism = |ways: &[Strategy]| ways.first().map(|way| way.mechanism.clone());
-        let known = self
-            .sets
-            .iter()
-            .position(|s| s.kind == kind && s.family == family && mechanism(&s.ways) == mechanism(&ways));
+        let first = ways.first().map(|way| &way.mechanism);
+        let known = self.sets.iter().position(|set| {
+            let known = set.ways.first().map(|way| &way.mechanism);
+            set.kind == kind && set.family == family && known == first
+        });
         known.unwrap_or_else(|| {
             self.sets.push(Set { kind, family, ways });
             self.sets.len() - 1

@@ -5,7 +5,7 @@ use kestrel_catalog::attach::Mechanism;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_hook::hook::process_filter::Target;
 
-/// What is to be known of a running session, as plain data.
+/// A running session, as plain data.
 #[derive(Clone, Debug)]
 pub struct Existing {
     /// Names of its tables by their places (what `use_table` may say); a table that is loaded anew keeps its place, a new one comes last.

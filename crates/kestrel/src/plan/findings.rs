@@ -83,10 +83,10 @@ impl Findings {
     }
 }
 
-/// How it is said that an event is not in the table after all.
+/// The beginning of a remark about an event that is not in the table.
 const LEFT_OUT: &str = "left out";
 
-/// A message without the names in it: what is the same about many events.
+/// A message without the names of events: remarks about many events are compared by it.
 fn kind_of(message: &str, names: &[String]) -> String {
     let bare: String = message.split('"').step_by(2).collect();
     names

@@ -24,7 +24,7 @@ pub struct BufferPlan {
     pub process: Option<Owner>,
 }
 
-/// What a session will consist of.
+/// A session before anything is attached.
 pub struct Plan {
     /// Names of the tables: the first has number 1.
     pub tables: Vec<String>,
@@ -81,7 +81,7 @@ impl Plan {
         records.any(|record| record.to == Destination::Messages)
     }
 
-    /// Makes sure that what handlers have to say to an agent goes through a buffer of its own.
+    /// Adds the buffer for messages to the agent, if there is none.
     pub(crate) fn give_messages_a_buffer(&mut self) {
         if self.buffers.iter().any(|buffer| buffer.name == MESSAGES) {
             return;

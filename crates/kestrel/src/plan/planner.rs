@@ -6,6 +6,7 @@ use super::findings::Findings;
 use super::hook::Hook;
 use super::source::Options;
 use super::text;
+use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, jprobe};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
@@ -45,7 +46,14 @@ pub(super) struct Group {
     cells: Vec<Option<Cell>>,
 }
 
-/// What is left when all has been planned.
+impl Group {
+    /// What the events are attached to by the best strategy.
+    fn mechanism(&self) -> Option<&Mechanism> {
+        self.events.ways.first().map(|way| &way.mechanism)
+    }
+}
+
+/// The outcome of planning, beside the hooks.
 pub(super) struct Done {
     pub(super) globals: Globals,
     pub(super) objects: Vec<Arc<HandlerFile>>,
@@ -73,7 +81,7 @@ struct Written {
     is_default: bool,
 }
 
-/// Texts on their way to hooks.
+/// The planner: texts become hooks.
 pub(super) struct Planner<'a> {
     pub(super) catalog: &'a Catalog,
     options: Options,
@@ -188,7 +196,7 @@ impl<'a> Planner<'a> {
         let masks = in_file && probe.block.as_ref().is_some_and(|b| b.statements.is_empty());
         let handler = match masks {
             true => None,
-            // What is wrong with an object has been said.
+            // An error of its object is among the findings.
             false => Some(self.handler(probe)),
         };
         let start = behind(&self.text.source, probe).0;
@@ -251,7 +259,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Says that an event has been met under another name; `before` whether the table has this very handler for it, if it has one.
+    /// Warns that two names are one event; `before`: whether the table has the same handler for it already, if it has one.
     fn one_event(&mut self, span: Span, message: String, before: Option<bool>) {
         let hint = match before {
             Some(true) => "it meets the handler once",
@@ -303,7 +311,7 @@ impl<'a> Planner<'a> {
         self.handlers.len() - 1
     }
 
-    /// The object of a row, read once; what is wrong with it is said.
+    /// The compiled object of a row, read once; an error becomes a finding.
     fn object(&mut self, named: &Spanned<String>) -> Option<CalledProgram> {
         match CalledProgram::read(&named.node, &self.text.beside, &mut self.objects) {
             Ok(wanted) => Some(wanted),
@@ -358,13 +366,12 @@ impl<'a> Planner<'a> {
             let mut ways = group.events.ways.iter();
             group.events.instances.len() == 1 && ways.all(|way| way.mechanism.joins())
         };
-        let mechanism = |group: &Group| group.events.ways.first().map(|way| way.mechanism.clone());
         let mut sets: Vec<Vec<usize>> = Vec::new();
         for (place, group) in groups.iter().enumerate().filter(|(_, group)| joins(group)) {
             let same = |set: &&mut Vec<usize>| {
                 let first = &groups[set[0]];
                 first.events.kind == group.events.kind
-                    && mechanism(first) == mechanism(group)
+                    && first.mechanism() == group.mechanism()
                     && handlers(&first.cells) == handlers(&group.cells)
             };
             match sets.iter_mut().find(same) {
@@ -505,7 +512,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// The end: a map that is read must be written somewhere.
+    /// Finishes planning; a map that is read but never written is an error.
     pub(super) fn finish(mut self) -> Result<Done> {
         let unwritten = self.globals.unwritten.iter();
         match self.text.file {
@@ -544,13 +551,13 @@ fn handlers(cells: &[Option<Cell>]) -> Vec<Option<usize>> {
     cells.iter().map(|cell| cell.map(|c| c.handler)).collect()
 }
 
-/// What stands at a span of a text.
+/// The part of a text at a span.
 fn written(text: &str, span: Span) -> &str {
     text.get(span.start as usize..span.end as usize)
         .unwrap_or_default()
 }
 
-/// Predicate and block of a row: what stands behind its events, and where.
+/// Predicate and block of a row, with their offset.
 fn behind<'t>(text: &'t str, probe: &Probe) -> (u32, &'t str) {
     let start = probe
         .events

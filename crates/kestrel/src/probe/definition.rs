@@ -57,7 +57,7 @@ impl ProbeKind {
         }
     }
 
-    /// The phase of its handler when nothing else is said.
+    /// The phase of a handler that names none.
     pub(super) fn phase(self) -> Phase {
         match self {
             Self::Kprobe => Phase::Pre,

@@ -166,7 +166,7 @@ impl Session {
         let ready = prepare::prepare(&session.resources, plan, catalog);
         for (hook, ready) in ready.into_iter().enumerate() {
             if let Err(error) = session.add(plan, hook, ready, catalog) {
-                // None stays if one fails, and nobody waits for those before it.
+                // All or none: those before it are detached in the background, and the error is reported at once.
                 session.detach_apart();
                 return Err(error);
             }
@@ -181,7 +181,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Attaches one of a plan's hooks, whose first way may be ready, or leaves it out where nobody named it.
+    /// Attaches one of a plan's hooks, whose first strategy may be `ready`. One that only a pattern named is left out if the kernel refuses it.
     pub(super) fn add(
         &mut self,
         plan: &Plan,
@@ -501,8 +501,8 @@ impl Session {
     }
 }
 
-/// Files that are open while a plan is carried out, at most: each hook's program, link, perf event and maps of its own, a link and an event for
-/// each function where the kernel has no multi links; and what everybody has.
+/// The most files that are open while a plan is attached: each hook's program, link, perf event and own maps, a link and a perf event for each
+/// function where the kernel has no multi links, and some for the process itself.
 pub(super) fn files(plan: &Plan) -> u64 {
     let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
     let of = |hook: &Hook| {

@@ -9,7 +9,7 @@ use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::bpf::Program;
 use kestrel_kernel::procfs::ClockPair;
 
-/// What came of loading.
+/// The outcome of loading tables.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// Remarks about the file's text.

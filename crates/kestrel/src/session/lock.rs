@@ -182,25 +182,25 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_for_whom_and_not_for_ever() {
+    fn a_waiting_command_reports_the_holder_and_gives_up() {
         let root = tempfile::tempdir().unwrap();
         let held = Lock::try_take(root.path(), "s").unwrap().unwrap();
-        static TOLD: std::sync::Mutex<Vec<Waiting>> = std::sync::Mutex::new(Vec::new());
+        static REPORTED: std::sync::Mutex<Vec<Waiting>> = std::sync::Mutex::new(Vec::new());
         let patience = Patience {
             time: MOMENT + Duration::from_millis(50),
-            report: |waiting| TOLD.lock().unwrap().push(waiting.clone()),
+            report: |waiting| REPORTED.lock().unwrap().push(waiting.clone()),
         };
         let error = Lock::take(&Host::default(), root.path(), "s", patience)
             .unwrap_err()
             .to_string();
-        let told = TOLD.lock().unwrap();
-        assert_eq!((told.len(), told[0].session.as_str()), (1, "s"));
+        let reported = REPORTED.lock().unwrap();
+        assert_eq!((reported.len(), reported[0].session.as_str()), (1, "s"));
         assert!(
             error.contains("the session s") && error.contains("after 1.1 s"),
             "{error}"
         );
         // Some file systems give their files other numbers than the kernel's list of locks does.
-        if let Some(holder) = &told[0].holder {
+        if let Some(holder) = &reported[0].holder {
             assert_eq!((holder.pid, holder.stopped), (std::process::id(), false));
             assert!(error.contains(&format!("process {}", holder.pid)), "{error}");
         }

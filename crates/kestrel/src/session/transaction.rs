@@ -30,7 +30,7 @@ pub(super) struct Staged {
     pub(super) retired: Retired,
 }
 
-/// What goes once a transaction is committed.
+/// Hooks, maps and objects that are unpinned once a transaction is committed.
 #[derive(Default)]
 pub(super) struct Retired {
     pub(super) hooks: Vec<HookState>,
@@ -51,10 +51,11 @@ impl Staged {
 }
 
 impl Change {
-    /// Stages a change and commits it: the one place where the state of a session that runs is replaced with what was made for it.
+    /// Stages a change and commits it: the one place where a session's state is replaced.
     ///
     /// # Errors
-    /// What staging or the rename met; then the session is as it was before.
+    /// Of staging or of the rename: then the session is as it was before. Of what follows: then the change is in force, and the next command
+    /// finishes it.
     pub(super) fn transact<T>(&mut self, stage: impl FnOnce(&mut Self) -> Result<(Staged, T)>) -> Result<T> {
         let staged = stage(self);
         let committed = staged.and_then(|(staged, outcome)| Ok((self.commit(staged)?, outcome)));
@@ -65,6 +66,7 @@ impl Change {
                 return Err(error);
             }
         };
+        self.session.directory.remove(pins::FILLING)?;
         // What was counted for events that have gone is forgotten before others of their names count.
         self.forget(&retired.hooks)?;
         self.settle()?;
@@ -72,7 +74,7 @@ impl Change {
         Ok(outcome)
     }
 
-    /// Says that slots are being filled: a sweep empties those that no state accounts for.
+    /// Pins a mark that slots are being filled: while it is there, a sweep empties the slots that the state does not account for.
     pub(super) fn begin_filling(&self) -> Result<()> {
         let control = self.session.directory.map(pins::CONTROL)?;
         self.session.directory.pin(control.as_fd(), pins::FILLING)
@@ -100,7 +102,6 @@ impl Change {
         if let Some(objects) = objects {
             objects.keep();
         }
-        self.session.directory.remove(pins::FILLING)?;
         Ok(retired)
     }
 

@@ -242,7 +242,7 @@ impl Agent {
                 let mut line = Vec::new();
                 match actor.act(session, action, record, &mut line) {
                     ActionOutcome::Later => return Ok(Answer::Later),
-                    ActionOutcome::Shown => count.told += 1,
+                    ActionOutcome::Shown => count.shown += 1,
                     ActionOutcome::Started => count.started += 1,
                     ActionOutcome::Dumped => count.dumped += 1,
                     ActionOutcome::Forbidden => count.forbidden += 1,

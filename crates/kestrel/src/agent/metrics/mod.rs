@@ -18,8 +18,8 @@ use text::{Family, Format, Kind, Number};
 /// What an agent has done for a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
-    /// `notify`: told.
-    pub told: u64,
+    /// Shown as a line: `notify`, `time`.
+    pub shown: u64,
     /// `exec`: started.
     pub started: u64,
     /// `exec`: left out, because it was asked for too often.
@@ -194,7 +194,7 @@ impl Gatherer {
 fn agent(activity: &Activity, all: &mut Families) {
     for (session, messages) in &activity.messages {
         for (outcome, count) in [
-            ("told", messages.told),
+            ("shown", messages.shown),
             ("started", messages.started),
             ("limited", messages.limited),
             ("forbidden", messages.forbidden),

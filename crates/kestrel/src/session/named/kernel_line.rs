@@ -5,12 +5,14 @@
 //! r[MAXACTIVE][:[GRP/]EVENT] [MOD:]SYM …
 //! ```
 
+mod argument;
 mod fetch;
 mod kernel;
 mod name;
 mod number;
 mod place;
 mod source;
+mod typed;
 mod word;
 mod write;
 

@@ -1,5 +1,6 @@
-//! What a line fetches: its arguments read as the kernel's own reader does (`kernel/trace/trace_probe.c`), without the language's text for them.
+//! The arguments of a line, parsed as the kernel does (`kernel/trace/trace_probe.c`); translating them into the event language is not here.
 
+use super::argument::{Argument, Fetch, STACK_WORDS, Store};
 use super::kernel::{Dialect, Kernel, Spot};
 use super::place::Place;
 use super::word::{Parsed, Word, Wrong};
@@ -22,71 +23,12 @@ const ROOM_FOR_PARAMETERS: usize = 128;
 const ROOM_FOR_ENTRIES: usize = 256;
 /// Arguments that a return knows of its entry: arg0 to arg9 of the language.
 const KEPT_ARGUMENTS: u64 = 10;
-/// Words of a kernel stack (`THREAD_SIZE`).
-pub(super) const STACK_WORDS: u64 = 2048;
-
-/// One value.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Fetch {
-    /// A saved register.
-    Register(&'static str),
-    /// The stack pointer.
-    StackPointer,
-    /// A word of the stack.
-    Stack(u64),
-    /// What the function returns.
-    ReturnValue,
-    /// A parameter of the function by its place; at its return, that of the same call's entry.
-    Argument(u32),
-    /// The name of the thread.
-    Comm,
-    /// A number.
-    Immediate(u64),
-    /// A text.
-    Text(String),
-    /// Memory at an address.
-    Memory {
-        base: Box<Fetch>,
-        offset: i64,
-        user: bool,
-    },
-}
-
-/// How a value is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Store {
-    Integer {
-        bits: u32,
-        signed: bool,
-    },
-    /// Bits of a container, from one on; with zeros behind them.
-    Bits {
-        container: u32,
-        shift: u32,
-        width: u32,
-        zeros: u32,
-    },
-    Symbol,
-    Text {
-        user: bool,
-    },
-}
-
-/// An argument as it was understood.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Argument {
-    pub(super) name: String,
-    pub(super) fetch: Fetch,
-    pub(super) store: Store,
-    pub(super) elements: Option<u32>,
-}
-
 /// What the last step of a fetch is known to give.
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    ty: TypeId,
+pub(super) struct Known {
+    pub(super) ty: TypeId,
     /// Where a bit field begins in its byte, and its bits.
-    bits: (u32, u32),
+    pub(super) bits: (u32, u32),
 }
 
 /// An argument as the kernel reads it: as it is typed, or what stands for it.
@@ -122,19 +64,19 @@ pub(super) enum Unfound {
 
 /// Reads the arguments of one line.
 pub(super) struct Reader<'l> {
-    kernel: &'l dyn Kernel,
-    dialect: Dialect,
-    place: &'l Place<'l>,
-    at_entry: bool,
-    at_return: bool,
-    prototype: OnceCell<Option<(Arc<Btf>, TypeId)>>,
+    pub(super) kernel: &'l dyn Kernel,
+    pub(super) dialect: Dialect,
+    pub(super) place: &'l Place<'l>,
+    pub(super) at_entry: bool,
+    pub(super) at_return: bool,
+    pub(super) prototype: OnceCell<Option<(Arc<Btf>, TypeId)>>,
     /// What the first symbol lacks that is not found: the kernel looks for symbols when all of the line is read.
-    unfound: Option<Unfound>,
+    pub(super) unfound: Option<Unfound>,
     /// Steps of the argument that is being read, less one.
-    steps: u32,
+    pub(super) steps: u32,
     /// Fetches from memory that its reading is within.
-    depth: u32,
-    known: Option<Known>,
+    pub(super) depth: u32,
+    pub(super) known: Option<Known>,
 }
 
 /// Types of the kernel's that are integers: name, bits, whether it has a sign.
@@ -306,7 +248,7 @@ impl<'l> Reader<'l> {
         if parameters.is_empty() {
             return match numbered {
                 true => Ok(as_it_is()),
-                false => Err(Wrong::at(word.at, self.untold("$arg*"))),
+                false => Err(Wrong::at(word.at, self.no_type_of("$arg*"))),
             };
         }
         if !numbered {
@@ -524,108 +466,7 @@ impl<'l> Reader<'l> {
         })
     }
 
-    /// A string of a typed value: text itself, or behind a pointer to it.
-    fn text_of_type(&mut self, known: Known, value: Fetch, user: bool, at: usize) -> Parsed<Fetch> {
-        let Some((types, _)) = self.prototype().cloned() else {
-            return Ok(value);
-        };
-        let is_text = |id: TypeId| match types.resolved(id) {
-            Type::Int(int) => !int.signed && int.bits == 8,
-            _ => false,
-        };
-        match types.resolved(known.ty) {
-            Type::Array { element, .. } if is_text(element) => Ok(value),
-            Type::Ptr(to) if is_text(to) => {
-                self.step(at)?;
-                Ok(Fetch::Memory {
-                    base: Box::new(value),
-                    offset: 0,
-                    user,
-                })
-            }
-            Type::Ptr(_) => Err(Wrong::at(at, "what it points to is no text")),
-            // Of what is no pointer the kernel takes the size for the number of the type that it points to.
-            other => {
-                let size = match other {
-                    Type::Array { .. } => None,
-                    _ => types.size_of(known.ty),
-                };
-                if !size.is_some_and(|size| is_text(TypeId(size as u32))) {
-                    let why = "what lies there is neither text nor a pointer to it";
-                    return Err(Wrong::at(at, why));
-                }
-                self.step(at)?;
-                Ok(Fetch::Memory {
-                    base: Box::new(value),
-                    offset: 0,
-                    user,
-                })
-            }
-        }
-    }
-
-    /// How a value is kept whose type the kernel knows.
-    fn store_of_type(&self, known: Known, at: usize) -> Parsed<Store> {
-        let plain = Store::Integer {
-            bits: 64,
-            signed: false,
-        };
-        let Some((types, _)) = self.prototype() else {
-            return Ok(plain);
-        };
-        let (shift, width) = known.bits;
-        let store = match types.resolved(known.ty) {
-            Type::Enum(e) => Store::Integer {
-                bits: if e.size == 8 { 64 } else { 32 },
-                signed: true,
-            },
-            Type::Int(int) => match int.bits {
-                bits @ (8 | 16 | 32 | 64) => Store::Integer {
-                    bits: u32::from(bits),
-                    signed: int.signed,
-                },
-                _ => plain,
-            },
-            _ => plain,
-        };
-        if width % 8 == 0 && shift == 0 {
-            return Ok(store);
-        }
-        if width + shift > 64 {
-            return Err(Wrong::at(at, "the bit field does not lie in 64 bits"));
-        }
-        let container = match store {
-            Store::Integer { bits, .. } => bits,
-            _ => 64,
-        };
-        Ok(Store::Bits {
-            container,
-            shift,
-            width,
-            zeros: 0,
-        })
-    }
-
-    /// The function's types. Of a place with its module the kernel looks for a function whose name begins with that, and finds none.
-    fn prototype(&self) -> Option<&(Arc<Btf>, TypeId)> {
-        let read = || match self.place.module {
-            Some(_) => None,
-            None => self.kernel.prototype(self.place.symbol),
-        };
-        self.prototype.get_or_init(read).as_ref()
-    }
-
-    /// Why nothing is known of a parameter.
-    fn untold(&self, parameter: &str) -> String {
-        let place = self.place.name();
-        let why = format!("`{parameter}`: the kernel's types (BTF) tell no parameters of {place}");
-        match self.place.module {
-            Some(_) => format!("{why}: they do of {} alone", self.place.symbol),
-            None => why,
-        }
-    }
-
-    fn step(&mut self, at: usize) -> Parsed<()> {
+    pub(super) fn step(&mut self, at: usize) -> Parsed<()> {
         self.steps += 1;
         match self.steps < MOST_STEPS {
             true => Ok(()),
@@ -633,7 +474,7 @@ impl<'l> Reader<'l> {
         }
     }
 
-    fn no_arguments(&self, text: &str, at: usize) -> Wrong {
+    pub(super) fn no_arguments(&self, text: &str, at: usize) -> Wrong {
         let why = format!("`{text}`: arguments are known at the entry of a function by its name only");
         Wrong::at(at, why)
     }
@@ -717,112 +558,6 @@ impl<'l> Reader<'l> {
             return Err(Wrong::at(at, why));
         }
         Ok(Fetch::Argument(number as u32 - 1))
-    }
-
-    fn return_value(&mut self, text: &str, at: usize) -> Parsed<Fetch> {
-        let (name, fields) = first_field(text, at)?;
-        if name != "$retval" {
-            return Err(Wrong::at(at, format!("`{name}` is no variable: $retval is")));
-        }
-        let prototype = self.prototype().cloned();
-        let ret = prototype.and_then(|(types, proto)| match types.ty(proto) {
-            Type::FuncProto(proto) => Some((types.clone(), proto.ret)),
-            _ => None,
-        });
-        match (ret, fields) {
-            (Some((_, TypeId::VOID)), fields) if self.dialect.parameters || fields.is_some() => {
-                let why = format!("{} returns nothing", self.place.name());
-                Err(Wrong::at(at, why))
-            }
-            (Some((types, ret)), fields)
-                if ret != TypeId::VOID && self.dialect.parameters || fields.is_some() =>
-            {
-                self.typed(&types, ret, Fetch::ReturnValue, fields, at)
-            }
-            (None, Some(_)) => Err(Wrong::at(
-                at,
-                "the kernel's types (BTF) do not tell what it returns",
-            )),
-            _ => Ok(Fetch::ReturnValue),
-        }
-    }
-
-    /// A parameter by its name, or what it points to.
-    fn parameter(&mut self, text: &str, at: usize) -> Parsed<Fetch> {
-        if !self.at_entry && !self.at_return {
-            return Err(self.no_arguments(text, at));
-        }
-        let (name, fields) = first_field(text, at)?;
-        let untold = || Wrong::at(at, self.untold(name));
-        let (types, proto) = self.prototype().cloned().ok_or_else(untold)?;
-        let Type::FuncProto(proto) = types.ty(proto) else {
-            return Err(untold());
-        };
-        let Some((index, parameter)) = proto.parameters().enumerate().find(|(_, p)| p.name == name) else {
-            let known: Vec<&str> = proto.parameters().map(|p| p.name).collect();
-            let why = format!(
-                "`{name}` is no parameter of {}, which has {}",
-                self.place.name(),
-                if known.is_empty() {
-                    "none".to_owned()
-                } else {
-                    known.join(", ")
-                }
-            );
-            return Err(Wrong::at(at, why));
-        };
-        let value = Fetch::Argument(index as u32);
-        self.typed(&types, parameter.ty, value, fields, at)
-    }
-
-    /// A value of a type, or the member of what it points to.
-    fn typed(
-        &mut self,
-        types: &Btf,
-        ty: TypeId,
-        value: Fetch,
-        fields: Option<(&str, usize)>,
-        _at: usize,
-    ) -> Parsed<Fetch> {
-        let mut ty = types.resolve(ty);
-        self.known = Some(Known { ty, bits: (0, 0) });
-        let mut value = value;
-        let mut rest = fields;
-        while let Some((first, first_at)) = rest {
-            let Type::Ptr(to) = types.ty(ty) else {
-                return Err(Wrong::at(first_at, "what stands before the `->` is no pointer"));
-            };
-            ty = types.resolve(to);
-            let mut bits = (0, 0);
-            let mut next = Some((first, first_at));
-            rest = None;
-            while let Some((text, text_at)) = next {
-                let (name, more) = split_field(text, text_at)?;
-                let Some(member) = types.find_member(ty, name) else {
-                    let why = format!("`{name}` is no member of {}", types.render(ty));
-                    return Err(Wrong::at(text_at, why));
-                };
-                bits = (bits.0 + member.bit_offset, member.bits.unwrap_or(0));
-                ty = types.resolve(member.ty);
-                next = None;
-                match more {
-                    Some((true, text, at)) => rest = Some((text, at)),
-                    Some((false, text, at)) => next = Some((text, at)),
-                    None => {}
-                }
-            }
-            self.step(first_at)?;
-            value = Fetch::Memory {
-                base: Box::new(value),
-                offset: i64::from(bits.0 / 8),
-                user: false,
-            };
-            self.known = Some(Known {
-                ty,
-                bits: (bits.0 % 8, bits.1),
-            });
-        }
-        Ok(value)
     }
 
     /// `@ADDRESS`, `@SYMBOL+OFFSET`.
@@ -972,31 +707,4 @@ fn immediate(text: &str, at: usize) -> Parsed<Fetch> {
     };
     let number = number.ok_or_else(|| Wrong::at(at, format!("`\\{text}` is no number of 64 bits")))?;
     Ok(Fetch::Immediate(number))
-}
-
-/// A name and the members behind its `->`, with their place.
-fn first_field(text: &str, at: usize) -> Parsed<(&str, Option<(&str, usize)>)> {
-    match split_field(text, at)? {
-        (name, None) => Ok((name, None)),
-        (name, Some((true, rest, at))) => Ok((name, Some((rest, at)))),
-        (name, Some((false, ..))) => {
-            let why = format!("`{name}.`: a member of an argument is reached by `->`");
-            Err(Wrong::at(at + name.len(), why))
-        }
-    }
-}
-
-/// A name; whether `->` or `.` follows it, and what then.
-type Split<'t> = (&'t str, Option<(bool, &'t str, usize)>);
-
-fn split_field(text: &str, at: usize) -> Parsed<Split<'_>> {
-    let Some(end) = text.find(['.', '-']) else {
-        return Ok((text, None));
-    };
-    let (name, rest) = text.split_at(end);
-    match (rest.strip_prefix("->"), rest.strip_prefix('.')) {
-        (Some(rest), _) => Ok((name, Some((true, rest, at + end + 2)))),
-        (_, Some(rest)) => Ok((name, Some((false, rest, at + end + 1)))),
-        _ => Err(Wrong::at(at + end, "a `>` is missing behind the `-`")),
-    }
 }

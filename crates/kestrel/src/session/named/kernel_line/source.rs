@@ -1,6 +1,6 @@
 //! Arguments of a line as a block of the event language: expressions, and variables for addresses that are used twice.
 
-use super::fetch::{Argument, Fetch, STACK_WORDS, Store};
+use super::argument::{Argument, Fetch, STACK_WORDS, Store};
 use kestrel_catalog::arch;
 
 /// So many words above the stack pointer are the stack's in any case: the saved registers lie there (`struct pt_regs`).
