@@ -195,7 +195,7 @@ fn write(
         started_ns,
         duration_ns,
         events: counts(&classes, &tally, &seen.recorded),
-        frozen: Some(chosen.iter().map(|(_, buffer)| buffer.discarded_frozen()).sum()),
+        frozen: Some(chosen.iter().map(|(_, buffer)| buffer.lost_frozen()).sum()),
         missed: None,
         notes,
         cut_short: None,
@@ -280,7 +280,7 @@ fn remark(buffer: &Buffer, number: u32, control: &Control, copied: Copied, notes
             are(copied.torn)
         ));
     }
-    notes.extend(note_frozen(name, buffer.discarded_frozen()));
+    notes.extend(note_frozen(name, buffer.lost_frozen()));
     if control.is_frozen(number) {
         notes.push(format!("buffer {name} was frozen"));
     }

@@ -106,18 +106,18 @@ impl Live {
         self.waiting.emit(&self.table, u64::MAX, show)
     }
 
-    /// Records refused since the last call: because a ring was full, and because a buffer was frozen.
+    /// Records lost since the last call: because a ring was full, and because a buffer was frozen.
     pub fn take_lost(&mut self) -> (u64, u64) {
         let buffers = self.session.buffers().iter();
         // Of two counts that are raised one after the other the part is read first.
-        let frozen = buffers.clone().map(Buffer::discarded_frozen).sum();
-        let all: u64 = buffers.map(Buffer::discarded).sum();
+        let frozen = buffers.clone().map(Buffer::lost_frozen).sum();
+        let all: u64 = buffers.map(Buffer::lost).sum();
         let new = all - std::mem::replace(&mut self.lost, all);
         let frozen = frozen - std::mem::replace(&mut self.lost_frozen, frozen);
         (new.saturating_sub(frozen), frozen.min(new))
     }
 
-    /// What was refused so far because a ring was full, by event and CPU; `recorded` and `overwritten` are not told.
+    /// What was lost so far because a ring was full, by event and CPU; `recorded` and `overwritten` are not told.
     pub fn lost(&self) -> Vec<EventCount> {
         let classes = self.session.classes();
         let tally = postprocess::tally((0..).zip(self.session.buffers()), classes);

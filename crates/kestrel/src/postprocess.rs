@@ -81,7 +81,7 @@ pub(crate) fn review(
     })
 }
 
-/// What the rings count of an event on a CPU: records written (in overwriting buffers), records refused.
+/// What the rings count of an event on a CPU: records written (in overwriting buffers), records lost.
 pub(crate) type Tally = BTreeMap<(u32, u16, u32), kestrel_hook::buffer::reader::Counts>;
 
 /// Reads the counters of these buffers, each with its number.
@@ -120,7 +120,7 @@ pub(crate) fn counts(
         let Some(&place) = places.get(&id) else { continue };
         let kept = kept.get(&(buffer, id, cpu)).copied().unwrap_or(0);
         let overwritten = counts.recorded.saturating_sub(kept);
-        if kept + counts.refused + overwritten == 0 {
+        if kept + counts.lost + overwritten == 0 {
             continue;
         }
         let sum = sums.entry((place, cpu)).or_insert_with(|| EventCount {
@@ -129,7 +129,7 @@ pub(crate) fn counts(
             ..EventCount::default()
         });
         sum.recorded += kept;
-        sum.lost += counts.refused;
+        sum.lost += counts.lost;
         sum.overwritten += overwritten;
     }
     sums.into_values().collect()

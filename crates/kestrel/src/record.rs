@@ -288,7 +288,7 @@ impl Recorder {
         let mut tally = tally((0..).zip(self.session.buffers()), classes);
         for (of, unwritten) in &self.unwritten {
             let counts = tally.entry(*of).or_default();
-            counts.refused += unwritten;
+            counts.lost += unwritten;
             // Of buffers that count what they hold this is not what was overwritten.
             counts.recorded = counts.recorded.saturating_sub(*unwritten);
         }
@@ -298,7 +298,7 @@ impl Recorder {
             started_ns: self.clocks.realtime,
             duration_ns: self.ended.unwrap_or_default().as_nanos() as u64,
             events: counts(classes, &tally, &seen.recorded),
-            frozen: Some(self.session.buffers().iter().map(Buffer::discarded_frozen).sum()),
+            frozen: Some(self.session.buffers().iter().map(Buffer::lost_frozen).sum()),
             missed: Some(Missed {
                 hits: missed
                     .iter()
@@ -315,7 +315,7 @@ impl Recorder {
         let frozen = self.session.buffers().iter();
         summary
             .notes
-            .extend(frozen.filter_map(|b| note_frozen(b.name(), b.discarded_frozen())));
+            .extend(frozen.filter_map(|b| note_frozen(b.name(), b.lost_frozen())));
         let gaps = self.session.module_gaps().iter().map(ToString::to_string);
         summary.notes.extend(gaps);
         for missed in missed.iter().filter(|missed| !missed.is_nothing()) {
@@ -324,7 +324,7 @@ impl Recorder {
         if let Some(why) = uncounted {
             summary
                 .notes
-                .push(format!("not all that the kernel skipped is counted: {why}"));
+                .push(format!("not all missed hits are counted: {why}"));
         }
         if self.unfinished > 0 {
             summary.notes.push(format!(

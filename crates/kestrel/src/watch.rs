@@ -41,7 +41,7 @@ pub struct Watch {
     /// Whether records missed in rings that are gone have been counted, and how many.
     gone: Option<u64>,
     told_missed: u64,
-    told_refused: u64,
+    reported: u64,
     /// A ring was described that is not there yet: since when.
     awaited: Option<Instant>,
     ended: bool,
@@ -88,13 +88,13 @@ struct Taken {
     position: u64,
 }
 
-/// What was overwritten or refused unseen since the last call.
+/// What was overwritten or lost unseen since the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unseen {
     /// Packets of records that were overwritten before they were shown.
     pub packets: u64,
-    /// Records that the buffers refused: full streams, frozen buffers.
-    pub refused: u64,
+    /// Records lost: full streams, frozen buffers.
+    pub lost: u64,
 }
 
 impl Watch {
@@ -130,11 +130,11 @@ impl Watch {
             missed_before: 0,
             gone: Some(0),
             told_missed: 0,
-            told_refused: 0,
+            reported: 0,
             awaited: None,
             ended: false,
         };
-        watch.told_refused = watch.refused();
+        watch.reported = watch.lost();
         let mut rings = Vec::new();
         for (number, buffer) in watch.parts() {
             let ring = buffer.ring();
@@ -200,8 +200,8 @@ impl Watch {
         self.session.control().since(number & 0xffff)
     }
 
-    fn refused(&self) -> u64 {
-        let of = |place: &u32| self.buffers.get(*place as usize).map_or(0, Buffer::discarded);
+    fn lost(&self) -> u64 {
+        let of = |place: &u32| self.buffers.get(*place as usize).map_or(0, Buffer::lost);
         self.places.iter().map(of).sum()
     }
 
@@ -256,10 +256,10 @@ impl Watch {
     /// What went by unseen since the last call.
     pub fn take_unseen(&mut self) -> Unseen {
         let missed = self.rings.iter().map(|ring| ring.cursor.missed()).sum::<u64>() + self.missed_before;
-        let refused = self.refused();
+        let lost = self.lost();
         Unseen {
             packets: missed - std::mem::replace(&mut self.told_missed, missed),
-            refused: refused.saturating_sub(std::mem::replace(&mut self.told_refused, refused)),
+            lost: lost.saturating_sub(std::mem::replace(&mut self.reported, lost)),
         }
     }
 

@@ -102,18 +102,18 @@ fn kept_and_lost_and_overwritten_is_what_happened() {
             let overwritten = sum(|e| e.overwritten);
             // What the kernel skips where a program was preempted; hits of others are in it, too.
             let missed = recorded.session.missed().unwrap().into_iter();
-            let skipped: u64 = missed.filter_map(|missed| missed.count.ok()).sum();
+            let missed: u64 = missed.filter_map(|missed| missed.count.ok()).sum();
             println!(
-                "{mode:?} {polling}: {count} = {kept} kept + {lost} lost + {overwritten} overwritten, {skipped} skipped"
+                "{mode:?} {polling}: {count} = {kept} kept + {lost} lost + {overwritten} overwritten, {missed} missed"
             );
             let known = kept + lost + overwritten;
-            assert!(known <= count && known + skipped >= count);
-            assert!(skipped > 0 || recorded.summary.notes.is_empty());
+            assert!(known <= count && known + missed >= count);
+            assert!(missed > 0 || recorded.summary.notes.is_empty());
             assert_eq!(read(&path), kept);
-            assert!(kept + skipped > 100);
+            assert!(kept + missed > 100);
             // A ring of 64 KiB holds so many of 24 bytes; the thread may have been on every CPU.
             let rings = recorded.session.buffers()[0].ring().cpus().count() as u64;
-            let least = count.saturating_sub(rings * (64 << 10) / 24 + skipped);
+            let least = count.saturating_sub(rings * (64 << 10) / 24 + missed);
             match mode {
                 Mode::Stream => assert_eq!(overwritten, 0),
                 Mode::Overwrite => assert!(overwritten >= least && lost == 0),

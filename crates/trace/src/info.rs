@@ -20,7 +20,7 @@ pub struct ClockOffset {
 pub enum BufferMode {
     /// The oldest packet is overwritten (flight recorder).
     Overwrite,
-    /// The newest event is refused and counted.
+    /// The newest event is lost and counted.
     Discard,
 }
 

@@ -84,7 +84,7 @@ pub struct EventCount {
     pub cpu: u32,
     /// Written to a buffer.
     pub recorded: u64,
-    /// Refused: the buffer was full, or the kernel skipped the program.
+    /// Lost: the buffer was full.
     pub lost: u64,
     /// Recorded, then overwritten by newer ones before they were read.
     pub overwritten: u64,

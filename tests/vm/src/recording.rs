@@ -100,12 +100,12 @@ fn record(line: &str) -> Record {
 pub struct Counts {
     /// Events written.
     pub recorded: u64,
-    /// Events refused because a ring was full.
+    /// Events lost because a ring was full.
     pub lost: u64,
     /// Events overwritten.
     pub overwritten: u64,
     /// Hits that the kernel did not bring to a program.
-    pub skipped: u64,
+    pub missed: u64,
     /// The kernel does not count all of those.
     pub uncounted: bool,
     /// Lost and overwritten, per event and CPU.
@@ -122,7 +122,7 @@ impl Counts {
         } else {
             equal / 20
         };
-        2 + share + self.skipped as usize
+        2 + share + self.missed as usize
     }
 
     /// Whether `kept` records of `true_count` events are all, or what is missing was told: kernels of 7.x run the programs of
@@ -130,17 +130,12 @@ impl Counts {
     /// processes are in that count, too, so it is only a bound.
     #[must_use]
     pub fn explain(&self, kept: usize, true_count: usize) -> bool {
-        kept <= true_count && kept as u64 + self.skipped >= true_count as u64
+        kept <= true_count && kept as u64 + self.missed >= true_count as u64
     }
 }
 
 /// How a line says that hits did not come to a program: of one, and of several.
-pub const SKIPPED: [&str; 4] = [
-    "were skipped by the kernel",
-    "was skipped by the kernel",
-    " were missed",
-    " was missed",
-];
+pub const MISSED: [&str; 2] = [" were missed", " was missed"];
 
 /// Reads the last lines of `kestrel record`.
 ///
@@ -167,9 +162,9 @@ pub fn counts(said: &str) -> Counts {
             counts.each.insert((words[0].to_owned(), cpu), (lost, over));
         }
     }
-    counts.skipped = skipped(said);
+    counts.missed = missed(said);
     // Not that perf hides formatted tracepoints from each other at the ends of interrupts, which is said of every kernel and rare.
-    counts.uncounted = said.contains("not all that the kernel skipped is counted: this kernel");
+    counts.uncounted = said.contains("not all missed hits are counted: this kernel");
     assert!(found, "a recorder tells its counts:\n{said}");
     counts
 }
@@ -185,8 +180,8 @@ pub fn count(line: &str) -> Option<u64> {
 
 /// Hits that the kernel did not bring to a program, by what a command said at its end.
 #[must_use]
-pub fn skipped(said: &str) -> u64 {
-    let about = |line: &&str| SKIPPED.iter().any(|said| line.contains(said));
+pub fn missed(said: &str) -> u64 {
+    let about = |line: &&str| MISSED.iter().any(|said| line.contains(said));
     let lines = said.lines().filter(about);
     lines
         .filter_map(|line| number(line.split_whitespace().next()?))

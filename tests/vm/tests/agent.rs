@@ -30,8 +30,8 @@ impl Session {
 /// Whether so many messages are what so many events asked for. On 7.x the kernel skips (and counts) what a preempted program would have seen.
 fn explained(told: usize, asked: usize) -> bool {
     let store = Store::open(&Host::default()).unwrap();
-    let skipped = store.session(None).unwrap().skipped().unwrap();
-    told <= asked && told as u64 + skipped >= asked as u64
+    let missed = store.session(None).unwrap().missed().unwrap();
+    told <= asked && told as u64 + missed >= asked as u64
 }
 
 impl Drop for Session {
@@ -106,7 +106,7 @@ fn what_commands_write_does_not_tear_the_agents_json() {
     users();
     let text = TABLE.replace("echo $KESTREL_EVENT", "echo HELLO; echo $KESTREL_EVENT");
     let _session = Session::start(&text);
-    // On 7.x a single call may be skipped.
+    // On 7.x a single call may be missed.
     let mut run = None;
     until("a message", || {
         shell("calls getppid 1").success();
@@ -129,7 +129,7 @@ fn a_command_that_does_not_end_is_ended() {
     users();
     let text = TABLE.replace("echo", "sleep 10000; echo");
     let _session = Session::start(&text);
-    // On 7.x a single call may be skipped, and an agent has nothing to do then.
+    // On 7.x a single call may be missed, and an agent has nothing to do then.
     until("a message", || {
         shell("calls getppid 1").success();
         let run = kestrel(&["agent", "--once", "--user", "ops", "--timeout", "100ms"]);
@@ -429,7 +429,7 @@ table main {
         names.sort();
         names
     };
-    // On 7.x a single event may be skipped.
+    // On 7.x a single event may be missed.
     let mut calls = 0;
     until("three traces", || {
         shell("calls getppid 10").success();

@@ -52,17 +52,17 @@ fn calls_of_57(count: usize) {
     }
 }
 
-/// That calls are counted by the running object as they are made: none too many, and too few only by hits that the kernel itself says it skipped.
+/// That calls are counted by the running object as they are made: none too many, and too few only by hits that the kernel itself says it missed.
 fn counts_exactly(count: usize) {
-    let skipped = || {
+    let missed = || {
         named("prog", "count")[0]["recursion_misses"]
             .as_u64()
             .unwrap_or(0)
     };
-    let (before, lost) = (counted(), skipped());
+    let (before, lost) = (counted(), missed());
     calls_of_57(count);
-    let (after, lost) = (counted() - before, skipped() - lost);
-    println!("{count} calls, {after} counted, {lost} skipped");
+    let (after, lost) = (counted() - before, missed() - lost);
+    println!("{count} calls, {after} counted, {lost} missed");
     assert!(after <= count as u64 && after + lost >= count as u64);
 }
 

@@ -43,12 +43,12 @@ impl Session {
         rows.into_iter().find(|row| row["name"] == buffer).unwrap()
     }
 
-    /// Hits that the kernel skipped while a program of the session was preempted.
-    fn skipped(&self) -> u64 {
+    /// Hits that were missed while a program of the session was preempted.
+    fn missed(&self) -> u64 {
         let run = kestrel(&["status", self.0, "--interval", "50ms", "--format", "json"]);
         let status: Value = serde_json::from_str(run.out.lines().next().unwrap()).unwrap();
         let programs = status["programs"].as_array().unwrap();
-        programs.iter().map(|p| p["skipped"].as_u64().unwrap()).sum()
+        programs.iter().map(|p| p["missed"].as_u64().unwrap()).sum()
     }
 
     /// The records of buffers, by a dump.
@@ -142,7 +142,7 @@ fn the_second_of_three_buffers_holds_one_process() {
     others.wait().unwrap();
     let (second, told) = session.dump(&["--buffer", "second"]);
     assert_eq!(counts.lost, 0, "{said}");
-    let skipped = counts.skipped + session.skipped();
+    let missed = counts.missed + session.missed();
 
     let strangers: Vec<&Record> = second.iter().filter(|r| r.pid != u64::from(pid)).collect();
     assert!(strangers.is_empty(), "{strangers:?}");
@@ -152,26 +152,23 @@ fn the_second_of_three_buffers_holds_one_process() {
         second.len(),
         second.iter().map(|r| r.cpu).max().unwrap() + 1
     );
-    assert!(theirs["raw_syscalls:sys_enter"].len() as u64 + skipped > 1000);
+    assert!(theirs["raw_syscalls:sys_enter"].len() as u64 + missed > 1000);
     for (event, expected) in theirs {
         let got = ours.get(event).map_or(&[][..], Vec::as_slice);
         // Programs of system calls may be preempted on kernels of 7.x, which then skip hits of other processes, and say how many. Where the last call
         // was among them, the one or the other ends earlier; so they do where it is preempted between its last calls.
-        if skipped == 0 && event != "sched:sched_switch" {
+        if missed == 0 && event != "sched:sched_switch" {
             assert_eq!(got, expected, "{event}");
         } else if event == "sched:sched_switch" {
             let both = got.len().min(expected.len());
             assert_eq!(got[..both], expected[..both], "{event}");
             let more = got.len().abs_diff(expected.len()) as u64;
-            assert!(
-                more <= 2 + skipped,
-                "{event}: {more} more, {skipped} were skipped"
-            );
+            assert!(more <= 2 + missed, "{event}: {more} more, {missed} were missed");
         } else {
             let missing = expected.len().abs_diff(got.len()) as u64;
             assert!(
-                missing <= skipped,
-                "{event}: {missing} of {} are missing, {skipped} were skipped",
+                missing <= missed,
+                "{event}: {missing} of {} are missing, {missed} were missed",
                 expected.len()
             );
         }
@@ -187,12 +184,12 @@ fn a_frozen_buffer_keeps_and_counts_and_a_reset_forgets() {
     let tables = format!("buffer main {{ size = 1M mode = overwrite }}\n{CALLS}");
     let session = Session::start("frozen", &tables);
     let calls = |count: u32| shell(&format!("calls getppid {count}")).success();
-    // All, or what is missing the kernel says it skipped.
+    // All, or what is missing the kernel says it missed.
     let about = |kept: usize, happened: u64, what: &str| {
-        let (kept, skipped) = (kept as u64, session.skipped());
+        let (kept, missed) = (kept as u64, session.missed());
         assert!(
-            kept <= happened && kept + skipped >= happened,
-            "{kept} of {happened}, {skipped} skipped: {what}"
+            kept <= happened && kept + missed >= happened,
+            "{kept} of {happened}, {missed} missed: {what}"
         );
     };
     calls(100);
@@ -200,7 +197,7 @@ fn a_frozen_buffer_keeps_and_counts_and_a_reset_forgets() {
     calls(50);
     let status = session.status("main");
     assert_eq!(status["frozen"], true, "{status}");
-    about(status["refused"].as_u64().unwrap() as usize, 50, "refused");
+    about(status["lost"].as_u64().unwrap() as usize, 50, "lost");
     let frozen = session.dump(&[]).0.len();
     about(frozen, 100, "kept");
     let (_, told) = session.dump(&[]);
@@ -260,16 +257,16 @@ fn dumps_while_the_ring_comes_round() {
     }
     assert!(load.wait().unwrap().success());
     let (rest, told) = session.dump(&[]);
-    let (rest, skipped) = (rest.len() as u64, session.skipped());
+    let (rest, missed) = (rest.len() as u64, session.missed());
     // 24 bytes each, 64 KiB on each CPU on which they ran, less the page that comes next; 7.x skips the hits of a program that is preempted.
-    assert!(rest + skipped > 2000, "{rest}, {skipped} skipped: {told}");
+    assert!(rest + missed > 2000, "{rest}, {missed} missed: {told}");
     let status = session.status("main");
     // It came round at least twice.
     let overwritten = status["overwritten"].as_u64().unwrap();
-    assert!(overwritten + skipped > 5_000, "{skipped} skipped: {status}");
+    assert!(overwritten + missed > 5_000, "{missed} missed: {status}");
     assert!(
-        rest + overwritten <= 24_000 && rest + overwritten + skipped >= 24_000,
-        "{rest}, {skipped} skipped: {status}"
+        rest + overwritten <= 24_000 && rest + overwritten + missed >= 24_000,
+        "{rest}, {missed} missed: {status}"
     );
     println!("{dumps} dumps: {told}");
 }
@@ -282,9 +279,9 @@ fn buffers_are_made_used_and_removed_while_events_come() {
     );
     let calls = || shell("calls getppid 10").success();
     let about = |kept: usize, happened: u64| {
-        let skipped = session.skipped();
+        let missed = session.missed();
         assert!(
-            kept as u64 <= happened && kept as u64 + skipped >= happened,
+            kept as u64 <= happened && kept as u64 + missed >= happened,
             "{kept} of {happened}"
         );
     };

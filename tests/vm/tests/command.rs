@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 use vm_tests::{
     getppid_calls, kestrel,
-    recording::{Recorder, counts, record_command, skipped},
+    recording::{Recorder, counts, missed, record_command},
     shell, until,
 };
 
@@ -29,7 +29,7 @@ fn children_are_followed_and_strangers_are_not() {
     }
     let mut each: Vec<usize> = by_process.into_values().collect();
     each.sort_unstable();
-    if counts.skipped == 0 {
+    if counts.missed == 0 {
         assert_eq!(each, [3, 20, 100, 1000]);
     }
     assert!(counts.explain(each.iter().sum(), 1123), "{each:?}: {counts:?}");
@@ -40,7 +40,7 @@ fn children_are_followed_and_strangers_are_not() {
 fn tracing_begins_at_the_exec() {
     let options = ["-e", "raw_syscalls:sys_enter { record(args.id, comm) }"];
     let (records, counts) = record_command(&options, &["calls", "getppid", "5"]);
-    assert!(records.len() as u64 + counts.skipped > 5);
+    assert!(records.len() as u64 + counts.missed > 5);
     for record in &records {
         assert_eq!(record.text("comm"), "calls", "before its exec: {record:?}");
     }
@@ -48,7 +48,7 @@ fn tracing_begins_at_the_exec() {
     assert!(counts.explain(asked, 5), "{asked}: {counts:?}");
     // To its exit: exit_group is the last call.
     assert!(
-        counts.skipped > 0 || records.last().unwrap().number("id") == 231,
+        counts.missed > 0 || records.last().unwrap().number("id") == 231,
         "{records:?}"
     );
 }
@@ -111,7 +111,7 @@ fn interrupting_ends_the_command() {
     until("the calls", || std::path::Path::new("/tmp/called").exists());
     let (records, counts, said) = recorder.stop();
     assert!(
-        records.len() as u64 + counts.skipped >= 50,
+        records.len() as u64 + counts.missed >= 50,
         "{}:\n{said}",
         records.len()
     );
@@ -175,7 +175,7 @@ fn watching_shows_each_event_once() {
     assert_eq!(run.code, Some(0), "{}", run.err);
     let shown = run.out.lines().filter(|l| l.contains(GETPPID)).count() as u64;
     assert!(
-        shown <= 2000 && shown + skipped(&run.err) >= 2000,
+        shown <= 2000 && shown + missed(&run.err) >= 2000,
         "{shown}: {}",
         run.err
     );

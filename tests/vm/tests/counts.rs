@@ -33,10 +33,10 @@ fn adds_up(options: &[&str]) -> (Vec<Record>, Counts) {
     let (records, counts) = record_command(options, &command);
     let kept = of(&records, GETPPID).count() as u64;
     println!(
-        "{options:?}: {kept} kept, {} lost, {} overwritten, {} skipped",
-        counts.lost, counts.overwritten, counts.skipped
+        "{options:?}: {kept} kept, {} lost, {} overwritten, {} missed",
+        counts.lost, counts.overwritten, counts.missed
     );
-    // Hits of others may have been skipped, too, so that with any skipped it is only a bound.
+    // Hits of others may have been missed, too, so that with any missed it is only a bound.
     let known = kept + missing(&counts, GETPPID);
     assert!(counts.explain(known as usize, CALLS), "{known}: {counts:?}");
     (records, counts)
@@ -62,7 +62,7 @@ fn a_small_stream_loses_what_it_says() {
         recorder.go_on();
         let (records, counts, said) = recorder.stop();
         assert!(
-            counts.lost + counts.skipped > CALLS as u64 / 2,
+            counts.lost + counts.missed > CALLS as u64 / 2,
             "a small buffer loses: {said}"
         );
         let known = records.len() as u64 + missing(&counts, GETPPID);
@@ -84,11 +84,11 @@ fn an_overwriting_ring_keeps_the_newest() {
             "-e",
             "sched:sched_switch",
         ]);
-        assert!(counts.overwritten + counts.skipped > 0, "{counts:?}");
+        assert!(counts.overwritten + counts.missed > 0, "{counts:?}");
         assert_eq!(counts.lost, 0, "an overwriting ring refuses nothing");
         let kept = of(&records, GETPPID).count();
         // 24 bytes each, in 64 KiB on each CPU, less the page being written.
-        assert!(kept as u64 + counts.skipped > 1000, "{kept}: {counts:?}");
+        assert!(kept as u64 + counts.missed > 1000, "{kept}: {counts:?}");
     }
 }
 
@@ -117,20 +117,20 @@ fn interrupts_and_processes_share_a_ring() {
     // Kprobe and classic programs share a guard with one another; what it keeps out is counted.
     let reads = of(&records, "kprobe:vfs_read").count() as u64;
     assert!(
-        reads < 1050 && reads + counts.skipped >= 1000,
+        reads < 1050 && reads + counts.missed >= 1000,
         "{reads} reads of 1000: {said}"
     );
     let getppid = of(&records, GETPPID).count();
     assert!(
-        getppid <= CALLS && getppid as u64 + counts.skipped >= CALLS as u64,
+        getppid <= CALLS && getppid as u64 + counts.missed >= CALLS as u64,
         "{getppid}: {said}"
     );
     let interrupts = records.iter().filter(|r| r.event.starts_with("irq:")).count();
     assert!(interrupts > 100, "{interrupts}");
     println!(
-        "{} records, {interrupts} of interrupts, {} skipped",
+        "{} records, {interrupts} of interrupts, {} missed",
         records.len(),
-        counts.skipped
+        counts.missed
     );
 }
 
@@ -158,9 +158,9 @@ fn an_overwriting_ring_counts_each_kind_under_interrupts() {
     let (records, counts, said) = recorder.stop();
     let kept = of(&records, GETPPID).count() as u64;
     let sum = kept + missing(&counts, GETPPID);
-    println!("{kept} kept, {} skipped, of {CALLS}", counts.skipped);
+    println!("{kept} kept, {} missed, of {CALLS}", counts.missed);
     assert!(
-        sum <= CALLS as u64 && sum + counts.skipped >= CALLS as u64,
+        sum <= CALLS as u64 && sum + counts.missed >= CALLS as u64,
         "{kept} kept and {} missing of {CALLS}: {said}",
         sum - kept
     );
@@ -213,12 +213,12 @@ fn nmis_write_into_the_same_ring() {
         .filter(|r| r.number("id") == 110)
         .count();
     println!(
-        "{came} NMIs, {handlers} handlers called, {calls} system calls, {} skipped",
-        counts.skipped
+        "{came} NMIs, {handlers} handlers called, {calls} system calls, {} missed",
+        counts.missed
     );
-    assert!(handlers as u64 + counts.skipped >= came, "{handlers} of {came}");
+    assert!(handlers as u64 + counts.missed >= came, "{handlers} of {came}");
     assert!(
-        calls as u64 + counts.lost + counts.skipped >= 20_000,
+        calls as u64 + counts.lost + counts.missed >= 20_000,
         "{calls}: {said}"
     );
     assert!(calls <= 20_000);

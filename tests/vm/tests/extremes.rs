@@ -45,12 +45,12 @@ fn number(variable: &str, otherwise: u64) -> u64 {
     set.and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Records kept in each table's own buffer, and what the kernel skipped.
+/// Records kept in each table's own buffer, and what the kernel missed.
 fn kept(name: &str) -> (Vec<u64>, u64) {
     let session = store().session(Some(name)).unwrap();
     let buffers = session.status(None).unwrap().buffers;
     let each = buffers.iter().map(|b| b.sum(|ring| ring.recorded)).collect();
-    (each, session.skipped().unwrap())
+    (each, session.missed().unwrap())
 }
 
 fn nothing_is_left() {
@@ -142,7 +142,7 @@ fn tables_that_come_again_use_no_new_numbers() {
     };
     inbox.poll(&mut hear).unwrap();
     assert!(
-        heard == 30 || session.skipped().unwrap() > 0 && heard > 0,
+        heard == 30 || session.missed().unwrap() > 0 && heard > 0,
         "{heard}"
     );
     store().stop(None).unwrap();
@@ -215,13 +215,13 @@ fn without_memory_there_is_the_old_or_the_new() {
         answers.push((kilobytes >> 10, line, run.code));
         shell("calls getppid 20").success();
         happened += 20;
-        let (each, skipped) = kept("tight");
+        let (each, missed) = kept("tight");
         assert!(
-            each[0] + skipped >= happened,
+            each[0] + missed >= happened,
             "{each:?} of {happened} after {answers:?}"
         );
         assert!(
-            skipped > 0 || each[0] == happened,
+            missed > 0 || each[0] == happened,
             "{each:?} of {happened} after {answers:?}"
         );
     }
@@ -265,8 +265,8 @@ fn bpffs_that_takes_nothing_changes_nothing() {
         assert_eq!(*store().session(None).unwrap().state(), before, "{words:?}");
     }
     shell("calls getppid 50").success();
-    let (each, skipped) = kept("sealed");
-    assert!(skipped > 0 || each[0] == 50, "{each:?}");
+    let (each, missed) = kept("sealed");
+    assert!(missed > 0 || each[0] == 50, "{each:?}");
     kestrel(&["table", "load", &third]).success();
     kestrel(&["stop"]).success();
     nothing_is_left();
@@ -300,9 +300,9 @@ fn two_hundred_tables_and_a_hundred_more() {
         shell("calls getppid 10").success();
         happened += 10;
         used += 1;
-        let (each, skipped) = kept("many");
+        let (each, missed) = kept("many");
         assert!(
-            skipped > 0 || each[0] == happened,
+            missed > 0 || each[0] == happened,
             "{each:?} of {happened} with {name}"
         );
     };
@@ -348,10 +348,10 @@ table d { syscalls:* /comm == "nothing"/ { record(pid) } }
     kestrel(&["table", "use", "d"]).success();
     kestrel(&["table", "use", "b"]).success();
     shell("calls getppid 20").success();
-    let (each, skipped) = kept("small");
+    let (each, missed) = kept("small");
     assert!(
-        each[0] <= 60 && each[0] + skipped >= 60,
-        "{each:?}, {skipped} skipped"
+        each[0] <= 60 && each[0] + missed >= 60,
+        "{each:?}, {missed} missed"
     );
     kestrel(&["buffer", "dump", "-o", "/tmp/small.dump"]).success();
     let held = vm_tests::recording::records("/tmp/small.dump").len() as u64;
@@ -384,7 +384,7 @@ table main { sched:sched_process_exec { record(); record(pid, to("read")); notif
     kestrel(&["buffer", "freeze"]).success();
     kestrel(&["table", "use", "main"]).success();
     kestrel(&["buffer", "dump", "--buffer", "one", "-o", "/tmp/stacks.dump"]).success();
-    let (kept, skipped) = kept("tiny");
+    let (kept, missed) = kept("tiny");
     let held = vm_tests::recording::records("/tmp/stacks.dump");
     let stack = |record: &&vm_tests::recording::Record, name: &str| {
         let stack = record.fields.get(name).and_then(|stack| stack.as_array());
@@ -395,10 +395,10 @@ table main { sched:sched_process_exec { record(); record(pid, to("read")); notif
     let calls = calls.count() as u64;
     let kinds: std::collections::BTreeSet<&str> = held.iter().map(|r| r.event.as_str()).collect();
     println!(
-        "{calls} calls, {} kinds, {kept:?} kept, {skipped} skipped",
+        "{calls} calls, {} kinds, {kept:?} kept, {missed} missed",
         kinds.len()
     );
-    assert!(calls <= 50 && calls + skipped >= 50, "{calls}, {skipped} skipped");
+    assert!(calls <= 50 && calls + missed >= 50, "{calls}, {missed} missed");
     assert!(kinds.len() > 10, "{kinds:?}");
     // The first table's have none.
     let without = held.iter().filter(|record| !stack(record, "kstack"));
@@ -426,17 +426,17 @@ fn two_sessions_count_the_same_events() {
     start("right", &CALLS.replace("64k", "256k"), &catalog);
     shell("for i in 1 2 3; do calls getppid 10000 & done; wait").success();
     for name in ["left", "right"] {
-        let (each, skipped) = kept(name);
+        let (each, missed) = kept(name);
         assert!(
-            each[0] <= 30_000 && each[0] + skipped >= 30_000,
-            "{name}: {each:?}, {skipped}"
+            each[0] <= 30_000 && each[0] + missed >= 30_000,
+            "{name}: {each:?}, {missed}"
         );
-        assert!(skipped > 0 || each[0] == 30_000, "{name}: {each:?}");
+        assert!(missed > 0 || each[0] == 30_000, "{name}: {each:?}");
     }
     kestrel(&["stop", "left"]).success();
     shell("calls getppid 100").success();
-    let (each, skipped) = kept("right");
-    assert!(skipped > 0 || each[0] == 30_100, "{each:?}");
+    let (each, missed) = kept("right");
+    assert!(missed > 0 || each[0] == 30_100, "{each:?}");
     kestrel(&["stop"]).success();
     nothing_is_left();
 }
@@ -495,8 +495,8 @@ fn hundreds_of_different_handlers_on_one_event() {
         kestrel(&["table", "use", &format!("t{number}"), "--session", "many"]).success();
         shell("calls getppid 10").success();
     }
-    let (each, skipped) = kept("many");
-    assert!(each[0] <= 30 && each[0] + skipped >= 30, "{each:?}, {skipped}");
+    let (each, missed) = kept("many");
+    assert!(each[0] <= 30 && each[0] + missed >= 30, "{each:?}, {missed}");
     kestrel(&["stop", "many"]).success();
     nothing_is_left();
 }

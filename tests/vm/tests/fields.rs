@@ -225,11 +225,11 @@ fn both_ways(events: &[String]) -> [(Vec<Record>, Counts); 2] {
     let (classic, classic_counts, _) = classic.stop_interrupted();
     assert_eq!((raw_counts.lost, classic_counts.lost), (0, 0), "{said}");
     println!(
-        "{} raw and {} classic records; skipped by the kernel: {} and {}",
+        "{} raw and {} classic records; missed: {} and {}",
         raw.len(),
         classic.len(),
-        raw_counts.skipped,
-        classic_counts.skipped
+        raw_counts.missed,
+        classic_counts.missed
     );
     [(raw, raw_counts), (classic, classic_counts)]
 }

@@ -65,11 +65,11 @@ fn all_kinds_at_once_agree() {
     for event in events {
         let (count, first) = (of(event), of(events[0]));
         assert!(
-            count.abs_diff(first) <= counts.skipped,
+            count.abs_diff(first) <= counts.missed,
             "{count} of {event} beside {first} of {}: {counts:?}",
             events[0]
         );
-        assert!(count + counts.skipped >= 100, "{event}: {count}");
+        assert!(count + counts.missed >= 100, "{event}: {count}");
     }
 }
 
@@ -80,9 +80,9 @@ fn sets_tell_their_members_apart() {
         let (records, counts) = record_command(&["-e", event], &["calls", "read", "100"]);
         let reads = records.iter().filter(|r| r.event.ends_with(":vfs_read")).count();
         let opens = records.iter().filter(|r| r.event.ends_with(":vfs_open")).count();
-        let skipped = counts.skipped as usize;
-        assert!(reads < 105 && reads + skipped >= 100, "{event}: {reads} reads");
-        assert!(opens < 5 && opens + skipped >= 1, "{event}: {opens} opens");
+        let missed = counts.missed as usize;
+        assert!(reads < 105 && reads + missed >= 100, "{event}: {reads} reads");
+        assert!(opens < 5 && opens + missed >= 1, "{event}: {opens} opens");
         assert_eq!(counts.lost, 0);
     }
 }
@@ -107,7 +107,7 @@ fn texts_are_read_from_the_process_and_the_kernel() {
     let (records, counts) = over_reads(event);
     let paths: Vec<&str> = records.iter().map(|r| r.text("path")).collect();
     assert!(
-        paths.contains(&"/dev/zero") || counts.skipped > 0,
+        paths.contains(&"/dev/zero") || counts.missed > 0,
         "{paths:?}: {counts:?}"
     );
     let event = "kprobe:vfs_read { record(name = kstr(args.file->f_path.dentry->d_name.name)) }";
@@ -131,7 +131,7 @@ fn kernel_stacks_lead_from_the_function_to_the_system_call() {
         "syscalls:sys_enter_read { record(kstack) }",
     ] {
         let (records, counts) = over_reads(event);
-        let all = records.len() as u64 + counts.skipped;
+        let all = records.len() as u64 + counts.missed;
         assert!(all >= READS as u64, "{event}: {}", records.len());
         for record in &records {
             let frames = frames(record);
@@ -152,7 +152,7 @@ fn kernel_stacks_lead_from_the_function_to_the_system_call() {
         .filter(|r| frames(r).iter().any(|f| f.contains("ksys_read")))
         .count();
     assert!(
-        named as u64 + counts.skipped >= READS as u64,
+        named as u64 + counts.missed >= READS as u64,
         "{:?}",
         frames(&records[0])
     );

@@ -86,19 +86,19 @@ fn values(handler: &Value) -> u64 {
         .map_or(0, |all| all.iter().map(|bucket| number(&bucket["count"])).sum())
 }
 
-/// Hits that the kernel skipped so far, of all events of the session.
-fn skipped() -> u64 {
+/// Hits that were missed so far, of all events of the session.
+fn missed() -> u64 {
     let store = Store::open(&Host::default()).unwrap();
-    store.session(None).unwrap().skipped().unwrap()
+    store.session(None).unwrap().missed().unwrap()
 }
 
 fn calls(times: u64) {
     shell(&format!("calls getppid {times}")).success();
 }
 
-/// Whether `kept` of `events` is right: all, but for those that the kernel says it skipped.
+/// Whether `kept` of `events` is right: all, but for those that the kernel says it missed.
 fn explained(handler: &Value, kept: u64, events: u64) -> bool {
-    kept <= events && kept + number(&handler["skipped"]) >= events
+    kept <= events && kept + number(&handler["missed"]) >= events
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn messages_sent_are_counted() {
         "its messages are not counted among its records: {both}"
     );
     let text = kestrel(&["handler", "list"]).success();
-    let said = format!("{} messages sent to the agent, 0 refused", number(&asks["kept"]));
+    let said = format!("{} messages sent to the agent, 0 lost", number(&asks["kept"]));
     assert!(text.contains(&said), "{text}");
     kestrel(&["handler", "control", ENTER, "reset"]).success();
     assert_eq!(number(&handler(ENTER)["kept"]), 0);
@@ -186,15 +186,15 @@ fn they_count_exactly_and_begin_anew() {
 
     // The automatic map is the other handler's, too: that one keeps its count.
     let exit = counted(&handler(EXIT));
-    let before = skipped();
+    let before = missed();
     kestrel(&["handler", "control", "main/*enter_getppid", "reset"]).success();
     let reset = handler(ENTER);
     let zeros = (counted(&reset), values(&reset), number(&reset["kept"]));
     assert_eq!(zeros, (0, 0, 0), "{reset}");
-    // What was skipped since is of others' calls: theirs go through the same hook.
-    let since = skipped() - before;
+    // What was missed since is of others' calls: theirs go through the same hook.
+    let since = missed() - before;
     assert!(
-        number(&reset["skipped"]) <= since,
+        number(&reset["missed"]) <= since,
         "{since} since {after}: {reset}"
     );
     assert_eq!(counted(&handler(EXIT)), exit);
@@ -303,7 +303,7 @@ table detail { syscalls:sys_enter_getppid /comm == "calls"/ { record(to("two")) 
 fn kept(normal: u64, detail: u64) {
     for (table, events) in [("normal", normal), ("detail", detail)] {
         let handler = handler(&format!("{table}/syscalls:sys_enter_getppid"));
-        // What the hook skipped before this handler was loaded may be missing elsewhere, so it is a bound.
+        // What the hook missed before this handler was loaded may be missing elsewhere, so it is a bound.
         assert!(
             explained(&handler, number(&handler["kept"]), events),
             "{events} of {handler}"

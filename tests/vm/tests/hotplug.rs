@@ -103,25 +103,25 @@ fn a_processor_goes_and_comes_back() {
     );
     let last = ticking(back, &recorder);
     let out = kestrel(&["buffer", "dump", "--session", "hot", "-o", "/tmp/hot.back"]).success();
-    let skipped: u64 = status()["programs"]
+    let missed: u64 = status()["programs"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|p| p["skipped"].as_u64().unwrap())
+        .map(|p| p["missed"].as_u64().unwrap())
         .sum();
     kestrel(&["stop", "hot"]).success();
     let (all, counts, _) = recorder.stop();
-    assert!(records("/tmp/hot.away").len() as u64 + skipped > 1000);
-    for (all, skipped, whose) in [
-        (all, counts.skipped, "recorder"),
-        (records("/tmp/hot.back"), skipped, "session"),
+    assert!(records("/tmp/hot.away").len() as u64 + missed > 1000);
+    for (all, missed, whose) in [
+        (all, counts.missed, "recorder"),
+        (records("/tmp/hot.back"), missed, "session"),
     ] {
         let (before, after) = around(&all, "getppid", 1, away);
         let elsewhere = around(&all, "getppid", 0, 0).1;
         println!("{whose}: {before} calls before, {elsewhere} elsewhere, {after} after");
         let (before, elsewhere, after) = (before as u64, elsewhere as u64, after as u64);
         assert!(
-            before + elsewhere + after + skipped >= first + 1000 + last,
+            before + elsewhere + after + missed >= first + 1000 + last,
             "{whose}: {out}"
         );
         assert!(before <= first && elsewhere <= 1000 && after <= last);
@@ -174,12 +174,12 @@ fn the_wall_clock_is_set_while_events_come() {
     let programs = kestrel(&["status", "clock", "--interval", "50ms", "--format", "json"]).success();
     let programs: serde_json::Value = serde_json::from_str(&programs).unwrap();
     let programs = programs["programs"].as_array().unwrap();
-    let skipped: u64 = programs.iter().map(|p| p["skipped"].as_u64().unwrap()).sum();
+    let missed: u64 = programs.iter().map(|p| p["missed"].as_u64().unwrap()).sum();
     kestrel(&["stop", "clock"]).success();
     shell(&format!("date -s @{}", begun + 10)).success();
-    let skipped = [counts(&said.err).skipped, skipped];
+    let missed = [counts(&said.err).missed, missed];
     let took = watch.elapsed();
-    for (directory, skipped) in [directory.as_str(), "/tmp/clock.dump"].into_iter().zip(skipped) {
+    for (directory, missed) in [directory.as_str(), "/tmp/clock.dump"].into_iter().zip(missed) {
         let all = records(directory);
         let calls: Vec<&Record> = all.iter().filter(|r| r.event.contains("getppid")).collect();
         let report = kestrel(&["report", directory, "--format", "json"]).success();
@@ -193,8 +193,8 @@ fn the_wall_clock_is_set_while_events_come() {
         let span = report["span_ns"].as_u64().unwrap();
         assert!(u128::from(span) < took.as_nanos(), "{span} in {took:?}");
         assert!(
-            calls.len() <= 900 && calls.len() as u64 + skipped >= 900,
-            "{skipped} skipped"
+            calls.len() <= 900 && calls.len() as u64 + missed >= 900,
+            "{missed} missed"
         );
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vm_tests::bare::program;
-use vm_tests::recording::{SKIPPED, count};
+use vm_tests::recording::{MISSED, count};
 use vm_tests::run;
 
 /// The hexadecimal number behind a word, each time it comes.
@@ -22,10 +22,10 @@ fn numbers(text: &str, word: &str) -> Vec<u64> {
 
 /// Of the last lines of an example: what did not come to it.
 fn missed(said: &str) -> u64 {
-    let skipped = said
+    let missed = said
         .lines()
-        .filter(|line| SKIPPED.iter().any(|how| line.contains(how)));
-    skipped.filter_map(count).sum()
+        .filter(|line| MISSED.iter().any(|how| line.contains(how)));
+    missed.filter_map(count).sum()
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn seek(probe: &mut Registration, count: u64) {
     probe.poll().unwrap();
 }
 
-fn skipped(probe: &Registration) -> u64 {
+fn missed_by(probe: &Registration) -> u64 {
     let missed = probe.missed().unwrap().into_iter();
     missed.map(|missed| missed.count.unwrap()).sum()
 }
@@ -170,7 +170,7 @@ fn hits_have_what_a_handler_by_default_records() {
     let after = std::time::SystemTime::now();
     let hits = kept.take();
     assert!(
-        hits.len() <= 50 && hits.len() as u64 + skipped(&probe) >= 50,
+        hits.len() <= 50 && hits.len() as u64 + missed_by(&probe) >= 50,
         "{}",
         hits.len()
     );
@@ -257,7 +257,7 @@ fn many_probes_are_registered_together_or_not_at_all() {
     seek(&mut probes, 20);
     let hits = kept.take();
     let of = |probe: usize| hits.iter().filter(|hit| hit.probe == probe).collect::<Vec<_>>();
-    let enough = |count: usize| count <= 20 && count as u64 + skipped(&probes) >= 20;
+    let enough = |count: usize| count <= 20 && count as u64 + missed_by(&probes) >= 20;
     assert!(
         enough(of(0).len()) && enough(of(1).len()) && enough(of(3).len()),
         "{:?}",
@@ -371,7 +371,7 @@ fn arrays_are_attached_in_one_operation() {
     let ours = reads
         .filter(|hit| hit.get("arg2").unwrap().as_u64() == Some(1))
         .count();
-    assert!(ours <= 20 && ours as u64 + skipped(&probes) >= 20, "{ours}");
+    assert!(ours <= 20 && ours as u64 + missed_by(&probes) >= 20, "{ours}");
     assert!(
         hits.iter()
             .all(|hit| hit.event == format!("kprobe:{}", names[hit.probe]))
@@ -401,7 +401,7 @@ fn arrays_are_attached_in_one_operation() {
     for probe in [names.len(), names.len() + 1] {
         let ours = hits.iter().filter(|hit| hit.probe == probe).count();
         assert!(
-            ours <= 20 && ours as u64 + skipped(&probes) >= 20,
+            ours <= 20 && ours as u64 + missed_by(&probes) >= 20,
             "{}: {ours}",
             both[probe]
         );

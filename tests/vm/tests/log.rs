@@ -38,10 +38,10 @@ impl Drop for Session {
     }
 }
 
-/// Hits that the kernel skipped, as 7.x does when a program is preempted.
-fn skipped() -> u64 {
+/// Hits that were missed, as 7.x does when a program is preempted.
+fn missed() -> u64 {
     let store = Store::open(&Host::default()).unwrap();
-    store.session(None).unwrap().skipped().unwrap()
+    store.session(None).unwrap().missed().unwrap()
 }
 
 fn agent(options: &[&str]) -> Child {
@@ -144,18 +144,18 @@ fn each_record_is_kept_once_however_often_the_agent_is_killed() {
     println!("killed after {:?}", begun.elapsed());
     let last = kestrel(&["agent", "--once", "--log", "/tmp/log"]);
     assert_eq!(last.code, Some(0), "{}", last.err);
-    let skipped = skipped();
+    let missed = missed();
     let status = kestrel(&["status", "--interval", "0", "--format", "json"]).success();
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-    // Where agents come late the ring is full: what it refused is counted.
-    let refused = status["buffers"][0]["refused"].as_u64().unwrap();
+    // Where agents come late the ring is full: what it lost is counted.
+    let lost = status["buffers"][0]["lost"].as_u64().unwrap();
     let kept = all_records("/tmp/log/main");
     let calls = calls.load(Ordering::Relaxed);
     assert_eq!(different(&kept), kept.len(), "a record is there twice");
-    let known = kept.len() as u64 + refused;
+    let known = kept.len() as u64 + lost;
     assert!(
-        known <= calls && known + skipped >= calls,
-        "{} and {refused} refused of {calls}, {skipped} skipped",
+        known <= calls && known + missed >= calls,
+        "{} and {lost} lost of {calls}, {missed} missed",
         kept.len()
     );
     // Every other agent was let write one.
@@ -218,10 +218,10 @@ fn a_stream_is_resized_while_it_is_kept_and_its_agent_is_killed() {
     });
     let last = kestrel(&["agent", "--once", "--log", "/tmp/resized"]);
     assert_eq!(last.code, Some(0), "{}", last.err);
-    let skipped = skipped();
+    let missed = missed();
     let status = kestrel(&["status", "--interval", "0", "--format", "json"]).success();
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-    let full = status["buffers"][0]["refused"].as_u64().unwrap();
+    let full = status["buffers"][0]["lost"].as_u64().unwrap();
     let kept = all_records("/tmp/resized/main");
     let calls = calls.load(Ordering::Relaxed);
     let mut newest = std::collections::BTreeMap::new();
@@ -234,11 +234,11 @@ fn a_stream_is_resized_while_it_is_kept_and_its_agent_is_killed() {
         files("/tmp/resized/main").len()
     );
     assert_eq!(different(&kept), kept.len(), "a record is there twice");
-    // Where agents come late the ring is full: what it refused is counted.
+    // Where agents come late the ring is full: what it lost is counted.
     let known = kept.len() as u64 + full;
     assert!(
-        known <= calls && known + skipped >= calls,
-        "{} and {full} refused of {calls}, {skipped} skipped",
+        known <= calls && known + missed >= calls,
+        "{} and {full} lost of {calls}, {missed} missed",
         kept.len()
     );
     // Whoever was interrupted while the ring was exchanged may be late, once on each CPU.
@@ -333,10 +333,10 @@ fn tables_that_are_loaded_are_followed_and_overwriting_buffers_are_refused() {
     end(keeper);
     let kept = all_records("/tmp/loaded/main");
     let of = |event: &str| kept.iter().filter(|r| r.event.ends_with(event)).count() as u64;
-    let skipped = skipped();
+    let missed = missed();
     let (first, second) = (of("sys_enter_getppid"), of("sys_enter_read"));
-    assert!(first <= 300 && first + skipped >= 300, "{first}");
-    assert!(second >= 300 - skipped.min(300), "{second}");
+    assert!(first <= 300 && first + missed >= 300, "{first}");
+    assert!(second >= 300 - missed.min(300), "{second}");
     assert!(
         kept.iter()
             .any(|r| r.event.ends_with("read") && r.number("later") == 1)
@@ -376,10 +376,10 @@ fn a_stream_that_is_made_later_is_kept_from_its_first_record_on() {
     end(keeper);
     let kept = all_records("/tmp/made/main");
     assert_eq!(different(&kept), kept.len(), "a record is there twice");
-    let (kept, skipped) = (kept.len() as u64, skipped());
+    let (kept, missed) = (kept.len() as u64, missed());
     assert!(
-        kept <= 375 && kept + skipped >= 375,
-        "{kept}, {skipped} skipped\n{}",
+        kept <= 375 && kept + missed >= 375,
+        "{kept}, {missed} missed\n{}",
         said()
     );
     drop(session);
@@ -409,7 +409,7 @@ fn a_full_disk_is_waited_for_and_what_is_lost_is_counted() {
     calls += 6000;
     let status = kestrel(&["status", "--interval", "0", "--format", "json"]).success();
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-    assert!(status["buffers"][0]["refused"].as_u64().unwrap() > 0, "{status}");
+    assert!(status["buffers"][0]["lost"].as_u64().unwrap() > 0, "{status}");
     shell("mount -o remount,size=16m /tmp/small").success();
     until("going on", || said().contains("the log goes on"));
     shell("calls getppid 100").success();
@@ -425,9 +425,9 @@ fn a_full_disk_is_waited_for_and_what_is_lost_is_counted() {
         lost += events.iter().map(|e| e["lost"].as_u64().unwrap()).sum::<u64>();
     }
     let explained = kept.len() as u64 + lost;
-    let skipped = skipped();
+    let missed = missed();
     assert!(
-        lost > 0 && explained <= calls && explained + skipped >= calls,
+        lost > 0 && explained <= calls && explained + missed >= calls,
         "{} + {lost} of {calls}: {}",
         kept.len(),
         said()

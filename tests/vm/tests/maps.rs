@@ -3,7 +3,7 @@
 
 use vm_tests::{
     Run, kestrel,
-    recording::{counts, skipped},
+    recording::{counts, missed},
 };
 
 const CALLS: usize = 10_000;
@@ -89,8 +89,8 @@ fn every_event_counts() {
         ] {
             assert!(
                 told.explain(kept, CALLS),
-                "{kept}, {} skipped: {}",
-                told.skipped,
+                "{kept}, {} missed: {}",
+                told.missed,
                 run.out
             );
         }
@@ -125,8 +125,8 @@ fn programs_on_several_processors_share_a_map() {
     ] {
         assert!(
             told.explain(kept, both),
-            "{kept} of {both}, {} skipped: {}",
-            told.skipped,
+            "{kept} of {both}, {} missed: {}",
+            told.missed,
             run.out
         );
     }
@@ -151,8 +151,8 @@ fn keys_are_made_by_whoever_comes_first() {
         let kept = counted + number(&run, title);
         assert!(
             told.explain(kept, 2 * CALLS),
-            "{title}: {kept}, {} skipped",
-            told.skipped
+            "{title}: {kept}, {} missed",
+            told.missed
         );
     }
 }
@@ -240,7 +240,7 @@ fn maps_are_seen_live_and_as_json() {
     let shown: serde_json::Value = serde_json::from_str(run.out.trim()).unwrap();
     let count = shown["data"]["@"]["calls"].as_u64().unwrap();
     assert!(
-        count <= 100 && count + skipped(&run.err) >= 100,
+        count <= 100 && count + missed(&run.err) >= 100,
         "{shown}: {}",
         run.err
     );
@@ -259,11 +259,7 @@ fn tables_count_into_maps() {
     let run = record(&["--table", "/tmp/maps.kst"], &[], &calls());
     let counted = number(&run, "count()[syscalls:sys_enter_getppid]");
     let told = counts(&run.err);
-    assert!(
-        told.explain(counted, CALLS),
-        "{counted}, {} skipped",
-        told.skipped
-    );
+    assert!(told.explain(counted, CALLS), "{counted}, {} missed", told.missed);
     assert_eq!(run.out.lines().filter(|line| line.starts_with("@[")).count(), 100);
     assert_eq!(number(&run, "@"), counted - 100);
 }

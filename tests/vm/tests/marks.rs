@@ -75,7 +75,7 @@ fn each_write_is_one_event_and_others_are_none() {
         wait";
     shell(line).success();
     let (records, counts, said) = recorder.stop();
-    assert_eq!((counts.lost, counts.skipped), (0, 0), "{said}");
+    assert_eq!((counts.lost, counts.missed), (0, 0), "{said}");
     let mut by = BTreeMap::new();
     for record in &records {
         assert_eq!(record.event, "mark", "{record:?}");

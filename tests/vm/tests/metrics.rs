@@ -236,7 +236,7 @@ fn metrics_are_what_was_done_in_both_formats() {
                 && s.labels["session"] == "first"
                 && s.labels["outcome"] == "shown"
         });
-        let runs = value(&samples, "kestrel_hook_skipped_total", &[("session", "first")]);
+        let runs = value(&samples, "kestrel_hook_missed_total", &[("session", "first")]);
         if shown.is_some_and(|shown| shown.value + runs >= 100.0) {
             break samples;
         }
@@ -244,8 +244,8 @@ fn metrics_are_what_was_done_in_both_formats() {
     };
     let get = |name: &str, labels: &[(&str, &str)]| value(&samples, name, labels);
     let first = ("session", "first");
-    let skipped = get("kestrel_hook_skipped_total", &[first]);
-    let about = |n: f64, of: f64| n <= of && n >= of - skipped;
+    let missed = get("kestrel_hook_missed_total", &[first]);
+    let about = |n: f64, of: f64| n <= of && n >= of - missed;
     assert_eq!(get("kestrel_sessions", &[]), 2.0);
     assert_eq!(get("kestrel_table_active", &[first, ("table", "main")]), 1.0);
     assert_eq!(get("kestrel_table_active", &[first, ("table", "quiet")]), 0.0);
@@ -302,7 +302,7 @@ fn metrics_are_what_was_done_in_both_formats() {
     ));
     assert_eq!(get("kestrel_map_value", &[first, ("map", "@last")]), 5.0);
     assert!(get("kestrel_handler_recorded_total", &[first, ("table", "main")]) > 0.0);
-    assert!(get("kestrel_hook_runs_total", &[first]) >= 100.0 - skipped);
+    assert!(get("kestrel_hook_runs_total", &[first]) >= 100.0 - missed);
     assert!(get("kestrel_hook_run_seconds_total", &[first]) > 0.0);
     assert_eq!(get("kestrel_log_stalled", &[first]), 0.0);
     assert!(

@@ -7,7 +7,7 @@ use kestrel::kernel::Host;
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
-use vm_tests::recording::{SKIPPED, count, counts, records};
+use vm_tests::recording::{MISSED, count, counts, records};
 use vm_tests::{Run, TRACEFS, kestrel};
 
 /// Reads that the workload makes, and so hits of the outer probe.
@@ -69,7 +69,7 @@ fn define(lines: &str) {
 
 /// How many hits of an event a text says that were missed.
 fn told(text: &str, event: &str) -> u64 {
-    let about = |line: &&str| SKIPPED.iter().any(|said| line.contains(said));
+    let about = |line: &&str| MISSED.iter().any(|said| line.contains(said));
     let mut lines = text.lines().filter(about);
     let of_event = format!(" of {event} ");
     lines
@@ -177,19 +177,19 @@ fn hits_within_handlers_are_told_as_the_kernel_counts_them() {
         theirs.misses("entry") - before.0,
         theirs.misses("leave") - before.1,
     );
-    let skipped = |event: String| {
+    let missed = |event: String| {
         let programs = status["programs"].as_array().unwrap();
         let program = programs.iter().find(|p| p["event"] == event.as_str());
-        program.unwrap()["skipped"].as_u64().unwrap()
+        program.unwrap()["missed"].as_u64().unwrap()
     };
     assert!(now.0 >= READS as u64, "{now:?}");
     assert_eq!(
-        (skipped(inner("kprobe")), skipped(inner("kretprobe"))),
+        (missed(inner("kprobe")), missed(inner("kretprobe"))),
         now,
         "{status}"
     );
     // What another program's run hid is counted by some kernels only; the others' users are told, whichever way they look.
-    let part = "not all that the kernel skipped is counted";
+    let part = "not all missed hits are counted";
     let whole = status["uncounted"].is_null();
     assert_eq!(run.err.contains(part), !whole, "trace: {}{status}", run.err);
     assert_eq!(notes.join("\n").contains(part), !whole, "record: {notes:?}");
@@ -232,7 +232,7 @@ fn threads_that_preempt_each_other_miss_next_to_nothing() {
             run.err
         );
         // Without second chances: 8 to 52 % of them. With them only where more threads than there are programs were inside of them.
-        assert!(counts.skipped <= CALLS * THREADS / 100, "{event}: {}", run.err);
+        assert!(counts.missed <= CALLS * THREADS / 100, "{event}: {}", run.err);
         fs::remove_dir_all("/tmp/threads").unwrap();
     }
 }
@@ -264,8 +264,8 @@ fn texts_of_system_calls_in_tables_miss_next_to_nothing() {
         .iter()
         .filter(|record| record.text("filename") == "/dev/null")
         .count() as u64;
-    assert!(null + counts.skipped >= CALLS * THREADS, "{null}: {}", run.err);
-    assert!(counts.skipped <= CALLS * THREADS / 100, "{}", run.err);
+    assert!(null + counts.missed >= CALLS * THREADS, "{null}: {}", run.err);
+    assert!(counts.missed <= CALLS * THREADS / 100, "{}", run.err);
     // The program's own maps, and what its loader opens.
     assert!(counts.recorded <= CALLS * THREADS + 20, "{}", run.err);
     fs::remove_dir_all("/tmp/texts").unwrap();
@@ -302,12 +302,12 @@ fn hits_in_interrupts_are_handled_where_that_is_asked_for() {
     let counts = counts(&run.err);
     assert_eq!(counts.lost, 0, "{}", run.err);
     assert!(
-        counts.recorded > 10_000 && counts.recorded + counts.skipped >= sent,
+        counts.recorded > 10_000 && counts.recorded + counts.missed >= sent,
         "{sent}: {}",
         run.err
     );
     // Four programs, and no more than three of them run at once where threads are not preempted in them: a thread's, a soft interrupt's, a hard one's. One program
     // misses some of a hundred.
-    assert!(counts.skipped * 1000 <= sent, "{sent}: {}", run.err);
+    assert!(counts.missed * 1000 <= sent, "{sent}: {}", run.err);
     fs::remove_dir_all("/tmp/nested").unwrap();
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use vm_tests::bare::program;
 use vm_tests::kestrel;
-use vm_tests::recording::{Record, Recorder, record_command, skipped};
+use vm_tests::recording::{Record, Recorder, missed, record_command};
 
 /// How many instructions are chosen at random, where there is time for more.
 const MANY: &str = "KESTREL_INSTRUCTIONS";
@@ -472,7 +472,7 @@ fn returns_that_were_missed_are_told() {
         assert_eq!(thread.join().unwrap(), 1);
     }
     let (records, counts, said) = recorder.stop();
-    assert_eq!(records.len() as u64 + counts.skipped, 8, "{said}");
+    assert_eq!(records.len() as u64 + counts.missed, 8, "{said}");
     assert!(
         said.contains("returns of kretprobe:__x64_sys_tee were missed"),
         "{said}"
@@ -608,7 +608,7 @@ fn jprobes_tell_what_the_caller_gave() {
     };
     let (jprobe, fentry) = (opened("jprobe:do_sys_openat2"), opened("fentry:do_sys_openat2"));
     // A program that is preempted makes the kernel skip what others open on its CPU.
-    if counts.skipped == 0 {
+    if counts.missed == 0 {
         assert_eq!(jprobe, fentry, "{said}");
         assert!(
             jprobe.iter().any(|line| line.starts_with("/tmp/copied ")),
@@ -619,7 +619,7 @@ fn jprobes_tell_what_the_caller_gave() {
     assert!(
         run.out
             .contains("do_sys_openat2(dfd=AT_FDCWD, name=\"/proc/uptime\", flags=")
-            || skipped(&run.err) > 0,
+            || missed(&run.err) > 0,
         "{}{}",
         run.out,
         run.err

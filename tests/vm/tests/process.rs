@@ -73,11 +73,11 @@ fn listed(session: &str, buffer: &str) -> Value {
 }
 
 /// Hits that the kernel brought to no program of the session.
-fn skipped(session: &str) -> u64 {
+fn missed(session: &str) -> u64 {
     let run = kestrel(&["status", session, "--interval", "50ms", "--format", "json"]);
     let status: Value = serde_json::from_str(run.out.lines().next().unwrap()).unwrap();
     let programs = status["programs"].as_array().unwrap();
-    programs.iter().map(|p| p["skipped"].as_u64().unwrap()).sum()
+    programs.iter().map(|p| p["missed"].as_u64().unwrap()).sum()
 }
 
 /// Nothing of the process is in the other buffers, nothing of others is in its own; gives its own.
@@ -104,7 +104,7 @@ fn whole(session: &str, pid: u32, others: &[&str]) -> Vec<Record> {
     let list = listed(session, "second");
     // A frozen one refuses what comes then.
     assert_eq!(list["overwritten"], 0, "{list}");
-    assert!(list["frozen"] == true || list["refused"] == 0, "{list}");
+    assert!(list["frozen"] == true || list["lost"] == 0, "{list}");
     own
 }
 
@@ -181,7 +181,7 @@ fn it_holds_what_a_recorder_of_the_process_has() {
 
     let own = whole("own", pid, &["first", "third"]);
     // Both began while it waited and ended when it was gone.
-    let missed = counts.skipped + skipped("own");
+    let missed = counts.missed + missed("own");
     let (ours, theirs) = (each(&own), each(&reference));
     let none = 0;
     let keys = ours
@@ -343,7 +343,7 @@ fn one_is_made_while_the_session_runs() {
         .iter()
         .filter(|record| record.event == "raw_syscalls:sys_enter")
         .count() as u64;
-    assert!(calls + skipped("later") > 500, "{calls}");
+    assert!(calls + missed("later") > 500, "{calls}");
     // A file that says otherwise is refused, one that says the same is not.
     fs::write(
         "/tmp/other.kst",

@@ -105,7 +105,7 @@ fn a_session_without_its_pins_is_recovered_live() {
     let calls: Vec<_> = found.iter().filter(|r| r.event.contains("getppid")).collect();
     assert!(calls.iter().all(|r| r.text("text") == "calls"));
     // On kernels of 7.x a preempted program makes the kernel skip hits of its CPU.
-    let skipped: u64 = program_ids()
+    let missed: u64 = program_ids()
         .unwrap()
         .into_iter()
         .filter_map(|id| Program::from_id(id).ok()?.info().ok())
@@ -113,8 +113,8 @@ fn a_session_without_its_pins_is_recovered_live() {
         .sum();
     let kept = calls.len() as u64;
     assert!(
-        kept <= 1200 && kept + skipped >= 1200,
-        "{kept} and {skipped} skipped"
+        kept <= 1200 && kept + missed >= 1200,
+        "{kept} and {missed} missed"
     );
     drop(held);
     kestrel(&["start", "lost", "/tmp/lost.kst"]).success();

@@ -102,24 +102,24 @@ fn probes_explained(session: &str, happened: u64) {
     }
 }
 
-/// What became of the calls: kept, refused, and what the kernel skipped.
+/// What became of the calls: kept, lost, and missed.
 fn calls_counted(name: &str) -> (u64, u64, u64) {
     let session = store().session(Some(name)).unwrap();
     let status = session.status(None).unwrap();
     let call = |e: &&kestrel::session::status::EventStatus| e.event == "syscalls:sys_enter_getppid";
     let counts = status.events.iter().find(call);
-    let (kept, refused) = counts.map_or((0, 0), |e| (e.recorded, e.refused));
-    (kept, refused, session.skipped().unwrap())
+    let (kept, lost) = counts.map_or((0, 0), |e| (e.recorded, e.lost));
+    (kept, lost, session.missed().unwrap())
 }
 
-fn explained((kept, refused, skipped): (u64, u64, u64), happened: u64) {
-    assert_eq!(refused, 0);
+fn explained((kept, lost, missed): (u64, u64, u64), happened: u64) {
+    assert_eq!(lost, 0);
     assert!(kept <= happened, "{kept}: more than the {happened} that happened");
     assert!(
-        kept + skipped >= happened,
-        "{kept} and {skipped} skipped of {happened}"
+        kept + missed >= happened,
+        "{kept} and {missed} missed of {happened}"
     );
-    if skipped == 0 {
+    if missed == 0 {
         assert_eq!(kept, happened);
     }
 }
@@ -262,12 +262,12 @@ fn what_was_held_is_dumped_and_wrong_wishes_change_nothing() {
         assert_eq!(got, Some(code), "{words:?}: {err}");
         assert!(err.contains(said), "{words:?}: {err}");
     }
-    // All, but for what the kernel says it skipped.
+    // All, but for what the kernel says it missed.
     let about = |kept: usize, happened: usize| {
-        let skipped = calls_counted("held").2 as usize;
+        let missed = calls_counted("held").2 as usize;
         assert!(
-            kept <= happened && kept + skipped >= happened,
-            "{kept} of {happened}, {skipped} skipped"
+            kept <= happened && kept + missed >= happened,
+            "{kept} of {happened}, {missed} missed"
         );
     };
     let first = dumped();

@@ -140,7 +140,7 @@ fn a_table_says_what_an_event_means() {
         .collect();
     assert!(counts.explain(own.len(), 500), "{}: {counts:?}", own.len());
     assert!(own.iter().all(|r| r.number("number") == 1));
-    let some = |event: &str| counts.skipped > 0 || records.iter().any(|r| r.event == event);
+    let some = |event: &str| counts.missed > 0 || records.iter().any(|r| r.event == event);
     assert!(some("kprobe:vfs_open") && some("syscalls:sys_enter_exit_group"));
     assert!(!records.iter().any(|r| r.event == "syscalls:sys_enter_getuid"));
     // The second table masks some of the set and gives one call another handler.
@@ -270,16 +270,16 @@ fn names_of_one_function_are_one_event() {
     let links = shell("ls /sys/fs/bpf/kestrel/main | grep -c '^hook.*link'").success();
     shell("calls getppid 100").success();
     kestrel(&["buffer", "dump", "-o", "/tmp/names.dump"]).success();
-    let skipped = kestrel(&["status", "--format", "json"]).success();
+    let missed = kestrel(&["status", "--format", "json"]).success();
     kestrel(&["stop"]).success();
     assert_eq!(links.trim(), "1", "one hook for both");
-    let status: serde_json::Value = serde_json::from_str(&skipped).unwrap();
-    let skipped = status["programs"][0]["skipped"].as_u64().unwrap() as usize;
+    let status: serde_json::Value = serde_json::from_str(&missed).unwrap();
+    let missed = status["programs"][0]["missed"].as_u64().unwrap() as usize;
     let records = vm_tests::recording::records("/tmp/names.dump");
     assert!(records.iter().all(|r| r.number("second") == 2));
     assert!(
-        records.len() <= 100 && records.len() + skipped >= 100,
-        "{} and {skipped} skipped",
+        records.len() <= 100 && records.len() + missed >= 100,
+        "{} and {missed} missed",
         records.len()
     );
     std::fs::remove_dir_all("/tmp/names.dump").unwrap();

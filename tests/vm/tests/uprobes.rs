@@ -28,7 +28,7 @@ fn calls_of_four_threads_are_counted_to_the_last_one() {
         for place in [DOUBLED, "calls:*doubled*"] {
             let event = format!("{probe}:{place} {{ record(); @n = count() }}");
             let (records, counts) = record_command(&["-e", &event], &["calls", "function", &count, "4"]);
-            assert_eq!((counts.lost, counts.skipped), (0, 0), "{event}");
+            assert_eq!((counts.lost, counts.missed), (0, 0), "{event}");
             assert_eq!(records.len() as u64, 4 * CALLS, "{event}");
         }
     }
@@ -42,7 +42,7 @@ fn arguments_texts_and_results_are_those_of_the_call() {
         format!("{back} {{ record(retval, was = entry.arg0) }}"),
     );
     let (records, counts) = record_command(&["-e", &asked, "-e", &answered], &["calls", "function", "50"]);
-    assert_eq!((counts.lost, counts.skipped, records.len()), (0, 0, 100));
+    assert_eq!((counts.lost, counts.missed, records.len()), (0, 0, 100));
     for (number, pair) in (0..).zip(records.chunks(2)) {
         let [asked, answered] = pair else { panic!() };
         assert!(asked.event.starts_with("uprobe:/") && answered.event.starts_with("uretprobe:/"));

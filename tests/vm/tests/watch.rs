@@ -36,9 +36,9 @@ impl Drop for Session {
     }
 }
 
-fn skipped() -> u64 {
+fn missed() -> u64 {
     let store = Store::open(&Host::default()).unwrap();
-    store.session(None).unwrap().skipped().unwrap()
+    store.session(None).unwrap().missed().unwrap()
 }
 
 struct Watcher(Child);
@@ -96,10 +96,10 @@ fn of(seen: &[(String, u64)], call: &str) -> u64 {
     seen.iter().filter(|(event, _)| event.ends_with(call)).count() as u64
 }
 
-fn explained(seen: u64, skipped: u64, happened: u64) {
+fn explained(seen: u64, missed: u64, happened: u64) {
     assert!(
-        seen <= happened && seen + skipped >= happened,
-        "{seen} of {happened}, {skipped} skipped: {}",
+        seen <= happened && seen + missed >= happened,
+        "{seen} of {happened}, {missed} missed: {}",
         said()
     );
 }
@@ -123,9 +123,9 @@ fn what_a_session_takes_is_shown_once_and_taken_from_nobody() {
     kestrel(&["buffer", "resize", "kept", "64K"]).success();
     shell("calls getppid 90 && calls seek 90").success();
     let seen = watcher.end();
-    let skipped = skipped();
-    explained(of(&seen, "getppid"), skipped, 700 + 300 + 90);
-    explained(of(&seen, "lseek"), skipped, 790);
+    let missed = missed();
+    explained(of(&seen, "getppid"), missed, 700 + 300 + 90);
+    explained(of(&seen, "lseek"), missed, 790);
     assert!(seen.is_sorted_by_key(|(_, time)| *time));
     assert!(
         !said().contains("missed") && !said().contains("overwritten"),
@@ -139,15 +139,15 @@ fn what_a_session_takes_is_shown_once_and_taken_from_nobody() {
         .lines()
         .map(|path| records(path).len())
         .sum();
-    explained(logged as u64, skipped, 840);
+    explained(logged as u64, missed, 840);
     kestrel(&["buffer", "dump", "--buffer", "flown", "-o", "/tmp/watch.trace"]).success();
-    explained(records("/tmp/watch.trace").len() as u64, skipped, 840 + 300);
+    explained(records("/tmp/watch.trace").len() as u64, missed, 840 + 300);
     // With what is there already; one buffer; until the session ends.
     let mut watcher = Watcher::start(&["--since", "1h", "--buffer", "flown"]);
     drop(session);
     let seen = watcher.wait();
     assert!(said().contains("the session has ended"), "{}", said());
-    explained(of(&seen, "getppid"), skipped, 840 + 300);
+    explained(of(&seen, "getppid"), missed, 840 + 300);
     assert_eq!(of(&seen, "lseek"), 0);
     for (options, code, why) in [
         (&["trace", "--session"][..], 1, "no session"),
@@ -194,7 +194,7 @@ fn what_is_overwritten_before_it_is_shown_is_counted_to_the_record() {
     let missing = count(missing).unwrap();
     let shown = of(&seen, "getppid");
     println!("{shown} shown, {missing} missing: {}", said());
-    assert!(missing + skipped() > 4000 && shown > 20, "{}", said());
-    explained(shown + missing, skipped(), 5020);
+    assert!(missing + missed() > 4000 && shown > 20, "{}", said());
+    explained(shown + missing, missed(), 5020);
     drop(session);
 }

@@ -158,20 +158,20 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             let Counts {
                 recorded,
                 lost,
-                skipped,
+                missed,
                 ..
             } = counts;
-            let all = recorded + lost + skipped;
+            let all = recorded + lost + missed;
             let mut verdict = "";
             if all < sent || recorded > sent {
                 (verdict, kept) = ("  not accounted for", false);
-            } else if skipped > sent / ONE_IN && row.unbounded {
+            } else if missed > sent / ONE_IN && row.unbounded {
                 verdict = "  one guard for all";
-            } else if skipped > sent / ONE_IN {
+            } else if missed > sent / ONE_IN {
                 (verdict, kept) = ("  more than promised", false);
             }
             println!(
-                "{series:<10} {:<24} {sent:>9} {recorded:>9} {lost:>7} {skipped:>7}{verdict}",
+                "{series:<10} {:<24} {sent:>9} {recorded:>9} {lost:>7} {missed:>7}{verdict}",
                 row.name
             );
         }
@@ -245,8 +245,8 @@ fn take_turns(guest: &mut crate::guest::Guest, row: &Row, events: u64) -> Result
     };
     let counts = Counts {
         recorded: number("/events/0/recorded")?,
-        lost: number("/events/0/refused")?,
-        skipped: number("/programs/0/skipped")?,
+        lost: number("/events/0/lost")?,
+        missed: number("/programs/0/missed")?,
         ..Counts::default()
     };
     Ok((counts, THREADS * events))

@@ -107,7 +107,7 @@ const ROWS: &[Row] = &[
         promises: &[],
     },
     Row {
-        name: "kestrel refused",
+        name: "kestrel filtered",
         line: "sh -c 'RECORD --overwrite -e \"raw_syscalls:sys_enter /pid == 1/\" RECORDED ATTACHED; exec LOAD'",
         promises: &[],
     },

@@ -11,6 +11,7 @@ mod files;
 mod floors;
 mod hosts;
 mod links;
+mod losses;
 mod map;
 mod scatter;
 mod unsafe_code;
@@ -35,6 +36,7 @@ const RULES: &[Rule] = &[
     ("floors", floors::floors),
     ("map", map::map),
     ("links", links::links),
+    ("losses", losses::losses),
     ("scatter", scatter::scatter),
 ];
 
@@ -68,6 +70,11 @@ mod tests {
     #[test]
     fn arrows_go_one_way() {
         holds("arrows");
+    }
+
+    #[test]
+    fn losses_have_one_word_each() {
+        holds("losses");
     }
 
     #[test]

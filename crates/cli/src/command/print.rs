@@ -113,7 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 
 /// Reports losses on stderr: standard output has records only.
 fn report_losses(losses: &Losses, lost: u64, frozen: Option<u64>) {
-    let lost = losses.discarded.max(lost);
+    let lost = losses.lost.max(lost);
     for line in lost_lines(lost, frozen) {
         eprintln!("{line}");
     }

@@ -144,7 +144,7 @@ fn as_json(status: &Status) -> Value {
             "newest": b.newest(),
             "recorded": b.sum(|ring| ring.recorded),
             "overwritten": b.sum(|ring| ring.overwritten),
-            "refused": b.sum(|ring| ring.refused),
+            "lost": b.sum(|ring| ring.lost),
         })
     };
     let program = |p: &ProgramStatus| {
@@ -152,15 +152,16 @@ fn as_json(status: &Status) -> Value {
             "event": p.event,
             "events": p.events,
             "way": p.way,
-            "skipped": p.skipped,
+            "missed": p.missed,
             "rate": rate(p.rate),
             "cost": p.cost,
         })
     };
     let map = |m: &MapStatus| json!({ "map": m.title, "keys": m.keys, "most": m.most, "lost": m.lost });
-    let events = status.events.iter().map(
-        |e| json!({ "event": e.event, "recorded": e.recorded, "refused": e.refused, "rate": rate(e.rate) }),
-    );
+    let events = status
+        .events
+        .iter()
+        .map(|e| json!({ "event": e.event, "recorded": e.recorded, "lost": e.lost, "rate": rate(e.rate) }));
     json!({
         "session": status.name,
         "uuid": status.uuid,
@@ -203,7 +204,7 @@ fn text(status: &Status, verbose: bool) -> String {
     maps(status, &mut out);
     programs(status, verbose, &mut out);
     if let Some(why) = &status.uncounted {
-        let _ = writeln!(out, "  not all that the kernel skipped is counted: {why}");
+        let _ = writeln!(out, "  not all missed hits are counted: {why}");
     }
     for module in &status.modules {
         let _ = writeln!(out, "  {module}");
@@ -247,7 +248,7 @@ fn buffers(status: &Status, out: &mut String) {
             "oldest",
             "newest",
             "overwritten",
-            "refused",
+            "lost",
         ],
     );
     for b in &status.buffers {
@@ -266,7 +267,7 @@ fn buffers(status: &Status, out: &mut String) {
                 span(b.oldest()),
                 span(b.newest()),
                 thousands(b.sum(|ring| ring.overwritten)),
-                thousands(b.sum(|ring| ring.refused)),
+                thousands(b.sum(|ring| ring.lost)),
             ],
         );
     }
@@ -290,11 +291,11 @@ fn events(status: &Status, verbose: bool, out: &mut String) {
         out.push_str("  no event has been recorded\n");
         return;
     }
-    events.sort_by_key(|e| std::cmp::Reverse((e.rate as u64, e.recorded + e.refused)));
+    events.sort_by_key(|e| std::cmp::Reverse((e.rate as u64, e.recorded + e.lost)));
     let shown = if verbose { events.len() } else { BUSIEST };
     let timed = !status.interval.is_zero();
     let mut columns = Columns::new([Left, RightOf(15), RightOf(13), RightOf(12)]);
-    columns.head("  ", ["event", "recorded", "refused", "per second"]);
+    columns.head("  ", ["event", "recorded", "lost", "per second"]);
     for e in events.iter().take(shown) {
         let rate = match timed {
             true => thousands(e.rate.round() as u64),
@@ -302,7 +303,7 @@ fn events(status: &Status, verbose: bool, out: &mut String) {
         };
         columns.row(
             "  ",
-            [e.event.clone(), thousands(e.recorded), thousands(e.refused), rate],
+            [e.event.clone(), thousands(e.recorded), thousands(e.lost), rate],
         );
     }
     *out += &columns.text();
@@ -334,7 +335,7 @@ fn programs(status: &Status, verbose: bool, out: &mut String) {
     if status.programs.is_empty() {
         return;
     }
-    let skipped: u64 = status.programs.iter().map(|p| p.skipped).sum();
+    let missed: u64 = status.programs.iter().map(|p| p.missed).sum();
     let timed = !status.interval.is_zero();
     let runs: f64 = status.programs.iter().map(|p| p.rate).sum();
     let time: f64 = status
@@ -352,18 +353,14 @@ fn programs(status: &Status, verbose: bool, out: &mut String) {
         ),
         false => String::new(),
     };
-    let _ = writeln!(
-        out,
-        "  {many}{rates}, {} skipped by the kernel",
-        counted(skipped, "event")
-    );
+    let _ = writeln!(out, "  {many}{rates}, {} missed", counted(missed, "event"));
     if !verbose {
         return;
     }
     let mut all: Vec<_> = status.programs.iter().collect();
     all.sort_by(|a, b| {
-        (b.rate, b.skipped as f64)
-            .partial_cmp(&(a.rate, a.skipped as f64))
+        (b.rate, b.missed as f64)
+            .partial_cmp(&(a.rate, a.missed as f64))
             .unwrap_or(std::cmp::Ordering::Equal)
     });
     for p in all {
@@ -378,8 +375,8 @@ fn programs(status: &Status, verbose: bool, out: &mut String) {
         };
         let _ = writeln!(
             out,
-            "  {rate:>10} /s  {cost:>8}  {:>8} skipped  {name} by {}",
-            thousands(p.skipped),
+            "  {rate:>10} /s  {cost:>8}  {:>8} missed  {name} by {}",
+            thousands(p.missed),
             p.way
         );
     }

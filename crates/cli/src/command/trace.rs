@@ -115,7 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         eprintln!("{missed}");
     }
     if let Some(why) = live.session().uncounted()? {
-        eprintln!("not all that the kernel skipped is counted: {why}");
+        eprintln!("not all missed hits are counted: {why}");
     }
     hint_if_no_event(came, live.session(), plan.target);
     print_maps(live.session(), catalog.host(), options.format == Format::Json)?;
@@ -160,18 +160,19 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
 }
 
 fn report_unseen(unseen: Unseen) {
-    let Unseen { packets, refused } = unseen;
+    let Unseen { packets, lost } = unseen;
     if packets > 0 {
         eprintln!(
-            "missed {}: overwritten before they could be shown",
-            counted(packets, "packet")
+            "{} {} overwritten before they could be shown",
+            counted(packets, "packet"),
+            were(packets)
         );
     }
-    if refused > 0 {
+    if lost > 0 {
         eprintln!(
-            "{} {} refused by the session's buffers: a full stream, or a frozen buffer",
-            counted(refused, "event"),
-            were(refused)
+            "{} {} lost: a stream buffer was full, or a buffer was frozen",
+            counted(lost, "event"),
+            were(lost)
         );
     }
 }

@@ -67,9 +67,9 @@ impl<M: Memory> Ring<M> {
         let place = self.page_at(cpu, from);
         let end = last + PAGE64;
         take(&self.memory, place..place + (end - from) as usize)?;
-        let discarded = self.header(cpu, last, packet::offset::DISCARDED);
+        let lost = self.header(cpu, last, packet::offset::DISCARDED);
         let ring = &mut self.cpus[cpu as usize];
-        (ring.read, ring.discarded) = (end, discarded);
+        (ring.read, ring.lost) = (end, lost);
         self.memory.store(self.base(cpu) + offset::CONSUMED as usize, end);
         Ok(((end - from) / PAGE64) as usize)
     }

@@ -5,15 +5,15 @@
 //! ```text
 //! control      0  position u64      next byte to write, counted since the buffer began; never wraps
 //!              8  announced u64     ns, of the newest attempt to reserve
-//!             16  discarded u64     records refused since the buffer began
+//!             16  lost u64          records lost since the buffer began
 //!             24  reserved u64      ns, of the newest reservation
 //!             32  acknowledged u64  a reader that acts on records has acted on everything before it
 //!             40  adding u64        0, or the page (its offset in the region) whose committed word somebody is changing without a lock
 //!             48  left u64          what interrupts of that change have to add to the word
-//!             56  frozen u64        of the records refused, those that came while the buffer was frozen
+//!             56  frozen u64        of the records lost, those that came while the buffer was frozen
 //!             64  consumed u64      stream mode: everything before it has been read (page-aligned)
-//!             72  told u64          records refused of which a reader has spoken
-//!            128  per event number n:  recorded u64, refused u64  at 128 + 16 n
+//!             72  reported u64      records lost that a reader has reported
+//!            128  per event number n:  recorded u64, lost u64  at 128 + 16 n
 //! data         a power of two of pages; the page of position p is p / 4096 modulo their number
 //! slack        one page that is never used: the verifier sees data offset + record length, not the page boundary
 //! ```
@@ -27,8 +27,8 @@ pub mod offset {
     pub const POSITION: u32 = 0;
     /// `u64`, ns: time of the newest attempt to reserve, written before it.
     pub const ANNOUNCED: u32 = 8;
-    /// `u64`: records refused.
-    pub const DISCARDED: u32 = 16;
+    /// `u64`: records lost.
+    pub const LOST: u32 = 16;
     /// `u64`, ns: time of the newest reservation, written after it.
     pub const RESERVED: u32 = 24;
     /// `u64`: a reader that acts on each record has acted on everything before it.
@@ -37,23 +37,23 @@ pub mod offset {
     pub const ADDING: u32 = 40;
     /// `u64`: what those that interrupted that writer have to add to the word.
     pub const LEFT: u32 = 48;
-    /// `u64`: of the records refused, those that came while the buffer was frozen.
+    /// `u64`: of the records lost, those that came while the buffer was frozen.
     pub const FROZEN: u32 = 56;
     /// `u64`: everything before it has been read.
     pub const CONSUMED: u32 = 64;
-    /// `u64`: records refused of which a reader has spoken.
-    pub const TOLD: u32 = 72;
+    /// `u64`: records lost that a reader has reported.
+    pub const REPORTED: u32 = 72;
     /// First of the counters per event number.
     pub const COUNTERS: u32 = 128;
 }
 
-/// Bytes of counters per event number: recorded, refused.
+/// Bytes of counters per event number: recorded, lost.
 pub const COUNTER: u32 = 16;
 
 /// What happens when a ring is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The newest record is refused and counted; a reader drains the ring.
+    /// The newest record is lost and counted; a reader drains the ring.
     Stream,
     /// The oldest page is overwritten: a flight recorder.
     Overwrite,

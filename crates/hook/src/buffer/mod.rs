@@ -149,22 +149,22 @@ impl Buffer {
             let earlier = of(&before.ring);
             Counts {
                 recorded: now.recorded + earlier.recorded,
-                refused: now.refused + earlier.refused,
+                lost: now.lost + earlier.lost,
             }
         })
     }
 
-    /// Records refused, from the beginning.
-    pub fn discarded(&self) -> u64 {
-        let of = |part: &Self| part.ring.cpus().map(|cpu| part.ring.discarded(cpu)).sum::<u64>();
+    /// Records lost, from the beginning.
+    pub fn lost(&self) -> u64 {
+        let of = |part: &Self| part.ring.cpus().map(|cpu| part.ring.lost(cpu)).sum::<u64>();
         of(self) + self.before().map_or(0, of)
     }
 
     /// Of these, the records that came while the buffer was frozen.
-    pub fn discarded_frozen(&self) -> u64 {
+    pub fn lost_frozen(&self) -> u64 {
         let of = |part: &Self| {
             let ring = &part.ring;
-            ring.cpus().map(|cpu| ring.discarded_frozen(cpu)).sum::<u64>()
+            ring.cpus().map(|cpu| ring.lost_frozen(cpu)).sum::<u64>()
         };
         of(self) + self.before().map_or(0, of)
     }

@@ -33,8 +33,8 @@ pub(super) struct CpuRing {
     pub(super) read: u64,
     /// Position up to which records have been looked at ([`Ring::peek`]).
     peeked: u64,
-    /// Records refused up to the end of the last page handed out, as it says.
-    pub(super) discarded: u64,
+    /// Records lost up to the end of the last page handed out, as it says.
+    pub(super) lost: u64,
 }
 
 /// A page with records that wait to be acknowledged.
@@ -66,8 +66,8 @@ pub struct Rest {
 pub struct Counts {
     /// Records written (counted in overwrite mode only).
     pub recorded: u64,
-    /// Records refused because the ring was full.
-    pub refused: u64,
+    /// Records lost because the ring was full.
+    pub lost: u64,
 }
 
 /// What a new ring is made from.
@@ -115,7 +115,7 @@ impl<M: Memory> Ring<M> {
                 possible: spec.cpus.contains(&cpu),
                 read: 0,
                 peeked: u64::from(HEADER),
-                discarded: 0,
+                lost: 0,
             })
             .collect();
         Self {
@@ -144,7 +144,7 @@ impl<M: Memory> Ring<M> {
                 possible: true,
                 read,
                 peeked: read + u64::from(HEADER),
-                discarded: before.map_or(0, |page| ring.header(cpu, page, packet::offset::DISCARDED)),
+                lost: before.map_or(0, |page| ring.header(cpu, page, packet::offset::DISCARDED)),
             };
         }
         ring
@@ -189,7 +189,7 @@ impl<M: Memory> Ring<M> {
             from.memory
                 .copy_out(there + offset::COUNTERS as usize, &mut counters)?;
             self.memory.copy_in(here + offset::COUNTERS as usize, &counters)?;
-            for word in [offset::DISCARDED, offset::FROZEN, offset::TOLD] {
+            for word in [offset::LOST, offset::FROZEN, offset::REPORTED] {
                 self.memory.store(here + word as usize, from.control(cpu, word));
             }
         }
@@ -295,7 +295,7 @@ impl<M: Memory> Ring<M> {
         let at = self.base(cpu) + offset::CONSUMED as usize;
         let ring = &mut self.cpus[cpu as usize];
         if let Ok(packet) = ctf::Packet::parse(bytes) {
-            ring.discarded = packet.discarded;
+            ring.lost = packet.events_discarded;
         }
         ring.read = page + PAGE64;
         self.memory.store(at, ring.read);
@@ -372,13 +372,13 @@ impl<M: Memory> Ring<M> {
         self.control(cpu, offset::ACKNOWLEDGED)
     }
 
-    /// Records refused since this was last asked for, by this process or another: what was told is kept in the ring itself.
-    pub fn take_discarded(&mut self) -> u64 {
+    /// Records lost since the last call, by this process or another: the ring itself keeps what was reported.
+    pub fn take_lost(&mut self) -> u64 {
         let mut new = 0;
         for cpu in self.cpus() {
-            let all = self.discarded(cpu);
-            new += all.saturating_sub(self.control(cpu, offset::TOLD));
-            self.memory.store(self.base(cpu) + offset::TOLD as usize, all);
+            let all = self.lost(cpu);
+            new += all.saturating_sub(self.control(cpu, offset::REPORTED));
+            self.memory.store(self.base(cpu) + offset::REPORTED as usize, all);
         }
         new
     }
@@ -428,7 +428,7 @@ impl<M: Memory> Ring<M> {
             .max(self.control(cpu, offset::RESERVED));
         put(packet::offset::TIMESTAMP_END, now.max(newest));
         put(packet::offset::CONTENT_SIZE, u64::from(used) * 8);
-        put(packet::offset::DISCARDED, self.discarded(cpu));
+        put(packet::offset::DISCARDED, self.lost(cpu));
         let whole = u64::from(CAPACITY + SEALED) | committed >> 32 << 32;
         put(packet::offset::COMMITTED, whole);
         Ok(Some(bytes))
@@ -481,8 +481,8 @@ impl<M: Memory> Ring<M> {
         }
         let mut bytes: Page = [0; PAGE as usize];
         self.copy(cpu, page, &mut bytes)?;
-        let discarded = self.cpus[cpu as usize].discarded;
-        bytes[packet::offset::DISCARDED as usize..][..8].copy_from_slice(&discarded.to_le_bytes());
+        let lost = self.cpus[cpu as usize].lost;
+        bytes[packet::offset::DISCARDED as usize..][..8].copy_from_slice(&lost.to_le_bytes());
         // Of a writer that stopped while it changed the word: what others left to it.
         if self.control(cpu, offset::ADDING) == u64::from(self.geometry.page(page)) {
             let word = &mut bytes[packet::offset::COMMITTED as usize..][..8];
@@ -519,13 +519,13 @@ impl<M: Memory> Ring<M> {
         left >= page && self.header(cpu, page, packet::offset::COMMITTED) as u32 == used - HEADER
     }
 
-    /// Records refused on a CPU.
-    pub fn discarded(&self, cpu: u32) -> u64 {
-        self.control(cpu, offset::DISCARDED)
+    /// Records lost on a CPU.
+    pub fn lost(&self, cpu: u32) -> u64 {
+        self.control(cpu, offset::LOST)
     }
 
     /// Of these, the records that came while the buffer was frozen.
-    pub fn discarded_frozen(&self, cpu: u32) -> u64 {
+    pub fn lost_frozen(&self, cpu: u32) -> u64 {
         self.control(cpu, offset::FROZEN)
     }
 
@@ -537,7 +537,7 @@ impl<M: Memory> Ring<M> {
         let at = self.geometry.counter(event);
         Counts {
             recorded: self.control(cpu, at),
-            refused: self.control(cpu, at + COUNTER / 2),
+            lost: self.control(cpu, at + COUNTER / 2),
         }
     }
 }

@@ -146,14 +146,14 @@ impl<M: Memory> Ring<M> {
                 copied.pages += 1;
             }
         }
-        // How many were refused until then is said by who leaves a page; where nobody has, the next one's number is the best there is.
-        let mut discarded = self.discarded(cpu);
+        // How many were lost until then is said by who leaves a page; where nobody has, the next one's number is the best there is.
+        let mut lost = self.lost(cpu);
         for at in (begin..out.len()).step_by(PAGE as usize).rev() {
             let word = &mut out[at + packet::offset::DISCARDED as usize..][..8];
             if sealed.contains(&at) {
-                word.copy_from_slice(&discarded.to_le_bytes());
+                word.copy_from_slice(&lost.to_le_bytes());
             } else if let Some(bytes) = word.first_chunk() {
-                discarded = u64::from_le_bytes(*bytes);
+                lost = u64::from_le_bytes(*bytes);
             }
         }
         Ok(copied)

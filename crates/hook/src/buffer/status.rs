@@ -20,8 +20,8 @@ pub struct RingStatus {
     pub recorded: u64,
     /// Of these, overwritten by newer ones.
     pub overwritten: u64,
-    /// Records refused: the ring was full, or frozen.
-    pub refused: u64,
+    /// Records lost: the ring was full, or frozen.
+    pub lost: u64,
 }
 
 /// What a buffer holds.
@@ -105,7 +105,7 @@ impl<M: Memory> Ring<M> {
                 true => recorded.saturating_sub(self.events_held(cpu, from, current)),
                 false => 0,
             },
-            refused: self.discarded(cpu),
+            lost: self.lost(cpu),
         }
     }
 
@@ -138,7 +138,7 @@ impl super::Buffer {
             for (now, earlier) in now.iter_mut().zip(&earlier) {
                 now.recorded += earlier.recorded;
                 now.overwritten += earlier.overwritten;
-                now.refused += earlier.refused;
+                now.lost += earlier.lost;
             }
             Before {
                 geometry: before.ring().geometry(),

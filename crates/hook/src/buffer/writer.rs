@@ -5,7 +5,7 @@
 //!                       │
 //!          record fits in the page?
 //!         yes │                 │ no (rare)
-//!             │        next page free? ── no ──► count as refused
+//!             │        next page free? ── no ──► count as lost
 //!             │                 │ yes
 //!       announce time      announce time
 //!       cas position       cas position to the next page
@@ -52,7 +52,7 @@ use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vr
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
 
-/// How often a reservation is tried before it counts as refused: each time somebody nested must come first, in a few nanoseconds. The verifier
+/// How often a reservation is tried before it counts as lost: each time somebody nested must come first, in a few nanoseconds. The verifier
 /// follows every one of them, in every program, so twice as many would nearly double what it takes to attach.
 const TRIES: i64 = 4;
 
@@ -96,7 +96,7 @@ impl RingSink {
         i64::from(self.geometry.data() - 1)
     }
 
-    fn region(&self, b: &mut Builder, refused: BlockId) -> Vreg {
+    fn region(&self, b: &mut Builder, lost: BlockId) -> Vreg {
         let map = b.external(&self.map);
         let cpu = b.helper(helper::GET_SMP_PROCESSOR_ID, &[]);
         let key = b.slot(4, 4);
@@ -104,7 +104,7 @@ impl RingSink {
         b.store(Width::B4, key, 0, cpu);
         let map = b.map_pointer(map);
         let region = b.helper(helper::MAP_LOOKUP_ELEM, &[map.into(), key.into()]);
-        b.branch_if(Condition::Equal, region, 0, refused);
+        b.branch_if(Condition::Equal, region, 0, lost);
         region
     }
 
@@ -115,7 +115,7 @@ impl RingSink {
         b.add(page, self.geometry.control())
     }
 
-    /// Address of the counters of an event number: recorded, then refused.
+    /// Address of the counters of an event number: recorded, then lost.
     fn counters(&self, b: &mut Builder, region: Vreg, number: Number) -> Vreg {
         let counters = match number {
             Operand::Imm(n) => b.add(region, n * i64::from(COUNTER)),
@@ -143,25 +143,25 @@ impl RingSink {
     }
 
     /// Counts a record that is not taken, and leaves.
-    fn refuse(&self, b: &mut Builder, region: Vreg, number: Number, refused: BlockId) {
-        b.atomic_add(Width::B8, region, offset::DISCARDED as i16, 1);
+    fn lose(&self, b: &mut Builder, region: Vreg, number: Number, lost: BlockId) {
+        b.atomic_add(Width::B8, region, offset::LOST as i16, 1);
         let counters = self.counters(b, region, number);
         b.atomic_add(Width::B8, counters, 8, 1);
-        b.jump(refused);
+        b.jump(lost);
     }
 
-    /// Counts a record as refused because the buffer is frozen, and goes to `refused`.
-    pub fn emit_refuse_frozen(&self, b: &mut Builder, number: Number, refused: BlockId) {
-        let region = self.region(b, refused);
-        self.check_number(b, number, refused);
+    /// Counts a record as lost because the buffer is frozen, and goes to `lost`.
+    pub fn emit_lose_frozen(&self, b: &mut Builder, number: Number, lost: BlockId) {
+        let region = self.region(b, lost);
+        self.check_number(b, number, lost);
         b.atomic_add(Width::B8, region, offset::FROZEN as i16, 1);
-        self.refuse(b, region, number, refused);
+        self.lose(b, region, number, lost);
     }
 
     /// Leaves if there are no counters for a number that is known at run time only.
-    fn check_number(&self, b: &mut Builder, number: Number, refused: BlockId) {
+    fn check_number(&self, b: &mut Builder, number: Number, lost: BlockId) {
         if let Operand::Reg(n) = number {
-            b.branch_if(Condition::GreaterEqual, n, self.geometry.events, refused);
+            b.branch_if(Condition::GreaterEqual, n, self.geometry.events, lost);
         }
     }
 
@@ -223,12 +223,12 @@ impl RingSink {
             Mode::Overwrite => self.leave_unless_whole(b, a, next, new),
         };
         // Before the swap: of two pages the later then never tells of fewer.
-        let discarded = b.load(Width::B8, a.region, offset::DISCARDED as i16);
+        let lost = b.load(Width::B8, a.region, offset::LOST as i16);
         let begin = b.add(next, HEADER);
         let end = b.add(begin, size.operand());
         self.swap(b, a, end);
         b.assign(a.begin, begin);
-        self.seal(b, a, page_start, discarded);
+        self.seal(b, a, page_start, lost);
         b.store(Width::B8, new, packet::offset::TIMESTAMP_BEGIN as i16, a.time);
         let zero = b.constant(0);
         let less = b.sub(zero, stale);
@@ -264,13 +264,13 @@ impl RingSink {
         stale
     }
 
-    fn seal(&self, b: &mut Builder, a: &Attempt, page_start: Vreg, discarded: Vreg) {
+    fn seal(&self, b: &mut Builder, a: &Attempt, page_start: Vreg, lost: Vreg) {
         let used = b.sub(a.old, page_start);
         let left = self.page(b, a.region, page_start);
         b.store(Width::B8, left, packet::offset::TIMESTAMP_END as i16, a.time);
         let bits = b.shift_left(used, 3);
         b.store(Width::B8, left, packet::offset::CONTENT_SIZE as i16, bits);
-        b.store(Width::B8, left, packet::offset::DISCARDED as i16, discarded);
+        b.store(Width::B8, left, packet::offset::DISCARDED as i16, lost);
         let rest = b.constant(i64::from(PAGE + SEALED));
         let rest = b.sub(rest, used);
         add_locked(b, a.region, left, rest);
@@ -330,7 +330,7 @@ impl Sink for RingSink {
         number: Number,
         size: Size,
         _to: &Destination,
-        refused: BlockId,
+        lost: BlockId,
     ) -> Result<Reservation, Refused> {
         if size.max() > CAPACITY {
             return Err(Refused(format!(
@@ -338,8 +338,8 @@ impl Sink for RingSink {
                 size.max()
             )));
         }
-        let region = self.region(b, refused);
-        self.check_number(b, number, refused);
+        let region = self.region(b, lost);
+        self.check_number(b, number, lost);
         let tries = b.constant(0);
         let start = b.block();
         b.jump(start);
@@ -383,7 +383,7 @@ impl Sink for RingSink {
         b.branch(Condition::Less, tries, TRIES, start, a.full);
 
         b.switch_to(a.full);
-        self.refuse(b, region, number, refused);
+        self.lose(b, region, number, lost);
 
         b.switch_to(a.done);
         b.store(Width::B8, region, offset::RESERVED as i16, time);

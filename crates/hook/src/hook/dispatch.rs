@@ -183,7 +183,7 @@ impl Dispatch {
             let (refuse, open) = (b.cold_block(), b.block());
             b.branch(Condition::NotEqual, frozen, 0, refuse, open);
             b.switch_to(refuse);
-            ring.emit_refuse_frozen(b, number, refused);
+            ring.emit_lose_frozen(b, number, refused);
             b.switch_to(open);
         }
         ring.reserve(b, number, size, &Destination::Current, refused)

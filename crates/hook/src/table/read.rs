@@ -315,7 +315,7 @@ fn mode(buffer: &mut BufferSpec, value: &Expr) -> Result<Option<Diagnostic>, Dia
             let near = did_you_mean(word, MODES.iter().map(|(known, _)| *known));
             return Err(Diagnostic::error(
                 value.span,
-                "a mode is overwrite (the oldest goes) or stream (the newest is refused)",
+                "a mode is overwrite (the oldest goes) or stream (the newest is lost)",
             )
             .maybe_hint(near));
         }

@@ -1,4 +1,4 @@
-//! Several rings behind a session's gate: every record is in the ring that is meant, exactly one, or counted there as refused.
+//! Several rings behind a session's gate: every record is in the ring that is meant, exactly one, or counted there as lost.
 
 use crate::support::{BEGIN, EVENTS, Got, Reader, contents, table};
 use kestrel_bpf::code::{Code, MapRef};
@@ -135,13 +135,10 @@ impl Bench {
         records.iter().map(|got: &Got| got.payload).collect()
     }
 
-    fn refused(&mut self, buffer: usize, number: u16) -> u64 {
+    fn lost(&mut self, buffer: usize, number: u16) -> u64 {
         self.readers[buffer].with(&mut self.machine, |ring| {
-            assert_eq!(
-                ring.discarded(0),
-                (0..8).map(|n| ring.counts(0, n).refused).sum::<u64>()
-            );
-            ring.counts(0, number).refused
+            assert_eq!(ring.lost(0), (0..8).map(|n| ring.counts(0, n).lost).sum::<u64>());
+            ring.counts(0, number).lost
         })
     }
 }
@@ -265,7 +262,7 @@ fn a_frozen_buffer_counts_what_it_does_not_take() {
     assert!(bench.record(&current, 7));
     assert_eq!(bench.payloads(0, 0), [1, 7]);
     assert_eq!(bench.payloads(2, 0), [2, 3, 4, 5, 6]);
-    assert_eq!((bench.refused(0, 1), bench.refused(2, 2)), (5, 0));
+    assert_eq!((bench.lost(0, 1), bench.lost(2, 2)), (5, 0));
 }
 
 #[test]

@@ -126,7 +126,7 @@ enum Start {
     Switch,
     /// The outer record opens the last page there is (stream), or one used before (overwrite).
     LastPage,
-    /// The outer record is refused (stream), or two laps are done (overwrite).
+    /// The outer record is lost (stream), or two laps are done (overwrite).
     Full,
 }
 
@@ -377,7 +377,7 @@ fn two_levels_deep_anywhere() {
     }
 }
 
-/// Somebody comes first at every attempt: after so many the record is refused, and counted.
+/// Somebody comes first at every attempt: after so many the record is lost, and counted.
 #[test]
 fn until_the_retry_limit() {
     for mode in [Mode::Stream, Mode::Overwrite] {

@@ -349,20 +349,20 @@ impl Bench {
         pages
     }
 
-    /// Recorded and refused, by event number.
+    /// Recorded and lost, by event number.
     pub fn counts(&mut self) -> BTreeMap<u16, (u64, u64)> {
         let counts = |ring: &mut Ring<Window>| {
             let one = |n| {
                 let counts = ring.counts(0, n);
-                (n, (counts.recorded, counts.refused))
+                (n, (counts.recorded, counts.lost))
             };
             (0..EVENTS as u16).map(one).collect()
         };
         self.read(counts)
     }
 
-    pub fn discarded(&mut self) -> u64 {
-        self.read(|ring| ring.discarded(0))
+    pub fn lost(&mut self) -> u64 {
+        self.read(|ring| ring.lost(0))
     }
 }
 
@@ -382,7 +382,7 @@ pub struct Contents {
     /// Of the first page.
     pub sequence: Option<u64>,
     pub missing_packets: u64,
-    pub discarded: u64,
+    pub lost: u64,
 }
 
 /// Reads pages of one CPU and checks all that must be true of any: whole, in order, times never backwards, contents intact.
@@ -399,9 +399,12 @@ pub fn contents(table: &EventTable, pages: &[u8]) -> Contents {
         all.sequence.get_or_insert(packet.sequence);
         let gap = continuity.follow(&packet);
         all.missing_packets += gap.packets;
-        all.discarded += gap.discarded;
-        assert!(packet.discarded >= discarded, "discarded counts never fall");
-        discarded = packet.discarded;
+        all.lost += gap.lost;
+        assert!(
+            packet.events_discarded >= discarded,
+            "discarded counts never fall"
+        );
+        discarded = packet.events_discarded;
         assert!(
             packet.begin_ns >= time,
             "page {} begins at {}, the one before ends at {time}",
@@ -468,7 +471,7 @@ impl Attempts {
     }
 }
 
-/// Checks a stream ring from beginning to end: recorded + refused == attempts, for each number.
+/// Checks a stream ring from beginning to end: recorded + lost == attempts, for each number.
 #[track_caller]
 pub fn check_stream(bench: &mut Bench, attempts: &Attempts, drained: &[u8]) -> Contents {
     let mut pages = drained.to_vec();
@@ -476,14 +479,14 @@ pub fn check_stream(bench: &mut Bench, attempts: &Attempts, drained: &[u8]) -> C
     let contents = contents(&bench.table, &pages);
     attempts.check(&contents.records);
     assert_eq!(contents.missing_packets, 0);
-    let mut refused = 0;
+    let mut lost = 0;
     for (number, counts) in bench.counts() {
         let kept = contents.records.iter().filter(|r| r.number == number).count() as u64;
         assert_eq!(kept + counts.1, attempts.of(number), "event {number}");
-        refused += counts.1;
+        lost += counts.1;
     }
-    assert_eq!(refused, bench.discarded());
-    assert_eq!(contents.discarded, refused, "the packets tell what was refused");
+    assert_eq!(lost, bench.lost());
+    assert_eq!(contents.lost, lost, "the packets say what was lost");
     contents
 }
 

@@ -51,7 +51,7 @@ pub struct Inbox {
     messages: Messages,
 }
 
-/// Messages that a session's buffer refused.
+/// Messages that a session's buffer lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// How many.
@@ -111,7 +111,7 @@ impl Inbox {
         self.messages.waiting()
     }
 
-    /// Messages refused because the ring was full, of which no agent has spoken yet: that is noted in the ring itself, for the next one.
+    /// Messages lost because the ring was full that no agent has reported yet: the ring itself notes that, for the next agent.
     pub fn take_lost(&mut self) -> Option<Lost> {
         self.messages.take_lost(&mut self.buffer)
     }
@@ -161,9 +161,7 @@ impl Messages {
         let holds = u64::from(buffer.ring().geometry().data());
         let before = std::mem::replace(&mut self.first, false);
         let rings = buffer.rings_mut();
-        let count = rings
-            .map(kestrel_hook::buffer::reader::Ring::take_discarded)
-            .sum();
+        let count = rings.map(kestrel_hook::buffer::reader::Ring::take_lost).sum();
         (count > 0).then_some(Lost { count, before, holds })
     }
 }

@@ -63,25 +63,25 @@ impl Misses {
         own_events: impl ExactSizeIterator<Item = &'n str>,
         taken: Option<i64>,
     ) -> Result<u64, String> {
-        let skipped = program
+        let nested = program
             .recursion_misses
             .saturating_add_signed(-taken.unwrap_or(0));
         if own_events.len() > 0 {
-            let missed = own_event::missed(&self.host, own_events).map_err(|error| error.to_string())?;
-            return Ok(skipped + missed);
+            let own = own_event::missed(&self.host, own_events).map_err(|error| error.to_string())?;
+            return Ok(nested + own);
         }
-        let (mut told, mut silent) = (0, false);
+        let (mut counted, mut silent) = (0, false);
         for link in links {
             silent |= is_silent(&link);
             if let LinkDetail::KprobeMulti { missed, .. } | LinkDetail::Kprobe { missed, .. } = link.detail {
-                told += missed;
+                counted += missed;
             }
         }
         let is_kprobe = program.kind == ProgramType::KPROBE && mechanism.is_some_and(|it| it.is_guarded());
         if silent && is_kprobe {
-            told += self.in_memory(program.id)?;
+            counted += self.in_memory(program.id)?;
         }
-        Ok(skipped + told)
+        Ok(nested + counted)
     }
 
     fn in_memory(&self, program: u32) -> Result<u64, String> {

@@ -65,10 +65,7 @@ impl std::fmt::Display for Missed {
         let count = match count {
             Ok(count) => count,
             Err(why) => {
-                return write!(
-                    f,
-                    "how many hits of {event} were skipped by the kernel is not known: {why}"
-                );
+                return write!(f, "how many hits of {event} were missed is not known: {why}");
             }
         };
         let whose = if self.chosen { EVERYBODYS } else { "" };
@@ -80,13 +77,13 @@ impl std::fmt::Display for Missed {
         match (returns, count) {
             (false, _) if is_passed_by_others(&self.event) => write!(
                 f,
-                "{} where {event} is seen {} skipped by the kernel because a program was running already on that CPU: who comes there from elsewhere is counted, too, so at most so many hits{whose}",
+                "{} where {event} is seen {} missed: a program was running already on that CPU; arrivals from elsewhere are counted, too, so at most so many hits{whose}",
                 counted(*count, "arrival"),
                 were(*count)
             ),
             (false, _) => write!(
                 f,
-                "{} of {event} {} skipped by the kernel because a program was running already on that CPU{whose}",
+                "{} of {event} {} missed: a program was running already on that CPU{whose}",
                 counted(*count, "hit"),
                 were(*count)
             ),
@@ -154,7 +151,7 @@ mod tests {
         ] {
             let said = said(event);
             assert!(said.starts_with("17 arrivals where kprobe:f+0x9:"), "{said}");
-            assert!(said.contains("were skipped by the kernel because"), "{said}");
+            assert!(said.contains("were missed: a program"), "{said}");
         }
         for event in ["kprobe:f+0x9", "kprobe:f+0x9:post start"] {
             assert!(

@@ -227,7 +227,7 @@ impl Loading<'_> {
             counts.iter().any(|counts| *counts != (0, 0)).then_some(Baseline {
                 at: self.now,
                 counts,
-                skipped: 0,
+                missed: 0,
             })
         };
         let begun: Vec<Option<Baseline>> = each_row(events, program).into_iter().map(begin).collect();

@@ -41,7 +41,7 @@ pub struct Resized {
     /// Bytes that the old rings hold; they can be dumped until the buffer is resized again.
     pub kept: u64,
     /// Bytes that the rings before those held, from an earlier resize: they are gone.
-    pub dropped: u64,
+    pub removed: u64,
     /// Programs that were made anew.
     pub programs: usize,
 }
@@ -63,11 +63,11 @@ impl Change {
             from: u64::from(old.ring().geometry().data()),
             to: u64::from(geometry.data()),
             kept: held(old),
-            dropped: old.before().map_or(0, held),
+            removed: old.before().map_or(0, held),
             programs: 0,
         };
         if geometry == old.ring().geometry() {
-            resized.dropped = 0;
+            resized.removed = 0;
             return Ok(resized);
         }
         resized.programs = self.reshape(&now, &[(place, geometry)], catalog)?;

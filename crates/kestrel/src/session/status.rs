@@ -42,8 +42,8 @@ pub struct EventStatus {
     pub event: String,
     /// Records written (counted in buffers that overwrite).
     pub recorded: u64,
-    /// Records refused: a ring was full, or frozen.
-    pub refused: u64,
+    /// Records lost: a ring was full, or frozen.
+    pub lost: u64,
     /// Both together per second, over the interval.
     pub rate: f64,
 }
@@ -58,7 +58,7 @@ pub struct ProgramStatus {
     /// How it sees them.
     pub way: String,
     /// Events that it did not see because it (or one sharing its guard) was running already on that CPU.
-    pub skipped: u64,
+    pub missed: u64,
     /// Runs per second, over the interval: masked events count, too; 0 without one.
     pub rate: f64,
     /// ns per run, over the interval, handlers in slots included; `None` if it did not run.
@@ -75,7 +75,7 @@ pub struct HookCost {
     /// How it sees them.
     pub way: String,
     /// Events that it did not see because it (or one sharing its guard) was running already on that CPU.
-    pub skipped: u64,
+    pub missed: u64,
     /// Runs while the kernel timed programs.
     pub runs: u64,
     /// ns of these.
@@ -110,7 +110,7 @@ pub struct Status {
     pub tables: Vec<TableStatus>,
     /// Its buffers.
     pub buffers: Vec<BufferStatus>,
-    /// Events that were recorded or refused, by name.
+    /// Events that were recorded or lost, by name.
     pub events: Vec<EventStatus>,
     /// The maps of its handlers.
     pub maps: Vec<MapStatus>,
@@ -118,7 +118,7 @@ pub struct Status {
     pub programs: Vec<ProgramStatus>,
     /// Events that do not come from some CPUs, because those came after they were attached, with the CPUs.
     pub unattended: Vec<(String, Vec<u32>)>,
-    /// Why not all of what the kernel skipped is counted, where it is not.
+    /// Why not all missed hits are counted, where it is not.
     pub uncounted: Option<String>,
     /// Events with a hook beside the first that the handlers of the first do not know, because a load was cut short: one that the kernel skips there may be handled
     /// by two tables when they are switched.
@@ -178,7 +178,7 @@ impl PinnedSession {
         };
         let mut programs: Vec<ProgramStatus> = hooks
             .iter()
-            .map(|hook| hook.status(self.skipped_by(hook, &misses)))
+            .map(|hook| hook.status(self.missed_by(hook, &misses)))
             .collect();
         if let Some((first, last, elapsed)) = measured {
             for ((program, first), last) in programs.iter_mut().zip(first).zip(last) {
@@ -263,7 +263,7 @@ impl PinnedSession {
                 event: hooked.event(),
                 events: hooked.hook.events.len(),
                 way: hooked.hook.way.clone(),
-                skipped: self.skipped_by(hooked, &misses),
+                missed: self.missed_by(hooked, &misses),
                 runs: runs.count,
                 time: runs.time,
             }
@@ -275,30 +275,31 @@ impl PinnedSession {
     ///
     /// # Errors
     /// The kernel's, and [`Error::Unsupported`] where it does not tell.
-    pub fn skipped(&self) -> Result<u64> {
+    pub fn missed(&self) -> Result<u64> {
         let misses = Misses::new(&self.host);
         let of = |hooked: &Hooked<'_>| {
-            self.missed(hooked, &misses).map_err(|why| Error::Unsupported {
-                what: "how many hits the kernel skipped".to_owned(),
-                why,
-            })
+            self.count_missed(hooked, &misses)
+                .map_err(|why| Error::Unsupported {
+                    what: "how many hits were missed".to_owned(),
+                    why,
+                })
         };
         self.programs().iter().map(of).sum()
     }
 
     /// Events that a hook's program did not see because it (or one sharing its guard) was running already on that CPU; 0 where the kernel does
     /// not say.
-    pub(super) fn skips(&self, hook: &HookState, misses: &Misses) -> u64 {
+    pub(super) fn misses_of(&self, hook: &HookState, misses: &Misses) -> u64 {
         self.program(hook)
-            .map_or(0, |hooked| self.skipped_by(&hooked, misses))
+            .map_or(0, |hooked| self.missed_by(&hooked, misses))
     }
 
     /// The same of a program that is known.
-    fn skipped_by(&self, hooked: &Hooked<'_>, misses: &Misses) -> u64 {
-        self.missed(hooked, misses).unwrap_or(0)
+    fn missed_by(&self, hooked: &Hooked<'_>, misses: &Misses) -> u64 {
+        self.count_missed(hooked, misses).unwrap_or(0)
     }
 
-    fn missed(&self, hooked: &Hooked<'_>, misses: &Misses) -> std::result::Result<u64, String> {
+    fn count_missed(&self, hooked: &Hooked<'_>, misses: &Misses) -> std::result::Result<u64, String> {
         let program = hooked.program.info().map_err(|error| error.to_string())?;
         let hook = hooked.hook;
         let own = hook.own_events.iter().map(String::as_str);
@@ -313,20 +314,20 @@ impl PinnedSession {
         )
     }
 
-    /// Whether the kernel says all that it skipped of a hook's events.
-    pub(super) fn tells_skips(&self, hook: &HookState, misses: &Misses) -> bool {
+    /// Whether the kernel says every missed hit of a hook's events.
+    pub(super) fn counts_misses(&self, hook: &HookState, misses: &Misses) -> bool {
         let program = self.program(hook);
         program.is_some_and(|hooked| self.uncounted(&hooked, misses).is_none())
     }
 
-    /// Why not all that the kernel skipped of a hook's events is counted.
+    /// Why not every missed hit of a hook's events is counted.
     fn uncounted(&self, hooked: &Hooked<'_>, misses: &Misses) -> Option<String> {
         let hides = || {
             let hook = hooked.hook;
             let hides = hook.own_events.is_empty() && missed::hides(hook.attached.as_ref(), self.links(hook));
             hides.then(|| missed::UNCOUNTED.to_owned())
         };
-        self.missed(hooked, misses).err().or_else(hides)
+        self.count_missed(hooked, misses).err().or_else(hides)
     }
 
     /// Why hits of formatted tracepoints may be missing that nobody counted.
@@ -368,12 +369,12 @@ impl Hooked<'_> {
     }
 
     /// Nothing of rates and costs.
-    fn status(&self, skipped: u64) -> ProgramStatus {
+    fn status(&self, missed: u64) -> ProgramStatus {
         ProgramStatus {
             event: self.event(),
             events: self.hook.events.len(),
             way: self.hook.way.clone(),
-            skipped,
+            missed,
             ..ProgramStatus::default()
         }
     }
@@ -407,7 +408,7 @@ impl Runs {
     }
 }
 
-/// Recorded and refused, by event.
+/// Recorded and lost, by event.
 type Counts = BTreeMap<String, (u64, u64)>;
 
 fn counts(buffers: &[Buffer], classes: &[EventClass]) -> Counts {
@@ -422,7 +423,7 @@ fn counts(buffers: &[Buffer], classes: &[EventClass]) -> Counts {
             for cpu in ring.cpus() {
                 let counts = buffer.counts(cpu, class.id.0);
                 sum.0 += counts.recorded;
-                sum.1 += counts.refused;
+                sum.1 += counts.lost;
             }
         }
     }
@@ -431,21 +432,17 @@ fn counts(buffers: &[Buffer], classes: &[EventClass]) -> Counts {
 
 fn events(before: &Counts, now: &Counts, elapsed: Option<Duration>) -> Vec<EventStatus> {
     let of = |(event, counts): (&String, &(u64, u64))| {
-        let (recorded, refused) = *counts;
-        let earlier = before
-            .get(event)
-            .map_or(0, |(recorded, refused)| recorded + refused);
-        let came = (recorded + refused).saturating_sub(earlier);
+        let (recorded, lost) = *counts;
+        let earlier = before.get(event).map_or(0, |(recorded, lost)| recorded + lost);
+        let came = (recorded + lost).saturating_sub(earlier);
         EventStatus {
             event: event.clone(),
             recorded,
-            refused,
+            lost,
             rate: elapsed.map_or(0.0, |elapsed| came as f64 / elapsed.as_secs_f64()),
         }
     };
-    let came = now
-        .iter()
-        .filter(|(_, (recorded, refused))| recorded + refused > 0);
+    let came = now.iter().filter(|(_, (recorded, lost))| recorded + lost > 0);
     came.map(of).collect()
 }
 

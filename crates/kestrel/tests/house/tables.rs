@@ -482,7 +482,7 @@ fn records_go_where_handlers_say() {
     for count in 1..=6 {
         session.hit(&hook, count);
     }
-    // 1, 2 to main; 3 to target, where its second record is, too; then it is frozen, and 4 and 5 are refused.
+    // 1, 2 to main; 3 to target, where its second record is, too; then it is frozen, and 4 and 5 are lost.
     assert_eq!(session.records("main"), [(1, 1), (1, 2), (1, 6)]);
     assert_eq!(
         session.records("target"),

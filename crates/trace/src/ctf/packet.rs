@@ -49,7 +49,7 @@ pub struct Packet<'a> {
     /// Its number in its ring.
     pub sequence: u64,
     /// Events discarded in this ring up to its end.
-    pub discarded: u64,
+    pub events_discarded: u64,
     /// Where its events happened.
     pub cpu: u32,
     /// The number of its buffer.
@@ -104,7 +104,7 @@ impl<'a> Packet<'a> {
             begin_ns: u64_at(offset::TIMESTAMP_BEGIN)?,
             end_ns: u64_at(offset::TIMESTAMP_END)?,
             sequence: u64_at(offset::SEQUENCE)?,
-            discarded: u64_at(offset::DISCARDED)?,
+            events_discarded: u64_at(offset::DISCARDED)?,
             cpu: u32_at(offset::CPU)?,
             buffer: u32_at(offset::BUFFER)?,
             state,
@@ -181,7 +181,7 @@ impl<'a> Iterator for Records<'a> {
 /// Follows the packets of one ring and tells what is missing between them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Continuity {
-    /// Sequence number and discarded count of the last packet.
+    /// Sequence number and count of discarded events of the last packet.
     last: Option<(u64, u64)>,
 }
 
@@ -190,15 +190,15 @@ pub struct Continuity {
 pub struct Gap {
     /// Packets overwritten before they were read.
     pub packets: u64,
-    /// Events that a full buffer refused, between the last packet and the end of this one.
-    pub discarded: u64,
+    /// Events that a full buffer lost, between the last packet and the end of this one.
+    pub lost: u64,
 }
 
 impl Continuity {
-    /// Goes on to `packet`. What was discarded before the first packet seen counts only if that is the ring's first: of
+    /// Goes on to `packet`. What was lost before the first packet seen counts only if that is the ring's first: of
     /// others nobody asked for what came before.
     pub fn follow(&mut self, packet: &Packet<'_>) -> Gap {
-        let (sequence, discarded) = (packet.sequence, packet.discarded);
+        let (sequence, discarded) = (packet.sequence, packet.events_discarded);
         let (expected, before) = match self.last {
             Some((last, discarded)) => (last.wrapping_add(1), discarded),
             None => (sequence, if sequence == 0 { 0 } else { discarded }),
@@ -206,7 +206,7 @@ impl Continuity {
         self.last = Some((sequence, discarded));
         Gap {
             packets: sequence.saturating_sub(expected),
-            discarded: discarded.saturating_sub(before),
+            lost: discarded.saturating_sub(before),
         }
     }
 }

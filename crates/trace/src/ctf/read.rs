@@ -15,8 +15,8 @@ use std::io::{self, BufReader, Read};
 /// What is not in a trace though it happened, as far as its packets tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
-    /// Events that a full buffer refused.
-    pub discarded: u64,
+    /// Events that a full buffer lost.
+    pub lost: u64,
     /// Packets missing between others: overwritten before they were read.
     pub packets_missing: u64,
     /// Packets that could not be read to their end.
@@ -215,7 +215,7 @@ impl<R: Read> Reader<R> {
     pub fn losses(&self) -> Losses {
         let mut all = Losses::default();
         for stream in &self.streams {
-            all.discarded += stream.losses.discarded;
+            all.lost += stream.losses.lost;
             all.packets_missing += stream.losses.packets_missing;
             all.packets_damaged += stream.losses.packets_damaged;
             all.notes.extend(stream.losses.notes.iter().cloned());
@@ -293,7 +293,7 @@ impl<R: Read> Stream<R> {
                 self.end = self.at + packet.content().len();
                 let unsealed = packet.state != State::Whole;
                 self.losses.packets_missing += gap.packets;
-                self.losses.discarded += gap.discarded;
+                self.losses.lost += gap.lost;
                 if unsealed {
                     self.damaged("its writers never left it; what they committed is read");
                 }

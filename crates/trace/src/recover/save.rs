@@ -190,7 +190,7 @@ impl<R: ReadAt> Saving<'_, R> {
                 counts.missing += slot.sequence - last - 1;
             }
             if let Ok(packet) = Packet::parse(page.as_slice()) {
-                previous = Some((slot.sequence, packet.discarded.max(discarded)));
+                previous = Some((slot.sequence, packet.events_discarded.max(discarded)));
                 counts.events += u64::from(packet.events);
                 self.seen.look(&packet, &self.table);
             }

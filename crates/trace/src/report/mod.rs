@@ -211,10 +211,10 @@ impl Report {
         table.map_or(&[], |table| &table.rows)
     }
 
-    /// Events that the recorder or, lacking its word, the packets say were refused.
+    /// Events that the recorder or, lacking its word, the packets say were lost.
     pub fn lost(&self) -> u64 {
         let counted = self.counted.iter().flatten().map(|count| count.lost).sum();
-        self.losses.discarded.max(counted)
+        self.losses.lost.max(counted)
     }
 
     /// Events that the recorder wrote and that are not in the trace any more.

@@ -110,8 +110,8 @@ pub(crate) fn last_value(out: &str, map: &str, key: u64) -> Value {
         .clone()
 }
 
-/// Hits that the kernel skipped, of all programs: on some kernels a program that is preempted makes others miss.
-pub(crate) fn skipped(out: &str) -> u64 {
+/// Hits that were missed, of all programs: on some kernels a program that is preempted makes others miss.
+pub(crate) fn missed(out: &str) -> u64 {
     let lines = out
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -119,7 +119,7 @@ pub(crate) fn skipped(out: &str) -> u64 {
     for line in lines.filter(|line| line["program"].is_string()) {
         last.insert(
             line["program"].to_string(),
-            line["skipped"].as_u64().unwrap() + line["missed"].as_u64().unwrap(),
+            line["missed"].as_u64().unwrap() + line["missed"].as_u64().unwrap(),
         );
     }
     last.values().sum()

@@ -1,7 +1,7 @@
 //! Every kind of section, on the functions of kernels and of this very test; CO-RE.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use crate::held::{Run, gone, held, last_value, shown_calls, skipped};
+use crate::held::{Run, gone, held, last_value, missed, shown_calls};
 use serde_json::Value;
 use std::fs;
 use vm_tests::{kestrel, shell, version};
@@ -29,12 +29,12 @@ fn every_kind_of_section_runs_and_counts() {
         .iter()
         .map(|v| v.as_u64().unwrap())
         .collect();
-    let lost = skipped(&out);
-    println!("runs {runs:?}, skipped {lost}, session {session}");
+    let lost = missed(&out);
+    println!("runs {runs:?}, missed {lost}, session {session}");
     let about = |index: usize, what: &str| {
         assert!(
             runs[index] <= count + 20 && runs[index] + lost >= count,
-            "{what}: {} of {count}, {lost} skipped",
+            "{what}: {} of {count}, {lost} missed",
             runs[index]
         );
     };

@@ -1,7 +1,7 @@
 //! Objects over modules: their functions and types, and the functions of theirs that programs may call.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use crate::held::{gone, held, last_value, shown, skipped, wait_for};
+use crate::held::{gone, held, last_value, missed, shown, wait_for};
 use kestrel_kernel::bpf::{self, Pinned, TestRun};
 use std::{fs, path::Path};
 use vm_tests::{shell, skip};
@@ -29,13 +29,13 @@ fn types_and_functions_that_only_a_module_has_are_found() {
     });
     let values = last_value(&out, ".bss", 0);
     let number = |of: &str| values[of].as_u64().unwrap();
-    let lost = skipped(&out);
+    let lost = missed(&out);
     // Where a file ends, sysfs knows itself.
     for of in ["entered", "returned", "probed"] {
         let calls = number(of);
         assert!(
             calls <= count && calls + lost >= count,
-            "{of}: {calls} and {lost} skipped"
+            "{of}: {calls} and {lost} missed"
         );
     }
     assert!(lost > 0 || number("bytes") == read, "{values}, {read} read");
@@ -87,7 +87,7 @@ fn functions_of_a_module_are_called() {
         (&6.into(), &6.into())
     );
     if values["inserted"] == 0 {
-        assert!(skipped(&out) > 0, "{values}");
+        assert!(missed(&out) > 0, "{values}");
     } else {
         assert_eq!(
             (&values["inserted"], &values["status_entered"]),

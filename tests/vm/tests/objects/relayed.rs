@@ -39,8 +39,8 @@ struct Seen {
     raw: u64,
     classic: u64,
     main: u64,
-    /// What the kernel skipped in all hooks.
-    skipped: u64,
+    /// What the kernel missed in all hooks.
+    missed: u64,
 }
 
 fn seen() -> Seen {
@@ -65,7 +65,7 @@ fn seen() -> Seen {
         raw: of(RAW),
         classic: of(CLASSIC),
         main: main.unwrap_or(0),
-        skipped: programs.iter().map(|p| p["skipped"].as_u64().unwrap()).sum(),
+        missed: programs.iter().map(|p| p["missed"].as_u64().unwrap()).sum(),
     }
 }
 
@@ -80,12 +80,12 @@ impl Seen {
             raw,
             classic,
             main,
-            skipped,
+            missed,
         } = self;
-        println!("{raw} raw, {classic} classic, {main} counted, {skipped} skipped of {happened}");
+        println!("{raw} raw, {classic} classic, {main} counted, {missed} missed of {happened}");
         assert!(
-            self.all() <= happened && self.all() + skipped >= happened,
-            "{raw} raw, {classic} classic, {main} counted, {skipped} skipped of {happened}"
+            self.all() <= happened && self.all() + missed >= happened,
+            "{raw} raw, {classic} classic, {main} counted, {missed} missed of {happened}"
         );
     }
 }
@@ -150,7 +150,7 @@ fn programs_of_other_types_come_into_a_running_session() {
     kestrel(&["table", "unload", "raw"]).success();
     calls(100);
     let main = seen().main;
-    assert!(main + seen().skipped >= 400 && main <= 400, "{main}");
+    assert!(main + seen().missed >= 400 && main <= 400, "{main}");
     kestrel(&["stop"]).success();
     gone(&before);
 }

@@ -125,7 +125,7 @@ fn hits_in(all: &[Value], key: u64) -> u64 {
     found.map_or(0, |entry| entry["value"]["hits"].as_u64().unwrap())
 }
 
-/// How often Kestrel says that the handlers were called which run this program, and how many hits the kernel skipped.
+/// How often Kestrel says that the handlers were called which run this program, and how many hits the kernel missed.
 fn called_in(all: &[Value], program: &str) -> (u64, u64) {
     let mut sum = (0, 0);
     for handler in all {
@@ -139,16 +139,16 @@ fn called_in(all: &[Value], program: &str) -> (u64, u64) {
             .flat_map(|by_event| by_event.values())
             .filter_map(Value::as_u64)
             .sum::<u64>();
-        sum.1 += handler["skipped"].as_u64().unwrap();
+        sum.1 += handler["missed"].as_u64().unwrap();
     }
     sum
 }
 
-/// How often a program was called, as its object counted under its key and as Kestrel did, and how many hits the kernel skipped; asked for once.
+/// How often a program was called, as its object counted under its key and as Kestrel did, and how many hits the kernel missed; asked for once.
 fn counted(all: &[Value], key: u64, program: &str) -> (u64, u64) {
-    let (counted, skipped) = called_in(all, program);
+    let (counted, missed) = called_in(all, program);
     assert_eq!(hits_in(all, key), counted, "{program}: {all:?}");
-    (counted, skipped)
+    (counted, missed)
 }
 
 fn calls(times: u64) {
@@ -175,19 +175,19 @@ fn programs_of_each_type_handle_their_events_under_the_active_table_alone() {
     calls(200);
     let all = handlers();
     for (key, program) in [(ENTRY, "at_entry"), (RETURN, "at_return"), (RAW, "raw")] {
-        let (counted, skipped) = counted(&all, key, program);
+        let (counted, missed) = counted(&all, key, program);
         assert!(
-            counted <= 300 && counted + skipped >= 300,
-            "{program}: {counted}, {skipped} skipped"
+            counted <= 300 && counted + missed >= 300,
+            "{program}: {counted}, {missed} missed"
         );
     }
-    let (reads, skipped) = counted(&all, BEFORE, "before");
-    assert!(reads + skipped >= 100, "{reads} reads, {skipped} skipped");
+    let (reads, missed) = counted(&all, BEFORE, "before");
+    assert!(reads + missed >= 100, "{reads} reads, {missed} missed");
     // The shell that runs `calls` is told apart by its name when it has become it.
-    let (ended, skipped) = counted(&all, CLASSIC, "classic");
+    let (ended, missed) = counted(&all, CLASSIC, "classic");
     assert!(
-        ended <= 1 && ended + skipped >= 1,
-        "{ended} of one, {skipped} skipped"
+        ended <= 1 && ended + missed >= 1,
+        "{ended} of one, {missed} missed"
     );
     let entry = hits_in(&all, ENTRY);
     use_table("main");
@@ -198,10 +198,10 @@ fn programs_of_each_type_handle_their_events_under_the_active_table_alone() {
     kestrel(&["buffer", "resize", "ring", "128k"]).success();
     let entry = hits(ENTRY);
     calls(40);
-    let (counted, skipped) = counted(&handlers(), ENTRY, "at_entry");
+    let (counted, missed) = counted(&handlers(), ENTRY, "at_entry");
     assert!(
-        counted + skipped >= entry + 40,
-        "{entry}, then {counted}, {skipped} skipped"
+        counted + missed >= entry + 40,
+        "{entry}, then {counted}, {missed} missed"
     );
     let shown = kestrel(&["handler", "list"]).success();
     assert!(shown.contains("runs at_entry of /object_handler.o"), "{shown}");
@@ -221,11 +221,11 @@ fn tables_that_come_later_share_the_object_and_take_it_along_when_they_go() {
     use_table("later");
     calls(100);
     let all = handlers();
-    let (counted, skipped) = counted(&all, FIRST, "first");
+    let (counted, missed) = counted(&all, FIRST, "first");
     assert_eq!(hits_in(&all, NEXT), counted, "it calls on through its own array");
     assert!(
-        counted <= 100 && counted + skipped >= 100,
-        "{counted}, {skipped} skipped"
+        counted <= 100 && counted + missed >= 100,
+        "{counted}, {missed} missed"
     );
     let entries = |name: &str| {
         let listed = std::fs::read_dir("/sys/fs/bpf/kestrel/main").unwrap();
@@ -299,10 +299,10 @@ fn named_probes_have_programs_of_objects_that_go_with_the_last_of_them() {
     // Hits of a probe count before its predicate, which leaves out the shell that becomes `calls`.
     let all = handlers();
     for (key, program) in [(ENTRY, "at_entry"), (RETURN, "at_return")] {
-        let (counted, skipped) = counted(&all, key, program);
+        let (counted, missed) = counted(&all, key, program);
         assert!(
-            counted <= 80 && counted + skipped >= 80,
-            "{program}: {counted} of 80, {skipped} skipped"
+            counted <= 80 && counted + missed >= 80,
+            "{program}: {counted} of 80, {missed} missed"
         );
     }
     // A probe that is off calls nothing; the buffer is made anew without it, and it goes on.

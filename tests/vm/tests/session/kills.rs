@@ -68,8 +68,8 @@ fn killed_starts_and_stops_leave_all_or_nothing() {
             stayed += 1;
             let base = recorded(&store, "killed").0[0];
             shell("calls getppid 50").success();
-            let (each, skipped) = recorded(&store, "killed");
-            explained(&[each[0] - base], skipped, 50);
+            let (each, missed) = recorded(&store, "killed");
+            explained(&[each[0] - base], missed, 50);
             kill_after(&stop, dice.throw(stopping * 5 / 4));
         }
         if round % 4 == 0 {
@@ -123,9 +123,9 @@ fn killed_switches_and_loads_leave_the_old_or_the_new() {
             change.use_table("a").unwrap();
             drop(change);
             shell("calls getppid 50").success();
-            let (each, skipped) = recorded(&store, "changed");
+            let (each, missed) = recorded(&store, "changed");
             let sum: u64 = each.iter().sum::<u64>() - base;
-            assert!(skipped > 0 || sum >= 50, "{each:?} after {base}");
+            assert!(missed > 0 || sum >= 50, "{each:?} after {base}");
         }
     }
     kestrel(&["status"]).success();
@@ -179,12 +179,12 @@ impl Survivor {
     fn end(self, store: &Store, besides: u64) {
         self.stop.store(true, Ordering::Relaxed);
         let happened = self.load.join().unwrap() + besides;
-        let (each, skipped) = recorded(store, "survivor");
+        let (each, missed) = recorded(store, "survivor");
         println!(
-            "the survivor has {} of {happened} events, {skipped} skipped",
+            "the survivor has {} of {happened} events, {missed} missed",
             each[0]
         );
-        explained(&each[..1], skipped, happened);
+        explained(&each[..1], missed, happened);
         kestrel(&["stop", "survivor"]).success();
     }
 }
@@ -320,7 +320,7 @@ fn works_on(store: &Store, file: &str) -> u64 {
     };
     let base = count();
     shell("calls getppid 50").success();
-    let skipped = store.session(Some("victim")).unwrap().skipped().unwrap();
-    assert!(skipped > 0 || count() >= base + 50, "{} after {base}", count());
+    let missed = store.session(Some("victim")).unwrap().missed().unwrap();
+    assert!(missed > 0 || count() >= base + 50, "{} after {base}", count());
     50
 }

@@ -81,32 +81,32 @@ fn start(store: &Store, name: &str, text: &str, catalog: &Catalog) {
     store.start(name, plan, catalog, None, Origin::default()).unwrap();
 }
 
-/// Records of each buffer, and what the kernel skipped.
+/// Records of each buffer, and what the kernel missed.
 fn recorded(store: &Store, name: &str) -> (Vec<u64>, u64) {
     let session = store.session(Some(name)).unwrap();
     let status = session.status(None).unwrap();
-    let refused: u64 = status.buffers.iter().map(|b| b.sum(|ring| ring.refused)).sum();
-    assert_eq!(refused, 0, "buffers that overwrite refuse nothing");
+    let lost: u64 = status.buffers.iter().map(|b| b.sum(|ring| ring.lost)).sum();
+    assert_eq!(lost, 0, "buffers that overwrite lose nothing");
     let each = status
         .buffers
         .iter()
         .map(|b| b.sum(|ring| ring.recorded))
         .collect();
-    (each, session.skipped().unwrap())
+    (each, session.missed().unwrap())
 }
 
-/// Every event is in one buffer, or the kernel says that it skipped it.
-fn explained(each: &[u64], skipped: u64, happened: u64) {
+/// Every event is in one buffer, or the kernel says that it missed it.
+fn explained(each: &[u64], missed: u64, happened: u64) {
     let sum: u64 = each.iter().sum();
     assert!(
         sum <= happened,
         "{each:?}: more than the {happened} that happened"
     );
     assert!(
-        sum + skipped >= happened,
-        "{each:?} and {skipped} skipped: fewer than the {happened} that happened"
+        sum + missed >= happened,
+        "{each:?} and {missed} missed: fewer than the {happened} that happened"
     );
-    if skipped == 0 {
+    if missed == 0 {
         assert_eq!(sum, happened, "{each:?}");
     }
 }
@@ -153,8 +153,8 @@ fn a_session_stays_and_stop_leaves_nothing() {
     let file = write("stays", TWO);
     kestrel(&["start", "stays", &file]).success();
     shell("calls getppid 1000").success();
-    let (each, skipped) = recorded(&store(), "stays");
-    explained(&each, skipped, 1000);
+    let (each, missed) = recorded(&store(), "stays");
+    explained(&each, missed, 1000);
     let status = kestrel(&["status", "--format", "json"]).success();
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["session"], "stays");
@@ -169,16 +169,16 @@ fn a_session_stays_and_stop_leaves_nothing() {
     assert_eq!(programs.len(), status["programs"].as_array().unwrap().len());
     assert!(!programs.is_empty());
     for program in programs {
-        assert!(program["skipped"].is_u64() && program["rate"].is_null() && program["cost"].is_null());
+        assert!(program["missed"].is_u64() && program["rate"].is_null() && program["cost"].is_null());
     }
     let at_once = kestrel(&["status", "--interval", "0"]).success();
-    assert!(at_once.contains("events skipped by the kernel"), "{at_once}");
+    assert!(at_once.contains("events missed"), "{at_once}");
     kestrel(&["table", "use", "b"]).success();
     shell("calls getppid 500").success();
-    let (later, skipped) = recorded(&store(), "stays");
+    let (later, missed) = recorded(&store(), "stays");
     assert_eq!(later[0], each[0], "table a is masked");
     assert!(later[1] > each[1], "table b is not");
-    assert!(skipped > 0 || later[1] >= 500);
+    assert!(missed > 0 || later[1] >= 500);
     kestrel(&["table", "use", "nothing"])
         .code
         .filter(|code| *code == 2)
@@ -205,14 +205,14 @@ fn two_sessions_are_told_apart() {
     shell("calls getppid 200").success();
     kestrel(&["table", "use", "b", "--session", "left"]).success();
     shell("calls getppid 300").success();
-    let (left, skipped) = recorded(&store(), "left");
-    assert!(skipped > 0 || left[0] == 200 && left[1] >= 300, "{left:?}");
-    let (right, skipped) = recorded(&store(), "right");
-    assert!(skipped > 0 || right[0] == 0 && right[1] >= 500, "{right:?}");
+    let (left, missed) = recorded(&store(), "left");
+    assert!(missed > 0 || left[0] == 200 && left[1] >= 300, "{left:?}");
+    let (right, missed) = recorded(&store(), "right");
+    assert!(missed > 0 || right[0] == 0 && right[1] >= 500, "{right:?}");
     kestrel(&["stop", "left"]).success();
     shell("calls getppid 100").success();
-    let (after, skipped) = recorded(&store(), "right");
-    assert!(skipped > 0 || after[1] >= right[1] + 100);
+    let (after, missed) = recorded(&store(), "right");
+    assert!(missed > 0 || after[1] >= right[1] + 100);
     kestrel(&["stop"]).success();
     nothing_in_the_file_systems();
     wait_until_gone(&before);
@@ -299,7 +299,7 @@ fn all_buffers_of_a_table_file_are_watched_in_the_order_of_time() {
     let (one, two) = (of("\"in\":1"), of("\"in\":2"));
     assert_eq!(one, two, "{}", run.err);
     assert!(
-        one == 300 || one < 300 && run.err.contains("skipped"),
+        one == 300 || one < 300 && run.err.contains("missed"),
         "{one}: {}",
         run.err
     );
@@ -344,9 +344,9 @@ fn switches_lose_and_double_nothing() {
         }
         happened += load.finish();
     }
-    let (each, skipped) = recorded(&store, "switched");
-    println!("{switches} switches, {happened} events: {each:?}, {skipped} skipped");
-    explained(&each, skipped, happened);
+    let (each, missed) = recorded(&store, "switched");
+    println!("{switches} switches, {happened} events: {each:?}, {missed} missed");
+    explained(&each, missed, happened);
     assert!(each[0] > 0 && each[1] > 0, "both had their share: {each:?}");
     store.stop(None).unwrap();
     wait_until_gone(&before);
@@ -401,9 +401,9 @@ fn loading_replacing_and_unloading_lose_nothing() {
         stop.store(true, Ordering::Relaxed);
     });
     let happened = happened.into_inner();
-    let (each, skipped) = recorded(&store, "loaded");
-    println!("{rounds} rounds, {happened} events: {each:?}, {skipped} skipped");
-    explained(&each, skipped, happened);
+    let (each, missed) = recorded(&store, "loaded");
+    println!("{rounds} rounds, {happened} events: {each:?}, {missed} missed");
+    explained(&each, missed, happened);
     assert!(each[0] > 0 && each[2] > 0, "both had their share: {each:?}");
     let session = store.session(None).unwrap();
     assert!(session.state().retiring.is_empty());

@@ -270,7 +270,7 @@ fn print_row(row: &Row, rows: &[Row], bare: &[Taken]) {
     let each = added / 100.0 * against / events * 1e9;
     let lost = build.counts.as_ref().map_or_else(
         || "?".to_owned(),
-        |counts| (counts.lost + counts.skipped).to_string(),
+        |counts| (counts.lost + counts.missed).to_string(),
     );
     println!(
         "  {name:<14}{columns}{:>12}{:>9.1}{each:>9.0}{lost:>9}{:>7.1}s{:>7.1}s",

@@ -29,7 +29,7 @@ pub(crate) struct Counts {
     /// Not handled because a ring was full.
     pub(crate) lost: u64,
     /// Not seen: the kernel does not nest the programs of some kinds of events.
-    pub(crate) skipped: u64,
+    pub(crate) missed: u64,
 }
 
 impl Counts {
@@ -104,14 +104,14 @@ fn kestrel(scratch: &Path) -> Result<Option<Counts>> {
         *counts.events.entry(count.event).or_default() += count.recorded + count.overwritten;
         counts.lost += count.lost;
     }
-    let skipped = |note: &String| {
+    let missed = |note: &String| {
         let (number, rest) = note.split_once(" hit")?;
-        let skipped = rest.contains("were skipped") || rest.contains("was skipped");
-        skipped
+        let missed = rest.contains("were missed") || rest.contains("was missed");
+        missed
             .then(|| number.replace(',', "").parse::<u64>().ok())
             .flatten()
     };
-    counts.skipped = summary.notes.iter().filter_map(skipped).sum();
+    counts.missed = summary.notes.iter().filter_map(missed).sum();
     Ok(Some(counts))
 }
 
@@ -127,6 +127,6 @@ fn tracefs(scratch: &Path) -> Result<Option<Counts>> {
     Ok(Some(Counts {
         events: BTreeMap::from([("all".to_owned(), sum("entries:") + sum("overrun:"))]),
         lost: sum("dropped events:") + sum("commit overrun:"),
-        skipped: 0,
+        missed: 0,
     }))
 }

@@ -473,12 +473,12 @@ fn show_stats(out: &mut impl Write, running: &Running, format: Format) -> Result
             Format::Json => writeln!(
                 out,
                 "{}",
-                json!({"program": name, "runs": info.runs, "ns_per_run": each, "skipped": info.recursion_misses, "missed": missed})
+                json!({"program": name, "runs": info.runs, "ns_per_run": each, "missed": info.recursion_misses + missed})
             )?,
             Format::Text => {
                 let lost = match info.recursion_misses + missed {
                     0 => String::new(),
-                    lost => format!(", {} skipped by the kernel", thousands(lost)),
+                    lost => format!(", {} missed", thousands(lost)),
                 };
                 writeln!(
                     out,

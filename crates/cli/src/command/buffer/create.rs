@@ -36,7 +36,7 @@ enum Mode {
     /// The oldest records are overwritten
     #[default]
     Overwrite,
-    /// The newest records are refused and counted; `kestrel agent --log` reads it
+    /// The newest records are lost and counted; `kestrel agent --log` reads it
     Stream,
 }
 

@@ -57,7 +57,7 @@ fn print_summary(dumped: &Dumped) {
     let summary = &dumped.summary;
     let records: u64 = summary.events.iter().map(|count| count.recorded).sum();
     eprintln!(
-        "{} of {:.2} s, {} in {}; refused {}, overwritten {}",
+        "{} of {:.2} s, {} in {}; lost {}, overwritten {}",
         counted(records, "event"),
         summary.duration_ns as f64 / 1e9,
         bytes(dumped.written.bytes),

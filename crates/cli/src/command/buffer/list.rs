@@ -103,7 +103,7 @@ fn as_json(row: &BufferRow) -> serde_json::Value {
             "newest": ring.newest,
             "recorded": ring.recorded,
             "overwritten": ring.overwritten,
-            "refused": ring.refused,
+            "lost": ring.lost,
         })
     };
     let before = |before: &Before| {
@@ -122,7 +122,7 @@ fn as_json(row: &BufferRow) -> serde_json::Value {
         "oldest": status.oldest(),
         "newest": status.newest(),
         "overwritten": status.sum(|ring| ring.overwritten),
-        "refused": status.sum(|ring| ring.refused),
+        "lost": status.sum(|ring| ring.lost),
         "frozen": status.frozen,
         "before_resize": status.before.as_ref().map(before),
         "current_on": row.current,
@@ -144,7 +144,7 @@ fn text(rows: &[BufferRow], now: u64) -> String {
             "OLDEST",
             "NEWEST",
             "OVERWRITTEN",
-            "REFUSED",
+            "LOST",
             "STATE",
             "CURRENT ON",
         ],
@@ -161,7 +161,7 @@ fn text(rows: &[BufferRow], now: u64) -> String {
                 ago(status.oldest(), now),
                 ago(status.newest(), now),
                 thousands(status.sum(|ring| ring.overwritten)),
-                thousands(status.sum(|ring| ring.refused)),
+                thousands(status.sum(|ring| ring.lost)),
                 if status.frozen { "frozen" } else { "open" }.to_owned(),
                 current_records(row),
             ],

@@ -52,7 +52,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
                 "from": resized.from,
                 "to": resized.to,
                 "kept_bytes": resized.kept,
-                "dropped_bytes": resized.dropped,
+                "removed_bytes": resized.removed,
                 "programs": resized.programs,
             });
             // A reader that went away is no failure.
@@ -69,7 +69,7 @@ fn print_summary(resized: &Resized, asked: u64) {
         from,
         to,
         kept,
-        dropped,
+        removed,
         ..
     } = resized;
     if asked < MIN_BYTES {
@@ -91,7 +91,7 @@ fn print_summary(resized: &Resized, asked: u64) {
             bytes(*kept)
         );
     }
-    if *dropped > 0 {
-        eprintln!("  the {} from before its last resize are gone", bytes(*dropped));
+    if *removed > 0 {
+        eprintln!("  the {} from before its last resize are gone", bytes(*removed));
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 fn as_json(handler: &Handler, symbols: &Symbols) -> Value {
-    let event = |e: &EventCounts| json!({ "event": e.event, "kept": e.kept, "refused": e.refused });
+    let event = |e: &EventCounts| json!({ "event": e.event, "kept": e.kept, "lost": e.lost });
     let parameters = handler.parameters.iter();
     let parameters: Map<String, Value> = parameters
         .map(|p| (p.name.clone(), p.value.parse().unwrap_or(Value::Null)))
@@ -78,9 +78,9 @@ fn as_json(handler: &Handler, symbols: &Symbols) -> Value {
         "records": handler.records,
         "messages": handler.messages,
         "kept": handler.kept(),
-        "refused": handler.refused(),
+        "lost": handler.lost(),
         "uncounted": handler.uncounted,
-        "skipped": handler.skipped,
+        "missed": handler.missed,
         "reset": handler.reset,
         "maps": handler.maps.iter().map(|map| map_as_json(map, symbols)).collect::<Vec<_>>(),
         "parameters": parameters,
@@ -167,37 +167,34 @@ fn counts(handler: &Handler, verbose: bool, now: u64, out: &mut String) {
     let since = handler
         .reset
         .map_or(String::new(), |at| format!(", since {}", ago(at, now)));
-    let skipped = match handler.skipped {
+    let missed = match handler.missed {
         0 => String::new(),
-        skipped => format!(", {} skipped by the kernel", counted(skipped, "event")),
+        missed => format!(", {} missed", counted(missed, "event")),
     };
     let what = match (handler.records, handler.uncounted) {
         (0, _) => "writes no records".to_owned(),
         _ if handler.messages => format!(
-            "{} sent to the agent, {} refused",
+            "{} sent to the agent, {} lost",
             counted(handler.kept(), "message"),
-            thousands(handler.refused())
+            thousands(handler.lost())
         ),
         (_, streams) => format!(
-            "{} kept{}, {} refused",
+            "{} kept{}, {} lost",
             counted(handler.kept(), "record"),
             if streams {
                 " (what streams keep is not counted)"
             } else {
                 ""
             },
-            thousands(handler.refused())
+            thousands(handler.lost())
         ),
     };
-    let _ = writeln!(out, "    {what}{skipped}{since}");
+    let _ = writeln!(out, "    {what}{missed}{since}");
     if verbose && handler.events.len() > 1 {
-        let came = handler
-            .events
-            .iter()
-            .filter(|event| event.kept + event.refused > 0);
+        let came = handler.events.iter().filter(|event| event.kept + event.lost > 0);
         for event in came {
-            let (kept, refused) = (thousands(event.kept), thousands(event.refused));
-            let _ = writeln!(out, "      {}: {kept} kept, {refused} refused", event.event);
+            let (kept, lost) = (thousands(event.kept), thousands(event.lost));
+            let _ = writeln!(out, "      {}: {kept} kept, {lost} lost", event.event);
         }
     }
 }
@@ -257,12 +254,12 @@ mod tests {
             events: vec![EventCounts {
                 event: "x:y".to_owned(),
                 kept: 1200,
-                refused: 3,
+                lost: 3,
             }],
             records: 1,
             messages: false,
             uncounted: false,
-            skipped: 0,
+            missed: 0,
             reset: None,
             maps: Vec::new(),
             parameters: Vec::new(),
@@ -270,7 +267,7 @@ mod tests {
         };
         assert_eq!(
             text(&handler, &Symbols::default(), false, 0),
-            "* a/x:y, also in b\n    x:y { record() }\n    1,200 records kept, 3 refused\n"
+            "* a/x:y, also in b\n    x:y { record() }\n    1,200 records kept, 3 lost\n"
         );
         let asks = Handler {
             messages: true,
@@ -278,7 +275,7 @@ mod tests {
         };
         let shown = text(&asks, &Symbols::default(), false, 0);
         assert!(
-            shown.contains("1,200 messages sent to the agent, 3 refused"),
+            shown.contains("1,200 messages sent to the agent, 3 lost"),
             "{shown}"
         );
     }

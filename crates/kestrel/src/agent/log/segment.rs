@@ -5,7 +5,7 @@
 //!   00000007-20261121T223830Z/        a trace, whole
 //!   .00000008-20261121T233830Z.new/   a trace being written: whole packets after a metadata file, to be read at any time
 //!   .00000008.json                    what is needed to end it
-//!   .counts.json                      what the session's buffers had refused when the last one ended
+//!   .counts.json                      what the session's buffers had lost when the last one ended
 //! ```
 //!
 //! A packet's number says which page of which ring it is. So an agent that finds what another one left knows from the last packet of each stream
@@ -31,14 +31,14 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What buffers have refused so far, by place, event number and CPU; zeros are left out.
-pub(super) type Refused = BTreeMap<(u32, u16, u32), u64>;
+/// What buffers have lost so far, by place, event number and CPU; zeros are left out.
+pub(super) type LostRecords = BTreeMap<(u32, u16, u32), u64>;
 
-/// What the session's buffers have refused when a segment ended.
+/// What the session's buffers have lost when a segment ended.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Ledger {
     uuid: String,
-    refused: Vec<(u32, u16, u32, u64)>,
+    lost: Vec<(u32, u16, u32, u64)>,
 }
 
 /// What is needed to end a segment.
@@ -46,7 +46,7 @@ struct Ledger {
 pub(super) struct Journal {
     /// The identity of the session's trace.
     pub(super) uuid: String,
-    /// What the buffers had refused when the segment before it ended.
+    /// What the buffers had lost when the segment before it ended.
     before: Vec<(u32, u16, u32, u64)>,
     /// There as soon as the segment is being ended.
     pub(super) closing: Option<Closing>,
@@ -55,8 +55,8 @@ pub(super) struct Journal {
 /// How a segment ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Closing {
-    /// What the buffers have refused.
-    refused: Vec<(u32, u16, u32, u64)>,
+    /// What the buffers have lost.
+    lost: Vec<(u32, u16, u32, u64)>,
     /// Records of pages in use that are its last packets.
     pub(super) parts: Vec<PartEntry>,
 }
@@ -95,7 +95,7 @@ pub struct Finished {
     pub path: Option<PathBuf>,
     /// Records in it.
     pub records: u64,
-    /// Records refused by its buffers since the one before it.
+    /// Records lost by its buffers since the one before it.
     pub lost: u64,
     /// Bytes of packets.
     pub bytes: u64,
@@ -175,18 +175,18 @@ pub(super) fn unfinished(folder: &Path) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// What the buffers of a session had refused when its last segment ended.
-pub(super) fn counted(folder: &Path, uuid: &str) -> Refused {
+/// What the buffers of a session had lost when its last segment ended.
+pub(super) fn counted(folder: &Path, uuid: &str) -> LostRecords {
     let ledger: Option<Ledger> = read_json(folder, COUNTS);
     let known = ledger.filter(|ledger| ledger.uuid == uuid);
-    known.map_or_else(Refused::new, |ledger| unpack(&ledger.refused))
+    known.map_or_else(LostRecords::new, |ledger| unpack(&ledger.lost))
 }
 
 const COUNTS: &str = ".counts.json";
 
 impl Segment {
     /// Begins one.
-    pub(super) fn begin(folder: &Path, info: TraceInfo, before: &Refused) -> Result<Self> {
+    pub(super) fn begin(folder: &Path, info: TraceInfo, before: &LostRecords) -> Result<Self> {
         let place = Place::next(folder)?;
         let journal = Journal {
             uuid: info.uuid.to_string(),
@@ -208,9 +208,9 @@ impl Segment {
     }
 
     /// Notes how it is about to end.
-    pub(super) fn close(&mut self, refused: &Refused, parts: Vec<PartEntry>) -> Result<()> {
+    pub(super) fn close(&mut self, lost: &LostRecords, parts: Vec<PartEntry>) -> Result<()> {
         let closing = Closing {
-            refused: pack(refused),
+            lost: pack(lost),
             parts,
         };
         let journal = Journal {
@@ -220,7 +220,7 @@ impl Segment {
         write_json(&self.place.folder, &self.place.journal(), &journal)?;
         let ledger = Ledger {
             uuid: journal.uuid.clone(),
-            refused: pack(refused),
+            lost: pack(lost),
         };
         self.journal = journal;
         write_json(&self.place.folder, COUNTS, &ledger)
@@ -290,7 +290,7 @@ impl Ending {
             }
             if journal.closing.is_none() {
                 journal.closing = Some(Closing {
-                    refused: pack(&refused(&info, buffers)),
+                    lost: pack(&lost(&info, buffers)),
                     parts: Vec::new(),
                 });
             }
@@ -298,7 +298,7 @@ impl Ending {
         if let Some(closing) = &journal.closing {
             let ledger = Ledger {
                 uuid: info.uuid.to_string(),
-                refused: closing.refused.clone(),
+                lost: closing.lost.clone(),
             };
             write_json(&place.folder, COUNTS, &ledger)?;
         }
@@ -319,7 +319,7 @@ impl Ending {
         let records: u64 = seen.recorded.values().sum();
         let before = unpack(&self.journal.before);
         let closing = self.journal.closing.as_ref();
-        let after = closing.map_or_else(Refused::new, |closing| unpack(&closing.refused));
+        let after = closing.map_or_else(LostRecords::new, |closing| unpack(&closing.lost));
         let lost = difference(&before, &after);
         let mut finished = Finished {
             path: None,
@@ -367,18 +367,18 @@ fn catch_up(tail: &Tail, closing: Option<&Closing>, buffers: &mut [Buffer]) {
     }
 }
 
-/// What buffers have refused so far, those of a trace alone.
-pub(super) fn refused(info: &TraceInfo, buffers: &[Buffer]) -> Refused {
-    let mut all = Refused::new();
+/// What buffers have lost so far, those of a trace alone.
+pub(super) fn lost(info: &TraceInfo, buffers: &[Buffer]) -> LostRecords {
+    let mut all = LostRecords::new();
     for (place, buffer) in (0..).zip(buffers) {
-        if buffer.discarded() == 0 || info.buffers.iter().all(|of| of.place() != place) {
+        if buffer.lost() == 0 || info.buffers.iter().all(|of| of.place() != place) {
             continue;
         }
         for cpu in buffer.ring().cpus() {
             for class in &info.events {
-                let refused = buffer.counts(cpu, class.id.0).refused;
-                if refused > 0 {
-                    all.insert((place, class.id.0, cpu), refused);
+                let lost = buffer.counts(cpu, class.id.0).lost;
+                if lost > 0 {
+                    all.insert((place, class.id.0, cpu), lost);
                 }
             }
         }
@@ -386,7 +386,7 @@ pub(super) fn refused(info: &TraceInfo, buffers: &[Buffer]) -> Refused {
     all
 }
 
-fn difference(before: &Refused, after: &Refused) -> Refused {
+fn difference(before: &LostRecords, after: &LostRecords) -> LostRecords {
     let of = |(key, count): (&(u32, u16, u32), &u64)| {
         let earlier = before.get(key).copied().unwrap_or(0);
         let more = count.saturating_sub(earlier);
@@ -395,11 +395,11 @@ fn difference(before: &Refused, after: &Refused) -> Refused {
     after.iter().filter_map(of).collect()
 }
 
-fn summary(info: &TraceInfo, seen: &Review, lost: &Refused) -> Summary {
+fn summary(info: &TraceInfo, seen: &Review, lost: &LostRecords) -> Summary {
     let mut tally = Tally::new();
     for key in seen.recorded.keys().chain(lost.keys()) {
         let counts = tally.entry(*key).or_default();
-        counts.refused = lost.get(key).copied().unwrap_or(0);
+        counts.lost = lost.get(key).copied().unwrap_or(0);
     }
     let (first, last) = seen.span.unwrap_or_default();
     let offset = Duration::new(info.clock.seconds, info.clock.nanoseconds);
@@ -469,12 +469,12 @@ fn leaf(path: &Path) -> &OsStr {
     path.file_name().unwrap_or_default()
 }
 
-fn pack(refused: &Refused) -> Vec<(u32, u16, u32, u64)> {
+fn pack(lost: &LostRecords) -> Vec<(u32, u16, u32, u64)> {
     let row = |(&(buffer, event, cpu), &count): (&(u32, u16, u32), &u64)| (buffer, event, cpu, count);
-    refused.iter().map(row).collect()
+    lost.iter().map(row).collect()
 }
 
-fn unpack(rows: &[(u32, u16, u32, u64)]) -> Refused {
+fn unpack(rows: &[(u32, u16, u32, u64)]) -> LostRecords {
     rows.iter()
         .map(|&(buffer, event, cpu, count)| ((buffer, event, cpu), count))
         .collect()
@@ -550,18 +550,15 @@ mod tests {
     #[test]
     fn what_was_refused_belongs_to_the_session_of_that_identity() {
         let root = tempfile::tempdir().unwrap();
-        let refused: Refused = [((0, 3, 1), 17), ((1, 3, 0), 2)].into();
+        let lost: LostRecords = [((0, 3, 1), 17), ((1, 3, 0), 2)].into();
         let ledger = Ledger {
             uuid: "a".to_owned(),
-            refused: pack(&refused),
+            lost: pack(&lost),
         };
         write_json(root.path(), COUNTS, &ledger).unwrap();
-        assert_eq!(counted(root.path(), "a"), refused);
-        assert_eq!(counted(root.path(), "b"), Refused::new());
-        let later: Refused = [((0, 3, 1), 20), ((2, 1, 0), 4)].into();
-        assert_eq!(
-            difference(&refused, &later),
-            [((0, 3, 1), 3), ((2, 1, 0), 4)].into()
-        );
+        assert_eq!(counted(root.path(), "a"), lost);
+        assert_eq!(counted(root.path(), "b"), LostRecords::new());
+        let later: LostRecords = [((0, 3, 1), 20), ((2, 1, 0), 4)].into();
+        assert_eq!(difference(&lost, &later), [((0, 3, 1), 3), ((2, 1, 0), 4)].into());
     }
 }

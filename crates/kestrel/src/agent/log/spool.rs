@@ -2,7 +2,7 @@
 //!
 //! Pages are written, then freed in the ring: between the two they are on file and in the ring, and [`Ending::recover`] finds out.
 
-use super::segment::{self, Ending, Finished, PartEntry, Refused, Segment};
+use super::segment::{self, Ending, Finished, LostRecords, PartEntry, Segment};
 use super::{RETRY, Rotation, as_user};
 use crate::agent::user::User;
 use crate::session::pinned::{PinnedSession, ThreadNames};
@@ -61,7 +61,7 @@ pub(super) struct Spool {
     segment: Option<Segment>,
     /// When the last segment ended.
     rotated: Instant,
-    counted: Refused,
+    counted: LostRecords,
     endings: Vec<Ended>,
     /// What could not be ended, and when that was tried.
     failed: Vec<(Instant, Ending)>,
@@ -315,13 +315,13 @@ impl Spool {
             end: part.end,
         };
         let entries = parts.iter().map(entry).collect();
-        let refused = segment::refused(&self.info, &self.buffers);
-        let closed = segment.close(&refused, entries);
+        let lost = segment::lost(&self.info, &self.buffers);
+        let closed = segment.close(&lost, entries);
         self.segment = Some(segment);
         closed?;
         // From here on this segment is ended, come what may: nothing else may be written to it.
         self.rotated = Instant::now();
-        self.counted = refused;
+        self.counted = lost;
         let given = parts
             .iter()
             .try_for_each(|(buffer, cpu, part)| self.give(*buffer, *cpu, part));

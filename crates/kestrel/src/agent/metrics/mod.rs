@@ -28,7 +28,7 @@ pub struct Messages {
     pub forbidden: u64,
     /// `dump`: traces begun.
     pub dumped: u64,
-    /// Refused by the full ring before anybody read them.
+    /// Lost: the ring was full.
     pub lost: u64,
 }
 
@@ -120,7 +120,7 @@ impl Gatherer {
         for event in &status.events {
             let labels = [("session", name), ("event", event.event.as_str())];
             all.event_recorded.add(&labels, event.recorded);
-            all.event_refused.add(&labels, event.refused);
+            all.event_lost.add(&labels, event.lost);
         }
         for handler in session.handlers()? {
             let (table, _) = handler.name.split_once('/').unwrap_or((&handler.name, ""));
@@ -130,8 +130,8 @@ impl Gatherer {
                 ("handler", handler.name.as_str()),
             ];
             all.handler_recorded.add(&labels, handler.kept());
-            all.handler_refused.add(&labels, handler.refused());
-            all.handler_skipped.add(&labels, handler.skipped);
+            all.handler_lost.add(&labels, handler.lost());
+            all.handler_missed.add(&labels, handler.missed);
         }
         for hook in session.hook_costs() {
             let labels = [
@@ -140,7 +140,7 @@ impl Gatherer {
                 ("way", hook.way.as_str()),
             ];
             all.hook_events.add(&labels, hook.events as u64);
-            all.hook_skipped.add(&labels, hook.skipped);
+            all.hook_missed.add(&labels, hook.missed);
             if hook.runs > 0 {
                 all.hook_runs.add(&labels, hook.runs);
                 all.hook_time.add(&labels, Number::Real(hook.time as f64 / 1e9));
@@ -178,7 +178,7 @@ impl Gatherer {
             ];
             all.buffer_size.add(&labels, u64::from(buffer.geometry.data()));
             all.buffer_held.add(&labels, ring.held);
-            all.buffer_refused.add(&labels, ring.refused);
+            all.buffer_lost.add(&labels, ring.lost);
             if buffer.geometry.mode == Mode::Overwrite {
                 let key = (uuid.to_owned(), buffer.name.clone(), ring.cpu);
                 let mut most = self.overwritten.lock().unwrap_or_else(PoisonError::into_inner);
@@ -256,18 +256,18 @@ families! {
     table_events: "kestrel_table_events" Gauge "Events that the table has a handler for.";
     table_handlers: "kestrel_table_handlers" Gauge "Different handlers of the table.";
     event_recorded: "kestrel_event_recorded" Counter "Records of the event, in buffers that overwrite (streams do not count what they take).";
-    event_refused: "kestrel_event_refused" Counter "Records of the event that a full or frozen buffer refused.";
+    event_lost: "kestrel_event_lost" Counter "Records of the event that a full or frozen buffer lost.";
     handler_recorded: "kestrel_handler_recorded" Counter "Records of the handler since its last reset, in buffers that overwrite; `table` is the first of its tables.";
-    handler_refused: "kestrel_handler_refused" Counter "Records of the handler that a full or frozen buffer refused since its last reset.";
-    handler_skipped: "kestrel_handler_skipped" Counter "Hits that the programs it is a part of did not see, because one ran already on that CPU.";
+    handler_lost: "kestrel_handler_lost" Counter "Records of the handler that a full or frozen buffer lost since its last reset.";
+    handler_missed: "kestrel_handler_missed" Counter "Hits that the programs it is a part of did not see, because one ran already on that CPU.";
     buffer_frozen: "kestrel_buffer_frozen" Gauge "Whether the buffer takes nothing.";
     buffer_size: "kestrel_buffer_size_bytes" Gauge "Size of the ring of a CPU.";
     buffer_held: "kestrel_buffer_held_bytes" Gauge "Bytes in the ring of a CPU; in a stream those not yet read.";
     buffer_recorded: "kestrel_buffer_recorded" Counter "Records written to the ring of a CPU (overwriting buffers).";
     buffer_overwritten: "kestrel_buffer_overwritten" Counter "Of these, overwritten by newer ones.";
-    buffer_refused: "kestrel_buffer_refused" Counter "Records that the ring of a CPU refused: it was full, or frozen.";
+    buffer_lost: "kestrel_buffer_lost" Counter "Records that the ring of a CPU lost: it was full, or frozen.";
     hook_events: "kestrel_hook_events" Gauge "Events that the hook serves; the first of them names it.";
-    hook_skipped: "kestrel_hook_skipped" Counter "Hits that the hook did not see because a program ran already on that CPU.";
+    hook_missed: "kestrel_hook_missed" Counter "Hits that the hook did not see because a program ran already on that CPU.";
     hook_runs: "kestrel_hook_runs" Counter "Runs of the hook while the kernel timed programs (--run-times).";
     hook_time: "kestrel_hook_run_seconds" Counter "Time of these runs, handlers in slots included.";
     messages: "kestrel_agent_messages" Counter "Messages of handlers, by what this agent did with them.";

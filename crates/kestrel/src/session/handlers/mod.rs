@@ -40,7 +40,7 @@ pub struct Handler {
     /// Whether some of the session's buffers do not count what they keep (streams): then more may have been kept than is counted.
     pub uncounted: bool,
     /// Events that the programs it is a part of did not see because they were running already on that CPU.
-    pub skipped: u64,
+    pub missed: u64,
     /// When its counts were last reset: ns since 1970.
     pub reset: Option<u64>,
     /// The maps that it uses; of one that is kept by event (a bare `count()`), its own events.
@@ -70,8 +70,8 @@ pub struct EventCounts {
     pub event: String,
     /// Records kept, in all buffers that count them (those that overwrite); of a handler that writes messages alone, messages sent.
     pub kept: u64,
-    /// Records refused: a ring was full, or frozen.
-    pub refused: u64,
+    /// Records lost: a ring was full, or frozen.
+    pub lost: u64,
 }
 
 /// A parameter of a session.
@@ -113,9 +113,9 @@ impl Handler {
         self.events.iter().map(|event| event.kept).sum()
     }
 
-    /// Records refused, for all of its events.
-    pub fn refused(&self) -> u64 {
-        self.events.iter().map(|event| event.refused).sum()
+    /// Records lost, for all of its events.
+    pub fn lost(&self) -> u64 {
+        self.events.iter().map(|event| event.lost).sum()
     }
 }
 
@@ -263,22 +263,25 @@ impl<'s> Now<'s> {
 
     fn handler(&self, group: &Group<'_>) -> Handler {
         let mut events = Vec::new();
-        let mut skipped = 0;
+        let mut missed = 0;
         for part in &group.parts {
             let reset = part.row.reset.as_ref();
             let earlier = reset.map_or(&[][..], |reset| &reset.counts);
             let earlier = earlier.iter().copied().chain(std::iter::repeat((0, 0)));
             let counts = part.events().zip(earlier).map(|((event, _, first), earlier)| {
-                let (kept, refused) = counts_of(&self.buffers, first, part.row.records, part.only_asks());
+                let (kept, lost) = counts_of(&self.buffers, first, part.row.records, part.only_asks());
                 EventCounts {
                     event: event.to_owned(),
                     kept: kept.saturating_sub(earlier.0),
-                    refused: refused.saturating_sub(earlier.1),
+                    lost: lost.saturating_sub(earlier.1),
                 }
             });
             events.extend(counts);
-            let before = reset.map_or(0, |reset| reset.skipped);
-            skipped += self.session.skips(part.hook, &self.misses).saturating_sub(before);
+            let before = reset.map_or(0, |reset| reset.missed);
+            missed += self
+                .session
+                .misses_of(part.hook, &self.misses)
+                .saturating_sub(before);
         }
         let active = self.session.active();
         let rows = || group.parts.iter().map(|part| part.row);
@@ -292,7 +295,7 @@ impl<'s> Now<'s> {
             records: rows().map(|row| row.records).max().unwrap_or(0),
             messages: !group.parts.is_empty() && group.parts.iter().all(Part::only_asks),
             uncounted: self.uncounted,
-            skipped,
+            missed,
             reset: rows()
                 .filter_map(|row| row.reset.as_ref())
                 .map(|reset| reset.at)
@@ -310,7 +313,7 @@ impl<'s> Now<'s> {
         Baseline {
             at: ClockPair::now().realtime,
             counts: counts.collect(),
-            skipped: self.session.skips(part.hook, &self.misses),
+            missed: self.session.misses_of(part.hook, &self.misses),
         }
     }
 
@@ -382,7 +385,7 @@ fn uses(state: &State, row: &HandlerState, parameter: &str) -> bool {
     row.parameters.iter().any(|used| used == parameter) || (row.records > 0 && owners.any(named))
 }
 
-/// Records kept and refused in some buffers under so many numbers from the first on; of those for an agent (`asks`) and of others the ones of their
+/// Records kept and lost in some buffers under so many numbers from the first on; of those for an agent (`asks`) and of others the ones of their
 /// own buffers count.
 pub(super) fn counts_of(buffers: &[Buffer], first: u64, records: u16, asks: bool) -> (u64, u64) {
     let mut sum = (0, 0);
@@ -397,7 +400,7 @@ pub(super) fn counts_of(buffers: &[Buffer], first: u64, records: u16, asks: bool
                 if asks == (buffer.name() == MESSAGES) {
                     sum.0 += counts.recorded;
                 }
-                sum.1 += counts.refused;
+                sum.1 += counts.lost;
             }
         }
     }

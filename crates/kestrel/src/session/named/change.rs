@@ -404,15 +404,15 @@ impl Loading<'_> {
                 sites.extend(site::of(hook, &plan.hooks[index], links, &events, catalog));
             }
             let counts = counted(hook, &self.session.resources.buffers);
-            for (kept, refused) in &counts {
-                before = (before.0 + kept, before.1 + refused);
+            for (kept, lost) in &counts {
+                before = (before.0 + kept, before.1 + lost);
             }
             let row = self.next.hooks[there].programs[0].rows.first_mut();
             if let Some(row) = row.filter(|_| before != (0, 0)) {
                 row.reset = Some(Baseline {
                     at: self.now,
                     counts,
-                    skipped: 0,
+                    missed: 0,
                 });
             }
         }

@@ -33,7 +33,7 @@ pub struct Probe {
     pub missed_known: bool,
     /// Records kept, in buffers that count them (those that overwrite).
     pub kept: u64,
-    /// Records refused: a ring was full, or frozen.
+    /// Records lost: a ring was full, or frozen.
     pub lost: u64,
     /// Where it sits.
     pub sites: Vec<Site>,
@@ -91,10 +91,10 @@ impl PinnedSession {
         let buffers = self.buffers()?;
         let hits = self.map(pins::HITS)?;
         let misses = Misses::new(&self.host);
-        let mut skipped = Vec::new();
+        let mut missed = Vec::new();
         for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_some()) {
             // Before the hits: where the kernel's memory is read, that hits some probes itself.
-            skipped.push((hook, self.skips(hook, &misses)));
+            missed.push((hook, self.misses_of(hook, &misses)));
         }
         let probe = |probe: &ProbeState| {
             let element = hits.lookup(&probe.place.to_ne_bytes())?.unwrap_or_default();
@@ -115,9 +115,9 @@ impl PinnedSession {
                     .collect(),
                 ..Probe::default()
             };
-            for (hook, skips) in skipped.iter().filter(|(h, _)| h.probe == Some(probe.number)) {
-                now.missed += skips;
-                now.missed_known &= self.tells_skips(hook, &misses);
+            for (hook, missed) in missed.iter().filter(|(h, _)| h.probe == Some(probe.number)) {
+                now.missed += missed;
+                now.missed_known &= self.counts_misses(hook, &misses);
                 for (kept, lost) in counted(hook, &buffers) {
                     now.kept += kept;
                     now.lost += lost;
@@ -181,7 +181,7 @@ impl PinnedSession {
     }
 }
 
-/// Records kept and refused under a hook's numbers, event by event.
+/// Records kept and lost under a hook's numbers, event by event.
 pub(super) fn counted(hook: &HookState, buffers: &[Buffer]) -> Vec<(u64, u64)> {
     let Some(program) = hook.programs.first() else {
         return Vec::new();
@@ -198,7 +198,7 @@ pub(super) fn counted(hook: &HookState, buffers: &[Buffer]) -> Vec<(u64, u64)> {
             rings.flat_map(move |buffer| cpus(buffer).map(move |cpu| buffer.counts(cpu, number)))
         });
         each.fold((0, 0), |sum, counts| {
-            (sum.0 + counts.recorded, sum.1 + counts.refused)
+            (sum.0 + counts.recorded, sum.1 + counts.lost)
         })
     };
     (0..hook.events.len() as u32).map(of).collect()

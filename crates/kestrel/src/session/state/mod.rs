@@ -26,7 +26,7 @@ use kestrel_trace::layout::Names;
 use serde::{Deserialize, Serialize};
 
 /// The version of the state that this Kestrel writes and reads.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// A session, as its pins hold it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -319,10 +319,10 @@ pub struct HandlerState {
 pub struct Baseline {
     /// When that was: ns since 1970.
     pub at: u64,
-    /// Records kept and refused, for each of the row's events.
+    /// Records kept and lost, for each of the row's events.
     pub counts: Vec<(u64, u64)>,
-    /// Events that the hook's program skipped.
-    pub skipped: u64,
+    /// Hits that the hook's program missed.
+    pub missed: u64,
 }
 
 /// A buffer.
@@ -445,7 +445,7 @@ impl State {
         relays.map(|hook| hook.number).collect()
     }
 
-    /// Those that the handlers of other hooks were not made with: a load was killed, or refused the memory, before it made them anew.
+    /// Those that the handlers of other hooks were not made with: a load was killed, or lost the memory, before it made them anew.
     pub fn unknown_relays(&self) -> Vec<u32> {
         let mut relays = self.relays();
         relays.retain(|hook| !self.known_relays.contains(hook));

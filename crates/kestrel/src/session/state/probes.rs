@@ -49,7 +49,7 @@ pub struct ProbeState {
     pub added: u64,
     /// Where it sits.
     pub sites: Vec<SiteState>,
-    /// Records kept and refused under its numbers before it came: a probe of its name and shape had them.
+    /// Records kept and lost under its numbers before it came: a probe of its name and shape had them.
     pub before: (u64, u64),
 }
 
