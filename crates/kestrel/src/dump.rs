@@ -7,18 +7,20 @@ use crate::postprocess::{Progress, Review, counts, review, tally};
 use crate::session::store::Store;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::cursor::{Begin, Cursor, Policy, Unread};
 use kestrel_hook::buffer::name::{MESSAGES, no_buffer};
-use kestrel_hook::buffer::snapshot::{Copied, Stretch};
 use kestrel_hook::hook::control::Control;
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::ctf::directory;
+use kestrel_trace::ctf::packet::cut_before;
 use kestrel_trace::ctf::write::Written;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{ClockOffset, TraceInfo};
 use kestrel_trace::print::{are, counted, were};
 use kestrel_trace::process::Processes;
 use kestrel_trace::summary::{Summary, note_frozen};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -71,7 +73,7 @@ struct Part<'a> {
     buffer: &'a Buffer,
     cpu: u32,
     since_ns: u64,
-    stretch: Stretch,
+    cursor: Cursor,
 }
 
 /// Writes a trace of what the buffers of a session (none named: the only one) hold now to `path`, which must be free or hold an old trace, which is
@@ -166,15 +168,21 @@ fn write(
     let mut overwritten = 0;
     let mut pages = Vec::new();
     for (place, number, buffer) in each(chosen) {
-        let mut all = Copied::default();
+        let mut unread = Unread::default();
         let mut cut = false;
         for part in source.parts.iter().filter(|part| part.number == number) {
             pages.clear();
             let now = procfs::monotonic();
             let (cpu, since_ns) = (part.cpu, part.since_ns);
+            let mut cursor = part.cursor;
             let ring = part.buffer.ring();
-            let copied = ring.copy_stretch(cpu, part.stretch, since_ns, now, &events, &mut pages)?;
-            all.add(copied);
+            ring.follow(&mut cursor, Policy::Snapshot(&events), now, &mut |view| {
+                if cut_before(view.bytes, since_ns, &events).is_ok_and(|left| left > 0) {
+                    pages.extend_from_slice(view.bytes);
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            unread += cursor.unread();
             cut |= since_ns > 0;
             let appended = writer.append(number, cpu, &pages);
             appended.map_err(|error| error.within(path))?;
@@ -184,8 +192,8 @@ fn write(
             let of_this = tally.iter_mut().filter(|((of, _, _), _)| *of == number);
             of_this.for_each(|(_, counts)| counts.recorded = 0);
         }
-        overwritten += all.overwritten;
-        remark(buffer, place, source.control, all, &mut notes);
+        overwritten += unread.overwritten;
+        remark(buffer, place, source.control, unread, &mut notes);
     }
     let seen = review(path, &classes, source.threads.clone(), host, progress)?;
     let (started_ns, duration_ns) = span(&seen, source.clocks.monotonic, source.info.clock);
@@ -254,7 +262,7 @@ fn parts<'a>(
                 buffer,
                 cpu,
                 since_ns,
-                stretch: buffer.ring().stretch(cpu, since_ns),
+                cursor: buffer.ring().cursor(cpu, Begin::Since(since_ns)),
             });
         }
     }
@@ -262,22 +270,22 @@ fn parts<'a>(
 }
 
 /// What a reader should know of a buffer.
-fn remark(buffer: &Buffer, number: u32, control: &Control, copied: Copied, notes: &mut Vec<String>) {
+fn remark(buffer: &Buffer, number: u32, control: &Control, unread: Unread, notes: &mut Vec<String>) {
     let name = buffer.name();
-    if copied.overwritten > 0 {
+    if unread.overwritten > 0 {
         notes.push(format!(
             "{} of buffer {name} {} overwritten while copying",
-            counted(copied.overwritten, "packet"),
-            were(copied.overwritten)
+            counted(unread.overwritten, "packet"),
+            were(unread.overwritten)
         ));
     }
-    if copied.unfinished > 0 {
+    if unread.unfinished > 0 {
         notes.push(format!(
             "{} of buffer {name} {} copied while a record was written; {} behind it {} missing",
-            counted(copied.unfinished, "packet"),
-            were(copied.unfinished),
-            counted(copied.torn, "record"),
-            are(copied.torn)
+            counted(unread.unfinished, "packet"),
+            were(unread.unfinished),
+            counted(unread.torn, "record"),
+            are(unread.torn)
         ));
     }
     notes.extend(note_frozen(name, buffer.lost_frozen()));

@@ -3,14 +3,13 @@
 
 pub mod agent;
 pub mod dump;
-pub mod live;
 pub mod plan;
 mod postprocess;
 pub mod probe;
 pub mod record;
 pub mod recover;
 pub mod session;
-pub mod watch;
+pub mod tail;
 
 pub use kestrel_catalog::{Error, Result};
 /// What stands around a handler in the kernel: rings, hooks, and the table files that ask for them.

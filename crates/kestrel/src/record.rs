@@ -6,6 +6,7 @@ use crate::session::Session;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Result, into_io};
 use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::cursor::{Begin, Policy, Unread};
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::buffer::name::MESSAGES;
 use kestrel_hook::buffer::reader::Ring;
@@ -53,9 +54,8 @@ pub struct Recorder {
     spared: BTreeMap<(u32, u32), u64>,
     /// What records ask of user space: not in the trace.
     messages: Messages,
-    /// Pages in which a writer never finished, and records behind such places.
-    unfinished: u64,
-    torn: u64,
+    /// What could not be read at the end.
+    unread: Unread,
 }
 
 /// What came of a recording.
@@ -79,8 +79,8 @@ impl Recorded {
 }
 
 /// The buffers whose records are the trace, by number.
-fn recorded(session: &mut Session) -> impl Iterator<Item = (u32, &mut Buffer)> {
-    let buffers = (0..).zip(session.buffers_mut());
+fn recorded(session: &Session) -> impl Iterator<Item = (u32, &Buffer)> {
+    let buffers = (0..).zip(session.buffers());
     buffers.filter(|(_, buffer)| buffer.name() != MESSAGES)
 }
 
@@ -113,8 +113,7 @@ impl Recorder {
             failed: None,
             unwritten: BTreeMap::new(),
             spared: BTreeMap::new(),
-            unfinished: 0,
-            torn: 0,
+            unread: Unread::default(),
         })
     }
 
@@ -147,11 +146,11 @@ impl Recorder {
         if self.failed.is_some() {
             return Ok(0);
         }
-        for (number, buffer) in recorded(&mut self.session) {
+        for (number, buffer) in recorded(&self.session) {
             for cpu in buffer.ring().cpus() {
                 let (writer, path) = (&mut self.writer, &self.path);
                 let (failed, spared) = (&mut self.failed, &mut self.spared);
-                pages += buffer.ring_mut().lend(cpu, &mut |memory, range| {
+                pages += buffer.ring().lend(cpu, &mut |memory, range| {
                     let mut write = |file: &mut File, done| {
                         let rest = range.start + done..range.end;
                         memory.write_to(rest, file.as_fd()).map_err(into_io)
@@ -174,7 +173,7 @@ impl Recorder {
     /// # Errors
     /// Those of `act`.
     pub fn poll_messages(&mut self, act: &mut Act<'_>) -> Result<usize> {
-        let mut buffers = self.session.buffers_mut().iter_mut();
+        let mut buffers = self.session.buffers().iter();
         match buffers.find(|buffer| buffer.name() == MESSAGES) {
             Some(buffer) => self.messages.poll(buffer, act),
             None => Ok(0),
@@ -188,7 +187,7 @@ impl Recorder {
 
     /// Messages that were lost since the last call, because they came faster than they were taken.
     pub fn take_lost_messages(&mut self) -> Option<Lost> {
-        let mut buffers = self.session.buffers_mut().iter_mut();
+        let mut buffers = self.session.buffers().iter();
         let buffer = buffers.find(|buffer| buffer.name() == MESSAGES)?;
         let lost = self.messages.take_lost(buffer);
         lost.map(|lost| Lost {
@@ -214,13 +213,13 @@ impl Recorder {
         self.settle();
         let events = EventTable::new(self.session.classes().iter().cloned());
         let mut stopped = Ok(());
-        for (number, buffer) in recorded(&mut self.session) {
+        for (number, buffer) in recorded(&self.session) {
             for cpu in buffer.ring().cpus() {
                 self.pages.clear();
                 let now = procfs::monotonic();
-                let rest = buffer.ring_mut().rest(cpu, now, &events, &mut self.pages)?;
-                self.unfinished += rest.unfinished;
-                self.torn += rest.torn;
+                let ring = buffer.ring();
+                let mut cursor = ring.cursor(cpu, Begin::Unread);
+                self.unread += ring.collect(&mut cursor, Policy::Rest(&events), now, &mut self.pages)?;
                 let mut spared = self.spared.get(&(number, cpu)).copied().unwrap_or(0);
                 if self.failed.is_none() {
                     let before = self.writer.packets(number, cpu);
@@ -326,11 +325,11 @@ impl Recorder {
                 .notes
                 .push(format!("not all missed hits are counted: {why}"));
         }
-        if self.unfinished > 0 {
+        if self.unread.unfinished > 0 {
             summary.notes.push(format!(
                 "a record that was never finished: {}; {} behind it cannot be read",
-                counted(self.unfinished, "page"),
-                counted(self.torn, "record")
+                counted(self.unread.unfinished, "page"),
+                counted(self.unread.torn, "record")
             ));
         }
         let maps = self.session.map_snapshots()?;

@@ -4,14 +4,15 @@
 //! of the page's records were given, and what is given of the page later is the rest of it. Both positions are in the ring itself, so that
 //! whoever reads it next goes on where the last reader stopped.
 
-use super::layout::{Mode, offset};
+use super::cursor::{Begin, Policy};
+use super::layout::Mode;
 use super::memory::Memory;
 use super::reader::{PAGE64, Ring};
 use kestrel_catalog::Result;
 use kestrel_trace::ctf::packet::{self as ctf, Page};
 use kestrel_trace::decode::EventTable;
-use kestrel_trace::packet::{self, HEADER, PAGE};
-use std::ops::Range;
+use kestrel_trace::packet::{HEADER, PAGE};
+use std::ops::{ControlFlow, Range};
 
 /// Records of one page that nobody was given yet, as a packet of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,18 +26,13 @@ pub struct Part {
 }
 
 impl<M: Memory> Ring<M> {
-    /// Position of the page in use: those before it are whole, or will be soon.
-    pub fn in_use(&self, cpu: u32) -> u64 {
-        self.current(cpu)
-    }
-
     /// Shows `take` the whole pages of a stream ring's CPU not handed out before, where they lie, and frees each run of them for writers
     /// once it was taken. Pages that become whole meanwhile are left for the next time. Returns their number; none in overwrite
     /// mode, where writers do not wait for readers.
     ///
     /// # Errors
     /// Those of `take`; what it did not take stays.
-    pub fn lend(&mut self, cpu: u32, take: &mut dyn FnMut(&M, Range<usize>) -> Result<()>) -> Result<usize> {
+    pub fn lend(&self, cpu: u32, take: &mut dyn FnMut(&M, Range<usize>) -> Result<()>) -> Result<usize> {
         let end = self.in_use(cpu);
         let mut pages = 0;
         loop {
@@ -52,7 +48,7 @@ impl<M: Memory> Ring<M> {
     /// # Errors
     /// As [`Ring::lend`].
     pub fn lend_run(
-        &mut self,
+        &self,
         cpu: u32,
         end: u64,
         take: &mut dyn FnMut(&M, Range<usize>) -> Result<()>,
@@ -60,17 +56,14 @@ impl<M: Memory> Ring<M> {
         if self.geometry().mode == Mode::Overwrite {
             return Ok(0);
         }
-        let from = self.read_position(cpu);
+        let from = self.freed(cpu);
         let Some(last) = self.run(cpu, from, end) else {
             return Ok(0);
         };
         let place = self.page_at(cpu, from);
         let end = last + PAGE64;
         take(&self.memory, place..place + (end - from) as usize)?;
-        let lost = self.header(cpu, last, packet::offset::DISCARDED);
-        let ring = &mut self.cpus[cpu as usize];
-        (ring.read, ring.lost) = (end, lost);
-        self.memory.store(self.base(cpu) + offset::CONSUMED as usize, end);
+        self.free(cpu, end);
         Ok(((end - from) / PAGE64) as usize)
     }
 
@@ -86,9 +79,9 @@ impl<M: Memory> Ring<M> {
 
     /// How far records of the oldest page not freed have been given: up to its header, or further.
     pub fn given(&self, cpu: u32) -> u64 {
-        let page = self.read_position(cpu);
-        let acknowledged = self.control(cpu, offset::ACKNOWLEDGED);
-        acknowledged.clamp(page + u64::from(HEADER), page + PAGE64)
+        let page = self.freed(cpu);
+        self.acknowledged(cpu)
+            .clamp(page + u64::from(HEADER), page + PAGE64)
     }
 
     /// The rest of the oldest page not freed, if that is whole and some of its records were given before: to be taken before pages are lent.
@@ -96,20 +89,12 @@ impl<M: Memory> Ring<M> {
     /// # Errors
     /// When the memory cannot be read (never, in practice).
     pub fn rest_of_page(&self, cpu: u32, end: u64, events: &EventTable) -> Result<Option<Part>> {
-        let page = self.read_position(cpu);
-        let given = self.given(cpu);
-        if given == page + u64::from(HEADER) || page >= end || !self.is_whole(cpu, page) {
+        let page = self.freed(cpu);
+        if self.given(cpu) == page + u64::from(HEADER) || page >= end {
             return Ok(None);
         }
-        let mut bytes = Box::new([0; PAGE as usize]);
-        self.copy(cpu, page, bytes.as_mut_slice())?;
-        Ok(Some(part(
-            bytes,
-            page,
-            given,
-            page + PAGE64 + u64::from(HEADER),
-            events,
-        )))
+        let part = self.ungiven(cpu, 0, events)?;
+        Ok(part.filter(|part| part.end > page + PAGE64))
     }
 
     /// The records of the page in use that were not given before, ended at `now`; `None` if there are none, if pages before it are not
@@ -118,27 +103,27 @@ impl<M: Memory> Ring<M> {
     /// # Errors
     /// When the memory cannot be read (never, in practice).
     pub fn part(&self, cpu: u32, now: u64, events: &EventTable) -> Result<Option<Part>> {
-        let position = self.position(cpu);
-        let page = (position - 1) / PAGE64 * PAGE64;
-        let given = self.given(cpu);
-        if self.geometry().mode == Mode::Overwrite || page != self.read_position(cpu) || position <= given {
+        if self.geometry().mode == Mode::Overwrite || self.in_use(cpu) != self.freed(cpu) {
             return Ok(None);
         }
-        let Some(copy) = self.finished(cpu, position, now)? else {
-            return Ok(None);
-        };
-        let mut bytes = Box::new([0; PAGE as usize]);
-        bytes.copy_from_slice(&copy);
-        Ok(Some(part(bytes, page, given, position, events)))
+        let part = self.ungiven(cpu, now, events)?;
+        Ok(part.filter(|part| part.end <= self.freed(cpu) + PAGE64))
     }
-}
 
-/// A page without the records before `given`.
-fn part(mut bytes: Box<Page>, page: u64, given: u64, end: u64, events: &EventTable) -> Part {
-    let records = ctf::cut_front(&mut bytes, (given - page) as u32, events);
-    Part {
-        bytes,
-        end,
-        records: records.unwrap_or(0),
+    /// What was not given of the oldest page not freed, if that is whole or in use with no writer in the middle of a record.
+    fn ungiven(&self, cpu: u32, now: u64, events: &EventTable) -> Result<Option<Part>> {
+        let mut cursor = self.cursor(cpu, Begin::At(self.given(cpu)));
+        let mut part = None;
+        self.follow(&mut cursor, Policy::Tail, now, &mut |view| {
+            let mut bytes = Box::new(*view.bytes);
+            let records = ctf::cut_front(&mut bytes, view.from, events).unwrap_or(0);
+            part = Some((bytes, records));
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(part.map(|(bytes, records)| Part {
+            bytes,
+            end: cursor.position(),
+            records,
+        }))
     }
 }

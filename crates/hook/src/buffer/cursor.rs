@@ -1,15 +1,56 @@
-//! Looking at a ring while its writers and its reader go on: every page from a cursor on, nothing taken, and what was overwritten before it was reached is
-//! counted.
+//! Reading a ring: a cursor per reader and CPU, and a policy that says what reading does to the ring.
 //!
-//! A stream's reader frees pages; their bytes are there until a writer comes round to them, so they are looked at all the same.
+//! ```text
+//! policy     shows                                        page that is not whole      pages shown
+//! Tail       what has come since, and what is committed   the end, for now            left: other readers go on
+//! Take       of the page in use                           the end, for now            freed for a stream's writers
+//! Snapshot   what was there when the cursor was made      given a moment, then cut    left
+//! Rest       all, of a ring that nobody writes any more   cut at once                 freed
+//! ```
+//!
+//! Writers go on meanwhile. A page that may be overwritten while it is copied is checked again afterwards: its next opener moves the position first.
+//! What was overwritten before the cursor reached it is counted in the cursor. A stream's reader frees pages; their bytes are there until a writer comes round.
 
-use super::layout::Mode;
+use super::layout::{Mode, offset};
 use super::memory::Memory;
-use super::reader::{PAGE64, Ring};
+use super::reader::{PAGE64, Ring, page_of};
 use kestrel_catalog::Result;
-use kestrel_trace::packet::{self, HEADER, PAGE};
+use kestrel_trace::ctf::packet::{self as ctf, Packet, Page};
+use kestrel_trace::decode::EventTable;
+use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
+use std::ops::{AddAssign, ControlFlow};
+use std::time::Duration;
 
-/// How far a reader that takes nothing has read a CPU's ring.
+/// What reading does to the ring, and where it ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Policy<'a> {
+    /// Takes nothing: records as they come, while other readers go on.
+    Tail,
+    /// Frees each whole page for a stream's writers once it was shown.
+    Take,
+    /// Takes nothing, and ends with the page that was in use when the cursor was made. A writer that was interrupted or preempted in the middle of a
+    /// record is given a moment; then its page is cut before that record.
+    Snapshot(&'a EventTable),
+    /// Takes all that is left by writers that are gone. Where one was stopped in the middle of a record, the page is cut before it.
+    Rest(&'a EventTable),
+}
+
+/// Where a cursor begins.
+#[derive(Clone, Copy, Debug)]
+pub enum Begin {
+    /// Behind all that the ring holds now.
+    Now,
+    /// At a position, which is that of a record or of a page's end.
+    At(u64),
+    /// At the oldest page that a stream's reader has not freed.
+    Unread,
+    /// At the first page that may hold records of this time (ns) or later, of those that a stream's reader has not freed.
+    Since(u64),
+    /// At the very beginning of the ring.
+    Start,
+}
+
+/// How far a reader has read a CPU's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     cpu: u32,
@@ -17,8 +58,41 @@ pub struct Cursor {
     page: u64,
     /// Position up to which its records have been shown.
     seen: u64,
+    /// The page that was in use when the cursor was made.
+    last: u64,
+    unread: Unread,
+}
+
+/// What a reader did not get to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
     /// Pages overwritten before they were reached; of the first of them some records may have been shown.
-    missed: u64,
+    pub overwritten: u64,
+    /// Pages in which a writer was between reserve and commit.
+    pub unfinished: u64,
+    /// Committed records behind such a place, which cannot be found.
+    pub torn: u64,
+}
+
+impl AddAssign for Unread {
+    fn add_assign(&mut self, other: Self) {
+        self.overwritten += other.overwritten;
+        self.unfinished += other.unfinished;
+        self.torn += other.torn;
+    }
+}
+
+/// A page as a reader is shown it: a copy, sealed.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// The packet.
+    pub bytes: &'a mut Page,
+    /// Its position.
+    pub position: u64,
+    /// Offset of the first record that this cursor has not shown before.
+    pub from: u32,
+    /// Whether it is the page in use, to which more may come.
+    pub is_part: bool,
 }
 
 impl Cursor {
@@ -27,146 +101,294 @@ impl Cursor {
         self.cpu
     }
 
-    /// Pages overwritten before they were reached.
-    pub fn missed(&self) -> u64 {
-        self.missed
+    /// Everything before it has been shown.
+    pub fn position(&self) -> u64 {
+        self.seen
+    }
+
+    /// What it did not get to read.
+    pub fn unread(&self) -> Unread {
+        self.unread
+    }
+
+    fn go_to(&mut self, page: u64) {
+        (self.page, self.seen) = (page, page + u64::from(HEADER));
     }
 }
 
-/// Records kept in a CPU's ring up to a position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// The position.
-    pub position: u64,
-    /// Records that had been kept then, since the ring's counts began.
-    pub recorded: u64,
+/// How often [`Policy::Snapshot`] looks at a page that is not whole: at once, and the last times after a pause.
+const LOOKS: u32 = 50;
+const PAUSES: u32 = 10;
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// What is found at a cursor.
+enum Found {
+    /// A page to which nothing more comes.
+    Whole,
+    /// The page in use, its records committed up to this position.
+    Part(u64),
+    /// A page with a writer in the middle of it: as far as it holds together, and how many records are behind that place.
+    Torn(u32),
+    /// A page that a writer is still opening, or of whose first record it is in the middle.
+    Unopened,
+    /// Writers have come round to the page, or a stream's reader has freed it.
+    Gone,
+    /// Nothing that was not shown, for now.
+    End,
 }
 
-/// How often a moment is sought in that no writer is in the middle of a record.
-const LOOKS: u32 = 500;
-/// Pages before the one in use that a writer who was interrupted may be at.
-const NEWEST: u64 = 8;
+impl<'a> Policy<'a> {
+    /// Whether pages shown are freed.
+    fn takes(self) -> bool {
+        matches!(self, Self::Take | Self::Rest(_))
+    }
+
+    fn is_snapshot(self) -> bool {
+        matches!(self, Self::Snapshot(_))
+    }
+
+    /// How often a page that is not whole is looked at.
+    fn looks(self) -> u32 {
+        if self.is_snapshot() { LOOKS } else { 1 }
+    }
+
+    /// The events by which an unfinished page is cut.
+    fn cuts(self) -> Option<&'a EventTable> {
+        match self {
+            Self::Tail | Self::Take => None,
+            Self::Snapshot(events) | Self::Rest(events) => Some(events),
+        }
+    }
+}
 
 impl<M: Memory> Ring<M> {
-    /// A cursor at a position of a CPU's ring; without one behind all that it holds now.
-    pub fn cursor(&self, cpu: u32, position: Option<u64>) -> Cursor {
-        let seen = position.unwrap_or_else(|| self.position(cpu));
-        Cursor {
-            cpu,
-            page: (seen - 1) / PAGE64 * PAGE64,
-            seen,
-            missed: 0,
-        }
-    }
-
-    /// A cursor before the first page of a CPU that may hold records of `since_ns` or later.
-    pub fn cursor_since(&self, cpu: u32, since_ns: u64) -> Cursor {
-        let page = self.stretch(cpu, since_ns).first();
-        Cursor {
-            cpu,
-            page,
-            seen: page + u64::from(HEADER),
-            missed: 0,
-        }
-    }
-
-    /// A cursor at the very beginning of a CPU's ring, and, if nothing was overwritten there yet, how many records its counts had begun with.
-    pub fn cursor_at_start(&self, cpu: u32) -> (Cursor, Option<Mark>) {
-        let start = u64::from(HEADER);
-        let begun = || {
-            let mark = self.mark(cpu)?;
-            let held = self.events_held(cpu, 0, self.current(cpu));
-            let same = self.position(cpu) == mark.position && !self.is_overwritten(cpu, 0);
-            same.then(|| Mark {
-                position: 0,
-                recorded: mark.recorded.saturating_sub(held),
-            })
+    /// A cursor of a CPU's ring.
+    pub fn cursor(&self, cpu: u32, begin: Begin) -> Cursor {
+        let last = self.in_use(cpu);
+        let first = |page: u64| page + u64::from(HEADER);
+        let seen = match begin {
+            Begin::Now => self.position(cpu),
+            Begin::At(position) => position,
+            Begin::Unread => first(self.freed(cpu)),
+            Begin::Since(since_ns) => {
+                let mut page = self.oldest_unread(cpu, last);
+                while page < last && self.is_before(cpu, page, since_ns) {
+                    page += PAGE64;
+                }
+                first(page)
+            }
+            Begin::Start => first(0),
         };
-        let begun = (0..LOOKS).find_map(|_| begun());
-        (self.cursor(cpu, Some(start)), begun)
+        Cursor {
+            cpu,
+            page: page_of(seen),
+            seen,
+            last,
+            unread: Unread::default(),
+        }
     }
 
-    /// Shows what has come since, at most so many pages, each with the offset of the first record not shown before, and its position. `now` becomes
-    /// the end of the page in use. Whether that was all.
+    /// Whether a page was left before a time, as far as one can tell of pages that are overwritten just now.
+    fn is_before(&self, cpu: u32, page: u64, time_ns: u64) -> bool {
+        let whole = self.is_whole(cpu, page);
+        let end = self.header(cpu, page, packet::offset::TIMESTAMP_END);
+        time_ns > 0 && (whole && end < time_ns || self.is_overwritten(cpu, page))
+    }
+
+    /// Shows every page from the cursor on that has something new, until `show` breaks off. `now` becomes the end of the page in use. Gives whether
+    /// that was all there is.
     ///
     /// # Errors
-    /// Those of `show`.
-    pub fn watch(
+    /// Those of `show`; the cursor stays before the page that it was shown.
+    pub fn follow(
         &self,
         cursor: &mut Cursor,
+        policy: Policy<'_>,
         now: u64,
-        most: usize,
-        mut show: impl FnMut(&[u8], u32, u64) -> Result<()>,
+        show: &mut dyn FnMut(View<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<bool> {
-        let cpu = cursor.cpu;
-        let mut bytes = vec![0; PAGE as usize];
-        let mut pages = 0;
-        loop {
-            let current = self.current(cpu);
-            if self.is_overwritten(cpu, cursor.page) {
-                let oldest = (current + PAGE64).saturating_sub(u64::from(self.geometry().data()));
-                cursor.missed += (oldest - cursor.page) / PAGE64;
-                (cursor.page, cursor.seen) = (oldest, oldest + u64::from(HEADER));
-                continue;
-            }
-            let from = (cursor.seen - cursor.page) as u32;
-            if cursor.page < current {
-                if pages == most {
-                    return Ok(false);
-                }
-                if !self.is_whole(cpu, cursor.page) {
-                    // Its last writer is at it still.
-                    return Ok(true);
-                }
-                self.copy(cpu, cursor.page, &mut bytes)?;
-                if self.is_overwritten(cpu, cursor.page) {
+        let mut bytes: Page = [0; PAGE as usize];
+        while !policy.is_snapshot() || cursor.page <= cursor.last {
+            let found = self.look(cursor, policy, now, &mut bytes)?;
+            match found {
+                Found::End => break,
+                Found::Gone => {
+                    self.pass_over(cursor, policy);
                     continue;
                 }
-                show(&bytes, from, cursor.page)?;
-                pages += 1;
-                cursor.page += PAGE64;
-                cursor.seen = cursor.page + u64::from(HEADER);
-                continue;
-            }
-            let position = self.position(cpu);
-            if position > cursor.seen
-                && (position - 1) / PAGE64 * PAGE64 == cursor.page
-                && let Some(bytes) = self.finished(cpu, position, now)?
-            {
-                show(&bytes, from, cursor.page)?;
-                cursor.seen = position;
-            }
-            return Ok(true);
-        }
-    }
-
-    /// How many records a CPU's overwriting ring has kept so far, and up to which position; `None` in a stream, which does not count them, or when
-    /// there is no moment without a writer in the middle of a record.
-    pub fn mark(&self, cpu: u32) -> Option<Mark> {
-        if self.geometry().mode == Mode::Stream {
-            return None;
-        }
-        let numbers = 0..self.geometry().events.min(1 << 16);
-        for _ in 0..LOOKS {
-            let position = self.position(cpu);
-            if self.is_still(cpu, position) {
-                let recorded = numbers.clone().map(|n| self.counts(cpu, n as u16).recorded).sum();
-                if self.position(cpu) == position {
-                    return Some(Mark { position, recorded });
+                Found::Torn(torn) => {
+                    cursor.unread.unfinished += 1;
+                    cursor.unread.torn += u64::from(torn);
                 }
+                Found::Unopened => cursor.unread.unfinished += 1,
+                Found::Whole | Found::Part(_) => {}
             }
-            std::hint::spin_loop();
+            let mut flow = ControlFlow::Continue(());
+            if !matches!(found, Found::Unopened) {
+                flow = show(View {
+                    bytes: &mut bytes,
+                    position: cursor.page,
+                    from: (cursor.seen - cursor.page) as u32,
+                    is_part: matches!(found, Found::Part(_)),
+                })?;
+            }
+            if let Found::Part(position) = found {
+                cursor.seen = position;
+                break;
+            }
+            if cursor.page == self.in_use(cursor.cpu) {
+                // Cut: nothing is behind the page in use, and it is not for writers to take.
+                break;
+            }
+            cursor.go_to(cursor.page + PAGE64);
+            if policy.takes() && self.geometry().mode == Mode::Stream {
+                self.free(cursor.cpu, cursor.page);
+            }
+            if flow.is_break() {
+                return Ok(false);
+            }
         }
-        None
+        Ok(true)
     }
 
-    /// Whether every record of the newest pages up to a position is committed: who interrupts whom does not reach further back.
-    fn is_still(&self, cpu: u32, position: u64) -> bool {
-        let page = (position - 1) / PAGE64 * PAGE64;
-        let used = (position - page) as u32;
-        let from = self.oldest(cpu, page).max(page.saturating_sub(NEWEST * PAGE64));
-        let mut left = (from..page).step_by(PAGE64 as usize);
-        let committed = self.header(cpu, page, packet::offset::COMMITTED);
-        left.all(|page| self.is_whole(cpu, page)) && committed as u32 == used - HEADER
+    /// Appends every page that [`Ring::follow`] shows.
+    ///
+    /// # Errors
+    /// When the memory cannot be read (never, in practice).
+    pub fn collect(
+        &self,
+        cursor: &mut Cursor,
+        policy: Policy<'_>,
+        now: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Unread> {
+        self.follow(cursor, policy, now, &mut |view| {
+            out.extend_from_slice(view.bytes);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(cursor.unread)
     }
+
+    /// Goes on to the oldest page still there, and counts what was overwritten before it.
+    fn pass_over(&self, cursor: &mut Cursor, policy: Policy<'_>) {
+        let current = self.in_use(cursor.cpu);
+        let (oldest, end) = match policy.is_snapshot() {
+            true => (self.oldest_unread(cursor.cpu, current), cursor.last + PAGE64),
+            false => (self.oldest(current), u64::MAX),
+        };
+        let next = oldest.max(cursor.page + PAGE64).min(end);
+        // What a stream's reader has freed, it has.
+        if !policy.is_snapshot() || self.geometry().mode == Mode::Overwrite {
+            cursor.unread.overwritten += (next - cursor.page) / PAGE64;
+        }
+        cursor.go_to(next);
+    }
+
+    fn is_gone(&self, cpu: u32, page: u64, policy: Policy<'_>) -> bool {
+        let freed = policy.is_snapshot() && self.geometry().mode == Mode::Stream && page < self.freed(cpu);
+        freed || self.is_overwritten(cpu, page)
+    }
+
+    /// Copies the page at a cursor, if there is something to show of it.
+    fn look(&self, cursor: &Cursor, policy: Policy<'_>, now: u64, bytes: &mut Page) -> Result<Found> {
+        let Cursor { cpu, page, .. } = *cursor;
+        let looks = policy.looks();
+        for look in 0..looks {
+            if self.is_gone(cpu, page, policy) {
+                return Ok(Found::Gone);
+            }
+            if self.is_whole(cpu, page) {
+                self.copy(cpu, page, bytes)?;
+                let gone = self.is_gone(cpu, page, policy);
+                return Ok(if gone { Found::Gone } else { Found::Whole });
+            }
+            let position = self.position(cpu);
+            if position <= cursor.seen {
+                return Ok(Found::End);
+            }
+            if page_of(position) == page && self.finished(cpu, position, now, bytes)? {
+                return Ok(Found::Part(position));
+            }
+            if look + PAUSES >= looks && looks > 1 {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        match policy.cuts() {
+            Some(events) => self.cut(cursor, policy, events, bytes),
+            None => Ok(Found::End),
+        }
+    }
+
+    /// Copies the page in use, sealed at `position`, if every record before that is committed; says whether it is.
+    fn finished(&self, cpu: u32, position: u64, now: u64, bytes: &mut Page) -> Result<bool> {
+        let page = page_of(position);
+        let used = (position - page) as u32;
+        let committed = self.header(cpu, page, packet::offset::COMMITTED);
+        // What was reserved since would count as committed, too: nothing may have been.
+        if committed as u32 != used - HEADER || self.position(cpu) != position {
+            return Ok(false);
+        }
+        self.copy(cpu, page, bytes)?;
+        if self.is_overwritten(cpu, page) {
+            return Ok(false);
+        }
+        let newest = self
+            .control(cpu, offset::ANNOUNCED)
+            .max(self.control(cpu, offset::RESERVED));
+        put(bytes, packet::offset::TIMESTAMP_END, now.max(newest));
+        put(bytes, packet::offset::CONTENT_SIZE, u64::from(used) * 8);
+        put(bytes, packet::offset::DISCARDED, self.lost(cpu));
+        let whole = u64::from(CAPACITY + SEALED) | committed >> 32 << 32;
+        put(bytes, packet::offset::COMMITTED, whole);
+        Ok(true)
+    }
+
+    /// Copies a page that a writer does not finish, and seals it as far as it holds together.
+    fn cut(
+        &self,
+        cursor: &Cursor,
+        policy: Policy<'_>,
+        events: &EventTable,
+        bytes: &mut Page,
+    ) -> Result<Found> {
+        let Cursor { cpu, page, .. } = *cursor;
+        self.copy(cpu, page, bytes)?;
+        if self.is_gone(cpu, page, policy) {
+            return Ok(Found::Gone);
+        }
+        if Packet::parse(bytes.as_slice()).map(|packet| packet.sequence) != Ok(page / PAGE64) {
+            return Ok(Found::Unopened);
+        }
+        let writers_are_gone = !policy.is_snapshot();
+        if writers_are_gone && self.control(cpu, offset::ADDING) == u64::from(self.geometry().page(page)) {
+            // A writer stopped while it changed the word: what others left to it is part of the word.
+            let committed = self.header(cpu, page, packet::offset::COMMITTED);
+            put(
+                bytes,
+                packet::offset::COMMITTED,
+                committed + self.control(cpu, offset::LEFT),
+            );
+        }
+        let lost = self.lost_up_to(cpu, page);
+        put(bytes, packet::offset::DISCARDED, lost);
+        Ok(match ctf::seal(bytes, events) {
+            Ok(sealed) => Found::Torn(sealed.torn),
+            Err(_) => Found::Unopened,
+        })
+    }
+
+    /// Records lost up to the end of a page that says no number, as the next whole one says it: the best there is.
+    fn lost_up_to(&self, cpu: u32, page: u64) -> u64 {
+        let mut later = (page + PAGE64..self.in_use(cpu)).step_by(PAGE as usize);
+        let next = later.find(|page| self.is_whole(cpu, *page));
+        match next.map(|page| (page, self.header(cpu, page, packet::offset::DISCARDED))) {
+            Some((page, lost)) if !self.is_overwritten(cpu, page) => lost,
+            _ => self.lost(cpu),
+        }
+    }
+}
+
+/// Writes a word of a page's header.
+fn put(bytes: &mut Page, at: u32, value: u64) {
+    bytes[at as usize..][..8].copy_from_slice(&value.to_le_bytes());
 }

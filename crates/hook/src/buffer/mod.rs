@@ -1,12 +1,12 @@
-//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their reader, their lender, their copier and their watcher, one file each.
+//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their memory and counters, cursors that read them, and pages lent to a writer of files, one file each.
 
 pub mod borrow;
 pub mod cursor;
 pub mod layout;
+pub mod mark;
 pub mod memory;
 pub mod name;
 pub mod reader;
-pub mod snapshot;
 pub mod status;
 pub mod writer;
 
@@ -134,12 +134,6 @@ impl Buffer {
         self.resized
     }
 
-    /// The rings of what it was before and of what it is, to be read.
-    pub fn rings_mut(&mut self) -> impl Iterator<Item = &mut Ring<Mapping>> {
-        let before = self.before.as_deref_mut().map(|before| &mut before.ring);
-        before.into_iter().chain(std::iter::once(&mut self.ring))
-    }
-
     /// Counts of an event number on a CPU, from the beginning.
     pub fn counts(&self, cpu: u32, event: u16) -> Counts {
         // A ring that takes another's place begins with what had been counted before that one (`Ring::inherit`).
@@ -193,11 +187,6 @@ impl Buffer {
     pub fn ring(&self) -> &Ring<Mapping> {
         &self.ring
     }
-
-    /// Its rings, to be read.
-    pub fn ring_mut(&mut self) -> &mut Ring<Mapping> {
-        &mut self.ring
-    }
 }
 
 /// The part of a session's buffers whose packets bear this number, if it is there still.
@@ -208,23 +197,12 @@ pub fn numbered(buffers: &[Buffer], number: u32) -> Option<&Buffer> {
     parts.into_iter().flatten().find(|part| part.resized == resized)
 }
 
-/// The same, to be read.
-pub fn numbered_mut(buffers: &mut [Buffer], number: u32) -> Option<&mut Buffer> {
-    let (place, resized) = BufferInfo::split(number);
-    let buffer = buffers.get_mut(place as usize)?;
-    if buffer.resized == resized {
-        return Some(buffer);
-    }
-    let before = buffer.before.as_deref_mut();
-    before.filter(|before| before.resized == resized)
-}
-
 /// As much memory as one thread writes the heads of pages of before another one helps, in bytes.
 const SHARE: u64 = 4 << 20;
 
 /// Lays out a ring by several threads where it is large: each page is touched for the first time, which takes longer than writing.
 fn format(mapping: Mapping, spec: &RingSpec<'_>) -> Result<Ring> {
-    let ring = Ring::unformatted(mapping, spec);
+    let ring = Ring::open(mapping, spec.geometry, spec.cpus);
     let shares = u64::from(spec.geometry.region()) * spec.cpus.len() as u64 / SHARE;
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.min(spec.cpus.len()).min(shares as usize).max(1);

@@ -1,64 +1,29 @@
-//! The rings' reader: hands out whole packets, looks at the one being written, seals the last one, reads the counters.
+//! The rings of a buffer as their reader has them: memory shared with the writers, its layout, its counters. Pages are read by a [cursor](super::cursor).
 //!
 //! Writers on other CPUs go on meanwhile. A page is whole when its sequence number is that of the position asked for *and* its
-//! committed word says so, read in this order (its opener writes them in the other). What may be overwritten while it
-//! is copied is checked again afterwards: its next opener moves the position first.
+//! committed word says so, read in this order (its opener writes them in the other).
 
 use super::layout::{COUNTER, Geometry, Mode, offset};
 use super::memory::Memory;
 use kestrel_catalog::Result;
 use kestrel_kernel::mmap::Mapping;
-use kestrel_trace::ctf::packet::{self as ctf, Page, Sealed};
-use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::Uuid;
 use kestrel_trace::packet::{self, CAPACITY, HEADER, MAGIC, PAGE, SEALED};
 
 pub(super) const PAGE64: u64 = PAGE as u64;
+
+/// The page that the bytes before a position are in.
+pub(super) fn page_of(position: u64) -> u64 {
+    (position - 1) / PAGE64 * PAGE64
+}
 
 /// The rings of a buffer, one per CPU, in memory shared with their writers.
 #[derive(Debug)]
 pub struct Ring<M = Mapping> {
     pub(super) memory: M,
     geometry: Geometry,
-    /// Per CPU number.
-    pub(super) cpus: Vec<CpuRing>,
-}
-
-/// How far one CPU's ring has been read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CpuRing {
-    /// Whether this CPU can exist.
-    possible: bool,
-    /// Position up to which whole pages have been handed out.
-    pub(super) read: u64,
-    /// Position up to which records have been looked at ([`Ring::peek`]).
-    peeked: u64,
-    /// Records lost up to the end of the last page handed out, as it says.
-    pub(super) lost: u64,
-}
-
-/// A page with records that wait to be acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pending {
-    /// Where it begins.
-    pub position: u64,
-    /// Offset in it of the first record that waits; records before it have been acknowledged.
-    pub from: u32,
-    /// Whether nothing more will be written to it.
-    pub whole: bool,
-    /// All of it.
-    pub bytes: Vec<u8>,
-}
-
-/// What was left in a ring that nobody writes any more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rest {
-    /// Pages appended.
-    pub pages: usize,
-    /// Pages in which a writer was stopped between reserve and commit.
-    pub unfinished: u64,
-    /// Records behind such a place, which cannot be found.
-    pub torn: u64,
+    /// CPU numbers that can exist.
+    cpus: Vec<u32>,
 }
 
 /// Counts of one event number on one CPU.
@@ -103,26 +68,9 @@ impl<M: Memory> Ring<M> {
     /// # Errors
     /// When the memory is too small.
     pub fn format(memory: M, spec: &RingSpec<'_>) -> Result<Self> {
-        let ring = Self::unformatted(memory, spec);
+        let ring = Self::open(memory, spec.geometry, spec.cpus);
         ring.format_cpus(spec.cpus, spec)?;
         Ok(ring)
-    }
-
-    /// The same with pages still to be written: by [`Ring::format_cpus`], for every CPU once.
-    pub(super) fn unformatted(memory: M, spec: &RingSpec<'_>) -> Self {
-        let cpus = (0..spec.entries())
-            .map(|cpu| CpuRing {
-                possible: spec.cpus.contains(&cpu),
-                read: 0,
-                peeked: u64::from(HEADER),
-                lost: 0,
-            })
-            .collect();
-        Self {
-            memory,
-            geometry: spec.geometry,
-            cpus,
-        }
     }
 
     /// Writes into every page of these CPUs what never changes.
@@ -130,24 +78,14 @@ impl<M: Memory> Ring<M> {
         cpus.iter().try_for_each(|cpu| self.format_cpu(*cpu, spec))
     }
 
-    /// Takes memory that [`Ring::format`] has laid out and others write. Reading goes on where the last reader freed pages.
+    /// Takes memory that [`Ring::format`] has laid out and others write.
     pub fn open(memory: M, geometry: Geometry, cpus: &[u32]) -> Self {
-        let mut ring = Self {
+        let cpus = cpus.to_vec();
+        Self {
             memory,
             geometry,
-            cpus: vec![CpuRing::default(); entries(cpus) as usize],
-        };
-        for &cpu in cpus {
-            let read = ring.control(cpu, offset::CONSUMED);
-            let before = read.checked_sub(PAGE64).filter(|page| ring.is_opened(cpu, *page));
-            ring.cpus[cpu as usize] = CpuRing {
-                possible: true,
-                read,
-                peeked: read + u64::from(HEADER),
-                lost: before.map_or(0, |page| ring.header(cpu, page, packet::offset::DISCARDED)),
-            };
+            cpus,
         }
-        ring
     }
 
     fn format_cpu(&self, cpu: u32, spec: &RingSpec<'_>) -> Result<()> {
@@ -196,10 +134,10 @@ impl<M: Memory> Ring<M> {
         Ok(())
     }
 
-    /// Records that wait for a stream's reader: whether there are any.
+    /// Whether records wait for a stream's reader.
     pub fn is_waiting(&self, cpu: u32) -> bool {
-        let read = self.control(cpu, offset::CONSUMED) + u64::from(HEADER);
-        self.position(cpu) > read.max(self.control(cpu, offset::ACKNOWLEDGED))
+        let read = self.freed(cpu) + u64::from(HEADER);
+        self.position(cpu) > read.max(self.acknowledged(cpu))
     }
 
     /// Its shape.
@@ -209,12 +147,7 @@ impl<M: Memory> Ring<M> {
 
     /// CPUs that have a ring.
     pub fn cpus(&self) -> impl Iterator<Item = u32> + use<M> {
-        let possible: Vec<u32> = (0u32..)
-            .zip(&self.cpus)
-            .filter(|(_, ring)| ring.possible)
-            .map(|(cpu, _)| cpu)
-            .collect();
-        possible.into_iter()
+        self.cpus.clone().into_iter()
     }
 
     pub(super) fn base(&self, cpu: u32) -> usize {
@@ -231,9 +164,33 @@ impl<M: Memory> Ring<M> {
         self.control(cpu, offset::POSITION)
     }
 
-    /// The page in use.
-    pub(super) fn current(&self, cpu: u32) -> u64 {
-        (self.position(cpu) - 1) / PAGE64 * PAGE64
+    /// Position of the page in use: those before it are whole, or will be soon.
+    pub fn in_use(&self, cpu: u32) -> u64 {
+        page_of(self.position(cpu))
+    }
+
+    /// Position up to which a stream's reader has freed pages.
+    pub fn freed(&self, cpu: u32) -> u64 {
+        self.control(cpu, offset::CONSUMED)
+    }
+
+    /// Frees a stream's pages before a position for writers.
+    pub(super) fn free(&self, cpu: u32, position: u64) {
+        let consumed = self.base(cpu) + offset::CONSUMED as usize;
+        self.memory.store(consumed, position);
+    }
+
+    /// The oldest page of a CPU that is there while `current` is in use.
+    pub(super) fn oldest(&self, current: u64) -> u64 {
+        (current + PAGE64).saturating_sub(u64::from(self.geometry.data()))
+    }
+
+    /// The same without those that a stream's reader has freed.
+    pub(super) fn oldest_unread(&self, cpu: u32, current: u64) -> u64 {
+        match self.geometry.mode {
+            Mode::Overwrite => self.oldest(current),
+            Mode::Stream => self.oldest(current).max(self.freed(cpu)),
+        }
     }
 
     pub(super) fn page_at(&self, cpu: u32, position: u64) -> usize {
@@ -246,7 +203,7 @@ impl<M: Memory> Ring<M> {
     }
 
     /// Whether the page in this place is the one at this position, as its opener left it, and not one from a round before.
-    fn is_opened(&self, cpu: u32, page: u64) -> bool {
+    pub(super) fn is_opened(&self, cpu: u32, page: u64) -> bool {
         self.header(cpu, page, packet::offset::SEQUENCE) == page / PAGE64
     }
 
@@ -264,107 +221,13 @@ impl<M: Memory> Ring<M> {
         self.memory.copy_out(self.page_at(cpu, page), to)
     }
 
-    /// Appends to `out` every whole page of a CPU not handed out before (and not overwritten since), and frees them for writers.
-    /// Returns their number.
-    ///
-    /// # Errors
-    /// When the memory cannot be read (never, in practice).
-    pub fn drain(&mut self, cpu: u32, out: &mut Vec<u8>) -> Result<usize> {
-        let start = out.len();
-        self.skip_overwritten(cpu);
-        loop {
-            let page = self.cpus[cpu as usize].read;
-            if page >= self.current(cpu) || !self.is_whole(cpu, page) {
-                break;
-            }
-            let at = out.len();
-            out.resize(at + PAGE as usize, 0);
-            self.copy(cpu, page, &mut out[at..])?;
-            if self.is_overwritten(cpu, page) {
-                out.truncate(at);
-                self.skip_overwritten(cpu);
-            } else {
-                self.hand_out(cpu, page, &out[at..]);
-            }
-        }
-        Ok((out.len() - start) / PAGE as usize)
-    }
-
-    /// Notes that a page has been handed out, or was skipped if there are no bytes of it.
-    fn hand_out(&mut self, cpu: u32, page: u64, bytes: &[u8]) {
-        let at = self.base(cpu) + offset::CONSUMED as usize;
-        let ring = &mut self.cpus[cpu as usize];
-        if let Ok(packet) = ctf::Packet::parse(bytes) {
-            ring.lost = packet.events_discarded;
-        }
-        ring.read = page + PAGE64;
-        self.memory.store(at, ring.read);
-    }
-
     /// How full the fullest ring is, 0 to 1.
     pub fn fill(&self) -> f64 {
         let fill = |cpu: u32| {
-            let unread = self.position(cpu).saturating_sub(self.cpus[cpu as usize].read);
+            let unread = self.position(cpu).saturating_sub(self.freed(cpu));
             unread as f64 / f64::from(self.geometry.data())
         };
         self.cpus().map(fill).fold(0.0, f64::max)
-    }
-
-    /// The page being written: a copy with the records that are whole so far, sealed in the copy; `None` if it has none beyond what
-    /// was peeked at or drained before, or if a writer is in the middle of one. `now` becomes its end time.
-    ///
-    /// Gives bytes of the page and the offset in it of the first record not given before.
-    ///
-    /// # Errors
-    /// When the memory cannot be read (never, in practice).
-    pub fn peek(&mut self, cpu: u32, now: u64) -> Result<Option<(Vec<u8>, u32)>> {
-        let position = self.position(cpu);
-        let page = (position - 1) / PAGE64 * PAGE64;
-        let from = self.cpus[cpu as usize].peeked.max(page + u64::from(HEADER));
-        if position <= from || self.cpus[cpu as usize].read != page {
-            return Ok(None);
-        }
-        let Some(bytes) = self.finished(cpu, position, now)? else {
-            return Ok(None);
-        };
-        self.cpus[cpu as usize].peeked = position;
-        Ok(Some((bytes, (from - page) as u32)))
-    }
-
-    /// Copies of the pages of a stream ring's CPU with records that nobody has acknowledged, oldest first: whole ones, then the one being
-    /// written, sealed at `now`, if no writer is in the middle of a record. Frees nothing.
-    ///
-    /// # Errors
-    /// When the memory cannot be read (never, in practice).
-    pub fn pending(&self, cpu: u32, now: u64) -> Result<Vec<Pending>> {
-        let acknowledged = self.control(cpu, offset::ACKNOWLEDGED);
-        let mut all = Vec::new();
-        let mut position = self.cpus[cpu as usize].read;
-        let mut keep = |position: u64, whole: bool, bytes: Vec<u8>| {
-            let from = acknowledged.saturating_sub(position);
-            let from = from.clamp(u64::from(HEADER), PAGE64) as u32;
-            all.push(Pending {
-                position,
-                from,
-                whole,
-                bytes,
-            });
-        };
-        let end = self.position(cpu);
-        let current = (end - 1) / PAGE64 * PAGE64;
-        while position < current && self.is_whole(cpu, position) {
-            let mut bytes = vec![0; PAGE as usize];
-            self.copy(cpu, position, &mut bytes)?;
-            keep(position, true, bytes);
-            position += PAGE64;
-        }
-        if position == current
-            && end > acknowledged.max(current + u64::from(HEADER))
-            && let Some(bytes) = self.finished(cpu, end, now)?
-        {
-            keep(position, false, bytes);
-        }
-        Ok(all)
     }
 
     /// Everything before it has been acted on.
@@ -373,7 +236,7 @@ impl<M: Memory> Ring<M> {
     }
 
     /// Records lost since the last call, by this process or another: the ring itself keeps what was reported.
-    pub fn take_lost(&mut self) -> u64 {
+    pub fn take_lost(&self) -> u64 {
         let mut new = 0;
         for cpu in self.cpus() {
             let all = self.lost(cpu);
@@ -385,138 +248,27 @@ impl<M: Memory> Ring<M> {
 
     /// Says that everything before `position` has been acted on: kept in the ring itself, for the next reader. Pages before it
     /// are freed.
-    pub fn acknowledge(&mut self, cpu: u32, position: u64) {
-        let control = self.base(cpu);
-        self.memory
-            .store(control + offset::ACKNOWLEDGED as usize, position);
+    pub fn acknowledge(&self, cpu: u32, position: u64) {
+        let acknowledged = self.base(cpu) + offset::ACKNOWLEDGED as usize;
+        self.memory.store(acknowledged, position);
         let page = position / PAGE64 * PAGE64;
-        let ring = &mut self.cpus[cpu as usize];
-        if page > ring.read {
-            ring.read = page;
-            self.memory.store(control + offset::CONSUMED as usize, page);
-        }
-    }
-
-    /// Where in a page that [`Ring::drain`] gave the first record lies that [`Ring::peek`] has not shown.
-    pub fn unpeeked(&self, cpu: u32, page: u64) -> u32 {
-        let peeked = self.cpus[cpu as usize].peeked;
-        peeked.saturating_sub(page).clamp(u64::from(HEADER), PAGE64) as u32
-    }
-
-    /// Position up to which pages have been handed out.
-    pub fn read_position(&self, cpu: u32) -> u64 {
-        self.cpus[cpu as usize].read
-    }
-
-    /// A copy of the page in use, sealed at `position`, if every record before that is committed.
-    pub(super) fn finished(&self, cpu: u32, position: u64, now: u64) -> Result<Option<Vec<u8>>> {
-        let page = (position - 1) / PAGE64 * PAGE64;
-        let used = (position - page) as u32;
-        let committed = self.header(cpu, page, packet::offset::COMMITTED);
-        // What was reserved since would count as committed, too: nothing may have been.
-        if committed as u32 != used - HEADER || self.position(cpu) != position {
-            return Ok(None);
-        }
-        let mut bytes = vec![0; PAGE as usize];
-        self.copy(cpu, page, &mut bytes)?;
-        if self.is_overwritten(cpu, page) {
-            return Ok(None);
-        }
-        let mut put = |at: u32, value: u64| bytes[at as usize..][..8].copy_from_slice(&value.to_le_bytes());
-        let newest = self
-            .control(cpu, offset::ANNOUNCED)
-            .max(self.control(cpu, offset::RESERVED));
-        put(packet::offset::TIMESTAMP_END, now.max(newest));
-        put(packet::offset::CONTENT_SIZE, u64::from(used) * 8);
-        put(packet::offset::DISCARDED, self.lost(cpu));
-        let whole = u64::from(CAPACITY + SEALED) | committed >> 32 << 32;
-        put(packet::offset::COMMITTED, whole);
-        Ok(Some(bytes))
-    }
-
-    /// Appends what is left in a ring that nobody writes any more: whole pages, then the page in use, sealed at `now`. Where a writer was
-    /// stopped between reserve and commit, a page keeps its records before that place.
-    ///
-    /// # Errors
-    /// When the memory cannot be read (never, in practice).
-    pub fn rest(&mut self, cpu: u32, now: u64, events: &EventTable, out: &mut Vec<u8>) -> Result<Rest> {
-        let mut rest = Rest::default();
-        loop {
-            rest.pages += self.drain(cpu, out)?;
-            let page = self.cpus[cpu as usize].read;
-            if page >= self.current(cpu) {
-                break;
-            }
-            let at = out.len();
-            self.salvage(cpu, page, events, &mut rest, out)?;
-            self.hand_out(cpu, page, &out[at..]);
-        }
-        let position = self.position(cpu);
-        let page = self.cpus[cpu as usize].read;
-        if position <= page + u64::from(HEADER) {
-            return Ok(rest);
-        }
-        match self.finished(cpu, position, now)? {
-            Some(bytes) => {
-                out.extend_from_slice(&bytes);
-                rest.pages += 1;
-            }
-            None => self.salvage(cpu, page, events, &mut rest, out)?,
-        }
-        Ok(rest)
-    }
-
-    /// Appends an unfinished page, as far as it holds together.
-    fn salvage(
-        &self,
-        cpu: u32,
-        page: u64,
-        events: &EventTable,
-        rest: &mut Rest,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        rest.unfinished += 1;
-        if !self.is_opened(cpu, page) {
-            return Ok(());
-        }
-        let mut bytes: Page = [0; PAGE as usize];
-        self.copy(cpu, page, &mut bytes)?;
-        let lost = self.cpus[cpu as usize].lost;
-        bytes[packet::offset::DISCARDED as usize..][..8].copy_from_slice(&lost.to_le_bytes());
-        // Of a writer that stopped while it changed the word: what others left to it.
-        if self.control(cpu, offset::ADDING) == u64::from(self.geometry.page(page)) {
-            let word = &mut bytes[packet::offset::COMMITTED as usize..][..8];
-            let committed = self.header(cpu, page, packet::offset::COMMITTED);
-            word.copy_from_slice(&(committed + self.control(cpu, offset::LEFT)).to_le_bytes());
-        }
-        if let Ok(Sealed { torn, .. }) = ctf::seal(&mut bytes, events) {
-            rest.torn += u64::from(torn);
-            rest.pages += 1;
-            out.extend_from_slice(&bytes);
-        }
-        Ok(())
-    }
-
-    /// Goes on to the oldest page still there.
-    fn skip_overwritten(&mut self, cpu: u32) {
-        if self.geometry.mode == Mode::Overwrite {
-            let oldest = (self.current(cpu) + PAGE64).saturating_sub(u64::from(self.geometry.data()));
-            let ring = &mut self.cpus[cpu as usize];
-            ring.read = ring.read.max(oldest);
+        if page > self.freed(cpu) {
+            self.free(cpu, page);
         }
     }
 
     /// Whether every reservation of a CPU has been committed: nobody is in the middle of a record.
     pub fn is_quiet(&self, cpu: u32) -> bool {
         let position = self.position(cpu);
-        let page = (position - 1) / PAGE64 * PAGE64;
-        let used = (position - page) as u32;
-        let oldest = (page + PAGE64).saturating_sub(u64::from(self.geometry.data()));
-        let mut left = self.cpus[cpu as usize].read.max(oldest);
-        while left < page && self.is_whole(cpu, left) {
-            left += PAGE64;
-        }
-        left >= page && self.header(cpu, page, packet::offset::COMMITTED) as u32 == used - HEADER
+        self.is_committed(cpu, self.oldest_unread(cpu, page_of(position)), position)
+    }
+
+    /// Whether every record in the pages from one on up to a position is committed.
+    pub(super) fn is_committed(&self, cpu: u32, from: u64, position: u64) -> bool {
+        let page = page_of(position);
+        let mut left = (from..page).step_by(PAGE64 as usize);
+        let committed = self.header(cpu, page, packet::offset::COMMITTED) as u32;
+        left.all(|page| self.is_whole(cpu, page)) && committed == (position - page) as u32 - HEADER
     }
 
     /// Records lost on a CPU.

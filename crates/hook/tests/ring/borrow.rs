@@ -37,7 +37,7 @@ fn killed() -> Error {
 }
 
 /// Writes whole pages to `file`, or one run of them before it is killed.
-fn pages<M: Memory>(ring: &mut Ring<M>, dies: bool, events: &EventTable, file: &mut Vec<u8>) {
+fn pages<M: Memory>(ring: &Ring<M>, dies: bool, events: &EventTable, file: &mut Vec<u8>) {
     let end = ring.in_use(0);
     if let Some(rest) = ring.rest_of_page(0, end, events).unwrap() {
         if rest.records > 0 {
@@ -62,7 +62,7 @@ fn pages<M: Memory>(ring: &mut Ring<M>, dies: bool, events: &EventTable, file: &
 }
 
 /// What the next writer does first: says in the ring what is on file, as the number of the last packet has it.
-fn catch_up<M: Memory>(ring: &mut Ring<M>, file: &[u8]) {
+fn catch_up<M: Memory>(ring: &Ring<M>, file: &[u8]) {
     let Some(last) = file.chunks(PAGE as usize).next_back() else {
         return;
     };

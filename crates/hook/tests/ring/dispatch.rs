@@ -1,6 +1,6 @@
 //! Several rings behind a session's gate: every record is in the ring that is meant, exactly one, or counted there as lost.
 
-use crate::support::{BEGIN, EVENTS, Got, Reader, contents, table};
+use crate::support::{BEGIN, EVENTS, Got, Reader, contents, rest, table};
 use kestrel_bpf::code::{Code, MapRef};
 use kestrel_bpf::interp::{self, Machine};
 use kestrel_compiler::check::tree::{Action, Destination};
@@ -129,8 +129,8 @@ impl Bench {
         let table = table(&[(1, 16), (2, 16)]);
         let now = self.machine.environment.clock;
         let rest =
-            self.readers[buffer].with(&mut self.machine, |ring| ring.rest(cpu, now, &table, &mut pages));
-        assert_eq!(rest.unwrap().unfinished, 0);
+            self.readers[buffer].with(&mut self.machine, |ring| rest(ring, cpu, now, &table, &mut pages));
+        assert_eq!(rest.unfinished, 0);
         let records = contents(&table, &pages).records;
         records.iter().map(|got: &Got| got.payload).collect()
     }

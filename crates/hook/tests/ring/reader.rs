@@ -1,20 +1,24 @@
 //! Writer and reader at once: nothing lost, nothing doubled, wherever the reader looks; rings that came round; writers that never finish.
 
 use crate::support::{
-    Attempts, Bench, Got, OTHER_VARIABLE, Reader, Recorder, Shape, VARIABLE, check_overwrite, check_stream,
-    contents,
+    Attempts, Bench, Got, OTHER_VARIABLE, Reader, Recorder, Shape, VARIABLE, Window, check_overwrite,
+    check_stream, contents, drain, rest,
 };
 use kestrel_bpf::interp::Machine;
+use kestrel_hook::buffer::cursor::{Begin, Cursor, Policy, View};
 use kestrel_hook::buffer::layout::Mode;
+use kestrel_hook::buffer::reader::Ring;
 use kestrel_trace::decode::EventTable;
-use kestrel_trace::packet::{HEADER, PAGE};
+use kestrel_trace::packet::HEADER;
 use proptest::prelude::*;
+use std::ops::ControlFlow;
 
 /// What a live view and a trace have seen.
 #[derive(Debug, Default)]
 struct Seen {
     live: Vec<Got>,
     pages: Vec<u8>,
+    cursor: Option<Cursor>,
 }
 
 impl Seen {
@@ -22,24 +26,21 @@ impl Seen {
     fn look(&mut self, machine: &mut Machine, reader: &mut Reader, table: &EventTable) {
         let now = machine.environment.clock;
         reader.with(machine, |ring| {
-            let first = ring.read_position(0);
-            let at = self.pages.len();
-            ring.drain(0, &mut self.pages).unwrap();
-            for (index, page) in (0u64..).zip(self.pages[at..].chunks(PAGE as usize)) {
-                let from = ring.unpeeked(0, first + index * u64::from(PAGE));
-                show(&mut self.live, table, page, from);
-            }
-            if let Some((page, from)) = ring.peek(0, now).unwrap() {
-                show(&mut self.live, table, &page, from);
-            }
+            let cursor = self.cursor.get_or_insert_with(|| ring.cursor(0, Begin::Unread));
+            let mut take = |view: View<'_>| {
+                show(&mut self.live, table, view.bytes, view.from);
+                if !view.is_part {
+                    self.pages.extend_from_slice(view.bytes);
+                }
+                Ok(ControlFlow::Continue(()))
+            };
+            ring.follow(cursor, Policy::Take, now, &mut take).unwrap();
         });
     }
 
     /// Drains only, as `record` does.
     fn drain(&mut self, machine: &mut Machine, reader: &mut Reader) {
-        reader
-            .with(machine, |ring| ring.drain(0, &mut self.pages))
-            .unwrap();
+        reader.with(machine, |ring| drain(ring, &mut self.pages));
     }
 }
 
@@ -52,6 +53,15 @@ fn show(live: &mut Vec<Got>, table: &EventTable, page: &[u8], from: u32) {
         }
         at += record.size;
     }
+}
+
+/// The records that a cursor has not shown.
+fn peek(ring: &Ring<Window>, cursor: &mut Cursor, now: u64, table: &EventTable, live: &mut Vec<Got>) {
+    let mut take = |view: View<'_>| {
+        show(live, table, view.bytes, view.from);
+        Ok(ControlFlow::Continue(()))
+    };
+    ring.follow(cursor, Policy::Tail, now, &mut take).unwrap();
 }
 
 /// What happens before an instruction of the outermost writer.
@@ -119,7 +129,7 @@ proptest! {
                     Step::Drain | Step::Look => {
                         // A snapshot's reader must not see nonsense; what it takes is thrown away here.
                         let mut pages = Vec::new();
-                        reader.with(machine, |ring| ring.drain(0, &mut pages)).unwrap();
+                        reader.with(machine, |ring| drain(ring, &mut pages));
                         contents(table, &pages);
                     }
                     Step::Record { which, behind } => {
@@ -260,6 +270,7 @@ fn a_race_for_the_page_in_use() {
                 ..
             } = &mut bench;
             let mut live = Vec::new();
+            let mut cursor = reader.with(machine, |ring| ring.cursor(0, Begin::Unread));
             let mut steps = 0;
             let mut went = true;
             program.run(machine, 1, 0);
@@ -270,19 +281,15 @@ fn a_race_for_the_page_in_use() {
                         assert!(other.run(machine, 3, 0));
                     });
                     let now = machine.environment.clock;
-                    let (raced, page) = reader.racing(machine, access, writers, |ring| ring.peek(0, now));
-                    went = raced;
-                    if let Some((page, from)) = page.unwrap() {
-                        show(&mut live, table, &page, from);
-                    }
+                    (went, ()) = reader.racing(machine, access, writers, |ring| {
+                        peek(ring, &mut cursor, now, table, &mut live);
+                    });
                 }
                 steps += 1;
             });
             length = steps;
             let now = machine.environment.clock;
-            if let Some((page, from)) = reader.with(machine, |ring| ring.peek(0, now)).unwrap() {
-                show(&mut live, table, &page, from);
-            }
+            reader.with(machine, |ring| peek(ring, &mut cursor, now, table, &mut live));
             live.sort_by_key(|record| record.payload);
             let payloads: Vec<u64> = live.iter().map(|record| record.payload).collect();
             assert_eq!(payloads, if went { &[1, 2, 3][..] } else { &[1, 2] });
@@ -315,9 +322,8 @@ fn a_race_for_the_oldest_page() {
                     (100..100 + others).for_each(|payload| assert!(program.run(machine, payload, 0)));
                 });
                 let mut pages = Vec::new();
-                let (went, drained) =
-                    reader.racing(machine, access, writers, |ring| ring.drain(0, &mut pages));
-                assert!(drained.unwrap() >= 3 || went);
+                let (went, drained) = reader.racing(machine, access, writers, |ring| drain(ring, &mut pages));
+                assert!(drained >= 3 || went);
                 let got = contents(table, &pages);
                 assert!(got.records.is_sorted_by_key(|record| record.payload));
                 assert!(
@@ -353,9 +359,7 @@ fn stop_at(bench: &mut Bench, at: usize, others: usize, uncounted: &mut usize) -
             }
             let mut pages = Vec::new();
             let now = machine.environment.clock;
-            let rest = reader
-                .with(machine, |ring| ring.rest(0, now, &table, &mut pages))
-                .unwrap();
+            let rest = reader.with(machine, |ring| rest(ring, 0, now, &table, &mut pages));
             let contents = contents(&table, &pages);
             attempts.check(&contents.records);
             let mine = contents.records.iter().filter(|r| r.number == 1).count();

@@ -6,9 +6,10 @@ use kestrel_compiler::check::tree::Destination;
 use kestrel_compiler::codegen;
 use kestrel_compiler::ir::{Builder, Operand, Width};
 use kestrel_compiler::sink::{Sink, Size};
+use kestrel_hook::buffer::cursor::{Begin, Policy, Unread, View};
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::buffer::memory::Memory;
-use kestrel_hook::buffer::reader::{Rest, Ring, RingSpec};
+use kestrel_hook::buffer::reader::{Ring, RingSpec};
 use kestrel_hook::buffer::writer::{RingSink, map_name};
 use kestrel_trace::ctf::packet::{Continuity, Packet, State};
 use kestrel_trace::decode::EventTable;
@@ -18,6 +19,7 @@ use kestrel_trace::layout::{FieldType, Layout};
 use kestrel_trace::packet::{CAPACITY, PAGE};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 /// The session's clock when the ring is made.
@@ -141,7 +143,9 @@ impl Reader {
     pub fn replace(&mut self, machine: &mut Machine) {
         let (window, geometry) = (self.window.clone(), self.ring.geometry());
         let cpus: Vec<u32> = self.ring.cpus().collect();
-        self.with(machine, |ring| *ring = Ring::open(window, geometry, &cpus));
+        std::mem::swap(machine, &mut self.lent.borrow_mut());
+        self.ring = Ring::open(window, geometry, &cpus);
+        std::mem::swap(machine, &mut self.lent.borrow_mut());
     }
 
     /// Reads while writers do something just before the `at`th access; gives whether there were so many.
@@ -150,7 +154,7 @@ impl Reader {
         machine: &mut Machine,
         at: usize,
         writers: Meanwhile,
-        read: impl FnOnce(&mut Ring<Window>) -> R,
+        read: impl FnOnce(&Ring<Window>) -> R,
     ) -> (bool, R) {
         *self.race.borrow_mut() = Some((at, writers));
         let result = self.with(machine, read);
@@ -158,9 +162,9 @@ impl Reader {
     }
 
     /// Lends the machine to the reader.
-    pub fn with<R>(&mut self, machine: &mut Machine, read: impl FnOnce(&mut Ring<Window>) -> R) -> R {
+    pub fn with<R>(&mut self, machine: &mut Machine, read: impl FnOnce(&Ring<Window>) -> R) -> R {
         std::mem::swap(machine, &mut self.lent.borrow_mut());
-        let result = read(&mut self.ring);
+        let result = read(&self.ring);
         std::mem::swap(machine, &mut self.lent.borrow_mut());
         result
     }
@@ -326,16 +330,16 @@ impl Bench {
     }
 
     /// Reads with the machine lent to the reader.
-    pub fn read<R>(&mut self, read: impl FnOnce(&mut Ring<Window>) -> R) -> R {
+    pub fn read<R>(&mut self, read: impl FnOnce(&Ring<Window>) -> R) -> R {
         self.reader.with(&mut self.machine, read)
     }
 
     /// All that is left in the ring of a CPU.
-    pub fn rest_of(&mut self, cpu: u32) -> (Vec<u8>, Rest) {
+    pub fn rest_of(&mut self, cpu: u32) -> (Vec<u8>, Unread) {
         let mut pages = Vec::new();
         let now = self.machine.environment.clock;
         let table = self.table.clone();
-        let rest = self.read(|ring| ring.rest(cpu, now, &table, &mut pages).unwrap());
+        let rest = self.read(|ring| rest(ring, cpu, now, &table, &mut pages));
         (pages, rest)
     }
 
@@ -345,13 +349,12 @@ impl Bench {
         assert!(self.read(|ring| ring.is_quiet(0)), "a reservation is open");
         let (pages, rest) = self.rest_of(0);
         assert_eq!((rest.unfinished, rest.torn), (0, 0));
-        assert_eq!(rest.pages * PAGE as usize, pages.len());
         pages
     }
 
     /// Recorded and lost, by event number.
     pub fn counts(&mut self) -> BTreeMap<u16, (u64, u64)> {
-        let counts = |ring: &mut Ring<Window>| {
+        let counts = |ring: &Ring<Window>| {
             let one = |n| {
                 let counts = ring.counts(0, n);
                 (n, (counts.recorded, counts.lost))
@@ -364,6 +367,26 @@ impl Bench {
     pub fn lost(&mut self) -> u64 {
         self.read(|ring| ring.lost(0))
     }
+}
+
+/// Appends all that is left in a ring that nobody writes any more.
+pub fn rest(ring: &Ring<Window>, cpu: u32, now: u64, table: &EventTable, pages: &mut Vec<u8>) -> Unread {
+    let mut cursor = ring.cursor(cpu, Begin::Unread);
+    ring.collect(&mut cursor, Policy::Rest(table), now, pages)
+        .unwrap()
+}
+
+/// Takes the whole pages of the first CPU, as `record` does. Gives their number.
+pub fn drain(ring: &Ring<Window>, pages: &mut Vec<u8>) -> usize {
+    let (mut cursor, begin) = (ring.cursor(0, Begin::Unread), pages.len());
+    let mut take = |view: View<'_>| {
+        if !view.is_part {
+            pages.extend_from_slice(view.bytes);
+        }
+        Ok(ControlFlow::Continue(()))
+    };
+    ring.follow(&mut cursor, Policy::Take, 0, &mut take).unwrap();
+    (pages.len() - begin) / PAGE as usize
 }
 
 /// One record read back.

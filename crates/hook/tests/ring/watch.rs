@@ -3,26 +3,32 @@
 
 use crate::support::{Bench, Shape, Window, contents};
 use kestrel_bpf::interp::Machine;
-use kestrel_hook::buffer::cursor::Cursor;
+use kestrel_hook::buffer::cursor::{Begin, Cursor, Policy, View};
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::buffer::reader::Ring;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::HEADER;
+use std::ops::ControlFlow;
 
 /// Looks, at most `most` pages at once; the payloads go to `shown`.
 fn look(ring: &Ring<Window>, cursor: &mut Cursor, table: &EventTable, most: usize, shown: &mut Vec<u64>) {
-    let mut show = |bytes: &[u8], from: u32, _position: u64| {
+    let mut pages = 0;
+    let mut show = |view: View<'_>| {
         let mut at = HEADER;
-        for record in contents(table, bytes).records {
-            if at >= from {
+        for record in contents(table, view.bytes.as_slice()).records {
+            if at >= view.from {
                 shown.push(record.payload);
             }
             at += record.size;
         }
-        Ok(())
+        pages += 1;
+        Ok(match pages % most {
+            0 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
     };
     let mut rounds = 0;
-    while !ring.watch(cursor, u64::MAX, most, &mut show).unwrap() {
+    while !ring.follow(cursor, Policy::Tail, u64::MAX, &mut show).unwrap() {
         rounds += 1;
         assert!(rounds < 100, "it comes to an end");
     }
@@ -41,7 +47,9 @@ fn each_record_is_shown_once_or_known_to_be_missing() {
                 }
                 let table = bench.table.clone();
                 let Bench { machine, reader, .. } = &mut bench;
-                let (mut cursor, begin) = reader.with(machine, |ring| ring.cursor_at_start(0));
+                let (mut cursor, begin) = reader.with(machine, |ring| {
+                    (ring.cursor(0, Begin::Start), ring.mark_at_start(0))
+                });
                 let mut shown = Vec::new();
                 reader.with(machine, |ring| look(ring, &mut cursor, &table, 1, &mut shown));
                 assert_eq!(shown, [0, 1, 2]);
@@ -51,7 +59,7 @@ fn each_record_is_shown_once_or_known_to_be_missing() {
                         assert!(program.run(machine, payload, 0));
                     }
                 });
-                let racing = |ring: &mut Ring<Window>| look(ring, &mut cursor, &table, 2, &mut shown);
+                let racing = |ring: &Ring<Window>| look(ring, &mut cursor, &table, 2, &mut shown);
                 let (went, ()) = reader.racing(machine, access, writers, racing);
                 let end = reader.with(machine, |ring| ring.mark(0));
                 reader.with(machine, |ring| look(ring, &mut cursor, &table, 7, &mut shown));
@@ -62,7 +70,7 @@ fn each_record_is_shown_once_or_known_to_be_missing() {
                 let happened = if went { all } else { 3 };
                 let missing = happened - shown.len() as u64;
                 assert!(
-                    missing == 0 || cursor.missed() > 0,
+                    missing == 0 || cursor.unread().overwritten > 0,
                     "{mode:?} at {access}: {shown:?}"
                 );
                 let counted = end.zip(begin).map(|(end, begin)| end.recorded - begin.recorded);

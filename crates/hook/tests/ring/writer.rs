@@ -1,6 +1,8 @@
 //! The writer alone: contents, order, pages, sizes, refusals, laps.
 
-use crate::support::{Attempts, Bench, Recorder, Shape, VARIABLE, check_overwrite, check_stream, contents};
+use crate::support::{
+    Attempts, Bench, Recorder, Shape, VARIABLE, check_overwrite, check_stream, contents, drain,
+};
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::buffer::memory::Memory;
 use kestrel_trace::ctf::packet::Packet;
@@ -48,7 +50,7 @@ fn a_page_is_sealed_with_what_it_holds() {
         assert!(program.run(&mut bench.machine, i, 0));
     }
     let mut pages = Vec::new();
-    assert_eq!(bench.read(|ring| ring.drain(0, &mut pages)).unwrap(), 2);
+    assert_eq!(bench.read(|ring| drain(ring, &mut pages)), 2);
     for (sequence, page) in (0u64..).zip(pages.chunks(PAGE as usize)) {
         assert_eq!(page_word(page, offset::SEQUENCE), sequence);
         assert_eq!(
@@ -81,7 +83,7 @@ fn every_size_fits_up_to_a_whole_page() {
             assert!(program.run(&mut bench.machine, payload, 0), "size {size}");
         }
         let mut pages = Vec::new();
-        bench.read(|ring| ring.drain(0, &mut pages)).unwrap();
+        bench.read(|ring| drain(ring, &mut pages));
         assert_eq!(pages.len(), 2 * PAGE as usize, "size {size}");
         check_stream(&mut bench, &attempts, &pages);
     }
@@ -122,7 +124,7 @@ fn a_full_stream_refuses_and_goes_on_when_read() {
             kept[usize::from(i % 5 == 0)] += u64::from(program.run(&mut bench.machine, payload, 0));
         }
         assert!(kept[0] > 20 && kept[0] < 160, "round {round}: {kept:?}");
-        let drained = bench.read(|ring| ring.drain(0, &mut pages)).unwrap();
+        let drained = bench.read(|ring| drain(ring, &mut pages));
         assert_eq!(drained, 3, "all but the page in use");
     }
     let contents = check_stream(&mut bench, &attempts, &pages);
@@ -206,7 +208,7 @@ fn pages_are_lent_as_they_would_be_copied() {
         }
         let (mut expected, mut got, mut runs) = (Vec::new(), Vec::new(), Vec::new());
         let Bench { machine, reader, .. } = &mut copied;
-        let pages = reader.with(machine, |ring| ring.drain(0, &mut expected)).unwrap();
+        let pages = reader.with(machine, |ring| drain(ring, &mut expected));
         let Bench { machine, reader, .. } = &mut lent;
         let refused = reader.with(machine, |ring| ring.lend(0, &mut |_, _| Err(no_space())));
         assert_eq!(refused.is_err(), pages > 0);

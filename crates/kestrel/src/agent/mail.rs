@@ -5,22 +5,24 @@
 
 use super::Answer;
 use kestrel_catalog::Result;
+use kestrel_hook::buffer::cursor::{Begin, Cursor, Policy};
 use kestrel_hook::buffer::memory::Memory;
 use kestrel_hook::buffer::reader::Ring;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
-use kestrel_trace::packet::{HEADER, PAGE};
+use kestrel_trace::packet::HEADER;
 use kestrel_trace::record::Record;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 /// A ring's number among those of its buffer, and a CPU.
 type Place = (u32, u32);
 
 /// What of one CPU's ring is known here.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Progress {
     /// Everything before it was taken from the ring.
-    seen: u64,
+    cursor: Cursor,
     /// Where messages begin that were taken and not acted on.
     open: BTreeSet<u64>,
 }
@@ -47,7 +49,8 @@ impl Mail {
     pub fn is_new<'r, M: Memory + 'r>(&self, rings: impl IntoIterator<Item = (u32, &'r Ring<M>)>) -> bool {
         rings.into_iter().any(|(number, ring)| {
             ring.cpus().any(|cpu| {
-                let seen = self.rings.get(&(number, cpu)).map_or(0, |known| known.seen);
+                let known = self.rings.get(&(number, cpu));
+                let seen = known.map_or(0, |known| known.cursor.position());
                 ring.is_waiting(cpu) && ring.position(cpu) > seen
             })
         })
@@ -60,17 +63,20 @@ impl Mail {
     /// Those of `act`; what was not acted on waits.
     pub fn poll<'r, M: Memory + 'r>(
         &mut self,
-        rings: impl IntoIterator<Item = (u32, &'r mut Ring<M>)>,
+        rings: impl IntoIterator<Item = (u32, &'r Ring<M>)>,
         until: u64,
         events: &EventTable,
         act: &mut dyn FnMut(&Record<'_>) -> Result<Answer>,
     ) -> Result<usize> {
-        let mut rings: BTreeMap<u32, &mut Ring<M>> = rings.into_iter().collect();
+        let rings: BTreeMap<u32, &Ring<M>> = rings.into_iter().collect();
         self.rings.retain(|(number, _), _| rings.contains_key(number));
         for (number, ring) in &rings {
             for cpu in ring.cpus() {
                 let place = (*number, cpu);
-                let progress = self.rings.entry(place).or_default();
+                let progress = self.rings.entry(place).or_insert_with(|| Progress {
+                    cursor: ring.cursor(cpu, Begin::At(ring.given(cpu))),
+                    open: BTreeSet::new(),
+                });
                 take(ring, place, progress, until, events, &mut self.waiting)?;
             }
         }
@@ -89,7 +95,7 @@ impl Mail {
                     acted += 1;
                     if let Some(progress) = self.rings.get_mut(&taken.place) {
                         progress.open.remove(&taken.position);
-                        acknowledge(&mut rings, taken.place, progress);
+                        acknowledge(&rings, taken.place, progress);
                     }
                 }
                 Ok(Answer::Later) => later.push(taken),
@@ -101,12 +107,16 @@ impl Mail {
         }
         self.waiting = later;
         for (place, progress) in &mut self.rings {
-            let oldest = progress.open.first().copied().unwrap_or(progress.seen);
+            let oldest = progress
+                .open
+                .first()
+                .copied()
+                .unwrap_or_else(|| progress.cursor.position());
             let Some(ring) = rings.get(&place.0) else { continue };
             if ring.position(place.1).saturating_sub(oldest) > u64::from(ring.geometry().data() / 2) {
                 progress.open.clear();
             }
-            acknowledge(&mut rings, *place, progress);
+            acknowledge(&rings, *place, progress);
         }
         outcome.map(|()| acted)
     }
@@ -127,13 +137,13 @@ impl Mail {
 }
 
 /// Says in the ring how far it was acted on.
-fn acknowledge<M: Memory>(
-    rings: &mut BTreeMap<u32, &mut Ring<M>>,
-    (number, cpu): Place,
-    progress: &Progress,
-) {
-    let position = progress.open.first().copied().unwrap_or(progress.seen);
-    if let Some(ring) = rings.get_mut(&number)
+fn acknowledge<M: Memory>(rings: &BTreeMap<u32, &Ring<M>>, (number, cpu): Place, progress: &Progress) {
+    let position = progress
+        .open
+        .first()
+        .copied()
+        .unwrap_or_else(|| progress.cursor.position());
+    if let Some(ring) = rings.get(&number)
         && position > ring.acknowledged(cpu)
     {
         ring.acknowledge(cpu, position);
@@ -149,22 +159,24 @@ fn take<M: Memory>(
     events: &EventTable,
     taken: &mut Vec<Taken>,
 ) -> Result<()> {
-    for page in ring.pending(place.1, until)? {
-        let Ok(packet) = Packet::parse(&page.bytes) else {
-            continue;
+    // The first message of a later time: it is taken when all before it have come.
+    let mut later = None;
+    ring.follow(&mut progress.cursor, Policy::Tail, until, &mut |view| {
+        let Ok(packet) = Packet::parse(view.bytes.as_slice()) else {
+            return Ok(ControlFlow::Continue(()));
         };
         let mut at = HEADER;
         for record in packet.records(events).map_while(std::result::Result::ok) {
-            let (offset, position) = (at, page.position + u64::from(at));
+            let (offset, position) = (at, view.position + u64::from(at));
             at += record.bytes.len() as u32;
-            if offset < page.from || position < progress.seen {
+            if offset < view.from {
                 continue;
             }
             if record.time_ns > until {
-                return Ok(());
+                later = Some(position);
+                return Ok(ControlFlow::Break(()));
             }
             progress.open.insert(position);
-            progress.seen = page.position + u64::from(at);
             taken.push(Taken {
                 place,
                 position,
@@ -172,9 +184,10 @@ fn take<M: Memory>(
                 bytes: record.bytes.to_vec(),
             });
         }
-        if page.whole {
-            progress.seen = progress.seen.max(page.position + u64::from(PAGE + HEADER));
-        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if let Some(position) = later {
+        progress.cursor = ring.cursor(place.1, Begin::At(position));
     }
     Ok(())
 }

@@ -103,7 +103,7 @@ impl Inbox {
     /// # Errors
     /// Those of `act`; what was acknowledged before stays so.
     pub fn poll(&mut self, act: &mut Act<'_>) -> Result<usize> {
-        self.messages.poll(&mut self.buffer, act)
+        self.messages.poll(&self.buffer, act)
     }
 
     /// Messages that wait for their turn although they were looked at.
@@ -113,7 +113,7 @@ impl Inbox {
 
     /// Messages lost because the ring was full that no agent has reported yet: the ring itself notes that, for the next agent.
     pub fn take_lost(&mut self) -> Option<Lost> {
-        self.messages.take_lost(&mut self.buffer)
+        self.messages.take_lost(&self.buffer)
     }
 }
 
@@ -134,10 +134,10 @@ impl Messages {
     ///
     /// # Errors
     /// As there.
-    pub fn poll(&mut self, buffer: &mut Buffer, act: &mut Act<'_>) -> Result<usize> {
+    pub fn poll(&mut self, buffer: &Buffer, act: &mut Act<'_>) -> Result<usize> {
         let until = procfs::monotonic();
-        let rings = buffer.parts(0).map(|(number, part)| (number, part.ring()));
-        if self.mail.is_new(rings) {
+        let rings = || buffer.parts(0).map(|(number, part)| (number, part.ring()));
+        if self.mail.is_new(rings()) {
             // A program that read its clock before that moment has written its record then. A kernel that cannot be asked leaves the order
             // to the length of the rest between two looks.
             let _unasked = wait_for_running_programs();
@@ -146,9 +146,7 @@ impl Messages {
             Some(action) => act(action, record),
             None => Ok(Answer::Done),
         };
-        let numbers: Vec<u32> = buffer.parts(0).map(|(number, _)| number).collect();
-        let rings = numbers.into_iter().zip(buffer.rings_mut());
-        self.mail.poll(rings, until, &self.events, &mut act)
+        self.mail.poll(rings(), until, &self.events, &mut act)
     }
 
     /// As [`Inbox::waiting`].
@@ -157,11 +155,10 @@ impl Messages {
     }
 
     /// As [`Inbox::take_lost`], of the session's buffer.
-    pub fn take_lost(&mut self, buffer: &mut Buffer) -> Option<Lost> {
+    pub fn take_lost(&mut self, buffer: &Buffer) -> Option<Lost> {
         let holds = u64::from(buffer.ring().geometry().data());
         let before = std::mem::replace(&mut self.first, false);
-        let rings = buffer.rings_mut();
-        let count = rings.map(kestrel_hook::buffer::reader::Ring::take_lost).sum();
+        let count = buffer.parts(0).map(|(_, part)| part.ring().take_lost()).sum();
         (count > 0).then_some(Lost { count, before, holds })
     }
 }

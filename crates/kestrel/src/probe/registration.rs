@@ -3,9 +3,9 @@
 use super::dispatch::Dispatch;
 use super::texts::Texts;
 use super::{Probe, ProbeKind};
-use crate::live::Live;
 use crate::plan::{self, Source};
 use crate::session::{Missed, Session};
+use crate::tail::Live;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;

@@ -13,7 +13,7 @@ use crate::plan::{BufferPlan, Hook, Plan, PlannedStrategy};
 use kestrel_catalog::attach::{Links, Mechanism, close_many, is_slow, own_event, turn};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
-use kestrel_hook::buffer::reader::{Ring, RingSpec};
+use kestrel_hook::buffer::reader::RingSpec;
 use kestrel_hook::buffer::{self, Buffer};
 use kestrel_hook::hook::control::{Control, Table};
 use kestrel_hook::hook::process_filter::{self, Target};
@@ -386,21 +386,6 @@ impl Session {
     /// Its buffers, at least one, by number.
     pub fn buffers(&self) -> &[Buffer] {
         &self.resources.buffers
-    }
-
-    /// Its buffers, to be read.
-    pub fn buffers_mut(&mut self) -> &mut [Buffer] {
-        &mut self.resources.buffers
-    }
-
-    /// The first buffer's rings.
-    pub fn ring(&self) -> &Ring {
-        self.resources.buffers[0].ring()
-    }
-
-    /// The first buffer's rings, to be read.
-    pub fn ring_mut(&mut self) -> &mut Ring {
-        self.resources.buffers[0].ring_mut()
     }
 
     /// The trace that the buffer's packets belong to.

@@ -30,7 +30,7 @@ use kestrel_trace::export::{Export, Json, Style, Text};
 use kestrel_trace::packet::PAGE;
 use kestrel_trace::process::Processes;
 use kestrel_trace::symbol::Symbols;
-use support::Reader;
+use support::{Reader, rest};
 
 /// What was printed.
 struct Printed {
@@ -105,8 +105,8 @@ fn run_on(
     let table = EventTable::new(hook.classes(way));
     let mut pages = Vec::new();
     let now = machine.environment.clock;
-    let rest = reader.with(&mut machine, |ring| ring.rest(1, now, &table, &mut pages));
-    assert_eq!(rest.unwrap().unfinished, 0);
+    let rest = reader.with(&mut machine, |ring| rest(ring, 1, now, &table, &mut pages));
+    assert_eq!(rest.unfinished, 0);
     print(&table, &pages)
 }
 

@@ -1,7 +1,7 @@
 //! Hooks of several tables behind a session's gate, from text to records: which handler an event meets, and when a switch takes effect.
 
 use crate::kernel::{self, words};
-use crate::support::{BEGIN, Reader};
+use crate::support::{BEGIN, Reader, rest};
 use kestrel::buffer::layout::{Geometry, Mode};
 use kestrel::buffer::writer::{RingSink, map_name};
 use kestrel::catalog::Via;
@@ -223,8 +223,8 @@ impl Session {
         let at = BUFFERS.iter().position(|name| *name == buffer).unwrap();
         let mut pages = Vec::new();
         let now = self.machine.environment.clock;
-        let rest = self.readers[at].with(&mut self.machine, |ring| ring.rest(0, now, &table, &mut pages));
-        assert_eq!(rest.unwrap().unfinished, 0);
+        let rest = self.readers[at].with(&mut self.machine, |ring| rest(ring, 0, now, &table, &mut pages));
+        assert_eq!(rest.unfinished, 0);
         let mut all = Vec::new();
         for page in pages.chunks(PAGE as usize) {
             for record in Packet::parse(page).unwrap().records(&table) {

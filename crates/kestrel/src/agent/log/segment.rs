@@ -14,7 +14,7 @@
 
 use crate::postprocess::{Review, Tally, counts, review};
 use kestrel_catalog::{Error, Result};
-use kestrel_hook::buffer::{Buffer, numbered_mut};
+use kestrel_hook::buffer::{Buffer, numbered};
 use kestrel_kernel::Host;
 use kestrel_trace::ctf::directory::{self, Directory, Tail};
 use kestrel_trace::ctf::write::Writer;
@@ -352,7 +352,7 @@ impl Ending {
 /// Says in the ring what is on file.
 fn catch_up(tail: &Tail, closing: Option<&Closing>, buffers: &mut [Buffer]) {
     // A ring that is gone was read to its end before.
-    let Some(buffer) = numbered_mut(buffers, tail.buffer) else {
+    let Some(buffer) = numbered(buffers, tail.buffer) else {
         return;
     };
     let page = tail.sequence * u64::from(PAGE);
@@ -361,7 +361,7 @@ fn catch_up(tail: &Tail, closing: Option<&Closing>, buffers: &mut [Buffer]) {
         .iter()
         .find(|part| (part.buffer, part.cpu) == (tail.buffer, tail.cpu) && part.packets < tail.packets);
     let end = part.map_or(page + u64::from(PAGE) + u64::from(HEADER), |part| part.end);
-    let ring = buffer.ring_mut();
+    let ring = buffer.ring();
     if end > ring.given(tail.cpu) {
         ring.acknowledge(tail.cpu, end);
     }

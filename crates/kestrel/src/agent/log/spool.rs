@@ -9,7 +9,8 @@ use crate::session::pinned::{PinnedSession, ThreadNames};
 use crate::session::state::State;
 use kestrel_catalog::{Error, Result, into_io};
 use kestrel_hook::buffer::borrow::Part;
-use kestrel_hook::buffer::{Buffer, numbered, numbered_mut};
+use kestrel_hook::buffer::cursor::{Begin, Policy};
+use kestrel_hook::buffer::{Buffer, numbered};
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
@@ -241,20 +242,19 @@ impl Spool {
 
     /// Writes one run of pages.
     fn take_run(&mut self, number: u32, cpu: u32, end: u64) -> Result<usize> {
-        let idle = |buffer: &Buffer| buffer.ring().read_position(cpu) >= end;
+        let idle = |buffer: &Buffer| buffer.ring().freed(cpu) >= end;
         if numbered(&self.buffers, number).is_none_or(idle) {
             return Ok(0);
         }
         self.begin()?;
-        let (Some(segment), Some(buffer)) = (&mut self.segment, numbered_mut(&mut self.buffers, number))
-        else {
+        let (Some(segment), Some(buffer)) = (&mut self.segment, numbered(&self.buffers, number)) else {
             return Ok(0);
         };
         let path = segment.place.beside();
         let writer = &mut segment.writer;
         let before = writer.packets(number, cpu);
-        let from = buffer.ring().read_position(cpu);
-        let taken = buffer.ring_mut().lend_run(cpu, end, &mut |memory, range| {
+        let from = buffer.ring().freed(cpu);
+        let taken = buffer.ring().lend_run(cpu, end, &mut |memory, range| {
             let mut write = |file: &mut File, done| {
                 let rest = range.start + done..range.end;
                 memory.write_to(rest, file.as_fd()).map_err(into_io)
@@ -267,7 +267,7 @@ impl Spool {
         if taken.is_err() && pages > 0 {
             // As many as there was room for are on file.
             let end = from + pages * u64::from(PAGE) + u64::from(HEADER);
-            buffer.ring_mut().acknowledge(cpu, end);
+            buffer.ring().acknowledge(cpu, end);
         }
         taken
     }
@@ -283,8 +283,8 @@ impl Spool {
                 self.written += u64::from(PAGE);
             }
         }
-        if let Some(buffer) = numbered_mut(&mut self.buffers, number) {
-            buffer.ring_mut().acknowledge(cpu, part.end);
+        if let Some(buffer) = numbered(&self.buffers, number) {
+            buffer.ring().acknowledge(cpu, part.end);
         }
         Ok(())
     }
@@ -407,15 +407,21 @@ impl Spool {
             // What is left now is where a writer was stopped in the middle of a record.
             for (number, cpu, _) in ends {
                 let mut pages = Vec::new();
-                let Some(buffer) = numbered_mut(&mut self.buffers, number) else {
+                let Some(buffer) = numbered(&self.buffers, number) else {
                     continue;
                 };
-                let ring = buffer.ring_mut();
+                let ring = buffer.ring();
                 if ring.is_quiet(cpu) {
                     continue;
                 }
-                let given = (ring.given(cpu) - ring.read_position(cpu)) as u32;
-                ring.rest(cpu, procfs::monotonic(), &self.events, &mut pages)?;
+                let given = (ring.given(cpu) - ring.freed(cpu)) as u32;
+                let mut cursor = ring.cursor(cpu, Begin::Unread);
+                ring.collect(
+                    &mut cursor,
+                    Policy::Rest(&self.events),
+                    procfs::monotonic(),
+                    &mut pages,
+                )?;
                 if let Some(first) = pages.first_chunk_mut::<{ PAGE as usize }>() {
                     let _none_left = ctf::cut_front(first, given, &self.events);
                 }

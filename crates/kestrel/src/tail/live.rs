@@ -1,43 +1,31 @@
 //! Watching: records of a session as they come, in the order of their times, without a trace on disk.
 
+use super::queue::{Queue, Taken};
+use super::watermark::Settled;
 use crate::postprocess;
 use crate::session::Session;
 use kestrel_catalog::Result;
 use kestrel_hook::buffer::Buffer;
-use kestrel_hook::buffer::memory::Memory;
-use kestrel_hook::buffer::reader::Ring;
+use kestrel_hook::buffer::cursor::{Begin, Cursor, Policy};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
-use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
-use kestrel_trace::packet::{HEADER, PAGE};
 use kestrel_trace::record::Record;
 use kestrel_trace::summary::EventCount;
 use std::collections::BTreeMap;
-use watermark::Settled;
-
-pub(crate) mod watermark;
+use std::ops::ControlFlow;
 
 /// A session being watched.
 #[derive(Debug)]
 pub struct Live {
     session: Session,
     table: EventTable,
+    /// Of each buffer, by its place, the cursors of its rings.
+    cursors: Vec<(usize, Cursor)>,
     waiting: Queue,
     settled: Option<Settled>,
     lost: u64,
     lost_frozen: u64,
-}
-
-/// Records that have come but may be preceded by some that have not.
-#[derive(Debug, Default)]
-pub(crate) struct Queue(Vec<Waiting>);
-
-#[derive(Debug)]
-struct Waiting {
-    time_ns: u64,
-    cpu: u32,
-    bytes: Vec<u8>,
 }
 
 impl Live {
@@ -45,7 +33,13 @@ impl Live {
     /// than its time says may come after later ones.
     pub fn new(session: Session) -> Self {
         let table = EventTable::new(session.classes().iter().cloned());
+        let rings = session.buffers().iter().map(Buffer::ring).enumerate();
+        let cursors = rings.flat_map(|(place, ring)| {
+            let cursor = move |cpu| (place, ring.cursor(cpu, Begin::Unread));
+            ring.cpus().map(cursor)
+        });
         Self {
+            cursors: cursors.collect(),
             session,
             table,
             waiting: Queue::default(),
@@ -128,73 +122,16 @@ impl Live {
 
     /// Takes what is in all buffers.
     fn gather(&mut self, now: u64) -> Result<()> {
-        for buffer in self.session.buffers_mut() {
-            let ring = buffer.ring_mut();
-            for cpu in ring.cpus() {
-                gather(ring, cpu, now, &self.table, &mut self.waiting)?;
-            }
+        for (place, cursor) in &mut self.cursors {
+            let Some(buffer) = self.session.buffers().get(*place) else {
+                continue;
+            };
+            buffer.ring().follow(cursor, Policy::Take, now, &mut |view| {
+                self.waiting
+                    .take(&self.table, &Taken::from(view), &mut |_, _| true);
+                Ok(ControlFlow::Continue(()))
+            })?;
         }
         Ok(())
-    }
-}
-
-impl Queue {
-    /// Takes a record.
-    pub(crate) fn push(&mut self, record: &Record<'_>) {
-        self.0.push(Waiting {
-            time_ns: record.time_ns,
-            cpu: record.cpu,
-            bytes: record.bytes.to_vec(),
-        });
-    }
-
-    /// Shows those that are not later than `until`, oldest first. Gives their number.
-    pub(crate) fn emit(
-        &mut self,
-        table: &EventTable,
-        until: u64,
-        show: &mut dyn FnMut(&Record<'_>) -> Result<()>,
-    ) -> Result<usize> {
-        self.0.sort_by_key(|w| w.time_ns);
-        let ready = self.0.partition_point(|w| w.time_ns <= until);
-        for w in self.0.drain(..ready) {
-            if let Ok(record) = table.record(&w.bytes, w.cpu, w.time_ns) {
-                show(&record)?;
-            }
-        }
-        Ok(ready)
-    }
-}
-
-/// Takes what came to a CPU's ring, and what is whole of its page in use.
-fn gather<M: Memory>(
-    ring: &mut Ring<M>,
-    cpu: u32,
-    now: u64,
-    table: &EventTable,
-    waiting: &mut Queue,
-) -> Result<()> {
-    let mut pages = Vec::new();
-    ring.drain(cpu, &mut pages)?;
-    for page in pages.chunks_exact(PAGE as usize) {
-        // A ring that overwrites may have gone on by more than what is here.
-        let position = Packet::parse(page).map_or(0, |packet| packet.sequence * u64::from(PAGE));
-        keep(table, waiting, page, ring.unpeeked(cpu, position));
-    }
-    if let Some((page, from)) = ring.peek(cpu, now)? {
-        keep(table, waiting, &page, from);
-    }
-    Ok(())
-}
-
-/// Copies a page's records from offset `from` on.
-fn keep(table: &EventTable, waiting: &mut Queue, page: &[u8], from: u32) {
-    let Ok(packet) = Packet::parse(page) else { return };
-    let mut at = HEADER;
-    for record in packet.records(table).map_while(std::result::Result::ok) {
-        if at >= from {
-            waiting.push(&record);
-        }
-        at += record.bytes.len() as u32;
     }
 }

@@ -4,21 +4,22 @@
 //! Pages are copied first, then the session's description is looked at: so whatever is in them was described before. A buffer that is resized is
 //! watched on in its new ring.
 
-use crate::live::Queue;
-use crate::live::watermark::Settled;
+use super::queue::{Queue, Taken};
+use super::watermark::Settled;
 use crate::session::pinned::{PinnedSession, ThreadNames};
 use crate::session::store::Store;
 use kestrel_catalog::{Error, Result};
-use kestrel_hook::buffer::cursor::{Cursor, Mark};
+use kestrel_hook::buffer::cursor::{Begin, Cursor, Policy, View};
+use kestrel_hook::buffer::mark::Mark;
 use kestrel_hook::buffer::{Buffer, numbered};
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet::Packet;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::BufferInfo;
-use kestrel_trace::packet::HEADER;
 use kestrel_trace::record::Record;
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// A persistent session that is being watched.
@@ -36,11 +37,11 @@ pub struct Watch {
     described: Option<u64>,
     waiting: Queue,
     settled: Settled,
-    /// Packets missed in rings that are gone.
-    missed_before: u64,
+    /// Packets overwritten unseen in rings that are gone.
+    overwritten_before: u64,
     /// Whether records missed in rings that are gone have been counted, and how many.
     gone: Option<u64>,
-    told_missed: u64,
+    reported_overwritten: u64,
     reported: u64,
     /// A ring was described that is not there yet: since when.
     awaited: Option<Instant>,
@@ -71,21 +72,12 @@ struct Watched {
 impl Watched {
     /// Records between its begin and its end that were not shown, if that can be told.
     fn missing(&self) -> Option<u64> {
-        if self.cursor.missed() == 0 {
+        if self.cursor.unread().overwritten == 0 {
             return Some(0);
         }
         let all = self.end?.recorded.checked_sub(self.begin?.recorded)?;
         Some(all.saturating_sub(self.shown))
     }
-}
-
-/// A page copied out of a ring.
-struct Taken {
-    /// Which of the rings.
-    ring: usize,
-    bytes: Vec<u8>,
-    from: u32,
-    position: u64,
 }
 
 /// What was overwritten or lost unseen since the last call.
@@ -127,9 +119,9 @@ impl Watch {
             described,
             waiting: Queue::default(),
             settled: Settled::new(),
-            missed_before: 0,
+            overwritten_before: 0,
             gone: Some(0),
-            told_missed: 0,
+            reported_overwritten: 0,
             reported: 0,
             awaited: None,
             ended: false,
@@ -144,13 +136,14 @@ impl Watch {
                     0 => 0,
                     since_ns => since_ns.max(watch.reset(number)),
                 };
-                let cursor = match since_ns {
-                    0 => ring.cursor(cpu, begin.map(|mark| mark.position)),
-                    since_ns => ring.cursor_since(cpu, since_ns),
+                let from = match (since_ns, begin) {
+                    (0, Some(mark)) => Begin::At(mark.position),
+                    (0, None) => Begin::Now,
+                    (since_ns, _) => Begin::Since(since_ns),
                 };
                 rings.push(Watched {
                     number,
-                    cursor,
+                    cursor: ring.cursor(cpu, from),
                     since_ns,
                     begin,
                     end: None,
@@ -255,34 +248,38 @@ impl Watch {
 
     /// What went by unseen since the last call.
     pub fn take_unseen(&mut self) -> Unseen {
-        let missed = self.rings.iter().map(|ring| ring.cursor.missed()).sum::<u64>() + self.missed_before;
+        let of = |ring: &Watched| ring.cursor.unread().overwritten;
+        let overwritten = self.rings.iter().map(of).sum::<u64>() + self.overwritten_before;
         let lost = self.lost();
         Unseen {
-            packets: missed - std::mem::replace(&mut self.told_missed, missed),
+            packets: overwritten - std::mem::replace(&mut self.reported_overwritten, overwritten),
             lost: lost.saturating_sub(std::mem::replace(&mut self.reported, lost)),
         }
     }
 
-    /// Copies pages that have something new, and gives the time up to which these are all: what has settled, unless a ring has more than is copied
-    /// at once.
-    fn take(&mut self) -> Result<(Vec<Taken>, u64)> {
+    /// Copies pages that have something new, each with its ring, and gives the time up to which these are all: what has settled, unless a ring has more
+    /// than is copied at once.
+    fn take(&mut self) -> Result<(Vec<(usize, Taken)>, u64)> {
         let (mut all, mut until) = (Vec::new(), self.settled.until());
         let now = procfs::monotonic();
         for (ring, watched) in self.rings.iter_mut().enumerate() {
             let Some(buffer) = numbered(&self.buffers, watched.number) else {
                 continue;
             };
-            let show = |bytes: &[u8], from, position| {
-                all.push(Taken {
-                    ring,
-                    bytes: bytes.to_vec(),
-                    from,
-                    position,
-                });
-                Ok(())
+            let most = all.len() + AT_ONCE;
+            let mut take = |view: View<'_>| {
+                all.push((ring, Taken::from(view)));
+                Ok(match all.len() < most {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                })
             };
-            let is_all = buffer.ring().watch(&mut watched.cursor, now, AT_ONCE, show)?;
-            let last = all.last().and_then(|taken| Packet::parse(&taken.bytes).ok());
+            let is_all = buffer
+                .ring()
+                .follow(&mut watched.cursor, Policy::Tail, now, &mut take)?;
+            let last = all
+                .last()
+                .and_then(|(_, page)| Packet::parse(page.bytes.as_slice()).ok());
             if let Some(last) = last.filter(|_| !is_all) {
                 until = until.min(last.end_ns.saturating_sub(1));
             }
@@ -291,26 +288,17 @@ impl Watch {
     }
 
     /// Puts their records among those that wait to be shown.
-    fn read(&mut self, pages: &[Taken]) {
-        for page in pages {
-            let Ok(packet) = Packet::parse(&page.bytes) else {
-                continue;
-            };
-            let Some(watched) = self.rings.get_mut(page.ring) else {
+    fn read(&mut self, pages: &[(usize, Taken)]) {
+        for (ring, page) in pages {
+            let Some(watched) = self.rings.get_mut(*ring) else {
                 continue;
             };
             let counted = watched.begin.map_or(0, |mark| mark.position)
                 ..watched.end.map_or(u64::MAX, |mark| mark.position);
-            let mut at = HEADER;
-            for record in packet.records(&self.table).map_while(std::result::Result::ok) {
-                if at >= page.from {
-                    watched.shown += u64::from(counted.contains(&(page.position + u64::from(at))));
-                    if record.time_ns >= watched.since_ns {
-                        self.waiting.push(&record);
-                    }
-                }
-                at += record.bytes.len() as u32;
-            }
+            self.waiting.take(&self.table, page, &mut |record, position| {
+                watched.shown += u64::from(counted.contains(&position));
+                record.time_ns >= watched.since_ns
+            });
         }
     }
 
@@ -358,7 +346,7 @@ impl Watch {
             if let Some(buffer) = numbered(&self.buffers, watched.number) {
                 watched.end = buffer.ring().mark(watched.cursor.cpu());
             }
-            self.missed_before += watched.cursor.missed();
+            self.overwritten_before += watched.cursor.unread().overwritten;
             self.gone = self.gone.zip(watched.missing()).map(|(gone, more)| gone + more);
         }
         (self.session, self.buffers) = (session, buffers);
@@ -369,12 +357,12 @@ impl Watch {
                 continue;
             }
             for cpu in buffer.ring().cpus() {
-                let (cursor, begin) = buffer.ring().cursor_at_start(cpu);
+                let ring = buffer.ring();
                 new.push(Watched {
                     number,
-                    cursor,
+                    cursor: ring.cursor(cpu, Begin::Start),
                     since_ns: 0,
-                    begin,
+                    begin: ring.mark_at_start(cpu),
                     end: None,
                     shown: 0,
                 });

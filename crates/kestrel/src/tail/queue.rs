@@ -1,0 +1,79 @@
+//! Records on their way to be shown: those of many rings, put in the order of their times.
+
+use kestrel_catalog::Result;
+use kestrel_hook::buffer::cursor::View;
+use kestrel_trace::ctf::packet::{Packet, Page};
+use kestrel_trace::decode::EventTable;
+use kestrel_trace::packet::HEADER;
+use kestrel_trace::record::Record;
+
+/// Records that have come but may be preceded by some that have not.
+#[derive(Debug, Default)]
+pub(crate) struct Queue(Vec<Waiting>);
+
+#[derive(Debug)]
+struct Waiting {
+    time_ns: u64,
+    cpu: u32,
+    bytes: Vec<u8>,
+}
+
+/// A page copied out of a ring.
+pub(crate) struct Taken {
+    pub(crate) bytes: Box<Page>,
+    /// Offset of the first record that its reader was not shown before.
+    from: u32,
+    position: u64,
+}
+
+impl From<View<'_>> for Taken {
+    fn from(view: View<'_>) -> Self {
+        Self {
+            bytes: Box::new(*view.bytes),
+            from: view.from,
+            position: view.position,
+        }
+    }
+}
+
+impl Queue {
+    /// Takes the records of a page that its reader was not shown before, of those the ones `wanted` by their position.
+    pub(crate) fn take(
+        &mut self,
+        table: &EventTable,
+        page: &Taken,
+        wanted: &mut dyn FnMut(&Record<'_>, u64) -> bool,
+    ) {
+        let Ok(packet) = Packet::parse(page.bytes.as_slice()) else {
+            return;
+        };
+        let mut at = HEADER;
+        for record in packet.records(table).map_while(std::result::Result::ok) {
+            if at >= page.from && wanted(&record, page.position + u64::from(at)) {
+                self.0.push(Waiting {
+                    time_ns: record.time_ns,
+                    cpu: record.cpu,
+                    bytes: record.bytes.to_vec(),
+                });
+            }
+            at += record.bytes.len() as u32;
+        }
+    }
+
+    /// Shows those that are not later than `until`, oldest first. Gives their number.
+    pub(crate) fn emit(
+        &mut self,
+        table: &EventTable,
+        until: u64,
+        show: &mut dyn FnMut(&Record<'_>) -> Result<()>,
+    ) -> Result<usize> {
+        self.0.sort_by_key(|w| w.time_ns);
+        let ready = self.0.partition_point(|w| w.time_ns <= until);
+        for w in self.0.drain(..ready) {
+            if let Ok(record) = table.record(&w.bytes, w.cpu, w.time_ns) {
+                show(&record)?;
+            }
+        }
+        Ok(ready)
+    }
+}
