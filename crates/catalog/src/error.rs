@@ -238,7 +238,7 @@ pub enum Error {
     /// Another command is changing the session.
     #[error("{waiting}; given up after {seconds:.1} s")]
     Busy {
-        /// The session, and who changes it.
+        /// The session, and the process that changes it.
         waiting: Waiting,
         /// How long it was waited for.
         seconds: f64,

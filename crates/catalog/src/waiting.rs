@@ -26,7 +26,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Who holds the lock on this file.
+    /// The process that holds the lock on this file.
     pub fn of(host: &Host, path: &Path) -> Option<Self> {
         let pid = procfs::holder(host, path)?;
         let words = procfs::command_line(host, pid).unwrap_or_default();

@@ -117,7 +117,7 @@ pub struct Register {
 
 /// Two events of one thread that belong together: a function's entry and its return, an instruction's start and its end.
 ///
-/// Both compute the same number (an address in the stack that stays the same between them) by which, with the thread's, the second finds
+/// Both compute the same number (an address in the stack that is the same in both) by which, with the thread's, the second finds
 /// what the first kept. Calls and interrupts that nest have other numbers.
 #[derive(Clone)]
 pub struct Pair {
@@ -220,7 +220,7 @@ pub struct Context {
     pub registers: Vec<Register>,
     /// Remarks for a user that names the event.
     pub remarks: Vec<String>,
-    /// The event that this one ends, where it can be told which it was.
+    /// The event that this one ends, where it is known which that was.
     pub pair: Option<Arc<Pair>>,
     /// The kernel's types, if it publishes them.
     pub types: Option<Arc<Btf>>,

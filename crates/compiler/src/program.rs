@@ -22,7 +22,7 @@ pub struct Program {
     pub layouts: Vec<Layout>,
     /// What it asks of the kernel.
     pub uses: Uses,
-    /// The intermediate code after all passes, for those who want to look.
+    /// The intermediate code after all passes, for tests and debugging.
     pub function: Function,
 }
 

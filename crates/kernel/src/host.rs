@@ -96,7 +96,7 @@ impl Host {
     }
 
     /// Where tracefs is, mounting it first where that is missing and this process may
-    /// (`mount -t tracefs nodev /sys/kernel/tracing`). The mount stays: other tools expect it there too.
+    /// (`mount -t tracefs nodev /sys/kernel/tracing`). The mount is left in place: other tools expect it there too.
     ///
     /// # Errors
     /// [`Error::System`] if mounting was refused; [`Error::Unavailable`] if this is not a live host.

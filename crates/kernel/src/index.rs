@@ -270,7 +270,7 @@ impl<'h> Place<'h> {
         }
         let new = folder.join(format!(".{}-{}", self.name, std::process::id()));
         let write = |new: &Path| {
-            // Addresses of the kernel are nobody else's business.
+            // Addresses of the kernel are for root alone.
             let mut file = OpenOptions::new()
                 .write(true)
                 .create(true)

@@ -1,4 +1,4 @@
-//! perf_event_open(2) as far as BPF programs are hung on its events: tracepoints, kprobes, uprobes, software counters; no sampling buffers.
+//! perf_event_open(2) as far as BPF programs are attached to its events: tracepoints, kprobes, uprobes, software counters; no sampling buffers.
 
 use crate::error::{Errno, Error, Interface, Result};
 use crate::host::Host;
@@ -181,7 +181,7 @@ const IOC_ENABLE: u64 = 0x2400;
 const IOC_DISABLE: u64 = 0x2401;
 const IOC_SET_BPF: u64 = 0x4004_2408;
 
-/// An open perf event. While a link holds it, it stays attached; closing the last user of a tracepoint or kprobe event waits for RCU
+/// An open perf event. While a link holds it, it is attached; closing the last user of a tracepoint or kprobe event waits for RCU
 /// (some 50 ms).
 #[derive(Debug)]
 pub struct PerfEvent {

@@ -45,7 +45,7 @@ pub enum Need {
     Mount,
     /// Reading files that are root's: tracefs is, unless it was mounted otherwise.
     Files,
-    /// Opening the perf events that kprobes hang on, where `kernel.perf_event_paranoid` is higher than the kernel's own levels go.
+    /// Opening the perf events that kprobes are attached by, where `kernel.perf_event_paranoid` is higher than the kernel's own levels go.
     PerfEvents,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Who this process is, as far as the kernel's checks go.
+/// This process's user and capabilities, as far as the kernel's checks go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Privilege {
     /// Effective user.

@@ -131,7 +131,7 @@ fn publish(
 ) -> Result<Dumped> {
     let beside = directory::beside_of(path);
     let dumped = match write(source, chosen, &beside, host, progress) {
-        // What lies there is somebody else's, who writes a trace to the same place.
+        // Another process writes a trace to the same place.
         Err(Error::Trace(kestrel_trace::Error::Busy { .. })) => {
             return Err(kestrel_trace::Error::Busy { path: path.into() }.into());
         }
@@ -188,7 +188,7 @@ fn write(
             appended.map_err(|error| error.within(path))?;
         }
         if cut {
-            // Of the rest nobody can say whether it was overwritten or just not asked for.
+            // Of the rest it is unknown whether it was overwritten or just older than what was asked for.
             let of_this = tally.iter_mut().filter(|((of, _, _), _)| *of == number);
             of_this.for_each(|(_, counts)| counts.recorded = 0);
         }

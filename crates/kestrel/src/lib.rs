@@ -20,7 +20,7 @@ pub use kestrel_object as bpf;
 /// What this kernel can tell, where, and what can be traced on it.
 pub use kestrel_catalog::{arch, attach, bounded_read, catalog, code, facts};
 
-/// The kernel as a safe API, for those who need more of it than a session.
+/// The kernel as a safe API, for programs that need more of it than a session.
 pub use kestrel_kernel as kernel;
 
 /// What the language says about a text: diagnostics, and how they are shown.

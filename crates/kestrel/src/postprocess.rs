@@ -14,7 +14,7 @@ use kestrel_trace::symbol::{self, Symbols};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-/// Told how many packets of how many were looked through.
+/// Called with how many packets of how many were looked through.
 pub type Progress = Box<dyn FnMut(u64, u64)>;
 
 /// What the pass finds.

@@ -136,7 +136,7 @@ impl Recorder {
     /// Writes every page that is whole (in overwrite mode nothing: the ring keeps the newest until the end). Gives the number of pages.
     ///
     /// # Errors
-    /// When the disk is full or the like; what was written before stays a whole trace. [`Recorder::stop`] and [`Recorder::finish`] then count
+    /// When the disk is full or the like; what was written before is a whole trace. [`Recorder::stop`] and [`Recorder::finish`] then count
     /// what could not be written.
     pub fn poll(&mut self) -> Result<usize> {
         self.session.maps_mut().sweep()?;
@@ -247,7 +247,7 @@ impl Recorder {
         stopped
     }
 
-    /// Waits until nobody is between reserve and commit: a moment mostly, and for every running program where a CPU stands still in the middle.
+    /// Waits until no writer is between reserve and commit: a moment mostly, and for every running program where a CPU stands still in the middle.
     fn settle(&self) {
         let quiet = |buffer: &Buffer| {
             let ring = buffer.ring();
@@ -265,7 +265,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording (a long one takes a while: `progress` is told how far it is): counts what each event lost, finds names for the
+    /// Ends the recording (a long one takes a while: `progress` is called with how far it is): counts what each event lost, finds names for the
     /// addresses and processes in it. What it returns holds the masked session: drop it to detach.
     ///
     /// # Errors

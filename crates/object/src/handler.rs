@@ -252,7 +252,7 @@ impl HandlerObject {
         &self.loaded.maps
     }
 
-    /// What its maps are pinned at of themselves stays from now on, as with objects that are run.
+    /// Pins that its maps ask for by name are kept from now on, as with objects that are run.
     pub fn keep(&mut self) {
         self.loaded.pins.keep();
     }

@@ -72,7 +72,7 @@ impl Object {
     /// Makes or finds the maps and loads the programs.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the verifier refuses a program; [`Error::Object`], [`Error::Kernel`]. Nothing stays behind.
+    /// [`Error::Refused`] if the verifier refuses a program; [`Error::Object`], [`Error::Kernel`]. Nothing is left behind.
     pub fn load(self) -> Result<Loaded> {
         load(self)
     }
@@ -305,7 +305,7 @@ impl Loaded {
         self.make_maps_with(&|_| Ok(None)).map(drop)
     }
 
-    /// The same where somebody may have them already, by their names; says whether any was given.
+    /// The same where other processes may have them already, by their names; says whether any was given.
     pub(super) fn make_maps_with(&mut self, given: &dyn Fn(&str) -> Result<Option<Map>>) -> Result<bool> {
         let mut any = false;
         self.check_sizes(given)?;

@@ -166,7 +166,7 @@ pub(super) fn remove_empty(host: &Host, path: &Path) {
     }
 }
 
-/// Pins that go again unless they are kept: nothing stays behind when what follows fails.
+/// Pins that go again unless they are kept: nothing is left behind when what follows fails.
 #[derive(Debug)]
 pub(super) struct NewPins {
     host: Host,
@@ -226,7 +226,7 @@ pub(super) fn shape(map: &Declaration) -> Result<Shape> {
     let (key_size, value_size) = match kind {
         MapKind::RINGBUF | MapKind::USER_RINGBUF => (0, 0),
         MapKind::PERF_EVENT_ARRAY => (4, 4),
-        // How deep stacks are, objects often leave to their loaders; as deep as the kernel takes them unless it is told otherwise.
+        // How deep stacks are, objects often leave to their loaders; as deep as the kernel takes them unless the object says otherwise.
         MapKind::STACK_TRACE if map.value_size == 0 => (4, STACK_DEPTH * 8),
         _ => (map.key_size, map.value_size),
     };
@@ -270,7 +270,7 @@ pub(super) fn reuse(path: &Path, declaration: &Declaration) -> Result<Option<Map
         Pinned::Link(_) => return Err(other("a link")),
     };
     let (mut wanted, there) = (shape(declaration)?, Shape::from(found.info()));
-    // A size that the object leaves open is that of the map; one entry for each processor is what whoever made it took for enough.
+    // A size that the object leaves open is that of the map; one entry for each processor is as many as its maker wanted.
     if declaration.entries == 0 || there.kind == MapKind::PERF_EVENT_ARRAY {
         wanted.entries = there.entries;
     }

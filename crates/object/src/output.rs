@@ -87,7 +87,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Records that found no room, as perf event arrays tell. Programs that write to a ring buffer are told themselves, and nobody else.
+    /// Records that found no room, as perf event arrays count them. Of a ring buffer only the program that writes is told.
     pub fn lost(&self) -> u64 {
         self.lost
     }

@@ -1,4 +1,4 @@
-//! A program that could not be loaded: where the verifier refused it, with the line of the source; every other error stays as it is.
+//! A program that could not be loaded: where the verifier refused it, with the line of the source; every other error is passed on.
 
 use super::opened::Object;
 use kestrel_bpf::code::Code;
@@ -7,7 +7,7 @@ use kestrel_bpf::verifier_log;
 use kestrel_catalog::Error;
 use kestrel_catalog::verifier::Refusal;
 
-/// Turns a refusal by the verifier into [`Error::Refused`]; every other error stays as it is.
+/// Turns a refusal by the verifier into [`Error::Refused`]; every other error is passed on.
 pub(super) fn explain(
     error: kestrel_kernel::Error,
     object: &Object,

@@ -60,7 +60,7 @@ impl Loaded {
     /// Attaches every program to what its section or [`Object::attach_to`](crate::Object::attach_to) says, and pins the maps that ask to be.
     ///
     /// # Errors
-    /// [`Error::Kernel`], [`Error::NoSuchEvent`] with near names; nothing stays behind.
+    /// [`Error::Kernel`], [`Error::NoSuchEvent`] with near names; nothing is left behind.
     pub fn attach(self) -> Result<Running> {
         Running::attach(self)
     }
@@ -103,7 +103,7 @@ impl Running {
         Ok(Self { attached, loaded })
     }
 
-    /// Takes all programs off what they are attached to: what they wrote and counted stays, and no longer changes. Pinned links stay at work.
+    /// Takes all programs off what they are attached to: what they wrote and counted is kept, and no longer changes. Pinned links go on.
     ///
     /// # Errors
     /// [`Error::Kernel`] if the kernel does not say how many hits it dropped; they are taken off all the same.
@@ -175,7 +175,7 @@ impl Running {
     ///
     /// # Errors
     /// [`Error::Io`] if the directory is not in bpffs; [`Error::Object`] if something is attached that cannot be pinned; [`Error::Kernel`] if
-    /// something of the name is pinned there. Nothing stays pinned then.
+    /// something of the name is pinned there. Nothing is left pinned then.
     pub fn pin(&self, directory: &Path) -> Result<()> {
         if !Host::is_in_bpffs(directory) {
             return Err(Error::Io {

@@ -91,7 +91,7 @@ impl Error {
         self
     }
 
-    /// What kind of failure the system reported, if it did: `BrokenPipe` where nobody reads any more.
+    /// What kind of failure the system reported, if it did: `BrokenPipe` where the reader has gone.
     pub fn kind(&self) -> Option<std::io::ErrorKind> {
         match self {
             Self::Io { source, .. } | Self::Open { source, .. } | Self::Append { source, .. } => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Bytes before the payload: event header (8) and common context, pid and tid (8).
 pub const PAYLOAD: u32 = 16;
 
-/// Name of a field that only fills room; nobody is shown it.
+/// Name of a field that only fills room; output hides it.
 pub const UNUSED: &str = "_unused";
 
 /// How an integer is shown.

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The committed word only ever grows within one use of a page: each record adds its length to the low half and one to the
-//! high half; who leaves the page adds the unused rest plus [`SEALED`]. So a page is whole when the low half is
+//! high half; the writer that leaves the page adds the unused rest plus [`SEALED`]. So a page is whole when the low half is
 //! [`CAPACITY`]` + `[`SEALED`], and its content size and end time are valid from then on.
 
 /// Bytes in a page, and so in a packet.

@@ -135,7 +135,7 @@ impl Builder {
         })
     }
 
-    /// `element[count]`. The index type is the element's: nobody reads it.
+    /// `element[count]`. The index type is the element's: readers ignore it.
     pub fn array(&mut self, element: TypeId, count: u32) -> TypeId {
         let (size, align) = self.measure(element);
         let entry = Entry::referring(Kind::Array, 0, TypeId::VOID);

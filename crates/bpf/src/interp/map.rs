@@ -112,7 +112,7 @@ impl Map {
         }
     }
 
-    /// `bpf_map_delete_elem`. The memory stays, as it does in the kernel while a program may look at it.
+    /// `bpf_map_delete_elem`. The memory is kept, as in the kernel while a program may look at it.
     pub(super) fn delete(&mut self, key: &[u8]) -> i64 {
         if self.array_entries().is_some() {
             return -22;

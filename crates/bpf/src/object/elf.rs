@@ -31,7 +31,7 @@ pub(super) struct Symbol {
     pub(super) value: u64,
     pub(super) size: u64,
     pub(super) function: bool,
-    /// Stands for its section as a whole: places in it are told by the instruction.
+    /// Stands for its section as a whole: the instruction says the place in it.
     pub(super) whole_section: bool,
     pub(super) global: bool,
     pub(super) weak: bool,
@@ -193,7 +193,7 @@ fn symbols(file: &File<'_>) -> Result<Vec<Symbol>, Error> {
         if index > MOST_SYMBOLS {
             return Err(wrong(format!("it has more than {MOST_SYMBOLS} symbols")));
         }
-        // The first, empty symbol is not told of: numbers stay those of the file.
+        // The first, empty symbol is kept out of sight: numbers are those of the file.
         while symbols.len() < index {
             symbols.push(Symbol {
                 name: String::new(),

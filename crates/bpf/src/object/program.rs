@@ -31,7 +31,7 @@ pub struct Program {
 /// Functions that other sections call: never programs of their own.
 const SUBPROGRAMS: &str = ".text";
 const INSN: u64 = 8;
-/// The most instructions that a kernel takes from who may do all (`BPF_COMPLEXITY_LIMIT_INSNS`), in bytes.
+/// The most instructions that a kernel takes from a privileged user (`BPF_COMPLEXITY_LIMIT_INSNS`), in bytes.
 const LONGEST: u64 = 1_000_000 * INSN;
 
 /// All functions, by section and place.

@@ -51,7 +51,7 @@ pub struct Kind {
     pub program: u32,
     /// `enum bpf_attach_type`, as expected at load; 0 for none.
     pub attach: u32,
-    /// What stands before the target's name in the kernel's types, for kinds that are bound at load; the kind of type is told by the hook.
+    /// What stands before the target's name in the kernel's types, for kinds that are bound at load; the hook says the kind of type.
     pub prefix: Option<&'static str>,
     /// Whether `.s` may follow the name: a program that may sleep.
     pub sleeps: bool,

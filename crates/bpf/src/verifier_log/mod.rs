@@ -33,7 +33,7 @@ pub struct VerifierLog {
     pub text: String,
     /// The last words before the statistics, lines joined by newlines; empty when there are none.
     pub message: String,
-    /// Registers and stack slots (`R1`, `fp-8`) before the instruction, as far as the log told.
+    /// Registers and stack slots (`R1`, `fp-8`) before the instruction, as far as the log says.
     pub state: Vec<(String, String)>,
     /// The statistics at the end, if the log was not cut before them.
     pub stats: Option<Stats>,

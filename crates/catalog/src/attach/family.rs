@@ -42,7 +42,7 @@ pub trait Attach {
     /// Attaches a hook's programs, which the kernel runs in this order.
     ///
     /// # Errors
-    /// The kernel's; nothing stays attached then.
+    /// The kernel's; nothing is left attached then.
     fn attach(&self, kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links>;
 }
 

@@ -117,7 +117,7 @@ impl Functions {
 /// Attaches a program to functions by one multi link, at their return or not; in a `session` it runs at both.
 ///
 /// # Errors
-/// Why the kernel refuses one of them, as far as that can be told.
+/// Why the kernel refuses one of them, as far as that is known.
 pub fn multi(program: &Program, (at_return, session): (bool, bool), events: &Events<'_>) -> Result<Link> {
     let (known, symbols) = (events.known, events.names);
     let cookies: Vec<u64> = (0..symbols.len() as u64).collect();

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 #[derive(Debug, Default)]
 pub struct Links {
     pub(super) links: Vec<Link>,
-    /// Perf events that programs were hung on without a link: the way of kernels before 5.15.
+    /// Perf events with programs that are attached without a link: kernels before 5.15.
     pub(super) bare: Vec<PerfEvent>,
     pub(super) events: Vec<OwnEvent>,
     /// Where CPUs have links one by one: the CPU of each.
@@ -26,7 +26,7 @@ pub struct Links {
 pub struct OnCpu {
     /// Its number.
     pub cpu: u32,
-    /// Which of its stays online.
+    /// A number that is new each time it comes online.
     pub stay: u64,
 }
 

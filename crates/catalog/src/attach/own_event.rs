@@ -108,7 +108,7 @@ fn fixed<'p>(place: Place<'p>, host: &Host) -> Place<'p> {
     }
 }
 
-/// Removes events, waiting a little for those whose links are on their way out; what stays busy, a later run sweeps.
+/// Removes events, waiting a little for those whose links are on their way out; what is still busy, a later run sweeps.
 pub fn remove(tracefs: &Tracefs, names: &[String]) {
     let deadline = Instant::now() + PATIENCE;
     for name in names {
@@ -142,7 +142,7 @@ pub fn sweep(host: &Host) {
     };
     for name in lines.iter().filter_map(|line| own_name(line)) {
         if !is_alive(host, name) {
-            // Busy: it belongs to a session that stays.
+            // Busy: it belongs to a persistent session.
             let _ = tracefs.define(DynamicEvents::Kprobe, &format!("-:{GROUP}/{name}"));
         }
     }

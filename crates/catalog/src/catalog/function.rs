@@ -327,7 +327,7 @@ impl FunctionProbe {
             name: format!("{}:{}", self.name, symbol.unwrap_or("*")),
             function: symbol.map(str::to_owned),
             program,
-            // A set shares one program: which function it was is told by the cookie.
+            // A set shares one program: the cookie says which function it was.
             number: symbol.map_or(EventNumber::Cookie { first: 0, stride: 1 }, |_| {
                 EventNumber::Constant(0)
             }),

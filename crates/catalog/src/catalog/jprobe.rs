@@ -86,7 +86,7 @@ impl EventKind for Jprobe {
         if pattern.is_plain() {
             return self.one(catalog, module, &part.text).map(|one| vec![one]);
         }
-        // Of many, those are taken whose parameters can be told.
+        // Of many, those are taken whose parameters are known.
         let names = match module {
             None => catalog.expand(self, &[pattern])?,
             Some(module) => catalog.functions_of(module, &pattern)?,

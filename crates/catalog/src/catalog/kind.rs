@@ -160,7 +160,7 @@ pub struct Instance {
     pub identity: Option<String>,
     /// The function, for function events.
     pub symbol: Option<String>,
-    /// What tells it from the others of its program, where they are told apart by a value (a system call's number).
+    /// What distinguishes it from the others of its program, where that is a value (a system call's number).
     pub code: Option<u32>,
     /// How the fields of the default record are called for this one, where the program knows them only as an array.
     pub layout: Option<Layout>,
@@ -171,7 +171,7 @@ pub struct Instance {
 pub struct Strategy {
     /// What to attach to, and how.
     pub mechanism: Mechanism,
-    /// What the compiler is told; its number is set by the plan.
+    /// The event as the compiler sees it; the plan sets its number.
     pub context: Context,
     /// An expression that must hold before the user's predicate (the system call's number).
     pub guard: Option<String>,

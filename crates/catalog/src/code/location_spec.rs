@@ -110,7 +110,7 @@ impl Code<'_> {
     /// The same for a place that is to be probed.
     ///
     /// # Errors
-    /// [`Error::NoPlace`] also where the kernel lets nobody put a probe.
+    /// [`Error::NoPlace`] also where the kernel allows no probe.
     pub fn probeable(&self, wanted: &LocationSpec) -> Result<(Function, Instruction)> {
         let (function, offset) = self.lookup(wanted)?;
         if let Some(why) = function.barred() {

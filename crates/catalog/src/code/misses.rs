@@ -1,7 +1,7 @@
 //! How often kprobes were hit while another one's handler ran: `nmissed` of each `struct kprobe`, for kernels whose links do not tell it.
 //!
 //! A probe of perf's is part of a `struct trace_kprobe`, whose event knows the BPF program on it, and that its number: so the counts of a program
-//! are found whoever attached it, and however many probes share one place.
+//! are found for any process that attached it, and however many probes share one place.
 
 use super::kprobe_table::{Table, half, no_types, word};
 use crate::error::Result;
@@ -47,7 +47,7 @@ pub fn registered(host: &Host) -> Result<Vec<Registered>> {
         let address = word(&memory, at + shape.address)?;
         for probe in shape.at_one_place(&memory, at)? {
             let is_event = place.handlers.contains(&word(&memory, probe + shape.handler)?);
-            // Somebody else's kretprobe has such a handler, too, and is part of nothing: what is read then leads nowhere.
+            // A kretprobe of another tool has such a handler, too, and is part of nothing: what is read then leads nowhere.
             let program = is_event.then(|| shape.program(&memory, probe).ok().flatten());
             all.push(Registered {
                 address,

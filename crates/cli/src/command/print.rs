@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         trace.reader.only(buffer);
     }
     let total = trace.packets;
-    // A bar between lines helps nobody.
+    // A bar between lines would only tear them.
     if !std::io::stdout().is_terminal()
         && let Some(mut bar) = progress::bar("printing")
     {

@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let _ = set_niceness(READER_NICENESS);
     foreground.release(held)?;
     let recorded = foreground.run(&mut recording);
-    // A full disk or the like: what was written before stays a whole trace, and what was not is counted.
+    // A full disk or the like: what was written before is a whole trace, and what was not is counted.
     let stopped = recording.recorder.stop();
     let acted = recording.perform_actions();
     let Recording { recorder, mut actor } = recording;

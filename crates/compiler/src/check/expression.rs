@@ -101,7 +101,7 @@ impl Checker<'_> {
         Ok(self.converted(value, ty_written, span))
     }
 
-    /// A scalar as another scalar type. An address stays in its space, and trusted if it points to the same.
+    /// A scalar as another scalar type. An address keeps its space, and its trust if it points to the same.
     pub(crate) fn converted(&mut self, value: Expr, ty: Type, span: Span) -> Expr {
         match ty {
             Type::Pointer(mut to) => {

@@ -22,7 +22,7 @@ pub struct Globals {
     pub maps: Vec<MapType>,
     /// Most keys of each map (`config = { max_map_keys = N }`).
     pub max_map_keys: Option<u32>,
-    /// Maps that are read but not written so far: by their numbers, with what to say if it stays so.
+    /// Maps that are read but not written so far: by their numbers, with the error if none writes them.
     pub unwritten: Vec<(u32, Diagnostic)>,
     /// Maps, by their numbers, that keys were taken out of or asked for before anything says what they hold: any value will do.
     pub open: BTreeSet<u32>,

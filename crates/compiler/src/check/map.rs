@@ -492,7 +492,7 @@ impl Checker<'_> {
         if known {
             return Ok(map);
         }
-        // Who read it first did not know how its values are shown.
+        // The expression that read it first did not know how its values are shown.
         let map = MapType {
             entries: self.entries(&map.keys, kind, false),
             value: kind.clone(),

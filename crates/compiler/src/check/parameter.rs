@@ -105,7 +105,7 @@ impl Globals {
 /// The value of an expression of constants.
 fn value_of(expr: &Expr) -> Result<(Type, u64), Vec<Diagnostic>> {
     if matches!(expr.kind, ExprKind::Error) {
-        return Err(Vec::new()); // whoever parsed it has said so
+        return Err(Vec::new()); // the parser has reported it
     }
     if let Some(other) = not_constant(expr) {
         let message = "a parameter's value is known before anything runs";

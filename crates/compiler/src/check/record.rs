@@ -311,7 +311,7 @@ fn placed(fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
     (Layout::new(shapes), values)
 }
 
-/// Fields with their places, strings cut until the record fits into a packet, because nobody chose their length.
+/// Fields with their places, strings cut until the record fits into a packet, because their length was not chosen by the user.
 fn fitted(mut fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
     let mut most = STRING;
     loop {

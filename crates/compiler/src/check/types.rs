@@ -90,7 +90,7 @@ impl<'a> Checker<'a> {
 
     /// A type of the kernel; `None` for what has no values here (`void`, functions, floating point, 128-bit integers).
     ///
-    /// Pointers come with `trusted` where a direct walk to them would make them so; who has not walked clears it.
+    /// Pointers come with `trusted` where a direct walk to them would make them so; a caller that has not walked clears it.
     pub(crate) fn btf_type(&mut self, id: TypeId) -> Option<Type> {
         self.btf_type_at(id, 0)
     }

@@ -1,5 +1,5 @@
 //! The walk over a checked handler: all its statements, and what each statement and each expression is made of. A new kind of either says here what is inside
-//! of it, once for all who look for something.
+//! of it, once for all passes that look for something.
 
 use super::tree::{CheckedProbe, Expr, ExprKind, MapChange, MapPlace, Statement, StatementKind};
 

@@ -120,7 +120,7 @@ impl Scan {
         self.tenants[reg as usize].retain(|(_, tenant)| *tenant != v);
     }
 
-    /// Who has a register during any of these stretches, some several times.
+    /// The values that have a register during any of these stretches, some several times.
     fn in_the_way(&self, reg: Reg, stretches: &[Range]) -> impl Iterator<Item = Vreg> {
         let tenants = self.tenants[reg as usize].as_slice();
         stretches.iter().flat_map(move |range| {

@@ -59,7 +59,7 @@ impl Builder {
         self.function
     }
 
-    /// A new empty block; the current one stays.
+    /// A new empty block; the current one is unchanged.
     pub fn block(&mut self) -> BlockId {
         self.function.blocks.push(Block {
             insts: Vec::new(),

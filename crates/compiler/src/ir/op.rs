@@ -312,7 +312,7 @@ pub enum Op {
         base: Vreg,
         offset: i16,
     },
-    /// Reads 8 bytes that nobody asks for, so that the processor has them at hand when they are written.
+    /// Reads 8 bytes and drops them, so that the processor has them at hand when they are written.
     Touch { dst: Vreg, base: Vreg, offset: i16 },
     /// Writes memory.
     Store {
@@ -467,7 +467,7 @@ impl Op {
         }
     }
 
-    /// Whether it may be left out when nobody reads its result.
+    /// Whether it may be left out when its result is not read.
     pub fn is_pure(&self) -> bool {
         match self {
             Self::Touch { .. }

@@ -1,5 +1,5 @@
 //! What is wrong with a source text, where, and what to do about it; and how that is shown. No terminal here: colour is
-//! asked for by whoever prints.
+//! chosen by the printer.
 
 use super::ast::Span;
 use unicode_width::UnicodeWidthChar;
@@ -234,7 +234,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .filter_map(|candidate| {
             let tolerance = (wanted.len().max(candidate.len()) / 3).max(1);
             let contains = wanted.len() >= 3 && candidate.contains(wanted.as_str());
-            // Most of a kernel's names are told apart by their letters, whatever their order.
+            // Most of a kernel's names differ in their letters, whatever their order.
             if !contains && letters.distance(candidate) > tolerance {
                 return None;
             }

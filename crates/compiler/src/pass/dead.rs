@@ -31,7 +31,7 @@ pub(super) fn run(function: &mut Function) {
     }
 }
 
-/// Forgets results that nobody reads of operations that must stay: an atomic addition without its old value is cheaper.
+/// Forgets unread results of operations that must be kept: an atomic addition without its old value is cheaper.
 fn drop_result(facts: &Facts, op: &mut Op) {
     match op {
         Op::Atomic {

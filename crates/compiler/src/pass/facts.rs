@@ -50,7 +50,7 @@ impl Facts {
         self.definitions[v.0 as usize] == 1
     }
 
-    /// The one operation that sets it; calls aside, whose results nobody can tell.
+    /// The one operation that sets it; calls aside, whose results are unknown.
     pub(crate) fn definition(&self, v: Vreg) -> Option<&Op> {
         self.single[v.0 as usize].as_ref()
     }

@@ -3,7 +3,7 @@
 use super::facts::Facts;
 use crate::ir::{AluOp, Bits, Condition, End, Function, Op, Operand};
 
-/// Rewrites branch ends; comparisons nobody reads any more are left to the `dead` pass.
+/// Rewrites branch ends; comparisons that are no longer read are left to the `dead` pass.
 pub(super) fn run(function: &mut Function) {
     let facts = Facts::of(function);
     for block in &mut function.blocks {

@@ -21,7 +21,7 @@ fn drop_needless_branches(function: &mut Function) {
     }
 }
 
-/// Where a jump to `id` ends up; a ring of empty blocks (an endless loop) stays as it is.
+/// Where a jump to `id` ends up; a ring of empty blocks (an endless loop) is left as it is.
 fn destination(function: &Function, mut id: BlockId) -> BlockId {
     for _ in 0..function.blocks.len() {
         let block = function.block(id);

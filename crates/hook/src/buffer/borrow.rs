@@ -2,7 +2,7 @@
 //!
 //! Whole pages are lent in runs. The records of the page in use can be had too, as a [`Part`]: then the ring's acknowledged position says which
 //! of the page's records were given, and what is given of the page later is the rest of it. Both positions are in the ring itself, so that
-//! whoever reads it next goes on where the last reader stopped.
+//! the next reader goes on where the last one stopped.
 
 use super::cursor::{Begin, Policy};
 use super::layout::Mode;
@@ -14,7 +14,7 @@ use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::{HEADER, PAGE};
 use std::ops::{ControlFlow, Range};
 
-/// Records of one page that nobody was given yet, as a packet of their own.
+/// Records of one page that were not given before, as a packet of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The packet.
@@ -31,7 +31,7 @@ impl<M: Memory> Ring<M> {
     /// mode, where writers do not wait for readers.
     ///
     /// # Errors
-    /// Those of `take`; what it did not take stays.
+    /// Those of `take`; what it did not take is kept.
     pub fn lend(&self, cpu: u32, take: &mut dyn FnMut(&M, Range<usize>) -> Result<()>) -> Result<usize> {
         let end = self.in_use(cpu);
         let mut pages = 0;

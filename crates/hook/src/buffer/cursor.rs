@@ -5,7 +5,7 @@
 //! Tail       what has come since, and what is committed   the end, for now            left: other readers go on
 //! Take       of the page in use                           the end, for now            freed for a stream's writers
 //! Snapshot   what was there when the cursor was made      given a moment, then cut    left
-//! Rest       all, of a ring that nobody writes any more   cut at once                 freed
+//! Rest       all, of a ring without writers now           cut at once                 freed
 //! ```
 //!
 //! Writers go on meanwhile. A page that may be overwritten while it is copied is checked again afterwards: its next opener moves the position first.

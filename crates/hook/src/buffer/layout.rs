@@ -8,7 +8,7 @@
 //!             16  lost u64          records lost since the buffer began
 //!             24  reserved u64      ns, of the newest reservation
 //!             32  acknowledged u64  a reader that acts on records has acted on everything before it
-//!             40  adding u64        0, or the page (its offset in the region) whose committed word somebody is changing without a lock
+//!             40  adding u64        0, or the page (its offset in the region) whose committed word a writer is changing without a lock
 //!             48  left u64          what interrupts of that change have to add to the word
 //!             56  frozen u64        of the records lost, those that came while the buffer was frozen
 //!             64  consumed u64      stream mode: everything before it has been read (page-aligned)

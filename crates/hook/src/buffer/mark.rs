@@ -15,7 +15,7 @@ pub struct Mark {
 
 /// How often a moment is sought in which no writer is in the middle of a record.
 const LOOKS: u32 = 500;
-/// Pages before the one in use that a writer who was interrupted may be at.
+/// Pages before the one in use that an interrupted writer may be in.
 const NEWEST: u64 = 8;
 
 impl<M: Memory> Ring<M> {
@@ -53,7 +53,7 @@ impl<M: Memory> Ring<M> {
         (0..LOOKS).find_map(|_| begun())
     }
 
-    /// Whether every record of the newest pages up to a position is committed: who interrupts whom does not reach further back.
+    /// Whether every record of the newest pages up to a position is committed: interrupts nest no deeper than that.
     fn is_still(&self, cpu: u32, position: u64) -> bool {
         let page = page_of(position);
         let newest = page.saturating_sub(NEWEST * PAGE64);

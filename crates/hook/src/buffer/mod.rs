@@ -29,7 +29,7 @@ pub struct Buffer {
     resized: u32,
     map: Map,
     ring: Ring<Mapping>,
-    /// What it was before it was last resized: nobody writes there any more.
+    /// What it was before it was last resized: no program writes there any more.
     before: Option<Box<Buffer>>,
 }
 

@@ -257,7 +257,7 @@ impl<M: Memory> Ring<M> {
         }
     }
 
-    /// Whether every reservation of a CPU has been committed: nobody is in the middle of a record.
+    /// Whether every reservation of a CPU has been committed: no writer is in the middle of a record.
     pub fn is_quiet(&self, cpu: u32) -> bool {
         let position = self.position(cpu);
         self.is_committed(cpu, self.oldest_unread(cpu, page_of(position)), position)

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Interrupts and NMIs on the same CPU run this code between any two of its instructions, and so may another task where a writer can
-//! be preempted. Whoever wins the compare-and-swap owns the bytes it moved over; losing it means that somebody else came first, and a
+//! be preempted. The writer that wins the compare-and-swap owns the bytes it moved over; losing it means that another came first, and a
 //! new time is taken.
 //!
 //! *Times* never run backwards within a ring, although an NMI's clock may be ahead of what is read after it (kernel/time/timekeeping.c,
@@ -27,17 +27,17 @@
 //!
 //! *A page's committed word* only grows within one use (see `kestrel_trace::packet`): its opener takes the value left from the last
 //! use, read before the swap, off again, so that records of nested writers count whether they come before or after. The sequence number
-//! comes last: while it is old, the committed word may be, too, and nobody takes the page for whole.
+//! comes last: while it is old, the committed word may be, too, and no reader takes the page for whole.
 //!
 //! *The next page is free* when it has been read (stream mode), or when its last use is whole (overwrite mode): a ring that comes round to
 //! a page in which an interrupted or preempted writer still works refuses records until that one has finished.
 //!
 //! *Cold lines.* A ring is larger than the nearest caches, and its reader has had each line in those of another CPU. The commit, a locked
 //! instruction, waits until everything before it is written, for such a line as long as for all the rest; so each record, when it is
-//! committed, reads a line of what comes later. Nobody waits for that.
+//! committed, reads a line of what comes later. The program does not wait for that.
 //!
 //! *Committing alone.* Where no other task can come between, the committed word is changed without a lock, which would cost a third of a
-//! record. Interrupts still come: who changes it says so before (`adding`, the page) and an interrupt that has to add to that page's word leaves
+//! record. Interrupts still come: the writer that changes it says so before (`adding`, the page) and an interrupt that has to add to that page's word leaves
 //! its share beside (`left`), which the interrupted writer adds when it has done. While something is left, everybody else takes the lock.
 //! A processor that is stopped for good within these few instructions leaves the shares of what interrupted it there: a reader of the ring counts
 //! them, and a memory image's pages then tell of fewer torn records than there were.
@@ -52,16 +52,16 @@ use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vr
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
 
-/// How often a reservation is tried before it counts as lost: each time somebody nested must come first, in a few nanoseconds. The verifier
+/// How often a reservation is tried before it counts as lost: each failure is one nested writer that came first, in a few nanoseconds. The verifier
 /// follows every one of them, in every program, so twice as many would nearly double what it takes to attach.
 const TRIES: i64 = 4;
 
-/// How far ahead of a record lies what is read for later ones, in bytes: some tens of records. Together with [`LINES`] it stays within the
+/// How far ahead of a record lies what is read for later ones, in bytes: some tens of records. Together with [`LINES`] it is within the
 /// slack behind the data.
 const AHEAD: u32 = 2048;
 /// Bytes of a cache line.
 const LINE: u32 = 64;
-/// Most lines that one record reads ahead; whoever writes more than that in one go is seen coming by the processor itself.
+/// Most lines that one record reads ahead; the processor's own prefetcher sees larger ones coming.
 const LINES: u32 = 8;
 
 /// Name by which programs refer to a buffer's map.
@@ -129,7 +129,7 @@ impl RingSink {
     }
 
     /// Counts a record. One program writes all records of a number, and the kernel never runs a program on a CPU where it is running
-    /// already (`prog->active` or `bpf_prog_active`), so nobody else changes this counter meanwhile and no lock is needed; but for programs that
+    /// already (`prog->active` or `bpf_prog_active`), so no other program changes this counter meanwhile and no lock is needed; but for programs that
     /// have copies ([`Self::reentrant`]).
     fn count_recorded(&self, b: &mut Builder, region: Vreg, number: Number) {
         let counters = self.counters(b, region, number);
@@ -238,7 +238,7 @@ impl RingSink {
         b.jump(a.done);
     }
 
-    /// Gives the committed word of the page's last use, which nobody changes any more.
+    /// Gives the committed word of the page's last use, which no writer changes any more.
     fn leave_unless_read(&self, b: &mut Builder, a: &Attempt, next: Vreg, new: Vreg) -> Vreg {
         let consumed = b.load(Width::B8, a.region, offset::CONSUMED as i16);
         let filled = b.sub(next, consumed);
@@ -247,7 +247,7 @@ impl RingSink {
         b.load(Width::B8, new, packet::offset::COMMITTED as i16)
     }
 
-    /// The same where nobody reads; the sequence number is read first, since with an old one the committed word may be old, too.
+    /// The same in overwrite mode, without a reader; the sequence number is read first, since with an old one the committed word may be old, too.
     fn leave_unless_whole(&self, b: &mut Builder, a: &Attempt, next: Vreg, new: Vreg) -> Vreg {
         let sequence = b.load(Width::B8, new, packet::offset::SEQUENCE as i16);
         let stale = b.load(Width::B8, new, packet::offset::COMMITTED as i16);
@@ -277,7 +277,7 @@ impl RingSink {
     }
 }
 
-/// Adds to a page's committed word without a lock: only interrupts come between, and they see that somebody is at it.
+/// Adds to a page's committed word without a lock: only interrupts come between, and they see that it is being changed.
 fn add_alone(b: &mut Builder, region: Vreg, page: Vreg, add: Vreg) {
     let (adding, left) = (offset::ADDING as i16, offset::LEFT as i16);
     let (nested, free, flush, done) = (b.cold_block(), b.block(), b.cold_block(), b.block());
@@ -308,7 +308,7 @@ fn add_alone(b: &mut Builder, region: Vreg, page: Vreg, add: Vreg) {
     b.switch_to(done);
 }
 
-/// Adds to a page's committed word, whoever else does: where the interrupted writer is changing that very word, leaves it to it.
+/// Adds to a page's committed word, which others may change, too: where the interrupted writer is changing that very word, leaves it to it.
 fn add_locked(b: &mut Builder, region: Vreg, page: Vreg, add: Vreg) {
     let (leave, lock, done) = (b.cold_block(), b.block(), b.block());
     let busy = b.load(Width::B8, region, offset::ADDING as i16);

@@ -18,7 +18,7 @@
 //!                         they were made anew
 //! ```
 //!
-//! A table's *place* stays the same as long as the table bears its name; its *number* is new each time it is loaded, so that a hook that
+//! A table's *place* is the same as long as the table bears its name; its *number* is new each time it is loaded, so that a hook that
 //! knows an older one under this name never takes it for the new one.
 
 use kestrel_bpf::helper;
@@ -57,7 +57,7 @@ pub const MOST_PARAMETERS: u32 = 256;
 pub const MOST_TABLES: u32 = 512;
 /// Most named probes of a session.
 pub const MOST_PROBES: u32 = 4096;
-/// Processors whose current buffer can be told apart; a power of two.
+/// The most processors that have a current buffer of their own; a power of two.
 pub const MOST_CPUS: u32 = 4096;
 
 /// A table as the active word names it.
@@ -429,7 +429,7 @@ pub fn emit_probes_on(b: &mut Builder, refused: BlockId) {
 pub fn emit_use_table(b: &mut Builder, place: u32) {
     let word = address(b, TABLES + place * 8);
     let table = b.load(Width::B8, word, 0);
-    // It was no command: nobody knows when it was, not even where a handler returns to the table that a command chose.
+    // An event switched it, and no command: the time of the switch is not kept, even where a handler returns to the table that a command chose.
     let by_command = address(b, SWITCHED_TO);
     b.store(Width::B8, by_command, 0, 0);
     let active = address(b, ACTIVE);

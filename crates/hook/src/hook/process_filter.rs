@@ -32,7 +32,7 @@ pub enum Target {
     Command(u32),
 }
 
-/// Makes the map: nobody is traced.
+/// Makes the map, with no process traced.
 pub fn create_map() -> Result<Map> {
     let spec = MapSpec::new(MapKind::ARRAY, "kestrel_targets", 4, SIZE, 1);
     Ok(Map::create(&spec)?)

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The kernel runs the programs of a tracepoint in the order in which they were attached, so the relayed hook comes later in the same hit. A word is passed on by the thread
-//! that is hit (idle threads, by the processor), and taken away by who acts on it. Where the kernel skipped the relayed hook it stays; so whatever else the
+//! that is hit (idle threads, by the processor), and taken away by the program that acts on it. Where the kernel skipped the relayed hook it is left over; so whatever else the
 //! first hook calls takes it away before anything else, and so does what stands in the slots of tables that mask the event.
 
 use kestrel_bpf::helper;
@@ -28,7 +28,7 @@ const CELL: u32 = 16;
 const WORD: i16 = 8;
 /// Spreads keys (2^64 divided by the golden ratio).
 const SPREAD: i64 = 0x9e37_79b9_7f4a_7c15_u64 as i64;
-/// What idle threads, which all have the number 0, are told apart by beside their processor.
+/// Marks the key of an idle thread, which is its processor: all idle threads have the number 0.
 const IDLE: i64 = 1 << 31;
 
 /// The hook whose table a relay acts on.
@@ -62,7 +62,7 @@ pub fn create_map() -> Result<Map> {
     Ok(Map::create(&spec)?)
 }
 
-/// Who is hit, and the cell of its words.
+/// The thread that is hit, and the cell of its words.
 fn cell(b: &mut Builder, relay: Relay) -> (Vreg, Vreg) {
     let id = b.helper(helper::GET_CURRENT_PID_TGID, &[]);
     let who = b.vreg();

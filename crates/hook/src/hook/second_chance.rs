@@ -27,11 +27,11 @@
 //! stack. So a table holds, by stack, the address of its newest hit. Marks of older ones make room for others' where those find both cells taken; `number` counts a stack's
 //! hits, so that none makes room that was marked again in that moment.
 //!
-//! *Exactly one program takes a hit*: whoever finds marks of other hits that may be on their way in both does not take its own but leaves it to the next program, and the last, behind which
-//! nobody could take it again, needs no cell. A mark that nobody will free (its hit was skipped in the last program) goes when its address has another hit, when it
+//! *Exactly one program takes a hit*: a program that finds marks of other hits that may be on their way in both does not take its own but leaves it to the next program, and the last, behind which
+//! no other takes it, needs no cell. A mark that no program will free (its hit was skipped in the last program) goes when its address has another hit, when it
 //! is in the way and its stack has had a newer one, or when it was in the way for [`OLD`]. (A thread's contexts lie at 64 addresses or so: the kernel shifts its stack by chance at each system call.)
 //!
-//! *Preemption is off in handlers* (`Sink::wants_program_whole`), and is switched on again while interrupts are off, so that nobody is preempted there: what is left are
+//! *Preemption is off in handlers* (`Sink::wants_program_whole`), and is switched on again while interrupts are off, so that no thread is preempted there: what is left are
 //! the few instructions around the handlers. Switched on with interrupts on, it would be in the program that the thread is preempted.
 //!
 //! *Counts stay exact*: hits that the kernel skipped in the first program or that it left to others, less those that a later one took, are what no program saw.
@@ -89,7 +89,7 @@ const STACK: i64 = 15;
 /// Hits of one stack that are of one hook are not as far from each other, those of two stacks are farther.
 const NEAR: i64 = 8192;
 
-/// Who ran last, in a mark.
+/// The program that ran last, in a mark.
 const RAN: i64 = 7;
 /// How often the thread had been switched out.
 const SWITCHES_SHIFT: i64 = 3;
@@ -233,14 +233,14 @@ impl Cells {
         b.branch(Condition::Equal, then, now, seen, left);
     }
 
-    /// Replaces what cell number `cell` held; goes to `lost` where somebody else came first.
+    /// Replaces what cell number `cell` held; goes to `lost` where another CPU came first.
     fn swap(&self, b: &mut Builder, cell: usize, mark: Vreg, lost: BlockId) {
         let held = self.held[cell];
         let was = b.compare_exchange(Width::B8, self.pair, cell as i16 * 8, held, mark);
         b.branch_if(Condition::NotEqual, was, held, lost);
     }
 
-    /// Marks the hit as this program's, where no cell is its own: in a free one, or in the place of a mark that nobody will free; goes to `lost` where
+    /// Marks the hit as this program's, where no cell is its own: in a free one, or in the place of a mark that no program will free; goes to `lost` where
     /// both are others'.
     fn claim(&self, b: &mut Builder, number: i64, take: BlockId, lost: BlockId) {
         let mark = self.become_newest(b);

@@ -63,7 +63,7 @@ pub(super) fn open(command: Command, id: u32, action: &'static str) -> Result<Ow
         .map_err(|errno| Error::system(action, id.to_string(), errno))
 }
 
-/// What the kernel says about the object; what it does not know stays zero.
+/// What the kernel says about the object; what it does not know is zero.
 pub(super) fn info<I: Pod>(fd: BorrowedFd<'_>) -> std::result::Result<I, Errno> {
     let mut info = I::zeroed();
     // SAFETY: all addresses are zero, which the kernel takes for "not wanted".

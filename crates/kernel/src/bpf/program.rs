@@ -185,7 +185,7 @@ pub struct ProgramInfo {
     pub translated: u32,
     /// When it was loaded: nanoseconds since boot.
     pub loaded_at: u64,
-    /// Who loaded it.
+    /// The user that loaded it.
     pub uid: u32,
     /// What it is bound to, for kinds with a BTF id.
     pub attach_btf_id: TypeId,

@@ -14,7 +14,7 @@ const HEADER: usize = 8;
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 
-/// The reader's side of a ring buffer. There can be only one reader: records go to whoever takes them first.
+/// The reader's side of a ring buffer. There can be only one reader: two would steal records from each other.
 #[derive(Debug)]
 pub struct RingBuffer {
     /// The reader's position, which only user space writes.

@@ -10,7 +10,7 @@ pub const CLOSER: &CStr = c"kestrel-detach";
 /// Between two descriptors, µs: a small part of what one of those takes that are closed so.
 const TURN: u32 = 500;
 
-/// Closes descriptors without waiting for it: a process of its own ([`CLOSER`]), which nobody has to wait for, does that and ends. It
+/// Closes descriptors without waiting for it: a process of its own ([`CLOSER`]), which needs no waiting for, does that and ends. It
 /// has nothing else open and stands in a session of its own, so neither a pipe's reader nor a terminal waits for it. If it
 /// is killed, the kernel goes on in its place. With a file for `turn` it closes each only while it alone has a lock of that file (`flock`), so
 /// that others who hold it, shared among them, come first.
@@ -94,7 +94,7 @@ unsafe fn close_when_alone(kept: &[RawFd], alone: RawFd, turn: Option<RawFd>) ->
                 while libc::flock(turn, libc::LOCK_EX) < 0 && *libc::__errno_location() == libc::EINTR {}
                 libc::close(fd);
                 libc::flock(turn, libc::LOCK_UN);
-                // Who waits for its turn has only been woken: without this the next one here would have it again.
+                // The next in line has only been woken: without this pause this thread would take the turn again.
                 libc::usleep(TURN);
             }
         }
@@ -105,7 +105,7 @@ unsafe fn close_when_alone(kept: &[RawFd], alone: RawFd, turn: Option<RawFd>) ->
 /// Closes descriptors from `first` to the one before `end`.
 ///
 /// # Safety
-/// Nobody uses them any more.
+/// Descriptors that are no longer used.
 unsafe fn close_from_to(first: RawFd, end: RawFd) {
     if first < end {
         // SAFETY: the caller says so; the call takes no addresses.

@@ -1,6 +1,6 @@
 //! A command that exists, with its process id, but waits before its exec: so that tracing can begin with the exec itself.
 //!
-//! `Command::spawn` returns only after the child's exec, so it runs on a thread of its own, which stays until the command has ended: a command that
+//! `Command::spawn` returns only after the child's exec, so it runs on a thread of its own, which lives until the command has ended: a command that
 //! wants a signal when its parent dies (`PR_SET_PDEATHSIG`) is sent it when the thread does that forked it. In the child, between fork and exec, a hook tells its
 //! process id through one pipe and waits for the release on another; if the parent goes away meanwhile, the wait ends with "broken" and the
 //! command never runs.
@@ -48,7 +48,7 @@ impl Held {
                 // The parent's copies of the child's ends: `tell` so that a fork that failed ends the wait for the process id.
                 drop((tell, wait));
                 let pid = child.as_ref().ok().map(Child::id);
-                // Nobody waits for it any more: then it is nobody's.
+                // Where the caller has gone the child has no owner any more.
                 _ = send.send(child);
                 if let Some(pid) = pid {
                     outlive(pid);
@@ -86,7 +86,7 @@ impl Held {
     pub fn release(mut self) -> Result<Child> {
         if let Some(release) = self.release.take() {
             match write(release.as_raw_fd(), &[1]) {
-                // Somebody ended it while it waited (Ctrl-C goes to it, too): a child that has ended, as any other.
+                // It was ended by a signal while it waited (Ctrl-C goes to it, too): a child that has ended, as any other.
                 Ok(_) | Err(Errno::EPIPE) => {}
                 Err(errno) => return Err(Error::system("release", self.program.clone(), errno)),
             }
@@ -113,14 +113,14 @@ impl Drop for Held {
     }
 }
 
-/// Waits until a child of ours has ended, and leaves it to who reaps it.
+/// Waits until a child of ours has ended, and leaves it to be reaped by the caller.
 fn outlive(pid: u32) {
     loop {
         // SAFETY: a plain structure that the kernel fills; all zeros are one.
         let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
         // SAFETY: `about` is room for what the kernel writes.
         let answer = unsafe { libc::waitid(libc::P_PID, pid, &mut about, libc::WEXITED | libc::WNOWAIT) };
-        // Whoever reaped it was faster (`ECHILD`).
+        // It was reaped already (`ECHILD`).
         if answer == 0 || Errno::last() != Errno::EINTR {
             return;
         }

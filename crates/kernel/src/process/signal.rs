@@ -72,7 +72,7 @@ pub fn send(pid: u32, signal: Signal) -> Result<()> {
 /// Sends a signal to a process group, by the number of its leader; gone members do not matter.
 ///
 /// # Errors
-/// [`Error::System`]: `ESRCH` if nobody is left in it; [`Error::Argument`] for 0 and 1, which would mean others.
+/// [`Error::System`]: `ESRCH` if no process is left in it; [`Error::Argument`] for 0 and 1, which would mean others.
 pub fn send_to_group(leader: u32, signal: Signal) -> Result<()> {
     let Some(target) = i32::try_from(leader).ok().filter(|pid| *pid > 1) else {
         return Err(Error::Argument {

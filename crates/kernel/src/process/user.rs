@@ -9,7 +9,7 @@ pub fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// While it lives, the calling thread's files are made by, and opened with the rights of, another user; all else stays as it is.
+/// While it lives, the calling thread's files are made by, and opened with the rights of, another user; its other rights are unchanged.
 ///
 /// setfsuid(2) does that per thread, and takes the capabilities that override file permissions away meanwhile. The groups that the process has
 /// besides its first one stay.

@@ -78,7 +78,7 @@ pub fn online_cpus(host: &Host) -> Result<CpuList> {
     CpuList::parse(&host.read("/sys/devices/system/cpu/online")?)
 }
 
-/// A number that tells one stay online of a CPU from the next: that of a directory which the kernel makes anew each time (`topology_add_dev` in
+/// A number that is new each time the CPU comes online: the inode of a directory which the kernel makes anew each time (`topology_add_dev` in
 /// drivers/base/topology.c); 0 where it makes none.
 pub fn cpu_stay(host: &Host, cpu: u32) -> u64 {
     let directory = host.path(format!("/sys/devices/system/cpu/cpu{cpu}/topology"));

@@ -18,7 +18,7 @@ pub fn holder(host: &Host, path: &Path) -> Option<u32> {
     held(&host.read("/proc/locks").ok()?, &name)
 }
 
-/// In lines like `1: FLOCK  ADVISORY  WRITE 1234 00:2a:5678 0 EOF`; those who wait have an arrow behind the number.
+/// In lines like `1: FLOCK  ADVISORY  WRITE 1234 00:2a:5678 0 EOF`; those that wait have an arrow behind the number.
 fn held(text: &str, file: &str) -> Option<u32> {
     text.lines().find_map(|line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();

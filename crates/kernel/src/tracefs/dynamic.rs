@@ -44,7 +44,7 @@ pub struct ProbeProfile {
 
 impl Tracefs {
     /// Defines or removes an event by a line in the kernel's syntax (`r64:group/name symbol`, `-:group/name`). The file is only ever
-    /// appended to: a truncating open would delete everybody's probes. An event stays until it is removed, whoever defined it.
+    /// appended to: a truncating open would delete the probes of all tools. An event is there until it is removed, by whatever process.
     ///
     /// # Errors
     /// [`Error::System`]: `EEXIST`, `ENOENT` for an unknown symbol or event, `EINVAL` (see `error_log` in tracefs), `EBUSY` while it is in use.

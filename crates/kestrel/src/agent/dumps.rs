@@ -63,7 +63,7 @@ pub struct Dumps {
 }
 
 impl Dumps {
-    /// Nothing is written yet. The directory is made, for nobody but who runs the agent, where it is not there.
+    /// Nothing is written yet. The directory is made, for the agent's user alone, where it is not there.
     ///
     /// # Errors
     /// When it cannot be made.

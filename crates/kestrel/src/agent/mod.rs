@@ -101,7 +101,7 @@ impl Inbox {
     /// Shows every message that waits, oldest first over all CPUs, and acknowledges those that were acted on. Gives their number.
     ///
     /// # Errors
-    /// Those of `act`; what was acknowledged before stays so.
+    /// Those of `act`; what was acknowledged before is not undone.
     pub fn poll(&mut self, act: &mut Act<'_>) -> Result<usize> {
         self.messages.poll(&self.buffer, act)
     }

@@ -199,7 +199,7 @@ impl Runner {
 }
 
 impl Drop for Runner {
-    /// Nothing that was started outlives who watches over it.
+    /// No process that was started outlives its watchdog.
     fn drop(&mut self) {
         for job in &mut self.jobs {
             kill(&mut job.child);
@@ -297,7 +297,7 @@ fn spawn(
         true => Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?),
         false => Stdio::inherit(),
     };
-    // Nobody else can put another program there from now on.
+    // No other user can put another program there from now on.
     let path =
         self::program(command, user).map_err(|why| std::io::Error::new(ErrorKind::PermissionDenied, why))?;
     let mut child = Command::new(path);

@@ -28,7 +28,7 @@ pub struct Hook {
     pub rows: Vec<PlannedHandler>,
     /// Ways to see it, best first.
     pub ways: Vec<PlannedStrategy>,
-    /// Whether the session may do without it where the kernel does not let it be attached: nobody named the event, only a pattern did.
+    /// Whether the session may do without it where the kernel does not let it be attached: a pattern matched the event, no text names it.
     pub optional: bool,
     /// Where it is no hook of its own but a program that a hook of a running session calls.
     pub slot: Option<Slot>,
@@ -97,7 +97,7 @@ impl PlannedHandler {
 pub struct PlannedStrategy {
     /// What to attach to.
     pub mechanism: Mechanism,
-    /// What the compiler is told.
+    /// The event as the compiler sees it.
     pub context: Context,
     /// One per row of the hook.
     pub handlers: Vec<CheckedProbe>,

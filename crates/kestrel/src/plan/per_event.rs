@@ -97,7 +97,7 @@ impl<'s> Apart<'s> {
     }
 }
 
-/// The way to see one event that reads what a way to see its set reads; told apart as the set's events are, so that its own number need not be
+/// The way to see one event that reads what a way to see its set reads; distinguished as the set's events are, so that its own number need not be
 /// asked again.
 fn alike(set: &Strategy, ways: &[Strategy]) -> Option<Strategy> {
     let same = |way: &&Strategy| {

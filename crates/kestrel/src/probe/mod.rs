@@ -1,5 +1,5 @@
 //! Kprobes, jprobes and return probes under the names that kernel people know: registered, heard by closures, unregistered when dropped; no
-//! kernel module, and nothing that stays in the kernel without its process (see [`crate::session::store`] for that).
+//! kernel module, and nothing that outlives its process in the kernel (see [`crate::session::store`] for that).
 //!
 //! | the kernel's (`linux/kprobes.h`) | here |
 //! |---|---|
@@ -73,7 +73,7 @@ pub fn register(probe: impl Into<Probe>) -> Result<Registration> {
     register_all([probe.into()])
 }
 
-/// Registers many probes (`register_kprobes` and its kin), all or none: if one is refused, none stays, and the error names it.
+/// Registers many probes (`register_kprobes` and its kin), all or none: if one is refused, none is left, and the error names it.
 ///
 /// Hits of all come in the order of their times. Many functions with the same handler (17 or more) are attached in one operation where the
 /// kernel can; then the default handler records `arg0` to `arg5` without types and registers, and one alone cannot be disabled.

@@ -52,7 +52,7 @@ pub struct Registration {
     lost: u64,
 }
 
-/// What stays known of a probe beside its closure.
+/// What is known of a probe beside its closure.
 #[derive(Debug)]
 struct Known {
     name: String,
@@ -313,7 +313,7 @@ impl Registration {
     }
 
     /// Hits that the kernel did not bring to the handlers, by event: because a program was running on that CPU (`nmissed` of `struct kprobe`), or
-    /// more calls were on their way than are followed (`nmissed` of `struct kretprobe`, which is told even if it is 0).
+    /// more calls were on their way than are followed (`nmissed` of `struct kretprobe`, which is reported even if it is 0).
     ///
     /// # Errors
     /// When the kernel does not answer.

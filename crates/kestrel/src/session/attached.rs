@@ -96,7 +96,7 @@ impl Session {
     /// Makes buffers, loads and attaches everything; hooks return at once until [`Session::activate`].
     ///
     /// # Errors
-    /// The first thing that could not be made; nothing stays attached.
+    /// The first thing that could not be made; nothing is left attached.
     pub fn start(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
         Self::make(plan, catalog, command, "").map_err(|error| name_what_is_missing(error, catalog.host()))
     }

@@ -284,7 +284,7 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// The session as a plan is told of it.
+    /// The session as the planner sees it.
     pub(super) fn existing(&self, tables: Vec<String>) -> Result<Existing> {
         // A named probe's hook has no slots: it is shown as one without events.
         let events = |hook: &HookState| match hook.probe {
@@ -376,7 +376,7 @@ impl Loading<'_> {
 
     /// A hook for events that the session does not see yet; it does nothing until its table is active.
     pub(super) fn hook(&mut self, plan: &mut Plan, index: usize, catalog: &Catalog) -> Result<()> {
-        // Its events have its name: nobody else's.
+        // Its events have its name, and no other probe's.
         self.renumber(&mut plan.hooks[index], &RecordIds::default())?;
         if self.needed > 0 {
             let kinds = |hook: &Hook| hook.ways.first().map_or(0, |way| hook.classes(way).len());

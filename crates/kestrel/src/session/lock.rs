@@ -48,14 +48,14 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(failed("lock", &path, error)),
             }
-            // Who held it before may have removed the file: then this is a lock on nothing.
+            // The process that held it before may have removed the file: then this is a lock on nothing.
             if is_there(&file, &path) {
                 return Ok(Some(Self { _file: file, path }));
             }
         }
     }
 
-    /// Takes the lock of a session, waiting for who holds it.
+    /// Takes the lock of a session, waiting for the process that holds it.
     pub(super) fn take(host: &Host, directory: &Path, session: &str, patience: Patience) -> Result<Self> {
         let begun = Instant::now();
         let mut reported = false;
@@ -114,7 +114,7 @@ fn open(directory: &Path, path: &Path) -> Result<File> {
             .mode(0o600)
             .open(path);
         match file {
-            // Who ended the last session removed the directory.
+            // The command that ended the last session removed the directory.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             other => return other.map_err(|error| failed("open", path, error)),
         }
@@ -124,7 +124,7 @@ fn open(directory: &Path, path: &Path) -> Result<File> {
 /// Refuses a directory of another user's, or that others may write: they could take the locks away.
 fn check(directory: &Path) -> Result<()> {
     let found = match std::fs::symlink_metadata(directory) {
-        // Who ended the last session removed it.
+        // The command that ended the last session removed it.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         found => found.map_err(|error| failed("look at", directory, error))?,
     };

@@ -177,7 +177,7 @@ impl Maps {
         Ok(())
     }
 
-    /// Takes what was kept for some events, by their numbers, out of a map that nobody named; its other events keep theirs.
+    /// Takes what was kept for some events, by their numbers, out of a map without a name; its other events keep theirs.
     ///
     /// # Errors
     /// The kernel's.

@@ -11,7 +11,7 @@ use kestrel_trace::info::TraceInfo;
 use kestrel_trace::packet::PAGE;
 use std::os::fd::AsFd;
 
-/// Memory that is taken while the second copy is made: the kernel gives pages that were freed together to who asks next.
+/// Memory that is taken while the second copy is made: the kernel gives pages that were freed together to the next caller.
 const BETWEEN: u32 = 4 << 20;
 
 /// A description, twice.

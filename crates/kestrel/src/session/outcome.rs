@@ -13,7 +13,7 @@ pub struct Fallback {
     pub why: String,
 }
 
-/// An event that could not be attached, and that nobody named: only a pattern did.
+/// An event that could not be attached, and that no text names: only a pattern matched it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// The event.
@@ -31,7 +31,7 @@ pub struct Missed {
     pub others: usize,
     /// Whether only the events of some processes are traced: the kernel counts everybody's.
     pub chosen: bool,
-    /// How many, or why that cannot be known. Of returns it is told even if there are none.
+    /// How many, or why that cannot be known. Of returns it is reported even if there are none.
     pub count: std::result::Result<u64, String>,
     /// Whether they are returns of functions.
     pub returns: bool,

@@ -86,7 +86,7 @@ impl PinnedSession {
 }
 
 impl Change {
-    /// Attaches hooks to CPUs that have come since they were attached. A dead link gives its name to the new one, so that who is killed in here
+    /// Attaches hooks to CPUs that have come since they were attached. A dead link gives its name to the new one, so that a process killed in here
     /// leaves nothing attached twice.
     pub(super) fn follow_cpus(&mut self) -> Result<()> {
         if self.unattended_cpus()?.is_empty() {

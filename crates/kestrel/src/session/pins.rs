@@ -11,7 +11,7 @@
 //!     hook0_link0 …               what is attached; a link keeps its program, a program its maps
 //!     object0_MAP                 maps of the compiled objects that handlers are in
 //!     hook0_seen hook0_slots1 …   where it is several programs: hits that were seen, and the slots of the others
-//!     hook0_slots                 handlers that were loaded later, programs of objects (a program array is emptied when nobody pins or opens it)
+//!     hook0_slots                 handlers that were loaded later, programs of objects (a program array is emptied when no pin or process holds it)
 //!     follow0 …                   links of programs that keep the names of threads
 //!     +NAME                       on its way to becoming NAME
 //!   +gone+SESSION+N/              being removed
@@ -131,7 +131,7 @@ impl Directory {
         Self(path.into())
     }
 
-    /// Makes it, for nobody but us.
+    /// Makes it, for its owner alone.
     pub(super) fn create(path: PathBuf) -> Result<Self> {
         DirBuilder::new()
             .mode(0o700)

@@ -32,7 +32,7 @@ pub(super) type LoadedAs = (ProgramKind, Vec<(Program, Vec<Map>)>);
 pub(super) struct Ready {
     /// The hook's programs: several where threads can be preempted inside of them.
     pub(super) compiled: Vec<Compiled>,
-    /// The map by which a set's events are told apart, under its name.
+    /// The map that distinguishes a set's events, under its name.
     pub(super) numbers: Option<(String, Map)>,
     /// For each of the programs, room for handlers that come later.
     pub(super) slots: Vec<Map>,

@@ -1,5 +1,5 @@
 //! Record ids of what is loaded into a running session: under them records are written, described and counted. A handler that comes again keeps its own, what
-//! nobody has any more is given out again, and only where buffers have no room for more do two handlers share one.
+//! no handler has any more is given out again, and only where buffers have no room for more do two handlers share one.
 
 use super::handlers::counts_of;
 use super::loading::{Loading, full};
@@ -19,7 +19,7 @@ const MOST_KINDS: u32 = 1 << 16;
 enum Owner {
     /// The same handler's, which is replaced.
     Same,
-    /// Nobody's who is there still.
+    /// Of no handler that is still there.
     Gone,
     /// Another handler's.
     Other,
@@ -129,9 +129,9 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// The number of a hook's first record: that of one who recorded the same shape from the same events and needs it no more, or a new one.
+    /// The number of a hook's first record: that of a hook that recorded the same shape from the same events and has gone, or a new one.
     fn number(&mut self, hook: &Hook, wanted: &[EventClass], owners: &RecordIds<'_>) -> Result<u16> {
-        // Whoever reads a record knows by its number what it asks.
+        // A reader knows by a record's number what it asks.
         let same = |a: &EventClass, b: &EventClass| {
             a.name == b.name && a.kind == b.kind && a.layout == b.layout && a.action == b.action
         };

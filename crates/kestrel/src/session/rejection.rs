@@ -4,7 +4,7 @@ use kestrel_bpf::code::Code;
 use kestrel_catalog::Error;
 pub use kestrel_catalog::verifier::Rejection;
 
-/// Turns a refusal by the verifier into [`Error::Rejected`]; every other error stays as it is.
+/// Turns a refusal by the verifier into [`Error::Rejected`]; every other error is passed on.
 pub(super) fn explain(error: Error, event: &str, source: &str, code: &Code) -> Error {
     match error {
         Error::Kernel(kestrel_kernel::Error::Load { errno, log, .. }) if !log.is_empty() => {

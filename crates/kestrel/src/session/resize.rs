@@ -10,7 +10,7 @@
 //! active word calls the old programs with the old ring, one that reads the new word the new ones ([`Change::settle`]). Named probes work beside the
 //! tables: each goes over by its own word. A process that is killed in here leaves the one or the other.
 //!
-//! The old ring stays as it was, to be dumped, or read to its end where it is a stream, until the buffer is resized again: a record that was written while the ring was exchanged may be
+//! The old ring is kept as it was, to be dumped, or read to its end where it is a stream, until the buffer is resized again: a record that was written while the ring was exchanged may be
 //! later than the first one of the new ring, so they are not joined into one stream. Hooks keep the ring that they began with for as long as
 //! they are attached, whatever becomes of it: an attached program cannot be exchanged (`BPF_LINK_UPDATE` is refused).
 
@@ -261,7 +261,7 @@ fn check_read(old: &Buffer, next: Geometry, since: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether a stream holds records that count and that nobody has read.
+/// Whether a stream holds records that count and were not read.
 fn waits(part: &Buffer, since: u64) -> bool {
     let ring = part.ring();
     let waits = |cpu: u32| ring.is_waiting(cpu) && ring.status(cpu, since).newest.is_some();

@@ -234,7 +234,7 @@ impl PinnedSession {
             .saturating_sub(now.monotonic.saturating_sub(self.control.start()))
     }
 
-    /// The programs of its hooks, as far as they can be found: who stops it meanwhile takes them away.
+    /// The programs of its hooks, as far as they can be found: a command that stops it meanwhile takes them away.
     fn programs(&self) -> Vec<Hooked<'_>> {
         let hooks = self.state.hooks.iter();
         hooks.filter_map(|hook| self.program(hook)).collect()
@@ -330,7 +330,7 @@ impl PinnedSession {
         self.count_missed(hooked, misses).err().or_else(hides)
     }
 
-    /// Why hits of formatted tracepoints may be missing that nobody counted.
+    /// Why hits of formatted tracepoints may be missing that the kernel does not count.
     fn nested(&self, hooks: &[Hooked<'_>]) -> Option<String> {
         let hooks = hooks
             .iter()

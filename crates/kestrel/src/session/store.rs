@@ -120,7 +120,7 @@ impl Store {
     }
 
     /// The session meant: the one named, or the only one there is. Beside others, one that holds named probes and no table of its own (as `kestrel
-    /// probe add` makes it) is meant by its name only: adding a probe changes nothing for who has one session.
+    /// probe add` makes it) is meant by its name only: adding a probe changes nothing for a user with one session.
     ///
     /// # Errors
     /// [`Error::NoSession`] when it is not there, or none is; [`Error::WhichSession`] when there are several.
@@ -149,7 +149,7 @@ impl Store {
         session.is_ok_and(|session| session.state().holds_only_probes())
     }
 
-    /// A session to be looked at; nobody is kept from changing it.
+    /// A session to be looked at; other commands can change it meanwhile.
     ///
     /// # Errors
     /// As [`Store::meant`]; [`Error::State`] if another version of Kestrel made it.
@@ -165,7 +165,7 @@ impl Store {
         }
     }
 
-    /// A session to be changed: nobody else changes it meanwhile. What a killed command left behind is cleared away first, what one left half done
+    /// A session to be changed: no other command changes it meanwhile. What a killed command left behind is cleared away first, what one left half done
     /// is finished.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl Store {
         )
     }
 
-    /// Which session is meant, and its lock: nobody else changes it meanwhile.
+    /// Which session is meant, and its lock: no other command changes it meanwhile.
     fn lock(&self, name: Option<&str>) -> Result<(String, Lock)> {
         let name = self.meant(name)?;
         let lock = Lock::take(&self.host, &self.locks, &name, self.patience)?;
@@ -255,7 +255,7 @@ impl Store {
             if self.exists(&name) {
                 continue;
             }
-            // Who is about to make a session of this name holds its lock, or takes it again when the file has gone.
+            // A command that is about to make a session of this name holds its lock, or takes it again when the file has gone.
             if let Some(lock) = Lock::try_take(&self.locks, &name)?
                 && !self.exists(&name)
             {
@@ -268,7 +268,7 @@ impl Store {
 
     /// Removes the directories that hold sessions when there are none.
     fn tidy(&self) {
-        // Each goes only when it is empty: somebody may have begun a session meanwhile, and makes it again.
+        // Each goes only when it is empty: another command may have begun a session meanwhile, and makes it again.
         let _ = std::fs::remove_dir(&self.pins);
         let _ = std::fs::remove_dir(&self.locks);
     }
@@ -319,7 +319,7 @@ impl Store {
             self.check_owner()?;
             Directory::at(&passing).destroy()?;
             match Directory::create(passing.clone()) {
-                // Who ended the last session removed the directory above.
+                // The command that ended the last session removed the directory above.
                 Err(error) if is(&error, ErrorKind::NotFound) => {}
                 other => return other,
             }

@@ -196,7 +196,7 @@ impl Change {
                     row.tables.retain(|table| !out.contains(table));
                 }
             }
-            // The program that is attached stays whatever it says.
+            // The program that is attached is not exchanged by it.
             hook.programs
                 .retain(|p| p.slot.is_none() || p.rows.iter().any(|row| !row.tables.is_empty()));
         }

@@ -111,7 +111,7 @@ impl Live {
         (new.saturating_sub(frozen), frozen.min(new))
     }
 
-    /// What was lost so far because a ring was full, by event and CPU; `recorded` and `overwritten` are not told.
+    /// What was lost so far because a ring was full, by event and CPU; `recorded` and `overwritten` are 0.
     pub fn lost(&self) -> Vec<EventCount> {
         let classes = self.session.classes();
         let tally = postprocess::tally((0..).zip(self.session.buffers()), classes);

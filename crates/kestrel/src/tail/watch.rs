@@ -70,7 +70,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Records between its begin and its end that were not shown, if that can be told.
+    /// Records between its begin and its end that were not shown, if that is known.
     fn missing(&self) -> Option<u64> {
         if self.cursor.unread().overwritten == 0 {
             return Some(0);
@@ -213,7 +213,7 @@ impl Watch {
         self.waiting.emit(&self.table, until, show)
     }
 
-    /// Shows what is left, to a moment for each ring at which it can be told what was missed.
+    /// Shows what is left, to a moment for each ring at which its missed records are known.
     ///
     /// # Errors
     /// As [`Watch::poll`].

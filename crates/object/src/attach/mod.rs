@@ -192,7 +192,7 @@ pub(super) fn bind(
         object: format!("program {}", program.name),
         why,
     };
-    // A section of no known kind is still a program of a function for whoever names one.
+    // A section of no known kind is still taken for a function's program where a target names one.
     let classic = || {
         kestrel_bpf::object::KINDS
             .iter()

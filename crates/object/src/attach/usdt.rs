@@ -107,7 +107,7 @@ const SPECIFICATIONS: &str = "__bpf_usdt_specs";
 const ELEMENT: usize = 208;
 const MOST_ARGUMENTS: usize = 12;
 const COUNT_AT: usize = 200;
-/// A byte of the padding: the element is in use. Nobody else looks there.
+/// A byte of the padding: the element is in use. libbpf's programs do not read it.
 const USED_AT: usize = 202;
 
 /// The number of an element with this specification: one that is there, or the first free one.

@@ -26,7 +26,7 @@ pub struct MapType {
     pub value: ValueKind,
     /// Most keys.
     pub entries: u32,
-    /// Whether nobody named it: it belongs to a bare `count()` or the like, and its one key is the event's number.
+    /// Whether it has no name: it belongs to a bare `count()` or the like, and its one key is the event's number.
     pub by_event: bool,
     /// The event in whose handler it was used first, for messages.
     pub first: String,
@@ -77,7 +77,7 @@ impl MapType {
         name.contains(' ')
     }
 
-    /// Whether nobody is shown it.
+    /// Whether it is hidden from output.
     pub fn is_hidden(&self) -> bool {
         Self::is_hidden_name(&self.name)
     }

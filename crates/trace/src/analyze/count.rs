@@ -11,7 +11,7 @@ pub struct Count {
     pub count: u64,
 }
 
-/// Rows with the largest first; of equal ones the order stays.
+/// Rows with the largest first; equal ones keep their order.
 pub(super) fn largest_first(mut counts: Vec<Count>) -> Vec<Count> {
     counts.sort_by_key(|row| std::cmp::Reverse(row.count));
     counts

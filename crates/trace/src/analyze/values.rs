@@ -16,7 +16,7 @@ pub struct Values {
     text: Vec<u8>,
 }
 
-/// Different values that are told apart; bounds memory.
+/// The most different values that are counted apart; bounds memory.
 const DISTINCT: usize = 100_000;
 
 impl Values {
@@ -47,7 +47,7 @@ impl Values {
         }
     }
 
-    /// The answer, largest first; values beyond those told apart are one row.
+    /// The answer, largest first; values beyond the limit are one row.
     pub fn finish(self) -> Vec<Count> {
         let row = |(name, count): (Vec<u8>, u64)| Count {
             name: String::from_utf8_lossy(&name).into_owned(),

@@ -28,7 +28,7 @@ const SIDE_FILES: [&str; 4] = [Summary::FILE, Symbols::FILE, Processes::FILE, Ke
 pub struct Directory {
     folder: Folder,
     path: PathBuf,
-    /// Nobody else writes here meanwhile; none where a trace that is there gets something more.
+    /// The lock that keeps other writers away; none where a trace that is there gets something more.
     _lock: Option<Lock>,
 }
 
@@ -52,7 +52,7 @@ pub struct Trace {
 }
 
 /// Creates a trace directory and its metadata. An existing directory must be empty, or hold what a writer left that was killed before its trace had
-/// metadata, or, with `replace`, a trace, which is removed: only where all that lies there is a trace's, else nothing. Nobody else creates one there while the writer lives.
+/// metadata, or, with `replace`, a trace, which is removed: only where all that lies there is a trace's, else nothing. No other process creates one there while the writer lives.
 ///
 /// # Errors
 /// [`Error::Busy`] where another process writes a trace there; [`Error::InTheWay`] and [`Error::Occupied`] where something else lies there.
@@ -78,7 +78,7 @@ pub fn create(path: &Path, info: TraceInfo, replace: bool) -> Result<Writer<Dire
     Writer::create(directory, info)
 }
 
-/// A directory that is its owner's alone where there was none (what a kernel does is nobody else's business), held and locked.
+/// A directory that is its owner's alone where there was none (records of a kernel are private), held and locked.
 fn made(path: &Path) -> Result<(Folder, Lock)> {
     let failed = || Error::io("create directory", path);
     for _ in 0..ATTEMPTS {
@@ -159,7 +159,7 @@ pub fn create_folder(path: &Path) -> Result<()> {
     }
 }
 
-/// Moves a finished trace to its place; an old trace there is removed. Who is killed in here leaves the one or the other there, whole.
+/// Moves a finished trace to its place; an old trace there is removed. A process killed in here leaves the one or the other there, whole.
 pub fn publish(from: &Path, to: &Path) -> Result<()> {
     let failed = || Error::io("write", to);
     let (beside, new) = Folder::above(from, false).map_err(failed())?;
@@ -173,7 +173,7 @@ pub fn publish(from: &Path, to: &Path) -> Result<()> {
         old => old.map_err(failed())?,
     };
     old.check().map_err(failed())?;
-    // Held until what lies there is gone: whoever begins to write a trace there meanwhile would lose it.
+    // Held until what lies there is gone: a process that begins to write a trace there meanwhile would lose it.
     let _held = Lock::take(&old, to)?;
     if !is_free_folder(&old).map_err(Error::io("read directory", to))? {
         return Err(Error::Occupied { path: to.into() });
@@ -359,7 +359,7 @@ fn stream_names(folder: &Folder) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Removes a trace's files; what else lies there stays and makes the directory occupied.
+/// Removes a trace's files; other files are left and make the directory occupied.
 fn clear(folder: &Folder) -> io::Result<()> {
     for name in stream_names(folder)? {
         if is_stream_name(&name) {
@@ -386,7 +386,7 @@ fn beside(leaf: &str) -> String {
     format!(".{leaf}.new")
 }
 
-/// Where what is at `leaf` waits while something else comes there.
+/// The name that a file at `leaf` gets while another takes its place.
 fn aside(leaf: &str) -> String {
     format!(".{leaf}.old")
 }

@@ -196,7 +196,7 @@ pub struct Gap {
 
 impl Continuity {
     /// Goes on to `packet`. What was lost before the first packet seen counts only if that is the ring's first: of
-    /// others nobody asked for what came before.
+    /// others what came before was not read.
     pub fn follow(&mut self, packet: &Packet<'_>) -> Gap {
         let (sequence, discarded) = (packet.sequence, packet.events_discarded);
         let (expected, before) = match self.last {
@@ -223,7 +223,7 @@ pub struct Sealed {
 /// Makes a partial page a packet that any reader of CTF accepts: sets content size, end time and the committed word.
 ///
 /// Keeps the records up to the first that does not hold together. With all writers stopped this is all of them; a page cut
-/// short by a crash may hold a reservation that was never filled, behind which nothing can be found. A whole page stays as it is.
+/// short by a crash may hold a reservation that was never filled, behind which nothing can be found. A whole page is left as it is.
 pub fn seal(page: &mut Page, events: &EventTable) -> Result<Sealed, NotAPacket> {
     let packet = Packet::parse(page)?;
     if packet.state == State::Whole {

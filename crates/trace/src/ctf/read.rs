@@ -48,7 +48,7 @@ pub struct Reader<R> {
     watch: Watch,
 }
 
-/// Who is told of each packet read.
+/// Called with the number of packets read.
 #[derive(Default)]
 struct Watch(Option<Box<dyn FnMut(u64)>>);
 
@@ -81,7 +81,7 @@ struct Stream<R> {
 /// Bytes read at once from each stream: 16 packets; 512 CPUs take 32 MiB.
 const CHUNK: usize = 16 * PAGE as usize;
 
-/// Packets of a stream between two words to who watches.
+/// Packets of a stream between two calls of the progress function.
 const TELL: u64 = 256;
 
 impl<R: Read> Reader<R> {
@@ -102,9 +102,9 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// From now on `told` is called with the number of packets read so far, every few hundred packets.
-    pub fn watch(&mut self, told: Box<dyn FnMut(u64)>) {
-        self.watch = Watch(Some(told));
+    /// From now on `progress` is called with the number of packets read so far, every few hundred packets.
+    pub fn watch(&mut self, progress: Box<dyn FnMut(u64)>) {
+        self.watch = Watch(Some(progress));
     }
 
     /// What the trace says about itself.
@@ -149,14 +149,14 @@ impl<R: Read> Reader<R> {
         self.partial |= self.streams.len() < before;
     }
 
-    /// Tells who watches, at the first record of every so-many-th packet of a stream.
+    /// Calls the progress function, at the first record of every so-many-th packet of a stream.
     fn tell(&mut self) {
-        let (Some(told), Some(current)) = (self.watch.0.as_mut(), self.current) else {
+        let (Some(progress), Some(current)) = (self.watch.0.as_mut(), self.current) else {
             return;
         };
         let stream = &self.streams[current];
         if stream.at == HEADER as usize && stream.packets.is_multiple_of(TELL) {
-            told(self.streams.iter().map(|stream| stream.packets).sum());
+            progress(self.streams.iter().map(|stream| stream.packets).sum());
         }
     }
 

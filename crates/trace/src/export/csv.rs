@@ -55,7 +55,7 @@ impl Export for Csv {
                     true => format!("args.{}", field.name),
                     false => field.name.clone(),
                 };
-                // An event of somebody else's trace may have two fields of one name.
+                // An event in another tracer's file may have two fields of one name.
                 let free = |at: &usize| self.names[*at] == name && !columns.contains(at);
                 let column = (0..self.names.len()).find(free).unwrap_or_else(|| {
                     self.names.push(name.clone());

@@ -26,7 +26,7 @@ pub trait Export {
     /// Appends what stands behind the last record.
     fn finish(&mut self, _out: &mut Vec<u8>) {}
 
-    /// The names of threads, for those who know more of them than the records tell.
+    /// The names of threads, for callers that know more names than the records hold.
     fn processes_mut(&mut self) -> &mut Processes;
 }
 

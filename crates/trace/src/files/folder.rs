@@ -1,4 +1,4 @@
-//! An open folder: what lies in it is made, read, renamed and removed through it, so that nobody can put another one in its place meanwhile.
+//! An open folder: what lies in it is made, read, renamed and removed through it, so that no other process can put another one in its place meanwhile.
 
 use super::Objection;
 use super::walk::{End, OTHERS_MAY_WRITE, STICKY, Walk, user};

@@ -68,7 +68,7 @@ pub fn open(path: &Path) -> io::Result<Opened> {
             let about = rustix::fs::fstat(&step)?;
             let kind = FileType::from_raw_mode(about.st_mode);
             refuse_kind(kind)?;
-            // Who waits at the other end of a pipe is waited for; nothing else is, whatever it has become meanwhile.
+            // A reader that waits at the other end of a pipe is waited for; nothing else is, whatever it has become meanwhile.
             let flags = match kind {
                 FileType::Fifo => OFlags::RDONLY,
                 _ => OFlags::RDONLY | OFlags::NONBLOCK,
@@ -93,7 +93,7 @@ pub fn open(path: &Path) -> io::Result<Opened> {
 }
 
 /// What others than root and this user could change about a program that is run by its path: the file, a link or a directory on its way. It is not opened:
-/// where there is no objection, nobody else can put another file there afterwards.
+/// where there is no objection, no other user can put another file there afterwards.
 ///
 /// # Errors
 /// When it is not there.

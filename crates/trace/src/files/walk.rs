@@ -74,7 +74,7 @@ impl Walk {
 
     /// Goes along a path, from where the process is.
     pub(super) fn to(&mut self, path: &Path) -> io::Result<End> {
-        // A trailing slash means a directory, which whoever opens the end finds out.
+        // A trailing slash means a directory, which opening the end finds out.
         let path = std::path::absolute(path)?;
         let mut ahead = components(&path);
         let mut links = 0;

@@ -80,7 +80,7 @@ impl<R: ReadAt> File<R> {
             let Some(end) = offset.checked_add(bytes).filter(|end| *end > offset) else {
                 break;
             };
-            // Every byte of the whole is written by somebody: a place far beyond is an error, and would make a hole that nobody lives to read.
+            // Every byte of the whole is written once: a place far beyond is an error, and would make a hole too large to read.
             if end <= size.saturating_mul(2) {
                 pieces.insert(offset, end, place);
             }
@@ -109,7 +109,7 @@ impl<R: ReadAt> ReadAt for File<R> {
                 let most = most(bytes);
                 self.inner.read_at(place, &mut to[..most])
             }
-            // Nobody wrote there: a hole.
+            // Never written: a hole.
             Err(Some(next)) => {
                 let most = most(next - at);
                 to[..most].fill(0);

@@ -3,7 +3,7 @@
 //! An instruction copies bytes that were unpacked before, then up to three literal ones; what the smallest instructions mean depends on how many
 //! literals the one before them copied.
 
-/// Where a stream's end is told: a copy from this far back.
+/// The marker of a stream's end: a copy from this far back.
 const END: usize = 16384;
 
 /// The packed bytes, taken from the front, and what came of them so far.
@@ -91,7 +91,7 @@ impl Stream<'_> {
         let mut length = most;
         loop {
             match self.byte()? {
-                // Longer than any page: the sum stays small.
+                // Longer than any page: the sum is small.
                 _ if length > self.page.len() + most => return None,
                 0 => length += 255,
                 last => return Some(length + last),

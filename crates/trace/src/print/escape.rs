@@ -1,6 +1,6 @@
 //! Text of others on a terminal: what would move the cursor, end the line, or turn the direction of reading is spelled out.
 //!
-//! Names of threads, strings of programs, names of events in other people's traces, file names: whoever chose them may have chosen `\e]0;…`, a newline that
+//! Names of threads, strings of programs, names of events in other people's traces, file names: their author may have chosen `\e]0;…`, a newline that
 //! forges a line, or U+202E, behind which a line reads otherwise than it is. All that is shown as text goes through here.
 
 use std::borrow::Cow;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Nothing tells a page of a ring from a copy of it (in a trace file's page cache, in a recorder's memory): both say the same, so the fullest of
-//! each is taken, and the number of the others is told.
+//! each is taken, and the number of the others is reported.
 
 mod description;
 mod index;

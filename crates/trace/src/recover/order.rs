@@ -26,7 +26,7 @@ pub(super) struct Slot {
     pub(super) places: Vec<Place>,
 }
 
-/// Puts packets of one buffer and CPU in order. `pages` is the size of the ring, 0 where nobody knows.
+/// Puts packets of one buffer and CPU in order. `pages` is the size of the ring, 0 where it is unknown.
 ///
 /// The newest page is right, and each one before it in time must come before it by number: if it does not, it is from before a reset of
 /// the ring.
@@ -60,7 +60,7 @@ pub(super) fn order((buffer, cpu): (u32, u32), mut found: Vec<Found>, pages: u64
 }
 
 /// The page that was being opened when all stood still, if there is one: it has its new begin and still the number of its last use. It holds
-/// nothing that can be read, for the record of who opened it, its first, was not finished.
+/// nothing that can be read, for its first record, that of the writer that opened it, was not finished.
 fn opening(found: &[Found], pages: u64) -> Option<usize> {
     let (index, newest) = found
         .iter()

@@ -15,7 +15,7 @@ pub(super) struct Repaired {
     pub(super) torn: u32,
 }
 
-/// Makes a page a packet. `discarded` is what the packet before it in its ring says: a page that nobody left does not have that number yet.
+/// Makes a page a packet. `discarded` is what the packet before it in its ring says: a page that no writer has left does not have that number yet.
 pub(super) fn repair(page: &mut Page, events: &EventTable, discarded: u64) -> Result<Repaired, NotAPacket> {
     let packet = Packet::parse(page)?;
     if packet.state == State::Whole {
@@ -38,7 +38,7 @@ pub(super) fn repair(page: &mut Page, events: &EventTable, discarded: u64) -> Re
 
 /// Looks at each record of a page that says it is whole; where one does not hold together, the page ends before it.
 ///
-/// Who opens a page moves the ring's position before it touches the page's header: a page that was taken again may still say that it is
+/// The writer that opens a page moves the ring's position before it touches the page's header: a page that was taken again may still say that it is
 /// whole. Its new records are later than its end.
 fn check(page: &mut Page, events: &EventTable) -> Result<Sealed, NotAPacket> {
     let packet = Packet::parse(page)?;

@@ -80,7 +80,7 @@ pub struct RingCounts {
 
 impl Session {
     /// Writes the session as a trace to `path`, where nothing, an empty directory or an old trace may be. It is written beside and renamed when it is
-    /// whole. `told` is called with the number of packets written.
+    /// whole. `progress` is called with the number of packets written.
     ///
     /// # Errors
     /// When the image cannot be read, or the trace not be written.
@@ -88,7 +88,7 @@ impl Session {
         &self,
         image: &Image<R>,
         path: &Path,
-        told: &mut dyn FnMut(u64),
+        progress: &mut dyn FnMut(u64),
     ) -> Result<Recovered> {
         if !directory::is_free(path)? {
             return Err(Error::Occupied {
@@ -96,8 +96,8 @@ impl Session {
             });
         }
         let beside = directory::beside_of(path);
-        let saved = match self.write(image, path, &beside, told) {
-            // What lies there is somebody else's, who writes a trace to the same place.
+        let saved = match self.write(image, path, &beside, progress) {
+            // Another process writes a trace to the same place.
             Err(Error::Busy { .. }) => {
                 return Err(Error::Busy {
                     path: path.to_owned(),
@@ -118,11 +118,11 @@ impl Session {
         image: &Image<R>,
         path: &Path,
         beside: &Path,
-        told: &mut dyn FnMut(u64),
+        progress: &mut dyn FnMut(u64),
     ) -> Result<Recovered> {
         let mut saving = Saving {
             image,
-            told,
+            progress,
             packets: 0,
             table: EventTable::new(self.info.events.iter().cloned()),
             writer: directory::create(beside, self.info.clone(), true)?,
@@ -157,7 +157,7 @@ struct Seen {
 
 struct Saving<'a, R> {
     image: &'a Image<R>,
-    told: &'a mut dyn FnMut(u64),
+    progress: &'a mut dyn FnMut(u64),
     packets: u64,
     table: EventTable,
     writer: Writer<Directory>,
@@ -180,7 +180,7 @@ impl<R: ReadAt> Saving<'_, R> {
         let mut previous: Option<(u64, u64)> = None;
         for slot in &ring.slots {
             self.packets += 1;
-            (self.told)(self.packets);
+            (self.progress)(self.packets);
             let discarded = previous.map_or(0, |(_, discarded)| discarded);
             let Some((page, whole)) = self.packet(ring, slot, discarded)? else {
                 self.recovered.damaged += 1;

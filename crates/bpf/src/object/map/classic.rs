@@ -86,7 +86,7 @@ fn define(name: &str, bytes: &[u8]) -> Result<Map, Error> {
                     ));
                 }
             };
-            // Who holds whom is known when all maps are.
+            // Which map holds which is known when all maps are.
             Ok(Map {
                 pinning,
                 id: word(5),

@@ -98,7 +98,7 @@ impl EventKind for Tracepoint {
 }
 
 impl Tracepoint {
-    /// Every tracepoint that one of the patterns matches, pattern by pattern; none is no error, and nobody looks for near names.
+    /// Every tracepoint that one of the patterns matches, pattern by pattern; none is no error, and near names are not sought.
     pub(super) fn resolve_all(self, catalog: &Catalog, patterns: &[&str], via: Via) -> Result<Vec<Resolved>> {
         // The kernel writes its list anew for each reader, which takes it longer than all that is done with it here.
         let listed = listed(catalog)?;

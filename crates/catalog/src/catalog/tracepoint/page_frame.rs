@@ -14,7 +14,7 @@ pub(super) fn is_in(expression: &str) -> bool {
     expression.contains(WRITTEN)
 }
 
-/// Puts what stands for each `PFN(…)` into an expression; `None` where this machine's frames cannot be told from addresses alone.
+/// Puts what stands for each `PFN(…)` into an expression; `None` where this machine's frames do not follow from addresses alone.
 pub(super) fn expand(catalog: &Catalog, expression: &str) -> Option<String> {
     if !is_in(expression) {
         return Some(expression.to_owned());

@@ -44,7 +44,7 @@ pub(super) fn ways(catalog: &Catalog, name: &str, format: &Format, rule: &Rule<'
 }
 
 /// The argument that a field bears the name of, where it is as large as the field: the kernel copies it then, and the row of the rule is
-/// where somebody has looked that it does.
+/// where that was checked by hand.
 fn argument(target: &RawTarget, field: &Field) -> Option<String> {
     let (name, ty) = target.arguments.iter().find(|(name, _)| *name == field.name)?;
     let scalar = matches!(
@@ -70,7 +70,7 @@ pub(super) fn from_expressions(
 }
 
 /// `typed_first`: whether the kernel should know what the arguments point to. That lets pointers be followed fast, but the verifier then
-/// refuses to compute with them, and it takes a moment for each program; who only copies arguments does better without.
+/// refuses to compute with them, and it takes a moment for each program; a handler that only copies arguments does better without.
 fn of_target(
     catalog: &Catalog,
     name: &str,
@@ -113,7 +113,7 @@ fn of_target(
         })
     };
     let untyped = Mechanism::RawTracepoint(attach::RawTracepoint { name: raw.to_owned() });
-    // The verifier lets nobody load an argument that points to something without a structure (`work_func_t function`) where it knows types
+    // The verifier lets no program load an argument that points to something without a structure (`work_func_t function`) where it knows types
     // (`btf_ctx_access`); here, arguments are plain numbers.
     let untyped = way(untyped, ProgramKind::RawTracepoint, false, false);
     if !typed_first {

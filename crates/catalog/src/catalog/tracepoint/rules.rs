@@ -117,7 +117,7 @@ const RSTAT: &[(&str, &str)] = &[
     ("level", "cgrp->level"),
     ("id", "cgrp->kn->id"),
 ];
-/// `cgroup_id_from_mm`: that of the root where nobody owns the memory any more.
+/// `cgroup_id_from_mm`: that of the root where the memory has no owner any more.
 const MMAP_LOCK: &[(&str, &str)] = &[(
     "memcg_id",
     "(uint64)mm->owner == 0 ? 1 : mm->owner->cgroups->subsys[memory_cgrp_id]->cgroup->kn->id",

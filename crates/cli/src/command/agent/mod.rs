@@ -193,7 +193,7 @@ impl Agent {
             let Ok(session) = store.session(Some(&name)) else {
                 continue;
             };
-            // Clocks are attached to CPUs that have come; who changes the session just now does that, too.
+            // Clocks are attached to CPUs that have come; a command that changes the session just now does that, too.
             if session.unattended_cpus().is_ok_and(|missing| !missing.is_empty()) {
                 let _attached = store.change(Some(&name));
             }

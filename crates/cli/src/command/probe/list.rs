@@ -255,7 +255,7 @@ impl NamedProbes {
     /// the rows) tells the program of each. If it cannot be read, the names of an address are given to all of its rows, unless there are more rows than names.
     fn names_by_row(&self, listed: &[Listed], registered: Option<&[Registered]>) -> Vec<Vec<&str>> {
         let row = |(index, probe): (usize, &Listed)| {
-            // What the kernel has switched off itself is nobody's of ours: these are attached.
+            // Probes that the kernel has switched off itself are not ours: ours are attached.
             if probe.disabled {
                 return Vec::new();
             }

@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
     let code = Code::new(&catalog)?;
     let (function, instruction) = code.locate(&wanted)?;
-    // Only who may see addresses can say where probes sit; the rest is worth showing without.
+    // Only users that may see addresses learn where probes sit; the rest is worth showing without.
     let listed = owned_probes(catalog.host());
     let one = match &wanted {
         LocationSpec::Symbol { offset, .. } => offset.is_some(),

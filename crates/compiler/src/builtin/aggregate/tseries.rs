@@ -1,6 +1,6 @@
 //! `tseries`.
 //!
-//! The first value of an interval takes the place of an older one: who exchanges the interval's number also takes away what was there. An interrupt in between adds to what
+//! The first value of an interval takes the place of an older one: the CPU that exchanges the interval's number also clears what was there. An interrupt in between adds to what
 //! the other takes exactly itself away from; only a least or greatest value of it may go, in the few instructions in which an interval begins.
 
 use crate::builtin::row::{Builtin, Meaning};

@@ -13,7 +13,7 @@ impl Known {
         self.0.iter().find(|(i, _)| *i == intrinsic).map(|(_, v)| *v)
     }
 
-    /// Remembers a value, if it stays the same for the whole run of the program.
+    /// Remembers a value, if it is the same for the whole run of the program.
     pub(super) fn put(&mut self, intrinsic: Intrinsic, v: Vreg) {
         if !matches!(intrinsic, Intrinsic::Helper { fixed: false, .. }) {
             self.0.push((intrinsic, v));

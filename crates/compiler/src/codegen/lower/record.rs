@@ -304,7 +304,7 @@ impl Lower<'_> {
     }
 
     /// Puts `instead` in place of what has a length beyond `max` (an error, seen as unsigned). The mask says so to the verifier where the
-    /// comparison does not: kernels before 6.9 forget what a comparison told them of a value that lives in memory.
+    /// comparison does not: kernels before 6.9 forget what a comparison proved of a value that lives in memory.
     fn bounded(&mut self, slot: Slot, length: Vreg, max: u32, keep: i64, instead: &[u8]) -> Staged {
         let result = self.b.vreg();
         self.b.assign(result, length);

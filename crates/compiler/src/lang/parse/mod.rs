@@ -1,4 +1,4 @@
-//! Tokens to syntax tree: never panics, recovers after an error, and bounds the height of what it builds, so that whoever
+//! Tokens to syntax tree: never panics, recovers after an error, and bounds the height of what it builds, so that code that
 //! walks the tree may recurse.
 
 mod event;

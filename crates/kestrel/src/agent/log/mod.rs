@@ -53,7 +53,7 @@ pub struct Settings {
     pub user: Option<User>,
 }
 
-/// Something to be told.
+/// Something to report.
 #[derive(Debug)]
 pub struct Note {
     /// The session that it is about.
@@ -152,7 +152,7 @@ impl Logs {
                 continue;
             }
             let Some(lock) = self.store.log_lock(&name)? else {
-                continue; // somebody is at it
+                continue; // another agent is at it
             };
             let target = self.target(&name);
             let ended = as_user(target.user.as_ref(), || {
@@ -221,7 +221,7 @@ impl Logs {
     fn go_on(&mut self, name: &str, session: PinnedSession, notes: &mut Vec<Note>) {
         if let Some(open) = self.open.get_mut(name) {
             if open.spool.uuid() != session.state().uuid {
-                return; // ended, and another one begun: who looks for sessions will see
+                return; // ended, and another one begun: the next look for sessions finds it
             }
             let resized = open.spool.is_resized(session.state());
             let others = wanted(&session, &self.settings.buffers);
@@ -285,7 +285,7 @@ impl Logs {
         let mut pages = 0;
         let stale = self.open.iter().filter(|(_, open)| open.spool.is_stale());
         for name in stale.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
-            // It may just have ended: that is found out by who looks for sessions.
+            // It may just have ended: the next look for sessions finds out.
             if let Ok(session) = self.store.session(Some(&name)) {
                 self.go_on(&name, session, notes);
             }
@@ -341,7 +341,7 @@ impl Logs {
     }
 }
 
-/// Whether logs could be kept there, without making anything that stays.
+/// Whether logs could be kept there, without leaving anything behind.
 ///
 /// # Errors
 /// When the directory's parent is not there, or the user may not write to it.
@@ -436,7 +436,7 @@ fn as_user<T>(user: Option<&User>, act: impl FnOnce() -> Result<T>) -> Result<T>
     act()
 }
 
-/// Makes a directory for nobody but its owner, where there is none.
+/// Makes a directory for its owner alone, where there is none.
 fn make(path: &Path, owner: Option<&User>) -> Result<()> {
     let made = Folder::above(path, false).and_then(|(above, leaf)| {
         if above.has(&leaf) {

@@ -154,7 +154,7 @@ fn names(folder: &Path) -> Result<Vec<(u64, String, bool)>> {
     Ok(all)
 }
 
-/// Segments that nobody ended, oldest first. Journals without one, whose agent was killed just before or after there was one, are removed.
+/// Segments that were not ended, oldest first. Journals without one, whose agent was killed just before or after there was one, are removed.
 pub(super) fn unfinished(folder: &Path) -> Result<Vec<Place>> {
     let all = names(folder)?.into_iter().filter(|(.., whole)| !whole);
     let place = |(number, name, _)| Place {

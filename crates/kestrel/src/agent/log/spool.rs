@@ -50,7 +50,7 @@ pub(super) struct Spool {
     session: PinnedSession,
     threads: ThreadNames,
     buffers: Vec<Buffer>,
-    /// Whether nobody writes any more what buffers were before they were resized.
+    /// Whether no program writes any more to what buffers were before they were resized.
     settled: bool,
     /// A newer description tells of a ring that is not read here: since when.
     stale: Option<Instant>,
@@ -169,7 +169,7 @@ impl Spool {
         })
     }
 
-    /// Whether something is left in the last page of a ring that nobody writes any more: then its file ends with it, so that the ring can go.
+    /// Whether something is left in the last page of a ring that no program writes any more: then its file ends with it, so that the ring can go.
     fn has_rest(&self) -> bool {
         let waits = |part: &Buffer| part.ring().cpus().any(|cpu| part.ring().is_waiting(cpu));
         let place = |of: &BufferInfo| self.buffers.get(of.place() as usize);

@@ -92,7 +92,7 @@ impl Gatherer {
         families.sessions.add(&[], names.len() as u64);
         for name in &names {
             if let Ok(session) = self.store.session(Some(name)) {
-                // What could be had of it stays.
+                // What was read of it before is kept.
                 let _ended = self.session(&session, &mut families);
             }
         }

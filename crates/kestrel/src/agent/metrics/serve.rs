@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Connections at once; more are told to come again.
+/// Connections at once; more are answered with 503.
 const MOST: usize = 8;
 /// How long a request, and how long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -73,13 +73,13 @@ fn listen(listener: &TcpListener, page: &Arc<Page>, stop: &AtomicBool) {
     let busy = Arc::new(AtomicUsize::new(0));
     while !stop.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
-            // Nobody came, or there are no files left for now.
+            // No client came, or there are no descriptors left for now.
             std::thread::sleep(PAUSE);
             continue;
         };
         let seat = Seat::take(&busy);
         let page = Arc::clone(page);
-        // Who does not listen to the answer has no use for it.
+        // A client that does not read the answer has no use for it.
         std::thread::spawn(move || drop(converse(stream, seat.as_ref(), &*page)));
     }
 }

@@ -202,7 +202,7 @@ impl Change {
         })
     }
 
-    /// Empties the maps of a handler, and lets its counts begin at 0. Maps that have a name are empty for all who use them; of one that is kept by
+    /// Empties the maps of a handler, and lets its counts begin at 0. Maps that have a name are empty for all their users; of one that is kept by
     /// event, only this handler's events go.
     ///
     /// # Errors

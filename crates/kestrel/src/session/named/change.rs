@@ -243,14 +243,14 @@ impl Change {
         self.control.set_armed(state.generation);
     }
 
-    /// Takes what was counted for the events of hooks that have gone out of maps that nobody named: the next of their names begins at 0.
+    /// Takes what was counted for the events of hooks that have gone out of maps without a name: the next of their names begins at 0.
     pub(in crate::session) fn forget(&self, gone: &[HookState]) -> Result<()> {
         let numbers: Vec<u64> = gone.iter().filter_map(bare_number).map(u64::from).collect();
         let uses: BTreeSet<u32> = rows(gone).flat_map(|row| row.maps.iter().copied()).collect();
         if numbers.is_empty() || uses.is_empty() {
             return Ok(());
         }
-        // Who has gone still has its word, and counts.
+        // A probe that was removed still has its word, and counts.
         let places: BTreeSet<u32> = self.state.probes.each.iter().map(|probe| probe.place).collect();
         for place in (0..MOST_PROBES).filter(|place| !places.contains(place)) {
             self.control.set_probe(place, ProbeWord::NONE);

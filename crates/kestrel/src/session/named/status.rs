@@ -130,7 +130,7 @@ impl PinnedSession {
         state.each.iter().map(probe).collect()
     }
 
-    /// Events that the session keeps in `kprobe_events` of tracefs, by the names of its own: while they are there, nobody can empty that file.
+    /// Events that the session keeps in `kprobe_events` of tracefs, by the names of its own: while they are there, the kernel refuses to empty that file.
     pub fn tracefs_events(&self) -> Vec<String> {
         let hooks = self.state.hooks.iter().filter(|hook| !hook.own_events.is_empty());
         let name = |hook: &HookState| {

@@ -59,7 +59,7 @@ pub(super) fn file(name: &str, text: &str) -> Result<TableFile> {
 /// The text with the paths of its compiled objects from the root: it is read again, wherever from, when its module has come back.
 ///
 /// # Errors
-/// [`Error::Io`] where nobody knows where the command runs.
+/// [`Error::Io`] where the current directory is unknown.
 pub(super) fn rooted(file: TableFile, beside: &Path) -> Result<String> {
     let mut text = file.text.to_string();
     let probes = file.tables.iter().flat_map(|table| &table.probes);

@@ -5,7 +5,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 
 impl State {
-    /// Writes it into a map of its own that nobody can change.
+    /// Writes it into a map of its own, which is frozen.
     ///
     /// # Errors
     /// The kernel's.

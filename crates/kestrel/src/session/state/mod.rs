@@ -314,7 +314,7 @@ pub struct HandlerState {
     pub reset: Option<Baseline>,
 }
 
-/// Counts from which on a handler's are told.
+/// Counts at a handler's last reset, from which on they are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Baseline {
     /// When that was: ns since 1970.

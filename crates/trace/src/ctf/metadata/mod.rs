@@ -31,7 +31,7 @@ pub fn is_beginning(bytes: &[u8]) -> bool {
 
 /// How each metadata file in text begins.
 const BEGINNING: &str = "/* CTF 1.8 */";
-/// How `env` says who wrote it.
+/// How `env` names the tracer that wrote it.
 const TRACER: &str = "tracer_name = \"kestrel\";";
 
 /// Value of `trace_format` in `env`: raised when the hints change their meaning.
