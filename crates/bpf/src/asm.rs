@@ -224,7 +224,7 @@ impl Assembler {
         )
     }
 
-    /// The same, sign-extended (Linux 6.6).
+    /// Loads from memory and sign-extends (Linux 6.6).
     pub fn load_signed(&mut self, size: Size, dst: Reg, base: Reg, offset: i32) -> &mut Self {
         let off = self.offset(offset);
         self.push(

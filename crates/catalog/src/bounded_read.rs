@@ -29,7 +29,7 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     give(path, most).map(|given| given.bytes)
 }
 
-/// The same, with what others could change about it.
+/// Reads a file of at most `most` bytes, and says what others could change about it.
 ///
 /// # Errors
 /// As [`read`].

@@ -202,13 +202,13 @@ pub enum Error {
     NoSession {
         /// As typed.
         wanted: Option<String>,
-        /// Those there are.
+        /// Names that exist.
         names: Vec<String>,
     },
     /// It was not said which of several sessions is meant.
     #[error("there are {} sessions: {}; say which one is meant", .names.len(), .names.join(", "))]
     WhichSession {
-        /// Those there are.
+        /// Names that exist.
         names: Vec<String>,
     },
     /// A session of this name runs already.
@@ -258,7 +258,7 @@ pub enum Error {
     /// Sessions that stay belong to root.
     #[error("sessions that stay belong to root, and this process is user {user}'s")]
     NotRoot {
-        /// Whose process it is.
+        /// The user that the process belongs to.
         user: u32,
     },
     /// There is no probe of this name.

@@ -10,7 +10,7 @@ use std::path::Path;
 pub struct Waiting {
     /// The session that another command is changing.
     pub session: String,
-    /// That command, where the kernel shows it.
+    /// The command that holds the lock, where the kernel shows it.
     pub holder: Option<Holder>,
 }
 

@@ -150,7 +150,7 @@ pub enum EventNumber {
 }
 
 impl EventNumber {
-    /// The same way to tell events apart, with these numbers.
+    /// The set with these numbers for its events.
     pub fn numbered(self, first: u16, stride: u16) -> Self {
         match self {
             Self::Constant(_) => Self::Constant(first),
@@ -228,7 +228,7 @@ pub struct Context {
     pub features: Features,
     /// Whether loads through trusted pointers may be direct (else each is a probe read).
     pub direct_loads: bool,
-    /// Whose memory an address lies in that is only a number (an argument, a register) when it is cast to a pointer.
+    /// The address space of a plain number (an argument, a register) when it is cast to a pointer.
     pub space: Space,
     /// Whether a writer can be preempted between reserve and commit (see FACTS on preemption; 6.13 system calls, fentry).
     pub preemptible: bool,

@@ -200,7 +200,7 @@ impl Error {
         Self::system(action, path.display().to_string(), errno).of(Interface::Files)
     }
 
-    /// The same, refused by this part of the kernel.
+    /// The error with the part of the kernel that refused.
     pub(crate) fn of(mut self, part: Interface) -> Self {
         if let Self::System { interface, .. } = &mut self {
             *interface = part;

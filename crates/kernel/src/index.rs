@@ -221,7 +221,7 @@ impl<'h> Place<'h> {
         })
     }
 
-    /// The same for what no module changes.
+    /// The index of what no module changes.
     fn without_modules(host: &'h Host, name: &'static str) -> Option<Self> {
         let head = beginning(host)? + "\n";
         Some(Self {

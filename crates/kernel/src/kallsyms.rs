@@ -94,7 +94,7 @@ impl Kallsyms {
         }
     }
 
-    /// Those of the kernel and its modules; without those of BPF programs, trampolines and probes, which come and go.
+    /// The symbols of the kernel and its modules; without those of BPF programs, trampolines and probes, which come and go.
     pub(crate) fn lasting(&self) -> Self {
         let mut lasting = Self {
             text: String::with_capacity(self.text.len() / 2),

@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Whose events are wanted.
+/// The processes and CPUs whose events are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Everybody's. A BPF program on a tracepoint, kprobe or uprobe runs on every CPU although perf asks for one.

@@ -50,7 +50,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// Those of a whole machine; the others depend on how it is set up.
+    /// The needs of a whole machine; the others depend on how it is set up.
     pub const ALL: &[Self] = &[Self::Trace, Self::Inspect, Self::Addresses, Self::Mount];
 }
 

@@ -40,7 +40,7 @@ struct Source<'a> {
     threads: Processes,
     /// What is copied, as it was noted at one moment.
     parts: Vec<Part<'a>>,
-    /// That moment.
+    /// When that was.
     clocks: ClockPair,
 }
 

@@ -305,7 +305,7 @@ impl Loaded {
         self.make_maps_with(&|_| Ok(None)).map(drop)
     }
 
-    /// The same where other processes may have them already, by their names; says whether any was given.
+    /// Makes the maps, but for those that other processes have already, by their names; says whether any was given.
     pub(super) fn make_maps_with(&mut self, given: &dyn Fn(&str) -> Result<Option<Map>>) -> Result<bool> {
         let mut any = false;
         self.check_sizes(given)?;

@@ -199,7 +199,7 @@ impl NewPins {
         Ok(())
     }
 
-    /// They stay from now on.
+    /// Keeps the pins from now on.
     pub(super) fn keep(&mut self) {
         self.paths.clear();
     }

@@ -26,7 +26,7 @@ impl Object {
         Self::open_as("object", bytes)
     }
 
-    /// The same with a name, which is in messages, in the names of global data and in the paths of the object's own pins: a file's, without `.o`.
+    /// Opens an object under a name, which is in messages, in the names of global data and in the paths of the object's own pins: a file's, without `.o`.
     ///
     /// # Errors
     /// As [`Object::open`].
@@ -140,7 +140,7 @@ impl Object {
         Ok(self)
     }
 
-    /// The same with a number, made as wide as the variable is.
+    /// Sets a variable to a number, made as wide as the variable is.
     ///
     /// # Errors
     /// As [`Object::set`]; and if the number does not fit.

@@ -82,7 +82,7 @@ impl Error {
         move |source| Self::Image { path, source }
     }
 
-    /// The same, with the trace's directory before the name of a stream.
+    /// The error with the trace's directory before the name of a stream.
     #[must_use]
     pub fn within(mut self, directory: &Path) -> Self {
         if let Self::Append { stream, .. } = &mut self {

@@ -24,7 +24,7 @@ pub enum Base {
     Octal,
 }
 
-/// Whose addresses a stack holds.
+/// The address space of a stack's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Space {
     /// The kernel's.

@@ -97,7 +97,7 @@ pub struct Absent {
     pub cpu: u32,
     /// Records that the recorder wrote.
     pub recorded: u64,
-    /// Those that can be read.
+    /// Records that can be read.
     pub found: u64,
     /// The files that they may have been in: one for each buffer.
     pub files: Vec<String>,

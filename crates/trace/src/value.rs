@@ -77,7 +77,7 @@ pub struct Elements<'a> {
 /// The return addresses of a stack, innermost first.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames<'a> {
-    /// Whose addresses they are.
+    /// The address space of its addresses.
     pub space: Space,
     bytes: &'a [u8],
 }

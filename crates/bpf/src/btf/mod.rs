@@ -75,7 +75,7 @@ impl Btf {
         Self::read(data.into(), None, None)
     }
 
-    /// The same with what [`Btf::directory`] said of the same blob, which saves the pass, and finds names at once.
+    /// Parses a blob with what [`Btf::directory`] said of it before, which saves a pass, and finds names at once.
     pub fn parse_with(data: impl Into<Bytes>, directory: impl Into<Bytes>) -> Result<Self, Error> {
         Self::read(data.into(), None, Some(directory.into()))
     }

@@ -13,13 +13,13 @@ use std::rc::Rc;
 pub enum MapKind {
     /// Values at indexes; all exist.
     Array { entries: u32 },
-    /// The same, with a value per CPU.
+    /// An array with a value per CPU.
     PerCpuArray { entries: u32 },
     /// An array that programs only read.
     ReadOnlyArray { entries: u32 },
     /// Values by key; `entries` at most.
     Hash { entries: u32 },
-    /// The same, with a value per CPU.
+    /// A hash table with a value per CPU.
     PerCpuHash { entries: u32 },
     /// Programs for tail calls.
     Programs { entries: u32 },

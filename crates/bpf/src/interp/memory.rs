@@ -3,7 +3,7 @@
 use super::fault::Reason;
 use std::collections::BTreeMap;
 
-/// Whose memory a region is.
+/// The owner of a region of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
     /// The kernel's: through `probe_read_kernel`, or directly where the machine says so.

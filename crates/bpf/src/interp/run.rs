@@ -41,7 +41,7 @@ impl Machine {
         self.run_hooked(code, context, &mut |_, _| {})
     }
 
-    /// The same, calling `hook` before every instruction of this program with the instruction's index. The hook may
+    /// Runs a program, calling `hook` before every instruction with the instruction's index. The hook may
     /// change the machine and run other programs on it: an interrupt between any two instructions.
     pub fn run_hooked(
         &mut self,
@@ -53,7 +53,7 @@ impl Machine {
         self.run_at(address, code, context, hook)
     }
 
-    /// The same with the copy of `context` at an address, where nothing else may be: programs can tell contexts apart by that.
+    /// Runs a program with the copy of `context` at an address, where nothing else may be: programs can tell contexts apart by that.
     pub fn run_at(
         &mut self,
         address: u64,

@@ -193,13 +193,13 @@ pub enum Atomic {
     And,
     /// `*p ^= src`.
     Xor,
-    /// The same, and `src` = the old value.
+    /// Atomic `+=`, and `src` = the old value.
     FetchAdd,
-    /// The same, and `src` = the old value.
+    /// Atomic `|=`, and `src` = the old value.
     FetchOr,
-    /// The same, and `src` = the old value.
+    /// Atomic `&=`, and `src` = the old value.
     FetchAnd,
-    /// The same, and `src` = the old value.
+    /// Atomic `^=`, and `src` = the old value.
     FetchXor,
     /// `src` and `*p` change places.
     Xchg,

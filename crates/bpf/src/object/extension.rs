@@ -16,7 +16,7 @@ pub(super) struct Records<const N: usize> {
 }
 
 impl<const N: usize> Records<N> {
-    /// Those of a section whose place lies in `start..end` (bytes).
+    /// Records of a section whose place lies in `start..end` (bytes).
     pub(super) fn within(&self, section: &str, start: u64, end: u64) -> impl Iterator<Item = &[u8; N]> {
         let all = self.sections.get(section).map_or(&[][..], Vec::as_slice);
         let from = all.partition_point(|record| u64::from(place(record)) < start);

@@ -103,7 +103,7 @@ pub(super) fn functions(elf: &Elf) -> Result<Vec<Function>, Error> {
     Ok(functions)
 }
 
-/// Those that are programs.
+/// The functions that are programs.
 pub(super) fn programs(elf: &Elf, functions: &[Function]) -> Vec<Program> {
     let mut programs = Vec::new();
     for (index, function) in functions.iter().enumerate() {

@@ -63,7 +63,7 @@ pub enum Holds {
     Flags {
         /// By mask.
         names: &'static [(i64, &'static str)],
-        /// Those of no meaning.
+        /// Bits without a meaning.
         always: u64,
     },
 }
@@ -77,7 +77,7 @@ pub(super) fn registers(added: u64) -> Vec<Register> {
     current().registers.iter().map(of).collect()
 }
 
-/// The same where an expression gives the address of a `struct pt_regs`.
+/// The registers of a `struct pt_regs` at the address that an expression gives.
 pub(super) fn registers_at(address: &str) -> Vec<Register> {
     let of = |saved: &Saved| {
         let rule = format!("((struct pt_regs *){address})->{}", saved.name);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub struct KprobeSite {
     /// Where it is.
     pub place: Place,
-    /// The same as an address.
+    /// Its address.
     pub address: u64,
     /// Whether the kernel finds it by its name.
     pub by_name: bool,
@@ -133,7 +133,7 @@ impl Links {
         Ok(())
     }
 
-    /// The same by an event of tracefs; without a link where that was asked for.
+    /// Attaches a program to a kprobe by an event of tracefs; without a link where that was asked for.
     fn kprobe_event(&mut self, program: &Program, kprobe: &Kprobe<'_>, known: &KnownCode) -> Result<()> {
         let tracefs = known.tracefs()?;
         if self.events.is_empty() {

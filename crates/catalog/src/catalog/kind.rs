@@ -78,7 +78,7 @@ impl fmt::Debug for Kinds {
 }
 
 impl Kinds {
-    /// Those of these tables.
+    /// The kinds of these tables.
     pub(super) const fn of(tables: &'static [&'static [&'static dyn EventKind]]) -> Self {
         Self(tables)
     }
@@ -222,7 +222,7 @@ pub struct Resolved {
     pub instances: Vec<Instance>,
     /// Ways to see it, best first; the next is taken when the kernel or the checker refuses one.
     pub ways: Vec<Strategy>,
-    /// The same events one by one, for handlers that need what differs between them; empty where that is the same thing.
+    /// The set's events one by one, for handlers that need what differs between them; empty where nothing does.
     pub apart: Vec<Resolved>,
 }
 

@@ -44,7 +44,7 @@ impl Catalog {
         self.kinds
     }
 
-    /// The same, so that hits in interrupts that come while a handler runs are handled, too, on kernels that do not preempt programs: by several programs for an
+    /// The catalog so that hits in interrupts that come while a handler runs are handled, too, on kernels that do not preempt programs: by several programs for an
     /// event, as where they are preempted (docs/missed-events.md), at several times the cost.
     #[must_use]
     pub fn with_nested_hits(mut self) -> Self {

@@ -42,7 +42,7 @@ const KINDS: &[&dyn EventKind] = &[
     &mark::Mark,
 ];
 
-/// Those and the kinds of counters.
+/// All kinds, those of counters included.
 const ALL: Kinds = Kinds::of(&[KINDS, counter::KINDS]);
 
 /// All kinds, in the order in which they are listed and tried.

@@ -44,7 +44,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Those that stand in a name behind the place of an instruction, so that another phase there is another event.
+    /// Phases that stand in a name behind the place of an instruction, so that another phase there is another event.
     pub(super) const BEHIND: [Self; 2] = [Self::Post, Self::Fault];
 
     /// What stands behind the place, with its colon: nothing, where that changes nothing of which event it is.

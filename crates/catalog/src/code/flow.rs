@@ -11,7 +11,7 @@ use iced_x86::{
 pub struct Follow {
     /// Where it is.
     pub address: u64,
-    /// The same by name.
+    /// The function and offset of that address.
     pub place: Place,
     /// The stack pointer there is the value that [`Follow::base`] had before, plus this.
     pub stack: i64,
@@ -19,7 +19,7 @@ pub struct Follow {
     pub base: &'static str,
 }
 
-/// The same without a name.
+/// A place after an instruction, by address alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct After {
     pub(super) address: u64,

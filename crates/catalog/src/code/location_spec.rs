@@ -107,7 +107,7 @@ impl Code<'_> {
         Ok((function, instruction))
     }
 
-    /// The same for a place that is to be probed.
+    /// The function and instruction of a place that is to be probed.
     ///
     /// # Errors
     /// [`Error::NoPlace`] also where the kernel allows no probe.

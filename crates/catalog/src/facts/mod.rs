@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub struct Facts {
     host: Host,
     types: OnceCell<std::result::Result<Arc<Btf>, String>>,
-    /// Those of modules, by name.
+    /// Types of modules, by the module's name.
     module_types: RefCell<HashMap<String, std::result::Result<Arc<Btf>, String>>>,
     symbols: OnceCell<std::result::Result<Kallsyms, kestrel_kernel::Error>>,
     functions: OnceCell<std::result::Result<Traceable, kestrel_kernel::Error>>,
@@ -33,7 +33,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Those of a host; nothing is asked yet.
+    /// Facts about a host; nothing is asked yet.
     pub fn new(host: Host) -> Self {
         Self {
             host,

@@ -26,7 +26,7 @@ pub struct Globals {
     pub unwritten: Vec<(u32, Diagnostic)>,
     /// Maps, by their numbers, that keys were taken out of or asked for before anything says what they hold: any value will do.
     pub open: BTreeSet<u32>,
-    /// Whose text is checked, where the same event may stand in more than one: what they keep for themselves is kept apart.
+    /// The name of the text that is checked, where one event may stand in several texts: each text keeps its maps apart.
     pub text: String,
     /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.
     pub held: BTreeMap<u32, Type>,

@@ -449,7 +449,7 @@ pub struct Pointer {
     pub to: Pointee,
     /// Pointers to pass before arriving: 0 for `T *`, 1 for `T **`.
     pub levels: u8,
-    /// Whose memory it is in.
+    /// The address space that the memory is in.
     pub space: Space,
     /// Whether the verifier knows its BTF type, so that it may be read through directly.
     pub trusted: bool,

@@ -228,7 +228,7 @@ impl Condition {
         })
     }
 
-    /// The same with the operands in each other's place.
+    /// The comparison with its operands exchanged.
     pub fn swapped(self) -> Self {
         match self {
             Self::Less => Self::Greater,

@@ -41,7 +41,7 @@ fn follow_copies(facts: &Facts, mut op: Op) -> Op {
     op
 }
 
-/// The same for what a call is given; whether that changed anything.
+/// Replaces known values in the arguments of a call; says whether that changed anything.
 fn follow_arguments(facts: &Facts, args: &mut [Operand]) -> bool {
     let mut changed = false;
     for arg in args {

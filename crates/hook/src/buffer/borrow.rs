@@ -43,7 +43,7 @@ impl<M: Memory> Ring<M> {
         }
     }
 
-    /// The same for one run of pages, all of them before `end`.
+    /// Lends one run of pages, all of them before `end`.
     ///
     /// # Errors
     /// As [`Ring::lend`].

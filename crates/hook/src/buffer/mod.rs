@@ -102,7 +102,7 @@ impl Buffer {
         })
     }
 
-    /// The same, resized so many times; `before` is what it was then, one time less.
+    /// The buffer with the number of times that it was resized; `before` is what it was then, one time less.
     #[must_use]
     pub fn resized(self, times: u32, before: Option<Self>) -> Self {
         Self {

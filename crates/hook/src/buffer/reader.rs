@@ -185,7 +185,7 @@ impl<M: Memory> Ring<M> {
         (current + PAGE64).saturating_sub(u64::from(self.geometry.data()))
     }
 
-    /// The same without those that a stream's reader has freed.
+    /// The oldest page that is there while `current` is in use and that a stream's reader has not freed.
     pub(super) fn oldest_unread(&self, cpu: u32, current: u64) -> u64 {
         match self.geometry.mode {
             Mode::Overwrite => self.oldest(current),

@@ -247,7 +247,7 @@ impl RingSink {
         b.load(Width::B8, new, packet::offset::COMMITTED as i16)
     }
 
-    /// The same in overwrite mode, without a reader; the sequence number is read first, since with an old one the committed word may be old, too.
+    /// Leaves a page in overwrite mode, without a reader; the sequence number is read first, since with an old one the committed word may be old, too.
     fn leave_unless_whole(&self, b: &mut Builder, a: &Attempt, next: Vreg, new: Vreg) -> Vreg {
         let sequence = b.load(Width::B8, new, packet::offset::SEQUENCE as i16);
         let stale = b.load(Width::B8, new, packet::offset::COMMITTED as i16);

@@ -169,7 +169,7 @@ impl Control {
         self.set(ACTIVE, table.0);
     }
 
-    /// The same by a command, which leaves behind when that was.
+    /// Makes a table active by a command, and notes when that was.
     pub fn switch(&self, table: Table) {
         self.set(SWITCHED_TO, 0);
         self.set(SWITCHED, ClockPair::now().realtime);

@@ -43,16 +43,16 @@ pub enum HandlerChoice {
     /// The program is called from a slot, so the table was chosen before: for each handler the places of its events among those that the hook
     /// serves; empty where it is for all of them.
     Instances(Vec<Vec<u16>>),
-    /// The same, for this handler alone.
+    /// The program is called from a slot, for the handler at this place alone.
     Row(usize),
-    /// That of a named probe, whatever table is active. Where it has `slots`, its word may name one: a program that was made after the hook.
+    /// The handler of a named probe, whatever table is active. Where it has `slots`, its word may name one: a program that was made after the hook.
     Named {
         /// Which probe.
         own: named::Own,
         /// Whether the hook has slots.
         slots: bool,
     },
-    /// The same, made anew: it is called from a slot, so the probe's word was read before.
+    /// The handler of a named probe, recompiled: it is called from a slot, so the probe's word was read before.
     Renewed(named::Own),
 }
 
@@ -101,7 +101,7 @@ impl BufferPolicy {
 pub struct Dispatch {
     /// Where records go, by name and in the order of their numbers; the first where nothing else is said.
     pub buffers: Vec<(String, RingSink)>,
-    /// Those that are for one process, by number.
+    /// Buffers that are for one process, by number.
     pub owners: Vec<(u32, Owner)>,
     /// What may happen to them meanwhile.
     pub steering: BufferPolicy,

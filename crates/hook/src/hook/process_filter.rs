@@ -20,7 +20,7 @@ pub(crate) const NUMBERS: u32 = 1 << 22;
 /// Bytes of the map.
 pub const SIZE: u32 = NUMBERS / 8;
 
-/// Whose events are wanted.
+/// The processes whose events are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Target {
     /// Every process's, and those of no process.
@@ -28,7 +28,7 @@ pub enum Target {
     All,
     /// One process's, all its threads.
     Process(u32),
-    /// Those of a process that waits to exec, from its exec on, and of its children.
+    /// A process that waits to exec, from its exec on, and its children.
     Command(u32),
 }
 

@@ -47,7 +47,7 @@ impl<'a> MapSpec<'a> {
         }
     }
 
-    /// The same with `flags` added.
+    /// The specification with `flags` added.
     pub fn with_flags(mut self, flags: u32) -> Self {
         self.flags |= flags;
         self

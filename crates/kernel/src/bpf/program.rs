@@ -18,7 +18,7 @@ pub enum ProgramKind {
     Kprobe,
     /// A probe on many kernel functions through one link (`kprobe.multi`).
     KprobeMulti,
-    /// The same, called at entry and at return with a cookie shared between them (`kprobe.session`).
+    /// A kprobe program of many functions, called at entry and at return with a cookie shared between them (`kprobe.session`).
     KprobeSession,
     /// A probe on many user functions through one link (`uprobe.multi`).
     UprobeMulti,
@@ -32,7 +32,7 @@ pub enum ProgramKind {
     FunctionEntry(TypeId),
     /// Return of a kernel function, arguments and result typed (`fexit`).
     FunctionExit(TypeId),
-    /// The same of a module's function: the second number is that of the module's types ([`super::module_btf_id`]).
+    /// The entry of a module's function: the second number is that of the module's types ([`super::module_btf_id`]).
     ModuleFunctionEntry(TypeId, u32),
     /// Return of a module's function.
     ModuleFunctionExit(TypeId, u32),
@@ -125,7 +125,7 @@ impl<'a> ProgramSpec<'a> {
         }
     }
 
-    /// The same with a way to find kernel functions.
+    /// The specification with a way to find kernel functions.
     pub fn with_kfunc(mut self, kfunc: &'a dyn Fn(&str) -> Option<TypeId>) -> Self {
         self.kfunc = kfunc;
         self

@@ -145,7 +145,7 @@ impl Features {
         }
     }
 
-    /// The same, with types that the caller has loaded already.
+    /// The features of a host, by types that the caller has loaded already.
     pub fn with_btf(host: Host, btf: Arc<Btf>) -> Self {
         let features = Self::new(host);
         let _first = features.btf.set(Ok(btf));

@@ -10,7 +10,7 @@ pub enum Location {
     /// Elsewhere in the entry: at its offset stands a `u32`, of which the low half is the distance from the entry's start, the high half the
     /// length in bytes (`__data_loc`).
     DataLoc,
-    /// The same, counted from the end of that `u32` (`__rel_loc`).
+    /// Elsewhere as with `__data_loc`, its distance counted from the end of that `u32` (`__rel_loc`).
     RelLoc,
 }
 
@@ -122,7 +122,7 @@ impl Format {
         self.labels_with(field, &|_| None)
     }
 
-    /// The same, asking for the value of an enumerator that the kernel left as a name (`HRTIMER_MODE_ABS`): its BTF knows.
+    /// The labels of a field, asking for the value of an enumerator that the kernel left as a name (`HRTIMER_MODE_ABS`): its BTF knows.
     pub fn labels_with(&self, field: &str, constant: &dyn Fn(&str) -> Option<i64>) -> Option<Labels> {
         Labels::find(&self.print_fmt, field, constant)
     }

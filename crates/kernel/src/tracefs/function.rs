@@ -25,7 +25,7 @@ impl Tracefs {
         Ok(text.lines().filter_map(|line| function(line, None)).collect())
     }
 
-    /// The same with addresses, from `available_filter_functions_addrs`.
+    /// The traceable functions with their addresses, from `available_filter_functions_addrs`.
     ///
     /// # Errors
     /// As [`Tracefs::traceable_functions`]; `ENOENT` also on kernels before 6.5.

@@ -42,7 +42,7 @@ impl Tracefs {
         host.tracefs().map(|root| Self { root })
     }
 
-    /// The same, mounting it where it is missing (see [`Host::mount_tracefs`]).
+    /// Opens tracefs, mounting it where it is missing (see [`Host::mount_tracefs`]).
     ///
     /// # Errors
     /// As [`Host::mount_tracefs`].

@@ -84,7 +84,7 @@ impl Inbox {
         }
     }
 
-    /// The same inbox as it is after the session was changed: other events, perhaps another ring.
+    /// The inbox as it is after the session was changed: other events, perhaps another ring.
     #[must_use]
     pub fn renewed(&mut self, now: Self) -> Self {
         let before = &mut self.messages;

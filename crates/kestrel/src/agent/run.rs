@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// What commands may do.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Whose rights they have; without a user none is run.
+    /// The user whose rights commands have; without one none is run.
     pub user: Option<User>,
     /// How many run at once.
     pub jobs: usize,

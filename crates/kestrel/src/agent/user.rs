@@ -3,7 +3,7 @@
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 
-/// Whose rights a command has.
+/// The user whose rights a command has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     /// As the file has it.

@@ -33,9 +33,9 @@ pub(crate) struct Candidate<'a> {
 /// The program of an object that a handler calls.
 #[derive(Clone, Debug)]
 pub(crate) enum CalledProgram {
-    /// That of the file which fits the event, or the one of this name.
+    /// The program of the file that fits the event, or the one of this name.
     Of(Arc<HandlerFile>, Option<String>),
-    /// The same for a hook that is there already.
+    /// The program of the file for a hook that is there already.
     There(Arc<HandlerFile>, Option<String>),
     /// This one of the object that the session has from this path.
     Known(String, String),
@@ -65,7 +65,7 @@ impl CalledProgram {
         Ok(Self::Of(file, program.map(str::to_owned)))
     }
 
-    /// The same for a hook that is there already.
+    /// The choice for a hook that is there already.
     pub(crate) fn there(self) -> Self {
         match self {
             Self::Of(file, wanted) => Self::There(file, wanted),
@@ -136,7 +136,7 @@ pub(crate) struct Checked {
     pub(crate) names: Vec<String>,
     /// Remarks about those that hold, each with its candidate.
     pub(crate) remarks: Vec<(usize, Diagnostic)>,
-    /// Those that do not hold, none of them required.
+    /// Handlers that do not hold, none of them required.
     pub(crate) refused: Vec<Refused>,
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn check_set(
     }
 }
 
-/// The same where the events' set is that of a hook which is there already: nothing can be set apart.
+/// Checks handlers where the events' set is that of a hook which is there already: nothing can be set apart.
 pub(crate) fn without_set(
     mut resolved: Resolved,
     candidates: &[Candidate<'_>],

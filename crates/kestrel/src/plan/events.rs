@@ -177,7 +177,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Those of some events that a pattern matches by a name of theirs which the kernel's list does not have: of several names of a function
+    /// Of some events those that a pattern matches by a name which the kernel's list does not have: of several names of a function
     /// ftrace lists one.
     pub(super) fn unlisted(&self, spec: &EventSpec, events: impl Iterator<Item = usize>) -> Vec<Matched> {
         let [first, last] = spec.parts.as_slice() else {
@@ -273,7 +273,7 @@ impl<'a> Events<'a> {
         self.anew(name)
     }
 
-    /// The same in a way that is attached so, if there is one: an event that only a pattern for many named may be known without it.
+    /// One event seen by this mechanism, if there is such a way: an event that only a pattern for many named may be known without it.
     pub(super) fn one_at(&self, kind: &str, name: &str, mechanism: &Mechanism) -> Option<Resolved> {
         let one = self.one_called(kind, name)?;
         match one.ways.iter().any(|way| way.mechanism.is_at(mechanism)) {
@@ -368,7 +368,7 @@ pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
     }
 }
 
-/// The same without names that come close.
+/// The error without names that come close.
 fn without_near(error: Error) -> Error {
     match error {
         Error::NoSuchEvent { what, wanted, .. } => Error::NoSuchEvent {

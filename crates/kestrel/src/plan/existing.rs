@@ -14,7 +14,7 @@ pub struct Existing {
     pub buffers: Vec<BufferPlan>,
     /// Parameters (with the values they started with), maps, and whether there may be an agent.
     pub globals: Globals,
-    /// Whose events.
+    /// The processes whose events are traced.
     pub target: Target,
     /// Its hooks; [`crate::plan::Slot::hook`] is a place among them.
     pub hooks: Vec<ExistingHook>,

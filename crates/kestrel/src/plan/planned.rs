@@ -30,7 +30,7 @@ pub struct Plan {
     pub tables: Vec<String>,
     /// Programs.
     pub hooks: Vec<Hook>,
-    /// Whose events.
+    /// The processes whose events are traced.
     pub target: Target,
     /// Buffers, at least one: the first is where records go that name none.
     pub buffers: Vec<BufferPlan>,

@@ -18,7 +18,7 @@ pub enum Source<'a> {
 /// How a source is put to use.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Whose events.
+    /// The processes whose events are traced.
     pub target: Target,
     /// How tracepoints are read.
     pub via: Via,

@@ -43,7 +43,7 @@ pub struct Hit {
     pub phase: Phase,
     /// Since the machine was started, without the time it slept (`CLOCK_MONOTONIC`), to the ns.
     pub when: Duration,
-    /// The same as wall-clock time, as the clock stood when the probe was registered.
+    /// The time as wall-clock time, by the clock's offset when the probe was registered.
     pub time: SystemTime,
     /// The CPU.
     pub cpu: u32,

@@ -17,7 +17,7 @@ const MOST: usize = 256 * 64;
 
 /// Under which names the default handlers record what is no field of the event.
 pub(super) const COMM: &str = "__comm";
-/// The same for the stack.
+/// The name of the field for the stack.
 pub(super) const STACK: &str = "__stack";
 
 /// One text, and whose it is.

@@ -101,7 +101,7 @@ impl Session {
         Self::make(plan, catalog, command, "").map_err(|error| name_what_is_missing(error, catalog.host()))
     }
 
-    /// The same under the `name` of a persistent session.
+    /// Makes and attaches what a plan says, under the `name` of a persistent session.
     pub(super) fn make(plan: &Plan, catalog: &Catalog, command: &str, name: &str) -> Result<Self> {
         allow_open_files(files(plan));
         own_event::sweep(catalog.host());

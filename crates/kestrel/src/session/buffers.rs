@@ -198,7 +198,7 @@ impl Change {
         self.make_anew(rings, &[], next, catalog)
     }
 
-    /// The same, where hooks of these numbers are made anew at the tracepoint.
+    /// Makes handlers anew where hooks of these numbers are made anew at the tracepoint.
     pub(super) fn make_anew(
         &mut self,
         rings: Vec<(usize, Buffer)>,

@@ -56,7 +56,7 @@ impl Change {
         }
     }
 
-    /// The same where the buffers have room for the counts of all kinds of record.
+    /// Loads tables where the buffers have room for the counts of all kinds of record.
     fn try_load(
         &mut self,
         file: &TableFile,
@@ -391,7 +391,7 @@ impl Loading<'_> {
         self.attach(plan, index, None, catalog)
     }
 
-    /// The same once it has its numbers; its program may be ready.
+    /// Attaches a hook that has its numbers; its program may be ready.
     fn attach(&mut self, plan: &Plan, index: usize, ready: Option<Ready>, catalog: &Catalog) -> Result<()> {
         let before = self.session.hooks.len();
         let known = self.session.classes.clone();

@@ -22,10 +22,10 @@ pub(super) struct Objects(Mutex<Inner>);
 struct Inner {
     /// What rows may name.
     files: Vec<Arc<HandlerFile>>,
-    /// Those that the session has, and where their maps are pinned.
+    /// Objects that the session has, and where their maps are pinned.
     known: Vec<ObjectState>,
     directory: Option<Directory>,
-    /// Those in use here.
+    /// Objects in use here.
     open: Vec<Opened>,
 }
 
@@ -41,7 +41,7 @@ struct Opened {
 }
 
 impl Objects {
-    /// Those of a session that was found again.
+    /// The objects of a session that was found again.
     pub(super) fn of(known: &[ObjectState], directory: &Directory) -> Self {
         Self(Mutex::new(Inner {
             known: known.to_vec(),

@@ -33,7 +33,7 @@ pub struct PinnedSession {
     pub(super) directory: Directory,
     pub(super) state: State,
     pub(super) control: Control,
-    /// Whose kernel it is in.
+    /// The host whose kernel it is in.
     pub(super) host: Host,
     /// The identity of the pin that the state was read from; an older one where it was replaced at the same time.
     pub(super) version: Option<u64>,
@@ -60,7 +60,7 @@ impl PinnedSession {
         })
     }
 
-    /// The same session, read again.
+    /// The session as its state is now.
     ///
     /// # Errors
     /// The kernel's, or when it has ended.

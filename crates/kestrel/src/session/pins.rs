@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 pub(super) const CONTROL: &str = "control";
 pub(super) const STATE: &str = "state";
 pub(super) const META: &str = "meta";
-/// The same once more.
+/// A second copy of the metadata.
 pub(super) const META_COPY: &str = "meta_copy";
 pub(super) const NAMES: &str = "names";
 pub(super) const TARGETS: &str = "targets";

@@ -103,7 +103,7 @@ impl<'a> Recompile<'a> {
         Ok(())
     }
 
-    /// The same for the companion of a hook that was made anew; gives the place of its own hook, and what the state says of it.
+    /// Makes the companion of a recompiled hook; gives the place of its own hook, and what the state says of it.
     pub(super) fn companion(
         &mut self,
         mut companion: Hook,
@@ -376,7 +376,7 @@ impl<'a> Recompile<'a> {
         object.map_or_else(String::new, |object| object.path.clone())
     }
 
-    /// The same where handlers ask for what only their own events have: each is checked for the first of them, as all of a row's events are read
+    /// Checks handlers that ask for what only their own events have: each for the first of them, as all of a row's events are read
     /// in one way.
     fn one_by_one(
         &self,

@@ -14,10 +14,10 @@ use std::collections::HashMap;
 /// Most kinds of record of a session: their numbers have 16 bits.
 const MOST_KINDS: u32 = 1 << 16;
 
-/// Whose a number was before, best first.
+/// What a number belonged to before, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
-    /// The same handler's, which is replaced.
+    /// The same handler of the table that is replaced.
     Same,
     /// Of no handler that is still there.
     Gone,
@@ -31,12 +31,12 @@ pub(super) struct RecordIds<'s> {
     rows: HashMap<u16, Vec<&'s HandlerState>>,
     /// Numbers of the tables that stay.
     staying: Vec<u32>,
-    /// That of the table which is replaced.
+    /// The number of the table that is replaced.
     replaced: Option<u32>,
 }
 
 impl<'s> RecordIds<'s> {
-    /// Those of a session in which a table is replaced, or none.
+    /// The numbers of a session in which a table is replaced, or none.
     pub(super) fn of(state: &'s State, replaced: Option<u32>) -> Self {
         let mut rows: HashMap<u16, Vec<&HandlerState>> = HashMap::new();
         for hook in &state.hooks {
@@ -56,7 +56,7 @@ impl<'s> RecordIds<'s> {
         }
     }
 
-    /// Whose some numbers are, from the first on, where a handler with one of these texts asks.
+    /// The owner of some numbers, from the first on, for a handler with one of these texts.
     fn whose(&self, first: u16, count: usize, sources: &[&str]) -> Owner {
         let mut found = Owner::Gone;
         let numbers = (first..).take(count);

@@ -294,7 +294,7 @@ impl PinnedSession {
             .map_or(0, |hooked| self.missed_by(&hooked, misses))
     }
 
-    /// The same of a program that is known.
+    /// Hits that a program missed; 0 where the kernel does not say.
     fn missed_by(&self, hooked: &Hooked<'_>, misses: &Misses) -> u64 {
         self.count_missed(hooked, misses).unwrap_or(0)
     }

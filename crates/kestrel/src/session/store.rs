@@ -74,7 +74,7 @@ impl Store {
         Ok(store)
     }
 
-    /// The same, waiting otherwise for commands that change the same sessions.
+    /// The store with another patience for commands that change the same sessions.
     #[must_use]
     pub fn with_patience(mut self, patience: Patience) -> Self {
         self.patience = patience;

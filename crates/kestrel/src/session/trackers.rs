@@ -115,7 +115,7 @@ impl Session {
         Ok(all)
     }
 
-    /// The same, to be asked for one name at a time while the session goes on.
+    /// The thread names that it keeps, to be asked for one at a time while the session goes on.
     ///
     /// # Errors
     /// The kernel's.

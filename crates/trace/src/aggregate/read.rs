@@ -97,7 +97,7 @@ impl Snapshot {
         }
     }
 
-    /// The same with dates: `offset` is what has to be added to times of the kernel's monotonic clock, in ns.
+    /// The reading with dates: `offset` is what has to be added to times of the kernel's monotonic clock, in ns.
     #[must_use]
     pub fn dated(mut self, offset: i64) -> Self {
         if let ValueKind::Gathered(gathered) = &self.ty.value {

@@ -120,7 +120,7 @@ impl<F: Folder> Writer<F> {
         })
     }
 
-    /// The same for packets that lie elsewhere: `write` is called with the bytes written so far until all `bytes` are, and gives how many
+    /// Appends packets that lie elsewhere: `write` is called with the bytes written so far until all `bytes` are, and gives how many
     /// more the file took.
     pub fn append_with(
         &mut self,
@@ -178,7 +178,7 @@ impl<F: Folder> Writer<F> {
         Ok(self.written())
     }
 
-    /// The same where a write failed before: what there is room for, and first what was counted.
+    /// Finishes a trace whose writing failed before: what there is room for, and first what was counted.
     pub fn finish_short(mut self, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Written {
         for (name, text) in [
             (Summary::FILE, summary.to_text()),

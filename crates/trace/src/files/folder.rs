@@ -113,7 +113,7 @@ impl Folder {
         self.checked(false)
     }
 
-    /// The same of one that holds nothing but folders of root's own: there others may make what they like, if they can replace what is theirs only
+    /// Checks a folder that holds nothing but folders of root's own: there others may make what they like, if they can replace what is theirs only
     /// (`/tmp`).
     ///
     /// # Errors

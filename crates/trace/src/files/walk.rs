@@ -56,7 +56,7 @@ impl Walk {
         Self::begin_for(user())
     }
 
-    /// The same with another user beside root whose files are trusted.
+    /// Begins a walk with another user beside root whose files are trusted.
     pub(super) fn begin_for(user: u32) -> io::Result<Self> {
         let root = rustix::fs::openat(CWD, "/", STEP, Mode::empty())?;
         let mut walk = Self {

@@ -57,7 +57,7 @@ pub struct Recovered {
     /// The trace whose metadata it was read with, where its own was not in the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explained_by: Option<String>,
-    /// The same per ring.
+    /// The counts per ring.
     pub rings: Vec<RingCounts>,
 }
 

@@ -214,7 +214,7 @@ fn values(format: &Format, arch: &Arch, number: &str) -> Option<Vec<(String, Val
     inline.map(&mut value).collect()
 }
 
-/// Those that they are not given.
+/// Fields of the formatted entry that programs are not given.
 fn withheld_of(format: &Format) -> impl Iterator<Item = EventField> {
     let others = format.fields.iter().filter(|f| is_withheld(f));
     others.map(|field| withheld(format, field))

@@ -103,7 +103,7 @@ impl Parser<'_> {
         Err(self.unexpected("an operator, \";\" or \"}\""))
     }
 
-    /// Those that end with a semicolon.
+    /// Parses a statement that ends with a semicolon.
     fn simple_statement(&mut self) -> Parsed<StatementKind> {
         match self.token.kind {
             Kind::Word("let") => self.let_statement(),

@@ -49,7 +49,7 @@ pub struct Settings {
     pub buffers: Vec<String>,
     /// How files follow each other.
     pub rotation: Rotation,
-    /// Whose files they are; without a user those of the process.
+    /// The user that the files belong to; without one they are the process's own.
     pub user: Option<User>,
 }
 

@@ -251,7 +251,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// The same once more, after it failed.
+    /// The ending once more, after it failed.
     pub(super) fn again(mut self) -> Self {
         self.again = true;
         self

@@ -66,7 +66,7 @@ pub struct Family {
     pub name: &'static str,
     /// What its numbers mean.
     pub kind: Kind,
-    /// The same in words.
+    /// The metric's description.
     pub help: &'static str,
     /// The numbers.
     pub samples: Vec<Sample>,

@@ -67,7 +67,7 @@ impl Change {
         }
     }
 
-    /// The same where the buffers have room for the counts of all kinds of record.
+    /// Adds probes where the buffers have room for the counts of all kinds of record.
     fn try_add_probes(&mut self, requests: &[Request], replace: bool, catalog: &Catalog) -> Result<Added> {
         for (index, request) in requests.iter().enumerate() {
             check_name(&request.name)?;

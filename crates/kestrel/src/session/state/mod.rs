@@ -268,7 +268,7 @@ pub struct ProgramState {
     /// Places of the events that its records are of, in the order of their numbers; empty: all of the hook's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<u16>,
-    /// Those of its records that ask something of user space: their places among the records of its handlers.
+    /// Its records that ask something of user space: their places among the records of its handlers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<u16>,
 }
@@ -445,7 +445,7 @@ impl State {
         relays.map(|hook| hook.number).collect()
     }
 
-    /// Those that the handlers of other hooks were not made with: a load was killed, or lost the memory, before it made them anew.
+    /// Relays that the handlers of other hooks were not made with: a load was killed, or was refused memory, before it made them anew.
     pub fn unknown_relays(&self) -> Vec<u32> {
         let mut relays = self.relays();
         relays.retain(|hook| !self.known_relays.contains(hook));

@@ -28,7 +28,7 @@ impl ParameterState {
         }
     }
 
-    /// The same as the compiler has it.
+    /// The parameter as the compiler has it.
     pub fn parameter(&self) -> Parameter {
         let ty = match self.size {
             0 => Type::Bool,

@@ -12,7 +12,7 @@ pub struct Probes {
     pub each: Vec<ProbeState>,
     /// Number of the last one: a number is never used twice.
     pub last: u32,
-    /// Those that are enabled as soon as the state of this generation is there.
+    /// Probes that are enabled as soon as the state of this generation is there.
     pub arming: Option<Arming>,
     /// Whether programs of theirs are on their way out, because there are newer ones: the next change finishes that first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

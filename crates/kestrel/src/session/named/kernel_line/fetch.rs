@@ -19,7 +19,7 @@ const MOST_ELEMENTS: u64 = 64;
 const MOST_ARGUMENTS: usize = 128;
 /// Bytes that the kernel has for the names it puts in the place of all `$argN` and `$arg*` that stand alone, each with its end (`MAX_BTF_ARGS_LEN`).
 const ROOM_FOR_PARAMETERS: usize = 128;
-/// The same for what it puts in the place of all `%pd` and `%pD` (`MAX_DENTRY_ARGS_LEN`).
+/// Bytes for what the kernel puts in the place of all `%pd` and `%pD` (`MAX_DENTRY_ARGS_LEN`).
 const ROOM_FOR_ENTRIES: usize = 256;
 /// Arguments that a return knows of its entry: arg0 to arg9 of the language.
 const KEPT_ARGUMENTS: u64 = 10;

@@ -21,7 +21,7 @@ pub(super) fn unsigned(text: &str) -> Option<u64> {
     digits(text.strip_prefix('+').unwrap_or(text))
 }
 
-/// The same, decimal whatever it begins with (`kstrtoul` with base 10).
+/// A whole text as a number, decimal whatever it begins with (`kstrtoul` with base 10).
 pub(super) fn decimal(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     text.parse().ok().filter(|_| plain)
@@ -51,7 +51,7 @@ pub(super) fn leading(text: &str) -> (u64, &str) {
     (u64::from_str_radix(number, radix).unwrap_or(0), rest)
 }
 
-/// The same in decimal.
+/// The decimal number that a text begins with, and the rest.
 pub(super) fn leading_decimal(text: &str) -> (u64, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);

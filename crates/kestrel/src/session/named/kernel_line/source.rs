@@ -25,7 +25,7 @@ struct Block {
     cut: String,
 }
 
-/// Whose memory an address is of.
+/// The memory that an address is in: the kernel's or a process's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Memory {
     Kernel,
@@ -233,7 +233,7 @@ fn bytes(store: Store) -> u32 {
     }
 }
 
-/// Whose memory it is that a fetch reads.
+/// The memory that a fetch reads.
 fn memory(base: &Fetch, user: bool) -> Memory {
     match base {
         _ if user => Memory::User,
