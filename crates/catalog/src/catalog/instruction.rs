@@ -235,7 +235,7 @@ fn by_name(mechanism: &mut Mechanism, function: Option<&str>, catalog: &Catalog)
 }
 
 impl Resolved {
-    /// The catalog with kprobes in modules by name, as events of tracefs, which the kernel attaches again whenever their module is loaded again
+    /// The event with kprobes in modules by name, as events of tracefs, which the kernel attaches again whenever their module is loaded again
     /// (`trace_kprobe_module_callback` in kernel/trace/trace_kprobe.c): a persistent session has no process that could.
     pub fn with_modules(mut self, catalog: &Catalog) -> Self {
         let function = match self.instances.as_slice() {

@@ -135,7 +135,7 @@ impl Tracepoint {
 }
 
 impl Resolved {
-    /// The catalog without ways that see a tracepoint's event at a function behind the tracepoint: many kprobes take long to go.
+    /// The event without ways that see a tracepoint's event at a function behind the tracepoint: many kprobes take long to go.
     pub(super) fn at_tracepoints(mut self) -> Self {
         let elsewhere = |way: &Strategy| matches!(way.mechanism, Mechanism::Entry(attach::Entry { .. }));
         if self.kind == "tracepoint" {
