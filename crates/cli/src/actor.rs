@@ -124,6 +124,7 @@ impl Actor {
             }
         };
         self.count += u64::from(acted != ActionOutcome::Later);
+        // What waits is written when it is done, what was left out only counted.
         if matches!(acted, ActionOutcome::Limited | ActionOutcome::Later) {
             return acted;
         }

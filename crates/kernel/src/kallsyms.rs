@@ -180,6 +180,7 @@ impl Kallsyms {
                 index.min(u32::try_from(count).ok()? - 1),
             ));
         }
+        // Lookups search by halves and index without checks: an index file that was cut or changed is not used.
         if name as usize != names || !rows.is_sorted_by_key(|row| row.address) {
             return None;
         }

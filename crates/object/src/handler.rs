@@ -162,6 +162,7 @@ impl HandlerFile {
             return awake(program);
         }
         let fitting: Vec<&object::Program> = all.iter().filter(fits).collect();
+        // Of several that fit, the one whose section names this very event is meant.
         let named = |program: &&&object::Program| {
             let target = program.section.target.replace('/', ":");
             !target.is_empty()

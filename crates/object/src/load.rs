@@ -383,6 +383,7 @@ impl Loaded {
             return Ok((found, true, Some(path.clone())));
         }
         let btf = self.btf.as_ref().map(AsFd::as_fd);
+        // The kernel takes the shape of inner maps from one that exists while the outer one is made.
         let template = match &declared.inner {
             Some(Inner::Template(template)) => Some(map::create(&self.object.name, template, btf, None)?),
             _ => None,
@@ -413,6 +414,7 @@ impl Loaded {
             made.update(&[0; 4], content, ValueCheck::Any)?;
         }
         if declared.is_data && declared.flags & bpf::sys::MAP_PROGRAM_READ_ONLY != 0 {
+            // The verifier takes values of frozen maps for constants, and so drops branches that need helpers of other kernels.
             made.freeze()?;
         }
         Ok((made, false, path))

@@ -189,6 +189,7 @@ impl Running {
         let mut pins = NewPins::new(&self.loaded.object.host);
         for (program, attached) in self.programs() {
             let links = attached.links.each();
+            // A program on a perf event without a link would be detached with this process, in spite of its pin.
             if links.len() < attached.links.count() {
                 return Err(Error::Object {
                     object: format!("program {}", program.name()),

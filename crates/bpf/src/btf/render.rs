@@ -85,6 +85,7 @@ struct Renderer<'a> {
 impl Renderer<'_> {
     /// `inner` is what stands where the name of a variable of this type would.
     fn declare(&mut self, id: TypeId, inner: String, depth: u32) -> String {
+        // Types can contain themselves, and foreign BTF can be made to explode: the number and depth of parts are bounded.
         if self.left == 0 || depth > DEPTH {
             return join("…", &inner);
         }
@@ -105,6 +106,7 @@ impl Renderer<'_> {
                 } else {
                     format!("* {inner}")
                 };
+                // C binds `*` weaker than `[]` and `()`, so a pointer to these needs parentheses.
                 let wrapped = match self.btf.ty(self.btf.unqualified(to)) {
                     Type::FuncProto(_) | Type::Array { .. } => {
                         format!("({})", pointer.replacen("* ", "*", 1))

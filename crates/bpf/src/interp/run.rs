@@ -285,6 +285,7 @@ impl Run {
                 let to = self.jump(imm.into())?;
                 let [.., r6, r7, r8, r9, r10] = self.registers;
                 self.frames.push((self.at + 1, [r6, r7, r8, r9, r10]));
+                // The kernel saves r6 to r9 for the caller; what a callee finds in them is undefined, and reading it an error.
                 self.registers[6..].fill(None);
                 self.registers[0] = None;
                 self.enter(machine);

@@ -77,6 +77,7 @@ impl Object {
         let btf = match elf.section(".BTF") {
             Some((_, section)) => {
                 let raw = Btf::parse(section.data.clone())?;
+                // clang leaves sizes and offsets of data sections to the loader, and the kernel refuses BTF without them.
                 let (completed, found) = types::complete(&raw, &elf)?;
                 externs = found;
                 Some(Btf::parse(completed)?)

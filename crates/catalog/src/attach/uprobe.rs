@@ -114,6 +114,7 @@ impl Uprobes {
         }
         match link(&offsets, &cookies) {
             Ok(link) => links.links.push(link),
+            // The caller tries the next kind of program then.
             Err(error) if is_unknown_kind(ProgramKind::UprobeMulti, &error) => return Err(error),
             Err(_) => {
                 let mut all = Vec::new();

@@ -456,6 +456,7 @@ impl EventKind for FunctionProbe {
             [_, _, last] => last,
             parts => &parts[1],
         };
+        // A phase belongs to one instruction, so a function without an offset means its first.
         if matches!(phase, Phase::Post | Phase::Fault) {
             let plain =
                 || LocationSpec::new(None, &part.text, None).filter(|_| Glob::new(&part.text).is_plain());
@@ -479,6 +480,7 @@ impl EventKind for FunctionProbe {
         }
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
         let single = (names.len() == 1).then(|| names[0].clone());
+        // ftrace does not list all functions that can be probed: such a one is checked by its code.
         let unlisted = Glob::new(&part.text).is_plain() && !catalog.is_listed(&part.text)?;
         let identity = match unlisted {
             true => Some(self.check(catalog, &part.text)?),

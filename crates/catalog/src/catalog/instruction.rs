@@ -144,6 +144,7 @@ impl FunctionProbe {
             "the module {} is not loaded: {name} waits for it",
             module.unwrap_or_default()
         ));
+        // Arguments are in their registers at a function's first instruction only.
         if place.offset != 0 {
             context.arguments.clear();
         }

@@ -116,6 +116,7 @@ impl Phase {
         };
         let mut rest = spec.clone();
         rest.parts.pop();
+        // Two phases in one name would be one event with two meanings.
         let another = |part: &EventPart| ["pre", "post", "fault"].contains(&part.text.as_str());
         if rest.parts.len() > 2 && rest.parts.last().is_some_and(another) {
             return Err(Error::WrongShape {
@@ -151,6 +152,7 @@ impl FunctionProbe {
                 .iter()
                 .all(|f| (f.base, f.stack) == (first.base, first.stack))
         };
+        // A hit after the instruction is matched with the one before by the stack pointer, so all ways on must change it alike.
         let Some(first) = follow.first().filter(same) else {
             return Err(Error::NotFollowed {
                 place: function.place(instruction.offset).to_string(),
@@ -174,6 +176,7 @@ impl FunctionProbe {
             first_key: after(format!("reg(\"{}\")", first.base)),
             key: "reg(\"sp\")".to_owned(),
             always: true,
+            // An instruction that faults never comes to the next one: its mark is taken away where the kernel handles the fault.
             aborted: Some((
                 self.fixup(catalog, &name, &function),
                 after(format!("reg(\"{}\")", first.base)),

@@ -98,6 +98,7 @@ impl Code<'_> {
             }
         }
         if let Some(other) = symbols.named(name).next() {
+            // Symbols of start-up code are left in kallsyms after their memory was given to others.
             let began = between(symbols, other.address, ("_sinittext", "_einittext"));
             let why = match began == Some(true) && other.is_text() {
                 true => "it ran when the kernel started, which took its code away afterwards".to_owned(),

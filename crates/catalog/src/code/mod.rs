@@ -124,6 +124,7 @@ impl<'c> Code<'c> {
         let after = flow::after(instruction.address, &instruction.bytes).map_err(refused)?;
         let follow = |after: After| {
             let inside = after.address.wrapping_sub(function.address) < function.size;
+            // A jump or call may leave the function.
             let other = if inside {
                 None
             } else {
@@ -185,6 +186,7 @@ impl<'c> Code<'c> {
             extent.address,
             extent.size,
         )?;
+        // ftrace patches the call at a function's beginning at run time: decoding wants the bytes that were compiled.
         if traced && let Some(at) = unpatched::restore_ftrace(&mut bytes) {
             patches.push((at, Patch::Ftrace));
         }
@@ -222,6 +224,7 @@ impl<'c> Code<'c> {
             }
         };
         let decoded = decode::decode(extent.address, &bytes, &name);
+        // A breakpoint of another kprobe hides the instruction under it; without the original bytes the decoding would be wrong from there on.
         if let Some(why) = self.originals().failed()
             && self.is_probed(extent)
         {

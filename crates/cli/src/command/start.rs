@@ -48,6 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let host = Host::default();
     let store = crate::sessions::store(&host)?;
+    // A name in use is reported before the seconds that planning may take.
     store.free(name)?;
     let catalog = Catalog::new(host);
     let tables = shipped::open(file)?;

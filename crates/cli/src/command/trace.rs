@@ -97,6 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         out: Vec::new(),
         live,
     };
+    // The command is released only when events are let in, so that its first ones are seen.
     shown.live.start();
     foreground.release(held)?;
     foreground.run(&mut shown)?;

@@ -84,6 +84,7 @@ impl Checker<'_> {
             return None;
         }
         let places = members.iter().filter(|member| member.is(what, text)).count();
+        // A pattern or a list may match other events on another kernel: only an event written out is certainly a mistake.
         if places == 0 && self.plain {
             let name = |member: &Member| match what {
                 EventName::Event => member.name.clone(),

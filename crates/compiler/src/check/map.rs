@@ -150,6 +150,7 @@ impl Checker<'_> {
             return Ok(());
         };
         let pointer = Pointer {
+            // A program may read the map after the object that the address points to is gone.
             trusted: false,
             ..*stored_pointer
         };
@@ -341,6 +342,7 @@ impl Checker<'_> {
             }
             None => {
                 let map = self.new_map(name.to_owned(), types, assumed.clone(), false, span)?;
+                // A later handler may still write it, so the error waits until all handlers are checked.
                 if usage != Usage::Writes {
                     let used = match usage {
                         Usage::Keys => "used",

@@ -98,10 +98,12 @@ pub fn check(
         .map(|r| Diagnostic::warning(place, r.clone()));
     found.extend(remarks);
     found.sort_by_key(|d| d.span.start);
+    // One mistake can cause hundreds of findings, of which the first ones tell most.
     found.truncate(FINDINGS);
     let wrong = has_errors(&found) || paired.is_err();
     let checked = match (predicate.transpose(), selector.transpose(), wrong) {
         (Ok(predicate), Ok(selector), false) => {
+            // Maps that a wrong handler would have made must not be there for the next one.
             *globals = shared;
             Some(CheckedProbe {
                 predicate,

@@ -110,6 +110,7 @@ impl Checker<'_> {
             return Err(self.error(right.span, "values have 64 bits: they cannot be shifted that far"));
         }
         let ty = match op {
+            // As in C, the type of a shift is that of its left side alone.
             BinaryOp::ShiftLeft | BinaryOp::ShiftRight => common(&left, &left),
             _ => common(&left, &right),
         };

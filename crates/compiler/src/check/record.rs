@@ -200,6 +200,7 @@ impl Checker<'_> {
 
     fn chosen(&mut self, args: &[Arg]) -> Checked<Vec<Recorded>> {
         let mut fields: Vec<Recorded> = Vec::new();
+        // All arguments are checked, so that one run shows all mistakes.
         let mut failed = None;
         for arg in args {
             if is_everything(arg) {

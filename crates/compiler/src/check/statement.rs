@@ -41,6 +41,7 @@ impl Checker<'_> {
                 let condition = self.condition(condition);
                 let then = self.block(then);
                 let otherwise = otherwise.as_ref().map_or_else(Vec::new, |b| self.block(b));
+                // The branches are checked even if the condition is wrong: their mistakes are reported, too.
                 let condition = condition?;
                 StatementKind::If {
                     condition,

@@ -47,6 +47,7 @@ impl Checker<'_> {
                     self.report(Diagnostic::warning(right.span, message));
                     return Ok(differ);
                 }
+                // The zero byte is compared, too, so that a longer text with this beginning is not equal.
                 (length + 1).min(room(&left))
             }
             _ => room(&left).min(room(&right)).min(MOST),
@@ -106,6 +107,7 @@ pub(super) fn spelled(side: Expr) -> Expr {
         return side;
     };
     let longer = choosable(&yes).max(choosable(&no)).unwrap_or(0);
+    // Both texts go through one stack slot, which is written in words of 8 bytes.
     let size = longer.next_multiple_of(8).max(CHOICE);
     let kind = ExprKind::Ternary {
         condition: condition.clone(),

@@ -371,6 +371,7 @@ impl Type {
 /// The pointer whose target is `to`, as found in memory.
 fn pointer_to(btf: &Btf, to: TypeId) -> Pointer {
     let (mut id, mut levels, mut space, mut walkable) = (to, 0, Space::Kernel, true);
+    // Foreign BTF may hold a circle of typedefs.
     for _ in 0..CHAIN {
         match btf.ty(id) {
             btf::Type::TypeTag { name, ty } => {
@@ -416,6 +417,7 @@ fn pointer_to(btf: &Btf, to: TypeId) -> Pointer {
         to,
         levels,
         space,
+        // The verifier follows a pointer without a helper only where it knows the whole structure.
         trusted: whole && walkable && levels == 0,
         symbolic: to == Pointee::Unknown && levels == 0 && space == Space::Kernel,
     }

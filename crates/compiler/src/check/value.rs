@@ -156,6 +156,7 @@ pub(crate) fn shortened(value: Expr, to: u32) -> Expr {
                 then: Some(Box::new(shortened(*then, to))),
                 otherwise: Box::new(shortened(*otherwise, to)),
             };
+            // A chosen text is copied to the stack with a zero byte, in words of 8 bytes.
             let size = (to + 1).next_multiple_of(8);
             return Expr::new(kind, Type::Text { size }, value.span);
         }

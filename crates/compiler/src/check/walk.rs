@@ -261,6 +261,7 @@ impl Checker<'_> {
             None => far,
             Some(count) => {
                 let count = constant(u64::from(count), Type::U64, span);
+                // An index beyond the end reads address 0, which faults harmlessly and gives zero.
                 let inside = comparison(CompareOp::Less, false, index, count, span);
                 let kind = ExprKind::Ternary {
                     condition: Box::new(inside),
@@ -316,6 +317,7 @@ impl Checker<'_> {
             } else {
                 Space::Kernel
             },
+            // An address that was computed is a plain number to the verifier.
             trusted: false,
             symbolic: false,
         });

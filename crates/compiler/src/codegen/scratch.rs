@@ -104,6 +104,7 @@ fn look_up(function: &mut Function, home: BlockId, map: MapRef, base: Vreg) {
     ];
     let block = &mut function.blocks[at];
     let insts = ops.into_iter().map(|op| Inst { op, span }).collect();
+    // The verifier wants the pointer compared with null, so the block is split behind the lookup.
     let moved = Block {
         insts: std::mem::replace(&mut block.insts, insts),
         end: block.end.replace(End::Branch {

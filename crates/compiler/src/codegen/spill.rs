@@ -184,6 +184,7 @@ impl Spills {
                 };
                 out.extend([address, load].map(|op| Inst { op, span }));
             }
+            // Computing it again is cheaper than a load from the stack.
             Some(Home::Again(mut op)) => {
                 op.def_mut().into_iter().for_each(|dst| *dst = fresh);
                 out.push(Inst { op, span });

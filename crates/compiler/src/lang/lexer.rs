@@ -331,6 +331,7 @@ fn read_number(word: &str) -> Result<(u64, bool), NumberTrouble<'_>> {
         _ => (10, word),
     };
     let end = body
+        // An 8 or 9 in an octal number is a wrong digit, and not the beginning of a suffix.
         .find(|c: char| !(c.is_digit(if radix == 8 { 10 } else { radix }) || c == '_'))
         .unwrap_or(body.len());
     let (digits, mut suffix) = body.split_at(end);

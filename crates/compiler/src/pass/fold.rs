@@ -338,6 +338,7 @@ fn fold_end(facts: &Facts, end: End) -> End {
                     })
                 }
                 (Some(l), Operand::Reg(r)) => End::Branch {
+                    // Instructions have constants on the right only.
                     condition: condition.swapped(),
                     bits,
                     left: r,

@@ -46,6 +46,7 @@ fn fuse(facts: &Facts, end: &End) -> Option<End> {
         } if facts.reads(value) == 1 => (Condition::AnyBit, *bits, *left, *right),
         _ => return None,
     };
+    // An operand that is set again between comparison and branch would be compared with its later value.
     let stable = facts.is_single(left) && right.vreg().is_none_or(|v| facts.is_single(v));
     if !stable {
         return None;

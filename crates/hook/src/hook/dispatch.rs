@@ -266,6 +266,7 @@ impl Sink for Dispatch {
 
     fn choose(&self, b: &mut Builder, handlers: &[BlockId], instance: Option<Vreg>, refused: BlockId) {
         for relay in self.leads.iter().filter(|_| self.choice.is_called()) {
+            // A hit before this one may have left a word that its other hook never took.
             relay::emit_clear(b, *relay);
         }
         let first = handlers.first().copied().unwrap_or(refused);
@@ -280,6 +281,7 @@ impl Sink for Dispatch {
             HandlerChoice::Named { own, slots: true } => {
                 let word = control::emit_probe_word(b, own.place);
                 let (known, other) = (b.block(), b.cold_block());
+                // The usual case is one comparison; a word with a slot in it goes the long way.
                 b.branch(Condition::Equal, word, i64::from(own.number), known, other);
                 b.switch_to(other);
                 let number = b.and(word, i64::from(u32::MAX));
@@ -300,6 +302,7 @@ impl Sink for Dispatch {
                 let number = b.and(active, i64::from(u32::MAX));
                 b.jump(known);
                 b.switch_to(known);
+                // The processes are asked for behind the table: most hits of a masked event end before that.
                 let to: Vec<BlockId> = handlers.iter().map(|_| b.block()).collect();
                 branch_runs(b, number, &runs(tables, &to), none);
                 if *slots {
@@ -411,6 +414,7 @@ impl Sink for Dispatch {
             .filter_map(|(number, owner)| Some((owner, block(number)?.1)))
             .collect();
         owner::emit_route(b, &owners, &self.parameters)?;
+        // The ring's map is a constant in the code, so each ring has a copy of the reservation, chosen by the current buffer's number.
         let current = control::emit_current(b);
         let joined = b.block();
         let mut join: Option<Reservation> = None;

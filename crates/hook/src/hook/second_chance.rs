@@ -370,6 +370,7 @@ pub(crate) fn emit_enter(b: &mut Builder, place: Place, switches: Option<Switche
         b.branch_if(Condition::Less, rest, 1 << LOW, own);
     }
     match place.last {
+        // No program comes behind the last one that would look for its mark.
         true => b.jump(take),
         false => cells.claim(b, number, take, lost),
     }
@@ -396,6 +397,7 @@ pub(crate) fn emit_enter(b: &mut Builder, place: Place, switches: Option<Switche
         }
         let mark = cells.become_newest(b);
         let mark = b.or(mark, number);
+        // Another hit may have taken the cell meanwhile: then this one is left to the next program.
         cells.swap(b, cell, mark, lost);
         b.jump(take);
     }

@@ -110,6 +110,7 @@ impl Ring {
                     .map_or(0, |b| u32::from_le_bytes(*b))
             };
             let size = (word(&header, 4) >> 16) as usize;
+            // The ring is memory shared with the kernel; a bad length would read beyond it or never end.
             if size < HEADER || size as u64 > head - at {
                 return Err(strange("a record has an impossible length"));
             }
@@ -125,6 +126,7 @@ impl Ring {
                 _ => {}
             }
             at += size as u64;
+            // After each record, so that the kernel has room again as soon as there is some.
             tail.store(at, Ordering::Release);
         }
         Ok(())

@@ -85,6 +85,7 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
         warnings,
     } = planner.finish()?;
     let next = number(&mut hooks, 1)?;
+    // Tables may be loaded later, and a ring's counters cannot grow.
     let room = match options.persistent {
         true => room_to_grow(next),
         false => next,
@@ -115,6 +116,7 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
         warnings,
     };
     if options.persistent || plan.asks() {
+        // A persistent session may get a handler with `notify` later, when its buffers are made.
         plan.give_messages_a_buffer();
     }
     match source {

@@ -379,6 +379,7 @@ impl<'a> Planner<'a> {
                 None => sets.push(vec![place]),
             }
         }
+        // Each function by itself has its own types in the default record; below this number they are worth more than one link.
         sets.retain(|set| {
             let cells = groups[set[0]].cells.iter().flatten();
             let is_default = cells
@@ -398,6 +399,7 @@ impl<'a> Planner<'a> {
             for (instance, single) in set.instances.iter_mut().zip(&singles) {
                 instance.identity.clone_from(&single.instances[0].identity);
             }
+            // Kept for handlers that turn out to need what differs between the functions.
             set.apart = singles;
             for &place in &places[1..] {
                 groups[place] = None;

@@ -78,6 +78,7 @@ impl Dispatch {
                 continue;
             };
             let arguments = arguments(hook);
+            // Each event of a set has as many numbers as its handlers have kinds of record.
             let numbers = (hook.first..).step_by(usize::from(hook.records.max(1)));
             for (first, instance) in numbers.zip(&hook.instances) {
                 for id in first..first + hook.records {
@@ -187,6 +188,7 @@ impl Dispatch {
         if !registers.is_empty() {
             hit.registers = Some(Registers(registers));
         }
+        // The text did not record the name: what /proc says may be younger than the hit.
         if hit.comm.is_empty() {
             hit.comm = procfs::comm(&self.host, record.tid).unwrap_or_default();
         }

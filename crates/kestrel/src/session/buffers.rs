@@ -56,6 +56,7 @@ impl Change {
             let parameters: Vec<Parameter> = self.state.parameters.iter().map(|p| p.parameter()).collect();
             owner.check(&parameters).map_err(&refused)?;
         }
+        // Programs and packets refer to buffers by place, so places are never moved, and those of removed ones used again.
         let free = self.state.buffers.iter().position(BufferState::is_removed);
         let place = free.unwrap_or(self.state.buffers.len());
         if place >= MOST_BUFFERS as usize {
@@ -64,6 +65,7 @@ impl Change {
         let events = self.state.buffers.iter().map(|known| known.events).max();
         let geometry = Geometry::new(mode, bytes, events.unwrap_or(1));
         self.put_buffer(place, name.to_owned(), geometry, process, catalog)?;
+        // The place's former buffer may have been frozen or reset.
         self.control.freeze(place as u32, false);
         self.control.reset(place as u32, 0);
         Ok(u64::from(geometry.data()))
@@ -93,6 +95,7 @@ impl Change {
             )));
         }
         let quoted = format!("\"{name}\"");
+        // A handler's code writes into the ring by its map, which would be another buffer's.
         let names = |row: &super::state::HandlerState| row.source.contains(&quoted);
         let rows = self
             .state
@@ -117,6 +120,7 @@ impl Change {
             )));
         }
         let events = self.state.buffers[place as usize].events;
+        // The place must stay, since those behind it would get other numbers: the smallest ring keeps it.
         let least = Geometry::new(Mode::Overwrite, 1, events);
         self.put_buffer(
             place as usize,
@@ -151,6 +155,7 @@ impl Change {
         catalog: &Catalog,
     ) -> Result<()> {
         let mut next = self.state.clone();
+        // Packets tell a place's buffers apart by how often it was given, which has 16 bits.
         let times = next
             .buffers
             .get(place)

@@ -199,6 +199,7 @@ impl Loading<'_> {
             loaded: self.now,
             uses: uses(&plan, number),
         };
+        // Detaching probes elsewhere holds the kernel's locks for long: the two take turns.
         let _turn = turn(catalog.host());
         let before = self.next.clone();
         let owners = RecordIds::of(&before, before.table(name).map(|table| table.number));
@@ -208,6 +209,7 @@ impl Loading<'_> {
                 None => self.renumber(&mut plan.hooks[index], &owners)?,
             }
         }
+        // The rings have no counters for so many kinds of record: the caller makes room and comes again.
         if self.needed > 0 {
             return Ok(());
         }
@@ -224,6 +226,7 @@ impl Loading<'_> {
         for hook in &mut plan.hooks {
             let there = hook.slot.as_ref().map(|slot| self.next.hooks[slot.hook].number);
             let relays = self.next.hooks.iter().filter_map(|hook| hook.relay);
+            // Handlers of a hook that passes words on also clear what an earlier hit left.
             hook.leads = relays.filter(|relay| Some(relay.from) == there).collect();
         }
         let mut ready = prepare::prepare(&self.session.resources, &plan, catalog);
@@ -248,6 +251,7 @@ impl Loading<'_> {
         let passing = remake.into_programs();
         self.programs.extend(passing);
         match self.next.tables.iter_mut().find(|known| known.name == name) {
+            // Until the new state is in its place the old table's programs go on: they are taken out after that.
             Some(known) => {
                 self.next.retiring.push(known.retiring());
                 *known = table;

@@ -175,6 +175,7 @@ impl<'a> Recompile<'a> {
             return Ok(());
         }
         let event = there.events.first().map_or("", |event| event.event());
+        // A handler that calls an object looks for the event as the relay must, so it is compiled, and the call replaced.
         let source: Arc<str> = format!("{event} handler \"{}\"", relay::MAP).into();
         let (probe, _) = parse_events(&source);
         let candidate = Candidate {
@@ -355,6 +356,7 @@ impl<'a> Recompile<'a> {
             match made {
                 Ok((hook, mut attached)) => {
                     attached.pin(number, self.directory)?;
+                    // The pins own the events of tracefs from here on.
                     attached.links.leave();
                     let state = hook_state(number, &hook, &attached, &self.session.resources.objects);
                     self.programs.push(attached.program);

@@ -173,6 +173,7 @@ impl PinnedSession {
                 let _stats = enable_stats()?;
                 let first = runs();
                 std::thread::sleep(interval);
+                // Read at once after the interval: asking for the misses below takes time in which programs run on.
                 Some((first, runs(), begun.elapsed()))
             }
         };

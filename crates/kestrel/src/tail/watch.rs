@@ -131,6 +131,7 @@ impl Watch {
         for (number, buffer) in watch.parts() {
             let ring = buffer.ring();
             for cpu in ring.cpus() {
+                // Before the cursor: records between the two would be shown and not counted.
                 let begin = ring.mark(cpu);
                 let since_ns = match since_ns {
                     0 => 0,

@@ -274,6 +274,7 @@ fn specification(text: &str) -> std::result::Result<[u8; ELEMENT], String> {
         let mut bytes = value.to_le_bytes().to_vec();
         bytes.extend(how.to_le_bytes());
         bytes.extend((register as u16).to_le_bytes());
+        // The program reads 8 bytes and shifts the argument out of them, with its sign.
         bytes.push(u8::from(size < 0));
         bytes.push((64 - 8 * size.unsigned_abs()) as u8);
         room.copy_from_slice(&bytes);

@@ -300,6 +300,7 @@ pub fn open(path: &Path) -> Result<Trace> {
     };
     let mut remarks = Vec::new();
     let maps = side(KeptMaps::FILE).and_then(|text| text.map(|text| KeptMaps::parse(&text)).transpose());
+    // The records are worth reading without the maps.
     let maps = maps.unwrap_or_else(|error| {
         remarks.push(error.to_string());
         None

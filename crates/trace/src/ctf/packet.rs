@@ -97,6 +97,7 @@ impl<'a> Packet<'a> {
                 let bits = u64_at(offset::CONTENT_SIZE)?;
                 content_end(bits).ok_or(NotAPacket::ContentSize(bits))?
             }
+            // No writer has sealed it: how much was committed is all that is known.
             State::Empty | State::Partial => HEADER + committed,
         };
         Ok(Self {

@@ -48,6 +48,7 @@ impl Export for Text {
         let opened = out.len();
         let registers = registers::places(record.event.layout.shown());
         for (place, (field, it)) in record.fields().enumerate() {
+            // Registers and stacks have lines of their own below.
             if registers.contains(&place) {
                 continue;
             }

@@ -181,6 +181,7 @@ impl<R: ReadAt> Saving<'_, R> {
         for slot in &ring.slots {
             self.packets += 1;
             (self.progress)(self.packets);
+            // A page that was in use has no count yet: it takes over that of the page before.
             let discarded = previous.map_or(0, |(_, discarded)| discarded);
             let Some((page, whole)) = self.packet(ring, slot, discarded)? else {
                 self.recovered.damaged += 1;

@@ -196,6 +196,7 @@ impl Report {
             notes: options
                 .summary
                 .as_ref()
+                // Without a summary the recorder did not come to its end, which the reader must know.
                 .map_or_else(|| vec![UNFINISHED.to_owned()], |summary| summary.notes.clone())
                 .into_iter()
                 .chain(options.remarks)

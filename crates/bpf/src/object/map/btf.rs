@@ -221,6 +221,7 @@ pub(super) fn fill(source: &Source<'_>, maps: &mut [Map]) -> Result<(), Error> {
     };
     for relocation in &data.relocations {
         let declared = |map: &Map| map.place.0 == section && map.place.1 <= relocation.offset;
+        // Several maps share the section: the owner is the last one that begins before the slot.
         let owner = maps
             .iter()
             .enumerate()

@@ -34,6 +34,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Vec<Map>, Error> {
         let end = symbols
             .get(at + 1)
             .map_or(section.data.len() as u64, |next| next.value);
+        // Old compilers give symbols no size: then a map reaches up to the next one.
         let size = if symbol.size > 0 {
             symbol.size
         } else {

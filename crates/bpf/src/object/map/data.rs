@@ -87,6 +87,7 @@ pub(super) fn kconfig(source: &Source<'_>) -> Result<Vec<Map>, Error> {
         } else {
             size
         };
+        // The place is ours to choose: relocations are rewritten to it, and loads want it aligned.
         let offset = end.next_multiple_of(align);
         end = offset + size;
         if u64::from(end) > 1 << 20 {

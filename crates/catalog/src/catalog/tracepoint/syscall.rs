@@ -117,6 +117,7 @@ fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: 
         symbol: symbol.clone(),
         offset: 0,
     };
+    // A name that several functions bear would attach to all of them.
     if !names_one(catalog, &place) {
         return None;
     }

@@ -204,11 +204,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         None
     };
+    // Before anything is attached, so that the first line of a program is not missed.
     let printk = open_printk(&loaded, options)?;
     let running = loaded.attach()?;
     for note in running.loaded().notes().iter().skip(notes_before) {
         eprintln!("note: {note}");
     }
+    // Perf event arrays have no rings until a reader opens them: records before that are lost.
     let outputs = if options.output {
         Some(Outputs::open(&running)?)
     } else {

@@ -91,6 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for request in &mut requests {
         request.disabled = options.disabled;
     }
+    // Each is checked as the session would, without needing one.
     if options.dry_run {
         for request in &requests {
             let warnings = check(request, &catalog)?;

@@ -45,6 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
     };
     let (mut missed, mut lost) = (0, 0);
+    // The counts go with the probes: they are reported now or never.
     for probe in change.probes(&Host::default())? {
         if names.contains(&probe.name) {
             missed += probe.missed;

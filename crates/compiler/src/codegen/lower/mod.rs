@@ -59,6 +59,7 @@ pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> 
     let (known, instance) = (lower.known.clone(), lower.instance);
     for (probe, entry) in handlers.iter().zip(entries) {
         lower.b.switch_to(entry);
+        // What one handler has computed is not there on the way to another.
         lower.known = known.clone();
         lower.instance = instance;
         lower.handler(probe)?;
@@ -239,6 +240,7 @@ impl Lower<'_> {
                         after.push(self.known.clone());
                     }
                 }
+                // Behind the branches only what both of them have computed is at hand.
                 self.known = after.into_iter().reduce(|a, b| a.common(&b)).unwrap_or_default();
                 self.b.switch_to(join);
             }

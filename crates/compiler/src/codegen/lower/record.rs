@@ -68,12 +68,14 @@ impl Lower<'_> {
         }
         let identity = self.intrinsic_at(Intrinsic::fixed(helper::GET_CURRENT_PID_TGID), span)?;
         let fields: Vec<(&Field, &Expr)> = record.layout.fields().iter().zip(&record.values).collect();
+        // All values are computed before room is reserved: from reserve to commit the ring waits for this record.
         let mut plans = Vec::with_capacity(fields.len());
         for (field, value) in &fields {
             plans.push(self.prepare(&field.ty, value)?);
         }
         let number = self.number(record);
         let size = self.record_size(&record.layout, &plans, span)?;
+        // A thread preempted between reserve and commit would hold up its page for all writers of the CPU.
         let guarded = self.context.preemptible
             && !self.whole
             && self.context.features.preempt_disable
@@ -369,6 +371,7 @@ impl Lower<'_> {
                 }
             }
             Plan::Late(expr) => {
+                // The store cuts the value, so what only extends it is not computed.
                 let expr = low_bytes(expr, scalar_size(ty));
                 let value = self.operand(expr)?;
                 self.b.at(expr.span);

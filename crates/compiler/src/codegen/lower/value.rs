@@ -335,6 +335,7 @@ impl Lower<'_> {
             }
             ExprKind::Logic { and, left, right } => {
                 let middle = self.b.block();
+                // What the left side has computed is at hand in the right one; behind both only what every way there has computed.
                 let (go, stop, known_stop) = if *and {
                     let (go, stop) = self.condition(left, middle, no)?;
                     (go, false, stop)

@@ -90,6 +90,7 @@ impl Parser<'_> {
             }
         }
         let place = span(start, self.lexer.at());
+        // Quotes are there for names that contain `+`: only an offset outside of them is one.
         let offset = if bare {
             self.cut_offset(&mut text, place.end)
         } else {

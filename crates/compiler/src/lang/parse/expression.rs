@@ -185,6 +185,7 @@ impl Parser<'_> {
                 "[" => {
                     self.take();
                     let index = self.enclosed(Self::expression)?;
+                    // Indices nest without limit in the source; the tree's height bounds the recursion of all that walk it.
                     height = height.max(self.height);
                     self.expect("]")?;
                     ExprKind::Index {

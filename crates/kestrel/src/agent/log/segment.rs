@@ -273,6 +273,7 @@ impl Ending {
         let beside = place.beside();
         let mut journal: Journal = read_json(&place.folder, &place.journal()).unwrap_or_default();
         let opened = directory::open(&beside).map(|trace| trace.reader.info().clone());
+        // The other agent may have been killed in the middle of a packet.
         let tails = directory::mend(&beside)?;
         let info = match opened {
             Ok(info) => info,
@@ -286,6 +287,7 @@ impl Ending {
             && uuid == info.uuid.to_string()
         {
             for tail in &tails {
+                // Killed between file and ring it had written what the ring still holds: without this it would be written twice.
                 catch_up(tail, journal.closing.as_ref(), buffers);
             }
             if journal.closing.is_none() {

@@ -141,6 +141,7 @@ impl Gatherer {
             ];
             all.hook_events.add(&labels, hook.events as u64);
             all.hook_missed.add(&labels, hook.missed);
+            // The kernel counts runs only while statistics are on: a 0 would be wrong.
             if hook.runs > 0 {
                 all.hook_runs.add(&labels, hook.runs);
                 all.hook_time.add(&labels, Number::Real(hook.time as f64 / 1e9));

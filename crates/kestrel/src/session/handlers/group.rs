@@ -124,6 +124,7 @@ pub(super) fn groups(state: &State) -> Vec<Group<'_>> {
             }
         }
     }
+    // Hooks are in the order of attaching; readers expect that of the tables.
     all.sort_by_key(|(first, _)| *first);
     all.into_iter().map(|(_, group)| group).collect()
 }

@@ -266,6 +266,7 @@ impl<'s> Now<'s> {
         let mut missed = 0;
         for part in &group.parts {
             let reset = part.row.reset.as_ref();
+            // The counts in the rings cannot be set back: what they were at the last reset is taken off.
             let earlier = reset.map_or(&[][..], |reset| &reset.counts);
             let earlier = earlier.iter().copied().chain(std::iter::repeat((0, 0)));
             let counts = part.events().zip(earlier).map(|((event, _, first), earlier)| {

@@ -403,6 +403,7 @@ impl Loading<'_> {
             if !plan.hooks[index].companion {
                 sites.extend(site::of(hook, &plan.hooks[index], links, &events, catalog));
             }
+            // Its record numbers may have been a removed probe's, whose counts are not its own.
             let counts = counted(hook, &self.session.resources.buffers);
             for (kept, lost) in &counts {
                 before = (before.0 + kept, before.1 + lost);
@@ -421,6 +422,7 @@ impl Loading<'_> {
         }
         if let Some(hits) = &self.session.resources.hits {
             let zeros = vec![0; hits.element_size()];
+            // A removed probe had this place, and left its hits in it.
             hits.update(&own.place.to_ne_bytes(), &zeros, ValueCheck::Any)?;
         }
         self.next.probes.last = own.number;

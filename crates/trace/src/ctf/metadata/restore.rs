@@ -199,6 +199,7 @@ fn event(block: &Block, env: &Block) -> Result<EventClass> {
         true => Layout::words(typed),
         false => Layout::new(typed),
     };
+    // Records are decoded by the layout, so it must be the one that they were written with.
     if !same_order(&layout, &names, declared) {
         return block.fail(format!(
             "the fields of event {name} do not lie as Kestrel lays them out"

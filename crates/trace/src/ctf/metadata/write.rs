@@ -205,6 +205,7 @@ fn write_event(event: &EventClass, out: &mut String, aliases: &mut BTreeSet<Alia
         };
         line(&format!("{ty} _{name}[_{}]", length_name(name)));
     }
+    // Records begin at multiples of 8 bytes: other readers learn of the gap by an empty aligned structure.
     if needs_end(layout) {
         line(&format!("struct {{ }} align(64) _{END}"));
     }
@@ -245,6 +246,7 @@ fn declaration(
     let word = event.layout.is_words();
     let mut integer = |size: u8, signed: bool, base: u8| match size {
         1 | 2 | 4 | 8 => {
+            // Arguments of raw tracepoints lie in words of 8 bytes each, which the alias's alignment says.
             let alias = (size, signed, base, word && size < 8);
             aliases.insert(alias);
             Ok(alias_name(alias))

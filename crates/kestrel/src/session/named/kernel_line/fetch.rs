@@ -245,6 +245,7 @@ impl<'l> Reader<'l> {
             },
             None => Vec::new(),
         };
+        // Without types the kernel still takes `$argN` as a plain word, but cannot know how many `$arg*` are.
         if parameters.is_empty() {
             return match numbered {
                 true => Ok(as_it_is()),
@@ -553,6 +554,7 @@ impl<'l> Reader<'l> {
         if !self.at_entry && !self.at_return {
             return Err(self.no_arguments(text, at));
         }
+        // At a return the kernel has only the arguments that its entry handler kept.
         if self.at_return && number > KEPT_ARGUMENTS {
             let why = format!("`{text}`: the first {KEPT_ARGUMENTS} are kept for the return");
             return Err(Wrong::at(at, why));

@@ -18,6 +18,7 @@ pub struct Place<'l> {
 
 /// Reads a place, and whether `%return` follows it.
 pub(super) fn read(text: &str, at: usize) -> Parsed<(Place<'_>, bool)> {
+    // The kernel tries a number first, and only then a symbol.
     if let Some(address) = number::unsigned(text) {
         let place = Place {
             module: None,

@@ -66,6 +66,7 @@ impl Reader<'_> {
         let store = match types.resolved(known.ty) {
             Type::Enum(e) => Store::Integer {
                 bits: if e.size == 8 { 64 } else { 32 },
+                // The kernel prints enumerators as signed numbers.
                 signed: true,
             },
             Type::Int(int) => match int.bits {
@@ -197,6 +198,7 @@ impl Reader<'_> {
                     let why = format!("`{name}` is no member of {}", types.render(ty));
                     return Err(Wrong::at(text_at, why));
                 };
+                // Members behind a `.` lie in the same object: their offsets add up to one fetch.
                 bits = (bits.0 + member.bit_offset, member.bits.unwrap_or(0));
                 ty = types.resolve(member.ty);
                 next = None;
