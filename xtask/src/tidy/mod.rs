@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
+mod attaching;
 mod crates;
 mod files;
 mod floors;
@@ -38,6 +39,7 @@ const RULES: &[Rule] = &[
     ("links", links::links),
     ("losses", losses::losses),
     ("scatter", scatter::scatter),
+    ("attaching", attaching::attaching),
 ];
 
 /// Checks every rule and tells what breaks it.
@@ -70,6 +72,11 @@ mod tests {
     #[test]
     fn arrows_go_one_way() {
         holds("arrows");
+    }
+
+    #[test]
+    fn programs_are_attached_in_one_place() {
+        holds("attaching");
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub use raw_tracepoint::{RawTracepoint, TypedTracepoint};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 pub use tracepoint::{Tracepoint, Tracepoints};
-pub use trampoline::Trampoline;
-pub use uprobe::Uprobes;
+pub use trampoline::{Trampoline, bound};
+pub use uprobe::{Uprobes, UserPlaces};
 
 macro_rules! mechanisms {
     ($($(#[$doc:meta])* $name:ident,)*) => {

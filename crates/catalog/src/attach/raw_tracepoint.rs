@@ -2,10 +2,11 @@
 
 use super::family::{Attach, Events, Sections, type_id};
 use super::links::{Links, Order};
+use super::trampoline::bound;
 use crate::error::Result;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::object::Hook;
-use kestrel_kernel::bpf::{AttachType, Link, Program, ProgramKind};
+use kestrel_kernel::bpf::{Link, Program, ProgramKind};
 use kestrel_kernel::preemption::Preemption;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,16 @@ pub struct TypedTracepoint {
     pub name: String,
     #[serde(with = "type_id")]
     pub id: TypeId,
+}
+
+impl RawTracepoint {
+    /// Attaches one program.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn link(&self, program: &Program) -> Result<Link> {
+        Ok(Link::raw_tracepoint(program, &self.name, 0)?)
+    }
 }
 
 impl Attach for RawTracepoint {
@@ -67,8 +78,7 @@ impl Attach for RawTracepoint {
     }
 
     fn attach(&self, _kind: ProgramKind, programs: &[&Program], _events: &Events<'_>) -> Result<Links> {
-        let attach = |program: &Program| Ok(Link::raw_tracepoint(program, &self.name, 0)?);
-        Links::one_after_another(programs, Order::OldestFirst, &attach)
+        Links::one_after_another(programs, Order::OldestFirst, &|program| self.link(program))
     }
 }
 
@@ -113,8 +123,7 @@ impl Attach for TypedTracepoint {
         format!("raw tracepoint {}, typed, {reads}", self.name)
     }
 
-    fn attach(&self, _kind: ProgramKind, programs: &[&Program], _events: &Events<'_>) -> Result<Links> {
-        let attach = |program: &Program| Ok(Link::tracing(program, AttachType::TRACE_RAW_TP, 0)?);
-        Links::one_after_another(programs, Order::OldestFirst, &attach)
+    fn attach(&self, kind: ProgramKind, programs: &[&Program], _events: &Events<'_>) -> Result<Links> {
+        Links::one_after_another(programs, Order::OldestFirst, &|program| bound(program, kind))
     }
 }

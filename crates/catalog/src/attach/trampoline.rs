@@ -5,7 +5,7 @@ use super::links::{Links, Order};
 use crate::error::Result;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::object::Hook;
-use kestrel_kernel::bpf::{AttachType, Link, Program, ProgramKind, module_btf_id};
+use kestrel_kernel::bpf::{Link, Program, ProgramKind, module_btf_id};
 use kestrel_kernel::preemption::Preemption;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,14 @@ pub struct Trampoline {
     #[serde(with = "type_id")]
     pub id: TypeId,
     pub at_return: bool,
+}
+
+/// Attaches a program to what its kind is bound to: a function, a typed tracepoint, an LSM hook, an iterator over all there is.
+///
+/// # Errors
+/// The kernel's.
+pub fn bound(program: &Program, kind: ProgramKind) -> Result<Link> {
+    Ok(Link::tracing(program, kind.numbers().1, 0)?)
 }
 
 impl Attach for Trampoline {
@@ -74,12 +82,7 @@ impl Attach for Trampoline {
         format!("{section} {}, {reads}", self.function)
     }
 
-    fn attach(&self, _kind: ProgramKind, programs: &[&Program], _events: &Events<'_>) -> Result<Links> {
-        let attach = match self.at_return {
-            false => AttachType::TRACE_FENTRY,
-            true => AttachType::TRACE_FEXIT,
-        };
-        let attach = |program: &Program| Ok(Link::tracing(program, attach, 0)?);
-        Links::one_after_another(programs, Order::NewestFirst, &attach)
+    fn attach(&self, kind: ProgramKind, programs: &[&Program], _events: &Events<'_>) -> Result<Links> {
+        Links::one_after_another(programs, Order::NewestFirst, &|program| bound(program, kind))
     }
 }

@@ -4,12 +4,12 @@ use super::family::{Attach, Events, Sections};
 use super::is_unknown_kind;
 use super::links::Links;
 use crate::error::{Error, Result};
-use crate::executable::{Executable, Site};
+use crate::executable::Site;
 use kestrel_bpf::object::Hook;
-use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind, UprobeMulti};
 use kestrel_kernel::perf::{PerfEvent, Target};
 use kestrel_kernel::preemption::Preemption;
+use kestrel_kernel::{Errno, Host};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -73,101 +73,106 @@ impl Attach for Uprobes {
 
     fn attach(&self, kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links> {
         let file = events.known.executables().get(&self.path)?;
+        let mut places = Vec::new();
+        for (cookie, name) in (0..).zip(events.names) {
+            for offset in Site::read(name).offsets(&file)? {
+                places.push((offset, cookie));
+            }
+        }
+        let (path, host) = (file.opened_path(), events.known.host());
         let mut links = Links::default();
         for program in programs {
-            match kind {
-                ProgramKind::UprobeMulti => self.by_links(&mut links, program, &file, events)?,
-                _ => self.by_perf_events(&mut links, program, &file, events)?,
+            let all = UserPlaces {
+                path: &path,
+                places: &places,
+                at_return: self.at_return,
+                session: false,
+            };
+            match all.attach(kind, program, host) {
+                Ok(attached) => links.extend([attached]),
+                // The kernel does not say which of many it refuses.
+                Err(error) if places.len() > 1 && !is_unknown_kind(kind, &error) => {
+                    links.extend([self.one_by_one(kind, program, &all, events)?]);
+                }
+                Err(error) if is_unknown_kind(kind, &error) => return Err(error),
+                Err(error) => return Err(self.explain(events.names.first().unwrap_or(&""), error)),
             }
         }
         Ok(links)
     }
 }
 
-impl Uprobes {
-    /// One link for all, or one each where the kernel refuses one of them: it does not say which.
-    fn by_links(
-        &self,
-        links: &mut Links,
-        program: &Program,
-        file: &Executable,
-        events: &Events<'_>,
-    ) -> Result<()> {
-        let path = file.opened_path();
-        let link = |offsets: &[u64], cookies: &[u64]| {
+/// Offsets in a file, each with its cookie.
+#[derive(Clone, Copy, Debug)]
+pub struct UserPlaces<'a> {
+    /// The file.
+    pub path: &'a str,
+    /// Offset and cookie of each.
+    pub places: &'a [(u64, u64)],
+    /// Whether the program runs at the functions' return.
+    pub at_return: bool,
+    /// Whether it runs at entry and return of the functions.
+    pub session: bool,
+}
+
+impl UserPlaces<'_> {
+    /// Attaches a program: by one link if its kind takes many, else by a perf event each.
+    ///
+    /// # Errors
+    /// The kernel's; nothing is left attached then.
+    pub fn attach(&self, kind: ProgramKind, program: &Program, host: &Host) -> Result<Links> {
+        if kind == ProgramKind::UprobeMulti {
+            let (offsets, cookies): (Vec<u64>, Vec<u64>) = self.places.iter().copied().unzip();
             let multi = UprobeMulti {
-                path: &path,
-                offsets,
-                cookies,
+                path: self.path,
+                offsets: &offsets,
+                cookies: &cookies,
                 pid: 0,
                 at_return: self.at_return,
-                session: false,
+                session: self.session,
             };
-            Ok(Link::uprobe_multi(program, &multi)?)
-        };
-        let (mut offsets, mut cookies) = (Vec::new(), Vec::new());
-        for (cookie, name) in (0..).zip(events.names) {
-            for offset in Site::read(name).offsets(file)? {
-                offsets.push(offset);
-                cookies.push(cookie);
-            }
+            return Ok(Link::uprobe_multi(program, &multi)?.into());
         }
-        match link(&offsets, &cookies) {
-            Ok(link) => links.links.push(link),
-            // The caller tries the next kind of program then.
-            Err(error) if is_unknown_kind(ProgramKind::UprobeMulti, &error) => return Err(error),
-            Err(_) => {
-                let mut all = Vec::new();
-                let missing = self.one_by_one(file, events, &mut |offset, cookie| {
-                    all.push(link(&[offset], &[cookie])?);
-                    Ok(())
-                })?;
-                links.links.extend(all);
-                links.missing.extend(missing);
-            }
+        let mut links = Links::default();
+        for (offset, cookie) in self.places {
+            let event = PerfEvent::uprobe(host, self.path, *offset, self.at_return, Target::All)?;
+            links.perf_event(program, event, *cookie)?;
         }
-        Ok(())
+        Ok(links)
     }
+}
 
-    fn by_perf_events(
-        &self,
-        links: &mut Links,
-        program: &Program,
-        file: &Executable,
-        events: &Events<'_>,
-    ) -> Result<()> {
-        let (path, host) = (file.opened_path(), events.known.host());
-        let missing = self.one_by_one(file, events, &mut |offset, cookie| {
-            let event = PerfEvent::uprobe(host, &path, offset, self.at_return, Target::All)?;
-            links.perf_event(program, event, cookie)
-        })?;
-        links.missing.extend(missing);
-        Ok(())
-    }
-
-    /// Attaches at each place; gives those of optional events that the kernel refuses, as long as it takes one.
+impl Uprobes {
+    /// Attaches at each place by itself; without those of optional events that the kernel refuses, as long as it takes one.
     fn one_by_one(
         &self,
-        file: &Executable,
+        kind: ProgramKind,
+        program: &Program,
+        all: &UserPlaces<'_>,
         events: &Events<'_>,
-        attach: &mut dyn FnMut(u64, u64) -> Result<()>,
-    ) -> Result<Vec<(String, String)>> {
-        let (mut attached, mut missing) = (0, Vec::new());
-        for (cookie, name) in (0..).zip(events.names) {
-            for offset in Site::read(name).offsets(file)? {
-                match attach(offset, cookie).map_err(|error| self.explain(name, error)) {
-                    Ok(()) => attached += 1,
-                    Err(error) if events.optional => missing.push((name, error)),
-                    Err(error) => return Err(error),
+    ) -> Result<Links> {
+        let (mut links, mut refused) = (Links::default(), None);
+        for place in all.places {
+            let one = UserPlaces {
+                places: &[*place],
+                ..*all
+            };
+            let name = events.names.get(place.1 as usize).copied().unwrap_or_default();
+            match one.attach(kind, program, events.known.host()) {
+                Ok(link) => links.extend([link]),
+                Err(error) => {
+                    let error = self.explain(name, error);
+                    if !events.optional {
+                        return Err(error);
+                    }
+                    links.missing.push((name.to_owned(), error.to_string()));
+                    refused = Some(error);
                 }
             }
         }
-        match (attached, missing.is_empty()) {
-            (0, false) => Err(missing.swap_remove(0).1),
-            _ => {
-                let in_words = |(name, error): (&&str, Error)| ((*name).to_owned(), error.to_string());
-                Ok(missing.into_iter().map(in_words).collect())
-            }
+        match refused {
+            Some(error) if links.count() == 0 => Err(error),
+            _ => Ok(links),
         }
     }
 

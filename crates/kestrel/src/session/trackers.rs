@@ -3,12 +3,12 @@
 use super::attached::{Attached, Session};
 use super::pinned::ThreadNames;
 use kestrel_bpf::btf::Btf;
-use kestrel_catalog::attach::Links;
+use kestrel_catalog::attach::RawTracepoint;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::hook::process_filter::{self, Follower, Target};
 use kestrel_hook::hook::{second_chance, thread_names};
-use kestrel_kernel::bpf::{Link, Map, ProgramKind};
+use kestrel_kernel::bpf::{Map, ProgramKind};
 use kestrel_trace::process::Processes;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -85,7 +85,10 @@ impl Session {
             Some(types),
             &[],
         )?;
-        let links = Links::from(Link::raw_tracepoint(&program, follower.tracepoint, 0)?);
+        let tracepoint = RawTracepoint {
+            name: follower.tracepoint.to_owned(),
+        };
+        let links = tracepoint.link(&program)?.into();
         self.followers.push(Attached {
             event,
             others: 0,

@@ -2,18 +2,21 @@
 
 use super::request::{Binding, Request};
 use kestrel_bpf::btf::Kind;
-use kestrel_catalog::attach::Links;
+use kestrel_catalog::attach::{Links, RawTracepoint};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::Errno;
-use kestrel_kernel::bpf::{Link, Program, ProgramKind};
+use kestrel_kernel::bpf::{Program, ProgramKind};
 
 pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     request.target().map(|_| Binding::default())
 }
 
 pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Links> {
-    match Link::raw_tracepoint(program, request.target, 0) {
+    let tracepoint = RawTracepoint {
+        name: request.target.to_owned(),
+    };
+    match tracepoint.link(program) {
         Ok(link) => Ok(link.into()),
         Err(error) if error.errno() == Some(Errno::ENOENT) => Err(unknown(request)),
         // The kernel's `__bpf_probe_register` compares what the program reads with what there is.
@@ -22,7 +25,7 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -
             why: "the program reads more arguments than this tracepoint has (each is 8 bytes of its context), or writes more than may be written"
                 .to_owned(),
         }),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 

@@ -4,11 +4,11 @@ use super::raw_tracepoint;
 use super::request::{Binding, Request};
 use kestrel_bpf::btf::Kind;
 use kestrel_bpf::object::Hook;
-use kestrel_catalog::attach::Links;
+use kestrel_catalog::attach::{Links, bound};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::Errno;
-use kestrel_kernel::bpf::{AttachType, Link, Program, ProgramKind};
+use kestrel_kernel::bpf::{Program, ProgramKind};
 
 pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     let target = request.target()?;
@@ -57,16 +57,15 @@ fn unknown(request: &Request<'_>, prefix: &str) -> Error {
 }
 
 pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
-    let attach: AttachType = kind.numbers().1;
-    match Link::tracing(program, attach, 0) {
+    match bound(program, kind) {
         Ok(link) => Ok(link.into()),
-        Err(error) => Err(no_place(request, &error).unwrap_or_else(|| error.into())),
+        Err(error) => Err(no_place(request, &error).unwrap_or(error)),
     }
 }
 
 /// A function that has types, and no place where its calls could be seen, is refused as busy: the kernel finds other instructions than it wants to
 /// patch there (`bpf_arch_text_poke`).
-fn no_place(request: &Request<'_>, error: &kestrel_kernel::Error) -> Option<Error> {
+fn no_place(request: &Request<'_>, error: &Error) -> Option<Error> {
     let busy = error.errno() == Some(Errno::EBUSY);
     let name = request
         .target

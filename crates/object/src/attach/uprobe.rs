@@ -3,12 +3,11 @@
 use super::request::{Binding, Request};
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::Result;
-use kestrel_catalog::attach::Links;
+use kestrel_catalog::attach::{Links, UserPlaces};
 use kestrel_catalog::catalog::Glob;
 use kestrel_catalog::executable::{self, Executable, Site};
-use kestrel_kernel::bpf::{Link, Program, ProgramKind, UprobeMulti};
+use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::feature::{Feature, Features};
-use kestrel_kernel::perf::{PerfEvent, Target};
 use std::sync::Arc;
 
 /// Where: the file, and offsets in it.
@@ -68,23 +67,16 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
 
 pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let Places { file, offsets } = places(request)?;
-    let path = file.opened_path();
-    let at_return = request.at_return || matches!(request.kind.hook, Hook::Uretprobe | Hook::UretprobeMulti);
-    if is_multi(request) && kind != ProgramKind::Kprobe {
-        let multi = UprobeMulti {
-            path: &path,
-            offsets: &offsets,
-            cookies: &[],
-            pid: 0,
-            at_return,
-            session: request.kind.hook == Hook::UprobeSession,
-        };
-        return Ok(Link::uprobe_multi(program, &multi)?.into());
-    }
-    let mut links = Links::default();
-    for offset in offsets {
-        let event = PerfEvent::uprobe(request.kernel.host(), &path, offset, at_return, Target::All)?;
-        links.perf_event(program, event, 0)?;
-    }
-    Ok(links)
+    let places: Vec<(u64, u64)> = offsets.into_iter().map(|offset| (offset, 0)).collect();
+    let all = UserPlaces {
+        path: &file.opened_path(),
+        places: &places,
+        at_return: request.at_return || matches!(request.kind.hook, Hook::Uretprobe | Hook::UretprobeMulti),
+        session: request.kind.hook == Hook::UprobeSession,
+    };
+    let kind = match is_multi(request) && kind != ProgramKind::Kprobe {
+        true => ProgramKind::UprobeMulti,
+        false => ProgramKind::Kprobe,
+    };
+    all.attach(kind, program, request.kernel.host())
 }
