@@ -259,11 +259,11 @@ fn from_permission_error(error: &Kernel, failure: impl Fn(Exit) -> Failure) -> F
     // What was tried may need more than tracing does.
     let (besides, way) = match error.interface() {
         Interface::Mount => (Some(Need::Mount), ""),
-        Interface::Files => {
-            let of_tracefs = matches!(error, Kernel::System { subject, .. } if subject.contains("/tracing"));
-            let way = ", or let a group of yours read it (`mount -o remount,mode=750,gid=GROUP /sys/kernel/tracing`)";
-            (Some(Need::Files), if of_tracefs { way } else { "" })
-        }
+        Interface::Files => (Some(Need::Files), ""),
+        Interface::Tracefs => (
+            Some(Need::Files),
+            ", or let a group of yours read it (`mount -o remount,mode=750,gid=GROUP /sys/kernel/tracing`)",
+        ),
         Interface::PerfEvent if paranoid() => (
             Some(Need::PerfEvents),
             ", or `sysctl kernel.perf_event_paranoid=2`",
@@ -364,7 +364,11 @@ mod tests {
     fn what_file_systems_and_settings_guard_is_told_by_their_names() {
         let hint = |interface| system(interface, Errno::EACCES).hint.unwrap_or_default();
         let own = Privilege::read(&Host::default()).unwrap();
-        for (interface, need) in [(Interface::Mount, Need::Mount), (Interface::Files, Need::Files)] {
+        for (interface, need) in [
+            (Interface::Mount, Need::Mount),
+            (Interface::Files, Need::Files),
+            (Interface::Tracefs, Need::Files),
+        ] {
             let missing = own.missing(Need::Trace).or_else(|| own.missing(need));
             let expected = missing.map_or_else(|| "to everybody".to_owned(), |missing| missing.to_string());
             assert!(

@@ -117,6 +117,8 @@ pub enum Interface {
     Other,
     /// Files of file systems, whose owners and modes guard them.
     Files,
+    /// Files of tracefs, which a mount option can give to a group.
+    Tracefs,
     /// Mounting a file system.
     Mount,
     /// Opening a perf event.
@@ -198,6 +200,11 @@ impl Error {
     /// A file could not be read, listed or written.
     pub(crate) fn file(action: &'static str, path: &std::path::Path, errno: impl Into<Errno>) -> Self {
         Self::system(action, path.display().to_string(), errno).of(Interface::Files)
+    }
+
+    /// A file of tracefs could not be read, listed or written.
+    pub(crate) fn tracefs(action: &'static str, path: &std::path::Path, errno: impl Into<Errno>) -> Self {
+        Self::file(action, path, errno).of(Interface::Tracefs)
     }
 
     /// The error with the part of the kernel that refused.

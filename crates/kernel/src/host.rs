@@ -87,7 +87,7 @@ impl Host {
         }
         let closed = places().find(|place| self.is_live() && has_magic(place, TRACEFS_MAGIC));
         Err(match closed {
-            Some(place) => Error::file("read", &place, Errno::EACCES),
+            Some(place) => Error::tracefs("read", &place, Errno::EACCES),
             None => Error::Unavailable {
                 what: "tracefs",
                 why: format!("it is not mounted at {}", self.path(TRACEFS_PLACES[0]).display()),

@@ -96,7 +96,7 @@ fn each_keeps_its_own() {
             place,
             "{site}"
         );
-        assert_eq!(site["moment"], moment, "{site}");
+        assert_eq!(site["phase"], moment, "{site}");
     }
     let table = kestrel(&["probe", "list", "--session", SESSION]).success();
     assert!(table.contains(&format!("  {place}:post  ")), "{table}");

@@ -4,19 +4,16 @@ use crate::arguments::duration;
 use crate::exit::{Exit, Failure};
 use crate::output::columns::Column::{Left, LeftOf, RightOf};
 use crate::output::columns::Columns;
-use crate::output::{Format, tables};
+use crate::output::{Format, json, tables};
 use crate::style::{ago, bytes};
 use clap::Args;
 use kestrel::Error;
-use kestrel::buffer::layout::Mode;
-use kestrel::buffer::status::Status as Buffer;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::allow_open_files;
 use kestrel::kernel::procfs::ClockPair;
-use kestrel::session::status::{MapStatus, ProgramStatus, Status, age};
-use kestrel::session::{ModuleState, ModuleStatus};
+use kestrel::session::per_cpu::Unattended;
+use kestrel::session::status::{MapStatus, Status, age};
 use kestrel_trace::print::{counted, thousands};
-use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
@@ -77,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             Err(error) if all => {
                 if options.format == Format::Json {
                     let why = error.to_string();
-                    writeln!(out, "{}", json!({ "session": name, "error": why }))?;
+                    writeln!(out, "{}", serde_json::json!({ "session": name, "error": why }))?;
                 }
                 eprintln!("error: {error}");
                 exit = Exit::Failed;
@@ -86,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             Err(error) => return Err(error.into()),
         };
         match options.format {
-            Format::Json => writeln!(out, "{}", as_json(&status))?,
+            Format::Json => writeln!(out, "{}", json::line(&status)?)?,
             Format::Text => out.write_all(text(&status, options.verbose).as_bytes())?,
         }
     }
@@ -131,63 +128,6 @@ const MAX_THREADS: usize = 32;
 /// The limit of open files raised for measuring: each session's maps and programs are open meanwhile.
 const MAX_FILES: u64 = 1 << 16;
 
-fn as_json(status: &Status) -> Value {
-    let rate = |rate: f64| (!status.interval.is_zero()).then_some(rate);
-    let buffer = |b: &Buffer| {
-        json!({
-            "name": b.name,
-            "overwrite": b.geometry.mode == Mode::Overwrite,
-            "bytes_per_cpu": b.geometry.data(),
-            "frozen": b.frozen,
-            "fill": b.fill(),
-            "oldest": b.oldest(),
-            "newest": b.newest(),
-            "recorded": b.sum(|ring| ring.recorded),
-            "overwritten": b.sum(|ring| ring.overwritten),
-            "lost": b.sum(|ring| ring.lost),
-        })
-    };
-    let program = |p: &ProgramStatus| {
-        json!({
-            "event": p.event,
-            "events": p.events,
-            "way": p.way,
-            "missed": p.missed,
-            "rate": rate(p.rate),
-            "cost": p.cost,
-        })
-    };
-    let map = |m: &MapStatus| json!({ "map": m.title, "keys": m.keys, "most": m.most, "lost": m.lost });
-    let events = status
-        .events
-        .iter()
-        .map(|e| json!({ "event": e.event, "recorded": e.recorded, "lost": e.lost, "rate": rate(e.rate) }));
-    json!({
-        "session": status.name,
-        "uuid": status.uuid,
-        "command": status.command,
-        "started": status.started,
-        "interval": status.interval.as_secs_f64(),
-        "tables": status.tables.iter().map(tables::as_json).collect::<Vec<_>>(),
-        "buffers": status.buffers.iter().map(buffer).collect::<Vec<_>>(),
-        "events": events.collect::<Vec<_>>(),
-        "maps": status.maps.iter().map(map).collect::<Vec<_>>(),
-        "unattended": status.unattended.iter().map(|(event, cpus)| json!({ "event": event, "cpus": cpus })).collect::<Vec<_>>(),
-        "uncounted": status.uncounted,
-        "untold": status.untold,
-        "modules": status.modules.iter().map(module).collect::<Vec<_>>(),
-        "programs": status.programs.iter().map(program).collect::<Vec<_>>(),
-    })
-}
-
-fn module(status: &ModuleStatus) -> Value {
-    let state = match status.state {
-        ModuleState::Absent => "absent",
-        ModuleState::Rebuilt => "rebuilt",
-    };
-    json!({ "module": status.module, "state": state, "events": status.events })
-}
-
 fn text(status: &Status, verbose: bool) -> String {
     let now = ClockPair::now().realtime;
     let mut out = format!("session {}, started {}\n", status.name, ago(status.started, now));
@@ -215,7 +155,7 @@ fn text(status: &Status, verbose: bool) -> String {
             "  {event}: a `table load` was cut short; the next `kestrel table use` (any change) finishes it, until then a hit that the kernel skips may be handled by two tables"
         );
     }
-    for (event, cpus) in &status.unattended {
+    for Unattended { event, cpus } in &status.unattended {
         let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
         let _ = writeln!(
             out,
@@ -252,10 +192,9 @@ fn buffers(status: &Status, out: &mut String) {
         ],
     );
     for b in &status.buffers {
-        let mode = match (b.frozen, b.geometry.mode) {
-            (true, _) => "frozen",
-            (_, Mode::Overwrite) => "overwrite",
-            (_, Mode::Stream) => "stream",
+        let mode = match b.frozen {
+            true => "frozen",
+            false => b.geometry.mode.name(),
         };
         columns.row(
             "  ",
@@ -291,16 +230,12 @@ fn events(status: &Status, verbose: bool, out: &mut String) {
         out.push_str("  no event has been recorded\n");
         return;
     }
-    events.sort_by_key(|e| std::cmp::Reverse((e.rate as u64, e.recorded + e.lost)));
+    events.sort_by_key(|e| std::cmp::Reverse((e.rate.unwrap_or(0.0) as u64, e.recorded + e.lost)));
     let shown = if verbose { events.len() } else { BUSIEST };
-    let timed = !status.interval.is_zero();
     let mut columns = Columns::new([Left, RightOf(15), RightOf(13), RightOf(12)]);
     columns.head("  ", ["event", "recorded", "lost", "per second"]);
     for e in events.iter().take(shown) {
-        let rate = match timed {
-            true => thousands(e.rate.round() as u64),
-            false => "-".to_owned(),
-        };
+        let rate = rate(e.rate);
         columns.row(
             "  ",
             [e.event.clone(), thousands(e.recorded), thousands(e.lost), rate],
@@ -331,17 +266,22 @@ fn maps(status: &Status, out: &mut String) {
     );
 }
 
+/// A rate in whole numbers a second; `-` where none was measured.
+fn rate(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "-".to_owned(), |rate| thousands(rate.round() as u64))
+}
+
 fn programs(status: &Status, verbose: bool, out: &mut String) {
     if status.programs.is_empty() {
         return;
     }
     let missed: u64 = status.programs.iter().map(|p| p.missed).sum();
     let timed = !status.interval.is_zero();
-    let runs: f64 = status.programs.iter().map(|p| p.rate).sum();
+    let runs: f64 = status.programs.iter().filter_map(|p| p.rate).sum();
     let time: f64 = status
         .programs
         .iter()
-        .map(|p| p.rate * p.cost.unwrap_or(0.0))
+        .map(|p| p.rate.unwrap_or(0.0) * p.cost.unwrap_or(0.0))
         .sum();
     let cost = if runs > 0.0 { time / runs } else { 0.0 };
     let many = counted(status.programs.len() as u64, "program");
@@ -369,10 +309,7 @@ fn programs(status: &Status, verbose: bool, out: &mut String) {
             many => format!("{} and {} more", p.event, many - 1),
         };
         let cost = p.cost.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
-        let rate = match timed {
-            true => thousands(p.rate.round() as u64),
-            false => "-".to_owned(),
-        };
+        let rate = rate(p.rate);
         let _ = writeln!(
             out,
             "  {rate:>10} /s  {cost:>8}  {:>8} missed  {name} by {}",

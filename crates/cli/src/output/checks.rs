@@ -3,19 +3,25 @@
 use super::Format;
 use super::columns::Column::Left;
 use super::columns::Columns;
+use super::json;
 use crate::exit::Failure;
 use crate::style;
+use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
 /// The result of one check.
+#[derive(Serialize)]
 pub(crate) struct Check {
     /// The feature, setting or session that was checked.
     pub(crate) name: String,
     /// Whether the check passed.
+    #[serde(rename = "works")]
     pub(crate) passed: bool,
     /// The result in words.
+    #[serde(rename = "says")]
     pub(crate) finding: String,
     /// The use of the feature; empty where that is obvious.
+    #[serde(rename = "for")]
     pub(crate) purpose: &'static str,
 }
 
@@ -25,8 +31,7 @@ pub(crate) fn print_checks(rows: &[Check], format: Format) -> Result<(), Failure
     match format {
         Format::Json => {
             for row in rows {
-                let line = serde_json::json!({ "name": row.name, "works": row.passed, "says": row.finding, "for": row.purpose });
-                writeln!(out, "{line}")?;
+                writeln!(out, "{}", json::line(row)?)?;
             }
             Ok(())
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod checks;
 pub(crate) mod columns;
+pub(crate) mod json;
 pub(crate) mod losses;
 pub(crate) mod object_maps;
 pub(crate) mod tables;

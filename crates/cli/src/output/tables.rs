@@ -6,20 +6,6 @@ use crate::style;
 use kestrel::kernel::procfs::ClockPair;
 use kestrel::session::status::TableStatus;
 use kestrel_trace::print::thousands;
-use serde_json::{Value, json};
-
-/// A table as JSON.
-pub(crate) fn as_json(table: &TableStatus) -> Value {
-    json!({
-        "name": table.name,
-        "active": table.active,
-        "events": table.events,
-        "handlers": table.handlers,
-        "file": table.file,
-        "loaded": table.loaded,
-        "active_since": table.since,
-    })
-}
 
 /// Tables as text: one per line, the active one marked.
 pub(crate) fn text(tables: &[TableStatus]) -> String {

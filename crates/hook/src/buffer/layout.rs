@@ -59,6 +59,16 @@ pub enum Mode {
     Overwrite,
 }
 
+impl Mode {
+    /// Its name in table files and output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Overwrite => "overwrite",
+        }
+    }
+}
+
 /// The geometry of one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {

@@ -4,13 +4,15 @@ use super::layout::{Geometry, Mode, offset};
 use super::memory::Memory;
 use super::reader::{PAGE64, Ring};
 use kestrel_trace::packet::{self, HEADER};
+use serde::{Serialize, Serializer};
 
 /// What one CPU's ring holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RingStatus {
     /// The CPU.
     pub cpu: u32,
     /// Bytes held, in pages with records since the last reset; in a stream those not yet read.
+    #[serde(rename = "held_bytes")]
     pub held: u64,
     /// Time of the oldest record held, ns of CLOCK_MONOTONIC; `None` if it holds none that counts.
     pub oldest: Option<u64>,
@@ -40,16 +42,59 @@ pub struct Status {
 }
 
 /// What a buffer was before it was last resized.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Before {
     /// Its shape.
+    #[serde(rename = "bytes_per_cpu", serialize_with = "bytes_per_cpu")]
     pub geometry: Geometry,
     /// Bytes held in the fullest ring.
+    #[serde(rename = "held_bytes")]
     pub held: u64,
     /// Time of the oldest record held, ns of CLOCK_MONOTONIC; `None` if it holds none that counts.
     pub oldest: Option<u64>,
     /// Time of the newest one.
     pub newest: Option<u64>,
+}
+
+/// A shape as the bytes of a CPU's ring.
+fn bytes_per_cpu<S: Serializer>(geometry: &Geometry, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u32(geometry.data())
+}
+
+impl Serialize for Status {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        /// What of it is worth reading beside its rings.
+        #[derive(Serialize)]
+        struct View<'a> {
+            name: &'a str,
+            mode: &'static str,
+            bytes_per_cpu: u32,
+            frozen: bool,
+            fill: f64,
+            oldest: Option<u64>,
+            newest: Option<u64>,
+            recorded: u64,
+            overwritten: u64,
+            lost: u64,
+            before_resize: &'a Option<Before>,
+            cpus: &'a [RingStatus],
+        }
+        let view = View {
+            name: &self.name,
+            mode: self.geometry.mode.name(),
+            bytes_per_cpu: self.geometry.data(),
+            frozen: self.frozen,
+            fill: self.fill(),
+            oldest: self.oldest(),
+            newest: self.newest(),
+            recorded: self.sum(|ring| ring.recorded),
+            overwritten: self.sum(|ring| ring.overwritten),
+            lost: self.sum(|ring| ring.lost),
+            before_resize: &self.before,
+            cpus: &self.rings,
+        };
+        view.serialize(to)
+    }
 }
 
 impl Status {

@@ -63,7 +63,7 @@ impl Tracefs {
         let path = self.path(path);
         fs::read(&path)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .map_err(|error| Error::file("read", &path, error))
+            .map_err(|error| Error::tracefs("read", &path, error))
     }
 
     /// All events that can be switched on, in the kernel's order, dynamic ones included: one read of `available_events` instead of a walk through
@@ -91,7 +91,7 @@ impl Tracefs {
         match fs::metadata(&path) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Err(Error::file("read", &path, error))
+                Err(Error::tracefs("read", &path, error))
             }
             // A name that is none (too long, with a NUL) names no event either.
             Err(_) => Ok(false),

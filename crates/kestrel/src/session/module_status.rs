@@ -3,10 +3,12 @@
 use super::modules::{awaited, build, loading};
 use super::pinned::PinnedSession;
 use kestrel_kernel::Host;
+use serde::Serialize;
 use std::fmt;
 
 /// Why the hooks of a session in a module may not do what they should.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ModuleState {
     /// It is not loaded: they wait for it.
     Absent,
@@ -15,7 +17,7 @@ pub enum ModuleState {
 }
 
 /// A module that hooks wait for, or that is another one than that which they were made for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModuleStatus {
     /// Its name.
     pub module: String,

@@ -8,6 +8,7 @@ use super::transaction::Staged;
 use kestrel_catalog::attach::{Counter, Mechanism, OnCpu, online};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Pinned, Program};
+use serde::Serialize;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -65,13 +66,22 @@ impl HookState {
     }
 }
 
+/// An event that some CPUs that run do not see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unattended {
+    /// The event.
+    pub event: String,
+    /// The CPUs.
+    pub cpus: Vec<u32>,
+}
+
 impl PinnedSession {
     /// Events that do not come from some CPUs, which have come since they were attached, with those CPUs. Every command that changes the
     /// session attaches them.
     ///
     /// # Errors
     /// When the kernel does not say which CPUs run.
-    pub fn unattended_cpus(&self) -> Result<Vec<(String, Vec<u32>)>> {
+    pub fn unattended_cpus(&self) -> Result<Vec<Unattended>> {
         if self.state.hooks.iter().all(|hook| hook.cpus.is_empty()) {
             return Ok(Vec::new());
         }
@@ -79,7 +89,7 @@ impl PinnedSession {
         let of = |hook: &HookState| {
             let cpus: Vec<u32> = hook.missing(&online).iter().map(|(_, on)| on.cpu).collect();
             let event = hook.events.first().map(|event| event.name.clone())?;
-            (!cpus.is_empty()).then_some((event, cpus))
+            (!cpus.is_empty()).then_some(Unattended { event, cpus })
         };
         Ok(self.state.hooks.iter().filter_map(of).collect())
     }

@@ -27,10 +27,11 @@ use kestrel_hook::buffer::reader::RingSpec;
 use kestrel_hook::buffer::{Buffer, check_memory};
 use kestrel_kernel::procfs::{self, possible_cpus};
 use kestrel_trace::info::{BufferInfo, TraceInfo};
+use serde::Serialize;
 use std::os::fd::AsFd;
 
 /// What came of resizing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Resized {
     /// The buffer.
     pub buffer: String,
@@ -39,8 +40,10 @@ pub struct Resized {
     /// Bytes per CPU now: what was asked for, rounded up.
     pub to: u64,
     /// Bytes that the old rings hold; they can be dumped until the buffer is resized again.
+    #[serde(rename = "kept_bytes")]
     pub kept: u64,
     /// Bytes that the rings before those held, from an earlier resize: they are gone.
+    #[serde(rename = "removed_bytes")]
     pub removed: u64,
     /// Programs that were made anew.
     pub programs: usize,

@@ -2,6 +2,7 @@
 
 use super::missed::{self, Misses};
 use super::module_status::ModuleStatus;
+use super::per_cpu::Unattended;
 use super::pinned::PinnedSession;
 use super::pins;
 use super::state::{HookState, TableState};
@@ -13,17 +14,19 @@ use kestrel_kernel::bpf::{LinkInfo, Pinned, Program, enable_stats};
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::event::EventClass;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// A table of a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableStatus {
     /// Its name.
     pub name: String,
     /// Whether it is the active one.
     pub active: bool,
     /// Since when, ns since 1970; `None` if it is not active, or a handler made it so.
+    #[serde(rename = "active_since")]
     pub since: Option<u64>,
     /// Events that it has a handler for.
     pub events: usize,
@@ -36,7 +39,7 @@ pub struct TableStatus {
 }
 
 /// What one event did to the buffers, all of them together.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EventStatus {
     /// As people name it.
     pub event: String,
@@ -45,11 +48,11 @@ pub struct EventStatus {
     /// Records lost: a ring was full, or frozen.
     pub lost: u64,
     /// Both together per second, over the interval.
-    pub rate: f64,
+    pub rate: Option<f64>,
 }
 
 /// What one program costs.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProgramStatus {
     /// Its event, or the first of its set.
     pub event: String,
@@ -60,7 +63,7 @@ pub struct ProgramStatus {
     /// Events that it did not see because it (or one sharing its guard) was running already on that CPU.
     pub missed: u64,
     /// Runs per second, over the interval: masked events count, too; 0 without one.
-    pub rate: f64,
+    pub rate: Option<f64>,
     /// ns per run, over the interval, handlers in slots included; `None` if it did not run.
     pub cost: Option<f64>,
 }
@@ -83,9 +86,10 @@ pub struct HookCost {
 }
 
 /// A map of its handlers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MapStatus {
     /// As people write it: `@x`, or `count()`.
+    #[serde(rename = "map")]
     pub title: String,
     /// Keys that it holds; one without keys has one as soon as it holds anything.
     pub keys: usize,
@@ -95,10 +99,16 @@ pub struct MapStatus {
     pub lost: u64,
 }
 
+/// A duration in seconds.
+fn seconds<S: Serializer>(duration: &Duration, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_f64(duration.as_secs_f64())
+}
+
 /// What a session is doing.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
     /// Its name.
+    #[serde(rename = "session")]
     pub name: String,
     /// The identity of its trace.
     pub uuid: String,
@@ -117,7 +127,7 @@ pub struct Status {
     /// Its programs.
     pub programs: Vec<ProgramStatus>,
     /// Events that do not come from some CPUs, because those came after they were attached, with the CPUs.
-    pub unattended: Vec<(String, Vec<u32>)>,
+    pub unattended: Vec<Unattended>,
     /// Why not all missed hits are counted, where it is not.
     pub uncounted: Option<String>,
     /// Events with a hook beside the first that the handlers of the first do not know, because a load was cut short: one that the kernel skips there may be handled
@@ -126,6 +136,7 @@ pub struct Status {
     /// Modules that its hooks wait for, or that are of another build than before.
     pub modules: Vec<ModuleStatus>,
     /// How long it was looked at for rates and costs.
+    #[serde(serialize_with = "seconds")]
     pub interval: Duration,
 }
 
@@ -385,7 +396,7 @@ impl ProgramStatus {
     fn measure(&mut self, before: Runs, after: Runs, elapsed: Duration) {
         let runs = after.count.saturating_sub(before.count);
         let time = after.time.saturating_sub(before.time);
-        self.rate = runs as f64 / elapsed.as_secs_f64();
+        self.rate = Some(runs as f64 / elapsed.as_secs_f64());
         self.cost = (runs > 0).then(|| time as f64 / runs as f64);
     }
 }
@@ -440,7 +451,7 @@ fn events(before: &Counts, now: &Counts, elapsed: Option<Duration>) -> Vec<Event
             event: event.clone(),
             recorded,
             lost,
-            rate: elapsed.map_or(0.0, |elapsed| came as f64 / elapsed.as_secs_f64()),
+            rate: elapsed.map(|elapsed| came as f64 / elapsed.as_secs_f64()),
         }
     };
     let came = now.iter().filter(|(_, (recorded, lost))| recorded + lost > 0);

@@ -2,19 +2,18 @@
 
 use super::session_option::SessionOption;
 use crate::exit::{Exit, Failure};
-use crate::output::Format;
 use crate::output::columns::Column::Left;
 use crate::output::columns::Columns;
+use crate::output::{Format, json};
 use crate::style::bytes;
 use clap::Args;
-use kestrel::buffer::layout::Mode;
-use kestrel::buffer::status::{Before, Status};
+use kestrel::buffer::status::Status;
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::monotonic;
 use kestrel::session::owner::Owner;
 use kestrel::session::pinned::PinnedSession;
 use kestrel_trace::print::thousands;
-use serde_json::json;
+use serde::Serialize;
 use std::io::Write;
 
 /// Options of `buffer list`.
@@ -28,36 +27,44 @@ pub(super) struct Options {
 }
 
 /// A buffer with the CPUs whose records go there.
+#[derive(Serialize)]
 struct BufferRow {
+    #[serde(flatten)]
     status: Status,
+    #[serde(rename = "current_on")]
     current: Vec<u32>,
-    process: Option<Process>,
+    #[serde(flatten)]
+    process: Process,
 }
 
-/// The process that a buffer is for.
+/// The process that a buffer is for, if it is for one.
+#[derive(Default, Serialize)]
 struct Process {
     /// Its number; -1 or another that no process has: none.
-    number: i64,
+    #[serde(rename = "process")]
+    number: Option<i64>,
     /// The parameter that holds it.
+    #[serde(rename = "process_parameter")]
     parameter: Option<String>,
 }
 
 impl Process {
-    fn of(session: &PinnedSession, buffer: u32) -> Option<Self> {
+    fn of(session: &PinnedSession, buffer: u32) -> Self {
         let state = session.state();
-        match state.buffers.get(buffer as usize)?.process.as_ref()? {
-            Owner::Process(pid) => Some(Self {
-                number: i64::from(*pid),
+        let buffer = state.buffers.get(buffer as usize);
+        match buffer.and_then(|buffer| buffer.process.as_ref()) {
+            None => Self::default(),
+            Some(Owner::Process(pid)) => Self {
+                number: Some((*pid).into()),
                 parameter: None,
-            }),
-            Owner::Parameter(name) => Some(Self {
-                number: state
-                    .parameters
-                    .iter()
-                    .position(|known| known.name == *name)
-                    .map_or(-1, |place| session.control().parameter(place) as i64),
-                parameter: Some(name.clone()),
-            }),
+            },
+            Some(Owner::Parameter(name)) => {
+                let place = state.parameters.iter().position(|known| known.name == *name);
+                Self {
+                    number: Some(place.map_or(-1, |place| session.control().parameter(place) as i64)),
+                    parameter: Some(name.clone()),
+                }
+            }
         }
     }
 }
@@ -78,58 +85,15 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let there = (0..).zip(&buffers).filter(|(_, buffer)| !buffer.is_removed());
     let rows: Vec<BufferRow> = there.map(row).collect();
     let text = match options.format {
-        Format::Json => rows.iter().map(|row| format!("{}\n", as_json(row))).collect(),
+        Format::Json => {
+            let lines: Vec<String> = rows.iter().map(json::line).collect::<Result<_, _>>()?;
+            lines.iter().map(|line| format!("{line}\n")).collect()
+        }
         Format::Text => text(&rows, monotonic()),
     };
     // A reader that went away is no failure.
     let _ = crate::screen::out().write_all(text.as_bytes());
     Ok(Exit::Done)
-}
-
-fn mode(status: &Status) -> &'static str {
-    match status.geometry.mode {
-        Mode::Overwrite => "overwrite",
-        Mode::Stream => "stream",
-    }
-}
-
-fn as_json(row: &BufferRow) -> serde_json::Value {
-    let status = &row.status;
-    let ring = |ring: &kestrel::buffer::status::RingStatus| {
-        json!({
-            "cpu": ring.cpu,
-            "held_bytes": ring.held,
-            "oldest": ring.oldest,
-            "newest": ring.newest,
-            "recorded": ring.recorded,
-            "overwritten": ring.overwritten,
-            "lost": ring.lost,
-        })
-    };
-    let before = |before: &Before| {
-        json!({
-            "bytes_per_cpu": before.geometry.data(),
-            "held_bytes": before.held,
-            "oldest": before.oldest,
-            "newest": before.newest,
-        })
-    };
-    json!({
-        "name": status.name,
-        "mode": mode(status),
-        "bytes_per_cpu": status.geometry.data(),
-        "fill": status.fill(),
-        "oldest": status.oldest(),
-        "newest": status.newest(),
-        "overwritten": status.sum(|ring| ring.overwritten),
-        "lost": status.sum(|ring| ring.lost),
-        "frozen": status.frozen,
-        "before_resize": status.before.as_ref().map(before),
-        "current_on": row.current,
-        "process": row.process.as_ref().map(|process| process.number),
-        "process_parameter": row.process.as_ref().and_then(|process| process.parameter.clone()),
-        "cpus": status.rings.iter().map(ring).collect::<Vec<_>>(),
-    })
 }
 
 fn text(rows: &[BufferRow], now: u64) -> String {
@@ -155,7 +119,7 @@ fn text(rows: &[BufferRow], now: u64) -> String {
             "",
             [
                 status.name.clone(),
-                mode(status).to_owned(),
+                status.geometry.mode.name().to_owned(),
                 bytes(u64::from(status.geometry.data())),
                 format!("{:.0}%", status.fill() * 100.0),
                 ago(status.oldest(), now),
@@ -199,7 +163,11 @@ fn ago(time: Option<u64>, now: u64) -> String {
 /// The records without a buffer name that go to this buffer: those of a process, or of CPUs.
 fn current_records(row: &BufferRow) -> String {
     let cpus = cpu_ranges(&row.current, row.status.rings.len());
-    let Some(Process { number, parameter }) = &row.process else {
+    let Process {
+        number: Some(number),
+        parameter,
+    } = &row.process
+    else {
         return cpus;
     };
     let name = parameter

@@ -3,14 +3,13 @@
 use super::session_option::SessionOption;
 use crate::arguments::size;
 use crate::exit::{Exit, Failure};
-use crate::output::Format;
+use crate::output::{Format, json};
 use crate::style::bytes;
 use clap::Args;
 use kestrel::buffer::layout::MIN_BYTES;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::session::resize::Resized;
-use serde_json::json;
 use std::io::Write;
 
 /// Options of `buffer resize`.
@@ -47,16 +46,8 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let resized = session.resize(&options.buffer, options.size, &catalog)?;
     match options.format {
         Format::Json => {
-            let object = json!({
-                "buffer": resized.buffer,
-                "from": resized.from,
-                "to": resized.to,
-                "kept_bytes": resized.kept,
-                "removed_bytes": resized.removed,
-                "programs": resized.programs,
-            });
             // A reader that went away is no failure.
-            let _ = writeln!(crate::screen::out(), "{object}");
+            let _ = writeln!(crate::screen::out(), "{}", json::line(&resized)?);
         }
         Format::Text => print_summary(&resized, options.size),
     }

@@ -7,7 +7,7 @@ use crate::style::ago;
 use clap::Args;
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::ClockPair;
-use kestrel::session::handlers::{EventCounts, Handler};
+use kestrel::session::handlers::Handler;
 use kestrel::session::maps;
 use kestrel::session::pinned::PinnedSession;
 use kestrel_trace::aggregate::read::Snapshot;
@@ -64,7 +64,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 fn as_json(handler: &Handler, symbols: &Symbols) -> Value {
-    let event = |e: &EventCounts| json!({ "event": e.event, "kept": e.kept, "lost": e.lost });
     let parameters = handler.parameters.iter();
     let parameters: Map<String, Value> = parameters
         .map(|p| (p.name.clone(), p.value.parse().unwrap_or(Value::Null)))
@@ -74,7 +73,7 @@ fn as_json(handler: &Handler, symbols: &Symbols) -> Value {
         "tables": handler.tables,
         "active": handler.active,
         "source": handler.source,
-        "events": handler.events.iter().map(event).collect::<Vec<_>>(),
+        "events": handler.events,
         "records": handler.records,
         "messages": handler.messages,
         "kept": handler.kept(),
@@ -234,6 +233,7 @@ fn short(map: &Snapshot, symbols: &Symbols) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kestrel::session::handlers::EventCounts;
 
     #[test]
     fn long_texts_are_cut() {

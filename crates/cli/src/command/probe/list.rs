@@ -3,6 +3,7 @@
 use crate::exit::{Exit, Failure};
 use crate::output::columns::Column::{Left, Right};
 use crate::output::columns::Columns;
+use crate::output::json;
 use clap::{Args, ValueEnum};
 use kestrel::catalog::Catalog;
 use kestrel::code::{Registered, registered};
@@ -13,7 +14,7 @@ use kestrel::session::named::{Probe, SESSION, Site, kernel_line};
 use kestrel::session::pinned::PinnedSession;
 use kestrel::session::store::Store;
 use kestrel_trace::print::thousands;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::io::Write;
 
 /// How they are shown.
@@ -79,7 +80,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Format::Json => {
             let on = session.probes_on();
             for probe in &probes {
-                writeln!(out, "{}", as_json(probe, on, &session))?;
+                let row = ProbeRow {
+                    probe,
+                    session: session.name(),
+                    works: probe.enabled && on,
+                };
+                writeln!(out, "{}", json::line(&row)?)?;
             }
         }
         Format::Tracefs => {
@@ -99,58 +105,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn as_json(probe: &Probe, on: bool, session: &PinnedSession) -> Value {
-    let site = |site: &Site| {
-        let hook = json!({
-            "address": address(site.address),
-            "symbol": site.symbol,
-            "offset": site.offset,
-            "module": site.module,
-        });
-        let mut shown = json!({
-            "event": site.event,
-            "type": site.letter.to_string(),
-            "gone": site.flags.gone,
-            "maybe_gone": site.flags.maybe_gone,
-            "optimized": site.flags.optimized,
-            "ftrace": site.flags.ftrace,
-            "awaited": site.flags.awaited,
-        });
-        let place = match &site.about {
-            None => hook,
-            Some(about) => json!({
-                "address": address(about.address),
-                "symbol": about.symbol,
-                "offset": about.offset,
-                "module": about.module,
-                "moment": about.moment,
-                "hook": hook,
-            }),
-        };
-        if let (Value::Object(shown), Value::Object(place)) = (&mut shown, place) {
-            shown.extend(place);
-        }
-        shown
-    };
-    json!({
-        "name": probe.name,
-        "session": session.name(),
-        "source": probe.source,
-        "line": probe.line,
-        "added": probe.added,
-        "enabled": probe.enabled,
-        "works": probe.enabled && on,
-        "hits": probe.hits,
-        "missed": probe.missed,
-        "missed_known": probe.missed_known,
-        "kept": probe.kept,
-        "lost": probe.lost,
-        "sites": probe.sites.iter().map(site).collect::<Vec<_>>(),
-    })
-}
-
-fn address(address: u64) -> Option<String> {
-    (address != 0).then(|| format!("{address:#x}"))
+/// A probe as JSON.
+#[derive(Serialize)]
+struct ProbeRow<'a> {
+    #[serde(flatten)]
+    probe: &'a Probe,
+    session: &'a str,
+    /// Whether its handlers run: it is enabled, and named probes are on.
+    works: bool,
 }
 
 const HEADER: [&str; 8] = ["NAME", "ADDRESS", "", "PLACE", "HITS", "MISSED", "LOST", ""];
@@ -216,7 +178,7 @@ fn place(site: &Site) -> String {
     };
     if let Some(about) = &site.about {
         let module = module(&about.module);
-        return format!("{}+{:#x}:{}{module}", about.symbol, about.offset, about.moment);
+        return format!("{}+{:#x}:{}{module}", about.symbol, about.offset, about.phase);
     }
     let module = module(&site.module);
     match &site.symbol {
@@ -322,8 +284,8 @@ fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure
     let owners = named.names_by_row(&listed, registered(host).ok().as_deref());
     for (probe, names) in listed.into_iter().zip(owners) {
         if options.format == Format::Json {
-            let line = json!({
-                "address": address(probe.address),
+            let line = serde_json::json!({
+                "address": (probe.address != 0).then(|| format!("{:#x}", probe.address)),
                 "type": probe.letter.to_string(),
                 "symbol": probe.symbol,
                 "offset": probe.offset,
@@ -389,7 +351,7 @@ mod tests {
                 symbol: "f".to_owned(),
                 offset: 9,
                 module: Some("ext4".to_owned()),
-                moment: "fault".to_owned(),
+                phase: "fault".to_owned(),
             }),
             ..Site::default()
         };

@@ -2,7 +2,8 @@
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
-use crate::output::tables::{as_json, text};
+use crate::output::json;
+use crate::output::tables::text;
 use clap::Args;
 use kestrel::kernel::Host;
 use kestrel::table::TableFile;
@@ -35,7 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match options.format {
         Format::Json => {
             for table in &tables {
-                writeln!(out, "{}", as_json(table))?;
+                writeln!(out, "{}", json::line(table)?)?;
             }
         }
         Format::Text => out.write_all(text(&tables).as_bytes())?,

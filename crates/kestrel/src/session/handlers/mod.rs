@@ -18,6 +18,7 @@ use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs::ClockPair;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::aggregate::read::Snapshot;
+use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// A handler: one text that stands in one or more tables, for one or more events.
@@ -64,7 +65,7 @@ pub struct ObjectProgram {
 
 /// What came of the records that a handler wrote for one event, since its last reset or since its table was loaded. A handler that came with a
 /// table loaded later shares its counts with another one that writes records of the same shape if the buffers had no room for a number of its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventCounts {
     /// The event, as people name it.
     pub event: String,

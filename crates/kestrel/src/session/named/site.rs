@@ -55,8 +55,8 @@ pub(super) fn of(
 /// The instruction that a `:post` or a `:fault` is about.
 fn about(event: &str, catalog: &Catalog) -> Option<Instruction> {
     let (_, place) = event.split_once(':')?;
-    let (place, moment) = place.rsplit_once(':')?;
-    if !Phase::is_behind(moment) {
+    let (place, phase) = place.rsplit_once(':')?;
+    if !Phase::is_behind(phase) {
         return None;
     }
     let (function, instruction) = Code::new(catalog).ok()?.locate(&place.parse().ok()?).ok()?;
@@ -65,7 +65,7 @@ fn about(event: &str, catalog: &Catalog) -> Option<Instruction> {
         symbol: function.symbol,
         offset: instruction.offset,
         module: function.module,
-        moment: moment.to_owned(),
+        phase: phase.to_owned(),
     })
 }
 

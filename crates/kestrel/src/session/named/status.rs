@@ -9,13 +9,15 @@ use kestrel_hook::buffer::Buffer;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::Pinned;
 use kestrel_kernel::kprobes::{self, Listed};
+use serde::{Serialize, Serializer};
 
 /// A named probe as it is now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Probe {
     /// Its name.
     pub name: String,
     /// Its number in its session.
+    #[serde(skip)]
     pub number: u32,
     /// Its text.
     pub source: String,
@@ -62,8 +64,63 @@ pub struct Site {
     pub flags: Flags,
 }
 
+impl Serialize for Site {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        /// A place in the kernel's code; addresses in hexadecimal, none where they are hidden.
+        #[derive(Serialize)]
+        struct Place<'a> {
+            address: Option<String>,
+            symbol: Option<&'a str>,
+            offset: u64,
+            module: Option<&'a str>,
+        }
+        /// The instruction that the event is about, and where its hook sits if that is elsewhere.
+        #[derive(Serialize)]
+        struct View<'a> {
+            event: &'a str,
+            r#type: char,
+            #[serde(flatten)]
+            flags: Flags,
+            #[serde(flatten)]
+            place: Place<'a>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            phase: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            hook: Option<Place<'a>>,
+        }
+        let address = |address: u64| (address != 0).then(|| format!("{address:#x}"));
+        let own = Place {
+            address: address(self.address),
+            symbol: self.symbol.as_deref(),
+            offset: self.offset.into(),
+            module: self.module.as_deref(),
+        };
+        let (place, hook) = match &self.about {
+            None => (own, None),
+            Some(about) => {
+                let place = Place {
+                    address: address(about.address),
+                    symbol: Some(&about.symbol),
+                    offset: about.offset,
+                    module: about.module.as_deref(),
+                };
+                (place, Some(own))
+            }
+        };
+        let view = View {
+            event: &self.event,
+            r#type: self.letter,
+            flags: self.flags,
+            place,
+            phase: self.about.as_ref().map(|about| about.phase.as_str()),
+            hook,
+        };
+        view.serialize(to)
+    }
+}
+
 /// What the kernel says of a place with a probe.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Flags {
     /// Its module was unloaded.
     pub gone: bool,

@@ -95,5 +95,5 @@ pub struct Instruction {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
     /// `post` or `fault`.
-    pub moment: String,
+    pub phase: String,
 }
