@@ -1,6 +1,6 @@
 //! Counters and clocks of the kernel: a perf event on one CPU or on each, and on those that come back or come later, for a perf event is dead once its CPU has been offline.
 
-use super::family::{Attach, Events, Sections};
+use super::family::{Attach, Events, Preempted, Profile, Sections};
 use super::links::{Links, OnCpu};
 use crate::error::Result;
 use kestrel_bpf::object::Hook;
@@ -8,7 +8,6 @@ use kestrel_kernel::Errno;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind};
 use kestrel_kernel::perf::{self, PerfEvent, Rate, Target};
-use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::procfs::{cpu_stay, online_cpus};
 use serde::{Deserialize, Serialize};
 
@@ -72,32 +71,19 @@ impl Attach for Counter {
         if self.every_cpu { 2 * cpus } else { 2 }
     }
 
-    fn sections(&self) -> Sections {
-        Sections {
-            hooks: &[Hook::PerfEvent],
-            written: "SEC(\"perf_event\")",
-            loadable: None,
+    fn profile(&self) -> Profile {
+        Profile {
+            sections: Sections {
+                hooks: &[Hook::PerfEvent],
+                written: "SEC(\"perf_event\")",
+                loadable: None,
+            },
+            letter: 't',
+            preempted: Preempted::Never,
+            guarded: false,
+            maxactive: None,
+            joins: false,
         }
-    }
-
-    fn letter(&self) -> char {
-        't'
-    }
-
-    fn is_preempted(&self, _preemption: Preemption) -> bool {
-        false
-    }
-
-    fn is_guarded(&self) -> bool {
-        false
-    }
-
-    fn maxactive(&self) -> Option<u32> {
-        None
-    }
-
-    fn joins(&self) -> bool {
-        false
     }
 
     fn describe(&self, _reads: &str) -> String {

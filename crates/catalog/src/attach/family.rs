@@ -18,23 +18,8 @@ pub trait Attach {
     /// How many links and perf events it keeps open, at most, for so many events on so many CPUs.
     fn descriptors(&self, events: u64, cpus: u64) -> u64;
 
-    /// Sections of objects whose programs it can run.
-    fn sections(&self) -> Sections;
-
-    /// Its letter in the kernel's list of probes: `k`, `r` for kretprobes, `f` for trampolines; `t` for what that does not list.
-    fn letter(&self) -> char;
-
-    /// Whether threads are preempted in its programs, so that the kernel skips hits of others meanwhile.
-    fn is_preempted(&self, preemption: Preemption) -> bool;
-
-    /// Whether the kernel skips a hit where another BPF program runs on that CPU (`trace_call_bpf` in kernel/trace/bpf_trace.c).
-    fn is_guarded(&self) -> bool;
-
-    /// How many calls can be on their way when their return is probed, where that was said.
-    fn maxactive(&self) -> Option<u32>;
-
-    /// Whether events that are named one by one may become one set, which one program serves.
-    fn joins(&self) -> bool;
+    /// What planner, sessions and status must know of it.
+    fn profile(&self) -> Profile;
 
     /// It in words; `reads` is how its programs read memory.
     fn describe(&self, reads: &str) -> String;
@@ -44,6 +29,70 @@ pub trait Attach {
     /// # Errors
     /// The kernel's; nothing is left attached then.
     fn attach(&self, kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links>;
+}
+
+/// What is the same for all hooks of a mechanism.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// Sections of objects whose programs it can run.
+    pub sections: Sections,
+    /// Its letter in the kernel's list of probes: `k`, `r` for kretprobes, `f` for trampolines; `t` for what that does not list.
+    pub letter: char,
+    /// Whether threads are preempted in its programs, so that the kernel skips hits of others meanwhile.
+    pub preempted: Preempted,
+    /// Whether the kernel skips a hit where another BPF program runs on that CPU (`trace_call_bpf` in kernel/trace/bpf_trace.c).
+    pub guarded: bool,
+    /// How many calls can be on their way when their return is probed, where that was said.
+    pub maxactive: Option<u32>,
+    /// Whether events that are named one by one may become one set, which one program serves.
+    pub joins: bool,
+}
+
+/// On which kernels threads are preempted in programs.
+#[derive(Clone, Copy, Debug)]
+pub enum Preempted {
+    /// On none.
+    Never,
+    /// Where they are in programs of raw tracepoints.
+    AsTracepoints,
+    /// Where they are in programs of trampolines.
+    AsTrampolines,
+}
+
+impl dyn Attach {
+    /// Sections of objects whose programs it can run.
+    pub fn sections(&self) -> Sections {
+        self.profile().sections
+    }
+
+    /// Its letter in the kernel's list of probes.
+    pub fn letter(&self) -> char {
+        self.profile().letter
+    }
+
+    /// Whether threads are preempted in its programs.
+    pub fn is_preempted(&self, preemption: Preemption) -> bool {
+        match self.profile().preempted {
+            Preempted::Never => false,
+            Preempted::AsTracepoints => preemption.tracepoints,
+            Preempted::AsTrampolines => preemption.trampolines,
+        }
+    }
+
+    /// Whether the kernel skips a hit where another BPF program runs on that CPU.
+    pub fn is_guarded(&self) -> bool {
+        self.profile().guarded
+    }
+
+    /// How many calls can be on their way when their return is probed, where that was said.
+    pub fn maxactive(&self) -> Option<u32> {
+        self.profile().maxactive
+    }
+
+    /// Whether events that are named one by one may become one set.
+    pub fn joins(&self) -> bool {
+        self.profile().joins
+    }
 }
 
 /// Sections of objects.

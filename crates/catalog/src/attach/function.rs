@@ -1,7 +1,7 @@
 //! Functions by kprobe or kretprobe: all of them by one multi link, or one link each where the kernel has no multi links.
 
 use super::detach::close_many;
-use super::family::{Attach, Events, Sections};
+use super::family::{Attach, Events, Preempted, Profile, Sections};
 use super::kprobe::{self, Kprobe};
 use super::links::Links;
 use crate::code::{Code, KnownCode, LocationSpec};
@@ -9,7 +9,6 @@ use crate::error::{Error, Result};
 use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{KprobeMulti, KprobeTargets, Link, Program, ProgramKind};
 use kestrel_kernel::kallsyms::Kallsyms;
-use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::tracefs::TraceableFunction;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -44,29 +43,16 @@ impl Attach for Functions {
         2 * events
     }
 
-    fn sections(&self) -> Sections {
-        kprobe::SECTIONS
-    }
-
-    fn letter(&self) -> char {
-        if self.at_return { 'r' } else { 'k' }
-    }
-
-    /// The kernel turns preemption off before it calls programs of kprobes.
-    fn is_preempted(&self, _preemption: Preemption) -> bool {
-        false
-    }
-
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn maxactive(&self) -> Option<u32> {
-        self.maxactive
-    }
-
-    fn joins(&self) -> bool {
-        self.maxactive.is_none()
+    fn profile(&self) -> Profile {
+        Profile {
+            sections: kprobe::SECTIONS,
+            letter: if self.at_return { 'r' } else { 'k' },
+            // The kernel turns preemption off before it calls programs of kprobes.
+            preempted: Preempted::Never,
+            guarded: true,
+            maxactive: self.maxactive,
+            joins: self.maxactive.is_none(),
+        }
     }
 
     fn describe(&self, _reads: &str) -> String {
@@ -169,33 +155,20 @@ impl Attach for Entry {
         2
     }
 
-    /// A program for a function means that function, and not a tracepoint's event that is seen there.
-    fn sections(&self) -> Sections {
-        Sections {
-            hooks: &[],
-            written: "SEC(\"raw_tp\"), SEC(\"tp_btf\") or SEC(\"tp\")",
-            loadable: None,
+    fn profile(&self) -> Profile {
+        Profile {
+            // A program for a function means that function, and not a tracepoint's event that is seen there.
+            sections: Sections {
+                hooks: &[],
+                written: "SEC(\"raw_tp\"), SEC(\"tp_btf\") or SEC(\"tp\")",
+                loadable: None,
+            },
+            letter: 't',
+            preempted: Preempted::Never,
+            guarded: true,
+            maxactive: None,
+            joins: false,
         }
-    }
-
-    fn letter(&self) -> char {
-        't'
-    }
-
-    fn is_preempted(&self, _preemption: Preemption) -> bool {
-        false
-    }
-
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn maxactive(&self) -> Option<u32> {
-        None
-    }
-
-    fn joins(&self) -> bool {
-        false
     }
 
     fn describe(&self, _reads: &str) -> String {

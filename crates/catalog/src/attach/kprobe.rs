@@ -1,6 +1,6 @@
 //! Kprobes on instructions, and kretprobes on single functions: by perf events, or by events of tracefs where only those can.
 
-use super::family::{Attach, Events, Sections};
+use super::family::{Attach, Events, Preempted, Profile, Sections};
 use super::links::Links;
 use super::own_event::{self, OwnEvent};
 use crate::code::{KnownCode, Place};
@@ -8,7 +8,6 @@ use crate::error::Result;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{LinkDetail, Program, ProgramKind};
 use kestrel_kernel::perf::{self, PerfEvent, Target};
-use kestrel_kernel::preemption::Preemption;
 use serde::{Deserialize, Serialize};
 
 /// An instruction to be probed: by name where that is exact, else by address.
@@ -206,29 +205,16 @@ impl Attach for Instruction {
         2
     }
 
-    fn sections(&self) -> Sections {
-        SECTIONS
-    }
-
-    fn letter(&self) -> char {
-        if self.at_return { 'r' } else { 'k' }
-    }
-
-    /// The kernel turns preemption off before it calls programs of kprobes.
-    fn is_preempted(&self, _preemption: Preemption) -> bool {
-        false
-    }
-
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn maxactive(&self) -> Option<u32> {
-        self.maxactive
-    }
-
-    fn joins(&self) -> bool {
-        false
+    fn profile(&self) -> Profile {
+        Profile {
+            sections: SECTIONS,
+            letter: if self.at_return { 'r' } else { 'k' },
+            // The kernel turns preemption off before it calls programs of kprobes.
+            preempted: Preempted::Never,
+            guarded: true,
+            maxactive: self.maxactive,
+            joins: false,
+        }
     }
 
     fn describe(&self, _reads: &str) -> String {
@@ -259,28 +245,15 @@ impl Attach for Instructions {
         2 * self.sites.len() as u64
     }
 
-    fn sections(&self) -> Sections {
-        SECTIONS
-    }
-
-    fn letter(&self) -> char {
-        'k'
-    }
-
-    fn is_preempted(&self, _preemption: Preemption) -> bool {
-        false
-    }
-
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn maxactive(&self) -> Option<u32> {
-        None
-    }
-
-    fn joins(&self) -> bool {
-        false
+    fn profile(&self) -> Profile {
+        Profile {
+            sections: SECTIONS,
+            letter: 'k',
+            preempted: Preempted::Never,
+            guarded: true,
+            maxactive: None,
+            joins: false,
+        }
     }
 
     fn describe(&self, _reads: &str) -> String {

@@ -1,13 +1,12 @@
 //! Raw tracepoints, untyped and typed.
 
-use super::family::{Attach, Events, Sections, type_id};
+use super::family::{Attach, Events, Preempted, Profile, Sections, type_id};
 use super::links::{Links, Order};
 use super::trampoline::bound;
 use crate::error::Result;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind};
-use kestrel_kernel::preemption::Preemption;
 use serde::{Deserialize, Serialize};
 
 /// A raw tracepoint by name.
@@ -45,32 +44,19 @@ impl Attach for RawTracepoint {
         1
     }
 
-    fn sections(&self) -> Sections {
-        Sections {
-            hooks: &[Hook::RawTracepoint],
-            written: "SEC(\"raw_tp\")",
-            loadable: None,
+    fn profile(&self) -> Profile {
+        Profile {
+            sections: Sections {
+                hooks: &[Hook::RawTracepoint],
+                written: "SEC(\"raw_tp\")",
+                loadable: None,
+            },
+            letter: 't',
+            preempted: Preempted::AsTracepoints,
+            guarded: false,
+            maxactive: None,
+            joins: false,
         }
-    }
-
-    fn letter(&self) -> char {
-        't'
-    }
-
-    fn is_preempted(&self, preemption: Preemption) -> bool {
-        preemption.tracepoints
-    }
-
-    fn is_guarded(&self) -> bool {
-        false
-    }
-
-    fn maxactive(&self) -> Option<u32> {
-        None
-    }
-
-    fn joins(&self) -> bool {
-        false
     }
 
     fn describe(&self, _reads: &str) -> String {
@@ -91,32 +77,19 @@ impl Attach for TypedTracepoint {
         1
     }
 
-    fn sections(&self) -> Sections {
-        Sections {
-            hooks: &[Hook::TypedTracepoint],
-            written: "SEC(\"tp_btf\")",
-            loadable: Some((Hook::RawTracepoint, "SEC(\"raw_tp\")")),
+    fn profile(&self) -> Profile {
+        Profile {
+            sections: Sections {
+                hooks: &[Hook::TypedTracepoint],
+                written: "SEC(\"tp_btf\")",
+                loadable: Some((Hook::RawTracepoint, "SEC(\"raw_tp\")")),
+            },
+            letter: 't',
+            preempted: Preempted::AsTracepoints,
+            guarded: false,
+            maxactive: None,
+            joins: false,
         }
-    }
-
-    fn letter(&self) -> char {
-        't'
-    }
-
-    fn is_preempted(&self, preemption: Preemption) -> bool {
-        preemption.tracepoints
-    }
-
-    fn is_guarded(&self) -> bool {
-        false
-    }
-
-    fn maxactive(&self) -> Option<u32> {
-        None
-    }
-
-    fn joins(&self) -> bool {
-        false
     }
 
     fn describe(&self, reads: &str) -> String {

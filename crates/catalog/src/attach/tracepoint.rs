@@ -1,13 +1,12 @@
 //! Tracepoints by perf events: programs see the formatted entry.
 
 use super::detach::close_many;
-use super::family::{Attach, Events, Sections};
+use super::family::{Attach, Events, Preempted, Profile, Sections};
 use super::links::Links;
 use crate::error::Result;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::perf::{PerfEvent, Target};
-use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::tracefs::Tracefs;
 use serde::{Deserialize, Serialize};
 
@@ -56,29 +55,16 @@ impl Attach for Tracepoint {
         2
     }
 
-    fn sections(&self) -> Sections {
-        SECTIONS
-    }
-
-    fn letter(&self) -> char {
-        't'
-    }
-
-    /// Programs of a perf event share one guard, which others on the event would meet, too.
-    fn is_preempted(&self, _preemption: Preemption) -> bool {
-        false
-    }
-
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn maxactive(&self) -> Option<u32> {
-        None
-    }
-
-    fn joins(&self) -> bool {
-        false
+    fn profile(&self) -> Profile {
+        Profile {
+            sections: SECTIONS,
+            letter: 't',
+            // Programs of a perf event share one guard, which others on the event would meet, too.
+            preempted: Preempted::Never,
+            guarded: true,
+            maxactive: None,
+            joins: false,
+        }
     }
 
     fn describe(&self, _reads: &str) -> String {
@@ -104,28 +90,15 @@ impl Attach for Tracepoints {
         1 + events
     }
 
-    fn sections(&self) -> Sections {
-        SECTIONS
-    }
-
-    fn letter(&self) -> char {
-        't'
-    }
-
-    fn is_preempted(&self, _preemption: Preemption) -> bool {
-        false
-    }
-
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn maxactive(&self) -> Option<u32> {
-        None
-    }
-
-    fn joins(&self) -> bool {
-        false
+    fn profile(&self) -> Profile {
+        Profile {
+            sections: SECTIONS,
+            letter: 't',
+            preempted: Preempted::Never,
+            guarded: true,
+            maxactive: None,
+            joins: false,
+        }
     }
 
     fn describe(&self, _reads: &str) -> String {

@@ -1,12 +1,11 @@
 //! Trampolines of functions: `fentry` and `fexit`.
 
-use super::family::{Attach, Events, Sections, type_id};
+use super::family::{Attach, Events, Preempted, Profile, Sections, type_id};
 use super::links::{Links, Order};
 use crate::error::Result;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind, module_btf_id};
-use kestrel_kernel::preemption::Preemption;
 use serde::{Deserialize, Serialize};
 
 /// A function's trampoline; the id is that of the function, among the types of its module where it is in one.
@@ -42,39 +41,26 @@ impl Attach for Trampoline {
         1
     }
 
-    fn sections(&self) -> Sections {
-        match self.at_return {
-            false => Sections {
-                hooks: &[Hook::Fentry],
-                written: "SEC(\"fentry\")",
-                loadable: None,
+    fn profile(&self) -> Profile {
+        Profile {
+            sections: match self.at_return {
+                false => Sections {
+                    hooks: &[Hook::Fentry],
+                    written: "SEC(\"fentry\")",
+                    loadable: None,
+                },
+                true => Sections {
+                    hooks: &[Hook::Fexit],
+                    written: "SEC(\"fexit\")",
+                    loadable: None,
+                },
             },
-            true => Sections {
-                hooks: &[Hook::Fexit],
-                written: "SEC(\"fexit\")",
-                loadable: None,
-            },
+            letter: 'f',
+            preempted: Preempted::AsTrampolines,
+            guarded: false,
+            maxactive: None,
+            joins: false,
         }
-    }
-
-    fn letter(&self) -> char {
-        'f'
-    }
-
-    fn is_preempted(&self, preemption: Preemption) -> bool {
-        preemption.trampolines
-    }
-
-    fn is_guarded(&self) -> bool {
-        false
-    }
-
-    fn maxactive(&self) -> Option<u32> {
-        None
-    }
-
-    fn joins(&self) -> bool {
-        false
     }
 
     fn describe(&self, reads: &str) -> String {

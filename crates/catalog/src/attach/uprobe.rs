@@ -1,6 +1,6 @@
 //! Functions and instructions of programs and libraries by uprobe: all of them by one multi link, or one perf event each where the kernel has no such links (before 6.6).
 
-use super::family::{Attach, Events, Sections};
+use super::family::{Attach, Events, Preempted, Profile, Sections};
 use super::is_unknown_kind;
 use super::links::Links;
 use crate::error::{Error, Result};
@@ -8,7 +8,6 @@ use crate::executable::Site;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind, UprobeMulti};
 use kestrel_kernel::perf::{PerfEvent, Target};
-use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::{Errno, Host};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -33,37 +32,24 @@ impl Attach for Uprobes {
         2 * events
     }
 
-    fn sections(&self) -> Sections {
+    fn profile(&self) -> Profile {
         let (hooks, written): (&[Hook], _) = match self.at_return {
             true => (&[Hook::Uretprobe], "SEC(\"uretprobe\")"),
             false => (&[Hook::Uprobe], "SEC(\"uprobe\")"),
         };
-        Sections {
-            hooks,
-            written,
-            loadable: None,
+        Profile {
+            sections: Sections {
+                hooks,
+                written,
+                loadable: None,
+            },
+            letter: 't',
+            // A thread can be preempted in the program; the kernel runs it for other threads meanwhile and skips nothing.
+            preempted: Preempted::Never,
+            guarded: false,
+            maxactive: None,
+            joins: true,
         }
-    }
-
-    fn letter(&self) -> char {
-        't'
-    }
-
-    /// A thread can be preempted in the program; the kernel runs it for other threads meanwhile and skips nothing.
-    fn is_preempted(&self, _preemption: Preemption) -> bool {
-        false
-    }
-
-    fn is_guarded(&self) -> bool {
-        false
-    }
-
-    fn maxactive(&self) -> Option<u32> {
-        None
-    }
-
-    fn joins(&self) -> bool {
-        true
     }
 
     fn describe(&self, _reads: &str) -> String {
