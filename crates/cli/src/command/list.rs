@@ -2,6 +2,8 @@
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
+use crate::output::columns::Column::{Left, LeftOf, RightOf};
+use crate::output::columns::Columns;
 use clap::Args;
 use kestrel::catalog::class::{self, CLASSES};
 use kestrel::catalog::{Catalog, EventKind, Glob, find_kind, kinds};
@@ -109,6 +111,7 @@ fn classes(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
     let events = class::events(catalog)?;
     let mut out = Vec::new();
     let mut any = false;
+    let mut columns = Columns::new([LeftOf(16), RightOf(5), Left]);
     for (class, events) in CLASSES
         .iter()
         .zip(&events)
@@ -124,17 +127,15 @@ fn classes(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
             writeln!(out, "{object}")?;
             continue;
         }
-        writeln!(
-            out,
-            "class:{:<10} {:>5}  {}",
-            class.name,
-            events.len(),
-            class.about
-        )?;
+        let name = format!("class:{}", class.name);
+        columns.row("", [name, events.len().to_string(), class.about.to_owned()]);
         if options.verbose {
-            events.iter().try_for_each(|event| writeln!(out, "    {event}"))?;
+            events
+                .iter()
+                .for_each(|event| columns.line(&format!("    {event}")));
         }
     }
+    out.extend_from_slice(columns.text().as_bytes());
     crate::screen::out().write_all(&out)?;
     if any {
         return Ok(Exit::Done);

@@ -303,6 +303,7 @@ fn programs(status: &Status, verbose: bool, out: &mut String) {
             .partial_cmp(&(a.rate, a.missed as f64))
             .unwrap_or(std::cmp::Ordering::Equal)
     });
+    let mut columns = Columns::new([RightOf(13), RightOf(8), RightOf(15), Left]);
     for p in all {
         let name = match p.events {
             1 => p.event.clone(),
@@ -310,11 +311,11 @@ fn programs(status: &Status, verbose: bool, out: &mut String) {
         };
         let cost = p.cost.map_or("-".to_owned(), |ns| format!("{ns:.0} ns"));
         let rate = rate(p.rate);
-        let _ = writeln!(
-            out,
-            "  {rate:>10} /s  {cost:>8}  {:>8} missed  {name} by {}",
-            thousands(p.missed),
-            p.way
+        let missed = format!("{} missed", thousands(p.missed));
+        columns.row(
+            "  ",
+            [format!("{rate} /s"), cost, missed, format!("{name} by {}", p.way)],
         );
     }
+    *out += &columns.text();
 }

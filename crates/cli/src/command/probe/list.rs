@@ -282,6 +282,7 @@ fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure
     let mut out = crate::screen::out();
     let listed = kprobes::list(host)?;
     let owners = named.names_by_row(&listed, registered(host).ok().as_deref());
+    let mut columns = Columns::new([Left; 5]);
     for (probe, names) in listed.into_iter().zip(owners) {
         if options.format == Format::Json {
             let line = serde_json::json!({
@@ -312,16 +313,18 @@ fn kernel(options: &Options, host: &Host, store: &Store) -> Result<Exit, Failure
         let module = probe
             .module
             .map_or_else(String::new, |module| format!("  [{module}]"));
-        let line = format!(
-            "{:016x}  {}  {}+{:#x}{module}  {flags}  {}",
-            probe.address,
-            probe.letter,
-            probe.symbol,
-            probe.offset,
-            names.join(", ")
+        columns.row(
+            "",
+            [
+                format!("{:016x}", probe.address),
+                probe.letter.to_string(),
+                format!("{}+{:#x}{module}", probe.symbol, probe.offset),
+                flags,
+                names.join(", "),
+            ],
         );
-        writeln!(out, "{}", line.trim_end())?;
     }
+    out.write_all(columns.text().as_bytes())?;
     eprintln!(
         "the kernel's own switch for kprobes is {}",
         if on {

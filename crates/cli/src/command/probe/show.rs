@@ -2,6 +2,8 @@
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
+use crate::output::columns::Column::{Left, LeftOf};
+use crate::output::columns::Columns;
 use clap::Args;
 use kestrel::catalog::Catalog;
 use kestrel::code::{Code, Function, Instruction, LocationSpec};
@@ -102,29 +104,31 @@ fn text(
     {
         writeln!(out, "None can be probed: {why}.")?;
     }
-    let width = shown.iter().map(|i| i.bytes.len()).max().unwrap_or(1) * 3;
     let longest = shown.iter().map(|i| i.text.len()).max().unwrap_or(1).min(LONG);
+    let mut columns = Columns::new([LeftOf(7), Left, LeftOf(longest), Left]);
     for instruction in shown {
         let bytes: Vec<String> = instruction.bytes.iter().map(|b| format!("{b:02x}")).collect();
         let states: Vec<String> = probes(instruction, listed).map(describe).collect();
         let mark = match (&instruction.probeable, states.is_empty()) {
-            (Err(_), _) => '-',
-            (Ok(()), false) => '*',
-            (Ok(()), true) => ' ',
+            (Err(_), _) => "- ",
+            (Ok(()), false) => "* ",
+            (Ok(()), true) => "  ",
         };
         let why = instruction.probeable.as_ref().err().filter(|_| good > 0);
         let why = why.map(|why| why.short().to_owned());
         let remarks: Vec<String> = states.into_iter().chain(why).collect();
         let offset = format!("+{:#x}", instruction.offset);
-        let line = format!(
-            "{mark} {offset:<7} {:<width$} {:<longest$}  {}",
-            bytes.join(" "),
-            instruction.text,
-            remarks.join(", ")
+        columns.row(
+            mark,
+            [
+                offset,
+                bytes.join(" "),
+                instruction.text.clone(),
+                remarks.join(", "),
+            ],
         );
-        writeln!(out, "{}", line.trim_end())?;
     }
-    Ok(())
+    out.write_all(columns.text().as_bytes())
 }
 
 /// The widest column of instruction texts: longer ones move the rest of their line.

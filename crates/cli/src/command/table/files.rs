@@ -2,6 +2,8 @@
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
+use crate::output::columns::Column::{Left, LeftOf};
+use crate::output::columns::Columns;
 use crate::output::warnings::warn;
 use crate::style::bytes;
 use clap::Args;
@@ -218,6 +220,7 @@ fn text(
         "\ntable {name}{parent}: {}{masked}",
         counted(handled as u64, "event")
     )?;
+    let mut columns = Columns::new([LeftOf(NAME), LeftOf(CLASS), Left, Left]);
     for row in rows {
         let event = match row.kind {
             "tracepoint" => row.event.clone(),
@@ -226,12 +229,14 @@ fn text(
         };
         let class = row.class.unwrap_or("-");
         let handler = row.handler.as_deref().unwrap_or("masked");
-        write!(out, "  {event:<NAME$} {class:<CLASS$} {handler}")?;
-        if verbose {
-            write!(out, "    [{}]", row.way)?;
-        }
-        writeln!(out)?;
+        let way = if verbose {
+            format!("[{}]", row.way)
+        } else {
+            String::new()
+        };
+        columns.row("  ", [event, class.to_owned(), handler.to_owned(), way]);
     }
+    out.write_all(columns.text().as_bytes())?;
     let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.handler.is_some()) {
         *classes.entry(row.class.unwrap_or("without a class")).or_default() += 1;

@@ -2,6 +2,8 @@
 
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
+use crate::output::columns::Column::Left;
+use crate::output::columns::Columns;
 use crate::output::json;
 use crate::output::tables::text;
 use clap::Args;
@@ -47,17 +49,15 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 /// Lists the table files that come with Kestrel.
 fn shipped(format: Format) -> Result<Exit, Failure> {
     let mut out = Vec::new();
+    let mut columns = Columns::new([Left, Left]);
     for shipped in SHIPPED {
         let file = TableFile::parse(shipped.text, shipped.name)?;
         let names: Vec<&str> = file.table_names().collect();
         match format {
-            Format::Text => writeln!(
-                out,
-                "{:<8} {} (tables: {})",
-                shipped.name,
-                shipped.about,
-                names.join(", ")
-            )?,
+            Format::Text => {
+                let about = format!("{} (tables: {})", shipped.about, names.join(", "));
+                columns.row("", [shipped.name.to_owned(), about]);
+            }
             Format::Json => {
                 let object =
                     serde_json::json!({ "name": shipped.name, "about": shipped.about, "tables": names });
@@ -65,6 +65,7 @@ fn shipped(format: Format) -> Result<Exit, Failure> {
             }
         }
     }
+    out.extend_from_slice(columns.text().as_bytes());
     crate::screen::out().write_all(&out)?;
     Ok(Exit::Done)
 }
