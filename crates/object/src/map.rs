@@ -77,13 +77,13 @@ impl std::ops::Deref for BpfMap {
 impl BpfMap {
     /// One that is there: its types are those that the kernel was given with it.
     pub fn found(name: &str, map: Map, is_data: bool) -> Self {
-        let told = map.info().types;
-        let types = told.and_then(|(number, ..)| Btf::parse(bpf::btf_bytes(number).ok()?).ok());
+        let described = map.info().types;
+        let types = described.and_then(|(number, ..)| Btf::parse(bpf::btf_bytes(number).ok()?).ok());
         let id = |ty: TypeId| (types.is_some() && ty != TypeId::VOID).then_some(ty);
         Self {
             name: name.to_owned(),
-            key: told.and_then(|(_, key, _)| id(key)),
-            value: told.and_then(|(.., value)| id(value)),
+            key: described.and_then(|(_, key, _)| id(key)),
+            value: described.and_then(|(.., value)| id(value)),
             types: types.map(Arc::new),
             map,
             reused: true,

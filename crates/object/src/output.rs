@@ -79,7 +79,7 @@ impl Outputs {
             let Some(map) = running.maps().get(*index) else {
                 continue;
             };
-            array.read(|cpu, told| match told {
+            array.read(|cpu, entry| match entry {
                 PerfRecord::Data(data) => record(map, Some(cpu), data, &mut each),
                 PerfRecord::Lost(count) => self.lost += count,
             })?;

@@ -108,15 +108,15 @@ impl Running {
     /// # Errors
     /// [`Error::Kernel`] if the kernel does not say how many hits it dropped; they are taken off all the same.
     pub fn detach(&mut self) -> Result<()> {
-        let mut told = Ok(());
+        let mut outcome = Ok(());
         for attached in &mut self.attached {
             match attached.missed() {
                 Ok(missed) => attached.missed = missed,
-                Err(error) => told = Err(error),
+                Err(error) => outcome = Err(error),
             }
             attached.links = Links::default();
         }
-        told
+        outcome
     }
 
     /// What was loaded.

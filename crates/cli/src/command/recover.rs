@@ -91,12 +91,12 @@ fn recover_all<R: ReadAt>(
 ) -> Result<Exit, Failure> {
     let findings = {
         let mut bar = progress::bar("searching");
-        let mut told = |done, total| {
+        let mut report = |done, total| {
             if let Some(bar) = &mut bar {
                 bar(done, total);
             }
         };
-        recover::search(image, given, &mut told).map_err(|why| unreadable(name, &why))?
+        recover::search(image, given, &mut report).map_err(|why| unreadable(name, &why))?
     };
     let recovered = save(image, &findings, output)?;
     match format {

@@ -149,7 +149,7 @@ fn text(status: &Status, verbose: bool) -> String {
     for module in &status.modules {
         let _ = writeln!(out, "  {module}");
     }
-    for event in &status.untold {
+    for event in &status.half_loaded {
         let _ = writeln!(
             out,
             "  {event}: a `table load` was cut short; the next `kestrel table use` (any change) finishes it, until then a hit that the kernel skips may be handled by two tables"

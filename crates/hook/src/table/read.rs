@@ -232,7 +232,7 @@ impl Reader {
         let names: Vec<String> = self.tables.iter().map(|t| t.name.node.clone()).collect();
         let place = |name: &str| names.iter().position(|known| known == name);
         let mut found = Vec::new();
-        let mut told = vec![false; names.len()];
+        let mut reported = vec![false; names.len()];
         for (table, parent) in self.parents.iter().enumerate() {
             let Some(parent) = parent else { continue };
             if place(&parent.node).is_none() {
@@ -248,8 +248,8 @@ impl Reader {
                 path.push(next);
                 at = next;
             }
-            if up(at) == Some(table) && !told[table] {
-                path.iter().for_each(|&member| told[member] = true);
+            if up(at) == Some(table) && !reported[table] {
+                path.iter().for_each(|&member| reported[member] = true);
                 let way: Vec<&str> = path.iter().chain([&table]).map(|&t| names[t].as_str()).collect();
                 let message = format!("a table cannot start from itself: {}", way.join(" from "));
                 found.push(Diagnostic::error(parent.span, message));

@@ -33,8 +33,8 @@ fn find_module(name: &str) -> Result<(u32, OwnedFd)> {
             ..Zeroable::zeroed()
         };
         // SAFETY: the only address that is not zero is the buffer's, with its length beside it.
-        let told = unsafe { super::id::info_with(fd.as_fd(), &mut info) };
-        if told.is_ok() && info.kernel_btf != 0 && sys::text(&text) == name {
+        let answered = unsafe { super::id::info_with(fd.as_fd(), &mut info) };
+        if answered.is_ok() && info.kernel_btf != 0 && sys::text(&text) == name {
             return Ok((id, fd));
         }
     }
@@ -81,8 +81,8 @@ pub fn load_btf(blob: &[u8]) -> Result<OwnedFd> {
 pub fn btf_bytes(id: u32) -> Result<Vec<u8>> {
     let fd = super::id::open(Command::BtfFdById, id, "open the types with id")?;
     let failed = |errno| Error::system("read the types with id", id.to_string(), errno);
-    let told: sys::BtfInfo = super::id::info(fd.as_fd()).map_err(failed)?;
-    let mut bytes = vec![0u8; told.btf_size as usize];
+    let info: sys::BtfInfo = super::id::info(fd.as_fd()).map_err(failed)?;
+    let mut bytes = vec![0u8; info.btf_size as usize];
     let mut info = sys::BtfInfo {
         btf: bytes.as_mut_ptr() as u64,
         btf_size: bytes.len() as u32,

@@ -33,8 +33,9 @@ pub fn version_code(host: &Host) -> Result<u32> {
     let release = kernel_release(host)?;
     let ubuntu = signature.split_ascii_whitespace().nth(2);
     let debian = line.split_once(" Debian ").map(|(_, rest)| rest);
-    let told = [ubuntu, debian, Some(release.as_str())];
-    told.into_iter()
+    let candidates = [ubuntu, debian, Some(release.as_str())];
+    candidates
+        .into_iter()
         .flatten()
         .find_map(code)
         .ok_or_else(|| Error::Format {

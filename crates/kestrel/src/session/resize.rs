@@ -199,9 +199,9 @@ impl Change {
                 next.hooks[hook].programs.push(program);
             }
         }
-        for told in &next.hooks {
+        for relayed in &next.hooks {
             for table in &next.tables {
-                remake.pass_on(&next.hooks, told, table)?;
+                remake.pass_on(&next.hooks, relayed, table)?;
             }
         }
         let gone = self.gone(catalog.host(), |flags| flags.gone);

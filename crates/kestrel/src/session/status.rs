@@ -132,7 +132,7 @@ pub struct Status {
     pub uncounted: Option<String>,
     /// Events with a hook beside the first that the handlers of the first do not know, because a load was cut short: one that the kernel skips there may be handled
     /// by two tables when they are switched.
-    pub untold: Vec<String>,
+    pub half_loaded: Vec<String>,
     /// Modules that its hooks wait for, or that are of another build than before.
     pub modules: Vec<ModuleStatus>,
     /// How long it was looked at for rates and costs.
@@ -221,19 +221,19 @@ impl PinnedSession {
                 .iter()
                 .find_map(|hook| self.uncounted(hook, &misses))
                 .or_else(|| self.nested(&hooks)),
-            untold: self.untold(),
+            half_loaded: self.half_loaded(),
             modules: self.modules(&self.host),
             interval: interval.map_or(Duration::ZERO, |_| elapsed),
         })
     }
 
-    fn untold(&self) -> Vec<String> {
-        let untold = self.state.unknown_relays();
+    fn half_loaded(&self) -> Vec<String> {
+        let unknown = self.state.unknown_relays();
         let hooks = self
             .state
             .hooks
             .iter()
-            .filter(|hook| untold.contains(&hook.number));
+            .filter(|hook| unknown.contains(&hook.number));
         hooks
             .flat_map(|hook| hook.events.iter().map(|event| event.name.clone()))
             .collect()

@@ -157,7 +157,7 @@ impl<R: ReadAt> Kdump<R> {
         (start.min(most), end.min(most))
     }
 
-    pub(super) fn scan(&self, each: Each<'_>, told: Progress<'_>) -> io::Result<Scanned> {
+    pub(super) fn scan(&self, each: Each<'_>, progress: Progress<'_>) -> io::Result<Scanned> {
         let block = u64::from(self.block);
         let mut scanned = Scanned::default();
         let mut unpacker = Unpacker::new(self.block as usize);
@@ -196,7 +196,7 @@ impl<R: ReadAt> Kdump<R> {
                 break;
             }
             first += number;
-            told(first * block, self.pages * block);
+            progress(first * block, self.pages * block);
         }
         Ok(scanned)
     }

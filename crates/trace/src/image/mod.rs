@@ -112,10 +112,10 @@ impl<R: ReadAt> Image<R> {
     }
 
     /// Shows `each` every page that begins with the magic number of packets.
-    pub fn scan(&self, each: Each<'_>, told: Progress<'_>) -> Result<Scanned, Unreadable> {
+    pub fn scan(&self, each: Each<'_>, progress: Progress<'_>) -> Result<Scanned, Unreadable> {
         match &self.pages {
-            Pages::Runs(runs) => Ok(runs.scan(each, told)?),
-            Pages::Kdump(kdump) => Ok(kdump.scan(each, told)?),
+            Pages::Runs(runs) => Ok(runs.scan(each, progress)?),
+            Pages::Kdump(kdump) => Ok(kdump.scan(each, progress)?),
         }
     }
 

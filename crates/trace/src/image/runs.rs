@@ -30,7 +30,7 @@ impl<R: ReadAt> Runs<R> {
         Self { file, runs }
     }
 
-    pub(super) fn scan(&self, each: Each<'_>, told: Progress<'_>) -> io::Result<Scanned> {
+    pub(super) fn scan(&self, each: Each<'_>, progress: Progress<'_>) -> io::Result<Scanned> {
         let size = self.file.size()?;
         let there = |run: &Run| run.bytes.min(size.saturating_sub(run.start));
         let total = self.runs.iter().map(there).fold(0, u64::saturating_add);
@@ -52,7 +52,7 @@ impl<R: ReadAt> Runs<R> {
                     each(Place(from + at as u64), page);
                 }
                 scanned.bytes += read as u64;
-                told(scanned.bytes, total);
+                progress(scanned.bytes, total);
                 if read < wanted {
                     break;
                 }

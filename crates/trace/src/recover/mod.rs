@@ -81,10 +81,10 @@ impl Session {
 pub fn search<R: ReadAt>(
     image: &Image<R>,
     metadata: Option<&TraceInfo>,
-    told: Progress<'_>,
+    progress: Progress<'_>,
 ) -> Result<Findings, Unreadable> {
     let mut index = Index::default();
-    let scanned = image.scan(&mut |place, page| index.take(place, page), told)?;
+    let scanned = image.scan(&mut |place, page| index.take(place, page), progress)?;
     let mut findings = Findings {
         format: image.format(),
         scanned,

@@ -239,7 +239,7 @@ fn a_hook_at_the_function_of_a_call_is_made_anew_at_the_tracepoint_for_an_object
 }
 
 /// How many of the session's hooks beside others the handlers of those do not know.
-fn untold() -> usize {
+fn half_loaded() -> usize {
     let session = Store::open(&Host::default()).unwrap().session(None).unwrap();
     session.state().unknown_relays().len()
 }
@@ -249,7 +249,7 @@ fn a_load_that_is_killed_before_the_handlers_know_the_new_hook_is_finished_by_th
     let before = held();
     let (main, later) = (write("relayed", MAIN), write("other", LATER));
     // At some of the moments between its beginning and its end; where the state is in its place and the handlers are not, the session says so.
-    let mut seen_untold = 0;
+    let mut seen_half_loaded = 0;
     let mut pause = Duration::from_millis(20);
     until("a load that was killed before it was through", || {
         kestrel(&["start", &main]).success();
@@ -259,22 +259,22 @@ fn a_load_that_is_killed_before_the_handlers_know_the_new_hook_is_finished_by_th
             .unwrap();
         let begun = std::time::Instant::now();
         while load.try_wait().unwrap().is_none() {
-            if untold() > 0 || begun.elapsed() > pause * 100 {
+            if half_loaded() > 0 || begun.elapsed() > pause * 100 {
                 load.kill().unwrap();
                 break;
             }
         }
         load.wait().unwrap();
         pause += Duration::from_millis(1);
-        if untold() > 0 {
-            seen_untold += 1;
+        if half_loaded() > 0 {
+            seen_half_loaded += 1;
             let said = kestrel(&["status", "--interval", "0"]).success();
             assert!(said.contains("was cut short"), "{said}");
             let json = json(&["status", "--interval", "0", "--format", "json"]);
-            assert_eq!(json[0]["untold"][0], "syscalls:sys_enter_getppid");
+            assert_eq!(json[0]["half_loaded"][0], "syscalls:sys_enter_getppid");
             // Any change does.
             use_table("main");
-            assert_eq!(untold(), 0, "made anew");
+            assert_eq!(half_loaded(), 0, "made anew");
             let said = kestrel(&["status", "--interval", "0"]).success();
             assert!(!said.contains("was cut short"), "{said}");
             calls(100);
@@ -285,7 +285,7 @@ fn a_load_that_is_killed_before_the_handlers_know_the_new_hook_is_finished_by_th
             seen().is(300 + seen().classic.min(1));
         }
         kestrel(&["stop"]).success();
-        seen_untold > 0
+        seen_half_loaded > 0
     });
     gone(&before);
 }

@@ -392,8 +392,8 @@ mod tests {
             program,
             missed: 0,
         };
-        let told = [known(8, Some(77)), known(8, Some(5)), known(16, Some(6))];
-        let owners = named.names_by_row(&listed, Some(&told));
+        let listed_registrations = [known(8, Some(77)), known(8, Some(5)), known(16, Some(6))];
+        let owners = named.names_by_row(&listed, Some(&listed_registrations));
         assert_eq!(owners, [vec![], vec!["mine"], vec!["back"]]);
         // Without the kernel's memory it is not said which of two is named.
         assert_eq!(named.names_by_row(&listed, None), [vec![], vec![], vec!["back"]]);

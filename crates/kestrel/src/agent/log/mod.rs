@@ -104,7 +104,7 @@ struct Open {
     spool: Spool,
     lock: LogLock,
     stalled: Option<Instant>,
-    told: bool,
+    stall_reported: bool,
 }
 
 /// How a session's log is doing.
@@ -271,7 +271,7 @@ impl Logs {
                 spool,
                 lock,
                 stalled: None,
-                told: false,
+                stall_reported: false,
             }),
             Err(error) => {
                 lock.release();
@@ -300,13 +300,13 @@ impl Logs {
                 Ok(more) => {
                     pages += more;
                     open.stalled = None;
-                    if more > 0 && std::mem::take(&mut open.told) {
+                    if more > 0 && std::mem::take(&mut open.stall_reported) {
                         notes.push(note(name, What::GoesOn));
                     }
                 }
                 Err(error) => {
                     open.stalled = Some(Instant::now());
-                    if !std::mem::replace(&mut open.told, true) {
+                    if !std::mem::replace(&mut open.stall_reported, true) {
                         notes.push(note(name, What::Stalled(error)));
                     }
                 }
@@ -326,7 +326,7 @@ impl Logs {
         let of = |(name, open): (&String, &Open)| Progress {
             session: name.clone(),
             bytes: open.spool.written(),
-            stalled: open.told,
+            stalled: open.stall_reported,
         };
         self.open.iter().map(of).collect()
     }

@@ -38,9 +38,11 @@ pub(super) fn of(
             }
             _ => {}
         }
-        let told = links.get(at).filter(|_| links.len() == events.len());
-        let told = told.and_then(|link| link.info().ok()).map(|info| info.detail);
-        if let Some(LinkDetail::Kprobe { address, .. }) = told
+        let link_detail = links.get(at).filter(|_| links.len() == events.len());
+        let link_detail = link_detail
+            .and_then(|link| link.info().ok())
+            .map(|info| info.detail);
+        if let Some(LinkDetail::Kprobe { address, .. }) = link_detail
             && address != 0
         {
             site.address = address;
