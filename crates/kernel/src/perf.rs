@@ -50,13 +50,15 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// Every event, or one in so many, or so many a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rate {
-    /// One overflow (and run of the program) per so many events.
-    Period(u64),
-    /// The kernel aims at so many overflows per second.
-    Frequency(u64),
+/// Where a uprobe goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UprobePlace {
+    /// Its offset in the file, which is no address in memory.
+    pub offset: u64,
+    /// Where in the file a USDT mark's counter of listeners lies, which the kernel raises in each process that runs the file; 0 for none.
+    pub semaphore: u64,
+    /// What `bpf_get_attach_cookie` answers there.
+    pub cookie: u64,
 }
 
 /// `enum perf_sw_ids`: counters that the kernel keeps itself.
@@ -173,9 +175,8 @@ const TYPE_TRACEPOINT: u32 = 2;
 const SAMPLE_RAW: u64 = 1 << 10;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const FLAG_CLOEXEC: u64 = 8;
-/// Bits of `flags`.
+/// A bit of `flags`.
 const DISABLED: u64 = 1 << 0;
-const FREQUENCY: u64 = 1 << 10;
 
 const IOC_ENABLE: u64 = 0x2400;
 const IOC_DISABLE: u64 = 0x2401;
@@ -241,35 +242,24 @@ impl PerfEvent {
         open(attributes, target, what) // `symbol` lives until here
     }
 
-    /// A uprobe, or a uretprobe, at an offset in a file (not an address in memory).
-    ///
-    /// # Errors
-    /// As [`PerfEvent::kprobe`].
-    pub fn uprobe(host: &Host, path: &str, offset: u64, at_return: bool, target: Target) -> Result<Self> {
-        Self::in_file(host, path, offset, at_return, 0, target)
-    }
-
-    /// A uprobe on a USDT mark. `semaphore` is where in the file its counter of listeners lies, which the kernel raises in each process that runs
-    /// the file, 0 if it has none.
+    /// A uprobe, or a uretprobe, at a place in a file.
     ///
     /// # Errors
     /// As [`PerfEvent::kprobe`]; [`Error::Argument`] if the semaphore lies beyond 4 GiB.
-    pub fn mark(host: &Host, path: &str, offset: u64, semaphore: u64, target: Target) -> Result<Self> {
+    pub fn uprobe(
+        host: &Host,
+        path: &str,
+        place: &UprobePlace,
+        at_return: bool,
+        target: Target,
+    ) -> Result<Self> {
+        let UprobePlace {
+            offset, semaphore, ..
+        } = *place;
         let semaphore = u32::try_from(semaphore).map_err(|_| Error::Argument {
             subject: path.to_owned(),
             why: format!("the semaphore at {semaphore:#x} of the file is beyond what perf can be told"),
         })?;
-        Self::in_file(host, path, offset, false, semaphore, target)
-    }
-
-    fn in_file(
-        host: &Host,
-        path: &str,
-        offset: u64,
-        at_return: bool,
-        semaphore: u32,
-        target: Target,
-    ) -> Result<Self> {
         let unit = ProbeUnit::read(host, "uprobe", "uprobes")?;
         let what = format!(
             "{} {path}+{offset:#x}",
@@ -287,28 +277,16 @@ impl PerfEvent {
         open(attributes, target, what) // `file` lives until here
     }
 
-    /// A counter or clock that the kernel keeps itself.
-    ///
-    /// # Errors
-    /// [`Error::System`].
-    pub fn software(counter: Software, rate: Rate, target: Target) -> Result<Self> {
-        Self::counter(&counter.into(), rate, target)
-    }
-
-    /// A counter of any type.
+    /// A counter or clock of any type: one overflow, and run of the program, per so many of what it counts.
     ///
     /// # Errors
     /// [`Error::System`]: `ENOENT` if the machine does not have it.
-    pub fn counter(counter: &Counter, rate: Rate, target: Target) -> Result<Self> {
-        let (period, flags) = match rate {
-            Rate::Period(period) => (period, 0),
-            Rate::Frequency(frequency) => (frequency, FREQUENCY),
-        };
+    pub fn counter(counter: &Counter, period: u64, target: Target) -> Result<Self> {
         let attributes = Attributes {
             kind: counter.kind,
             config: counter.config,
             sample_period: period,
-            flags: flags | DISABLED,
+            flags: DISABLED,
             ..Zeroable::zeroed()
         };
         open(attributes, target, counter.name.clone().into_owned())

@@ -9,10 +9,8 @@ const ROOMS: &[&str] = &[
     "crates/kernel/",
     // The attach layer: one file per mechanism.
     "crates/catalog/src/attach/",
-    // What only objects have: no event of a table is an iterator, a USDT mark or a program on a clock with a frequency.
+    // What only objects have: an iterator walks a map or cgroup that is open, which no state can keep and no event of a table means.
     "crates/object/src/attach/iterator.rs",
-    "crates/object/src/attach/usdt.rs",
-    "crates/object/src/attach/perf_event.rs",
 ];
 
 /// Files elsewhere that call a constructor of `Link` or `PerfEvent`.

@@ -6,8 +6,8 @@ use crate::error::Result;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::Errno;
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{Link, Program, ProgramKind};
-use kestrel_kernel::perf::{self, PerfEvent, Rate, Target};
+use kestrel_kernel::bpf::{Attachment, Link, Program, ProgramKind};
+use kestrel_kernel::perf::{self, PerfEvent, Target};
 use kestrel_kernel::procfs::{cpu_stay, online_cpus};
 use serde::{Deserialize, Serialize};
 
@@ -47,18 +47,25 @@ impl Counter {
             .collect()
     }
 
+    /// The perf event on one CPU; none if that has gone meanwhile.
+    fn open_on(&self, cpu: u32) -> Result<Option<PerfEvent>> {
+        let event = match PerfEvent::counter(&self.counter, self.period, Target::Cpu(cpu)) {
+            Err(error) if error.errno() == Some(Errno::ENODEV) => return Ok(None),
+            other => other?,
+        };
+        event.enable()?;
+        Ok(Some(event))
+    }
+
     /// A link for one CPU; none if it has gone meanwhile.
     ///
     /// # Errors
     /// The kernel's.
     pub fn attach_on(&self, program: &Program, cpu: u32) -> Result<Option<Link>> {
-        let event = match PerfEvent::counter(&self.counter, Rate::Period(self.period), Target::Cpu(cpu)) {
-            Err(error) if error.errno() == Some(Errno::ENODEV) => return Ok(None),
-            other => other?,
-        };
-        let link = Link::perf_event(program, &event, 0)?;
-        event.enable()?;
-        Ok(Some(link))
+        let event = self.open_on(cpu)?;
+        Ok(event
+            .map(|event| Link::perf_event(program, &event, 0))
+            .transpose()?)
     }
 }
 
@@ -97,8 +104,11 @@ impl Attach for Counter {
         let mut links = Links::default();
         for program in programs {
             for (_, on) in self.missing(&[], &online(events.known.host())?) {
-                if let Some(link) = self.attach_on(program, on.cpu)? {
-                    links.put(None, link, on);
+                let attached = self.open_on(on.cpu)?.map(|event| event.attach(program, 0));
+                match attached.transpose()? {
+                    Some(Attachment::Link(link)) => links.put(None, link, on),
+                    Some(Attachment::Event(event)) => links.bare.push(event),
+                    None => {}
                 }
             }
         }

@@ -67,7 +67,9 @@ impl Attach for Functions {
         let mut links = Links::default();
         for program in programs {
             match kind {
-                ProgramKind::KprobeMulti => links.links.push(self.multi(program, events)?),
+                ProgramKind::KprobeMulti | ProgramKind::KprobeSession => {
+                    links.links.push(self.multi(kind, program, events)?);
+                }
                 _ => self.one_by_one(&mut links, program, events)?,
             }
         }
@@ -95,54 +97,47 @@ impl Functions {
         Ok(())
     }
 
-    fn multi(&self, program: &Program, events: &Events<'_>) -> Result<Link> {
-        multi(program, (self.at_return, false), events)
-    }
-}
-
-/// Attaches a program to functions by one multi link, at their return or not; in a `session` it runs at both.
-///
-/// # Errors
-/// Why the kernel refuses one of them, as far as that is known.
-pub fn multi(program: &Program, (at_return, session): (bool, bool), events: &Events<'_>) -> Result<Link> {
-    let (known, symbols) = (events.known, events.names);
-    let cookies: Vec<u64> = (0..symbols.len() as u64).collect();
-    let attach = |targets: KprobeTargets<'_>, cookies: &[u64]| {
-        let multi = KprobeMulti {
-            targets,
-            cookies,
-            at_return,
-            session,
+    /// One link for all; the error says which function the kernel refuses, and why, as far as that can be told.
+    fn multi(&self, kind: ProgramKind, program: &Program, events: &Events<'_>) -> Result<Link> {
+        let (known, symbols) = (events.known, events.names);
+        let cookies: Vec<u64> = (0..symbols.len() as u64).collect();
+        let attach = |targets: KprobeTargets<'_>, cookies: &[u64]| {
+            let multi = KprobeMulti {
+                targets,
+                cookies,
+                at_return: self.at_return,
+                session: kind == ProgramKind::KprobeSession,
+            };
+            Link::kprobe_multi(program, &multi)
         };
-        Link::kprobe_multi(program, &multi)
-    };
-    // The kernel finds names in one pass over its symbols, which is quicker than reading all of them here.
-    match attach(KprobeTargets::Symbols(symbols), &cookies) {
-        // Names that several functions bear it takes by address alone.
-        Err(error) if says_which(&error) => {
-            let found = entries(known, symbols, &cookies).unwrap_or_default();
-            let missing = symbols
-                .iter()
-                .zip(&cookies)
-                .find(|(_, cookie)| !found.iter().any(|(_, at)| at == *cookie));
-            if let Some((symbol, _)) = missing {
-                return Err(explain(known, symbol, error.into()));
-            }
-            let (addresses, at): (Vec<u64>, Vec<u64>) = found.into_iter().unzip();
-            attach(KprobeTargets::Addresses(&addresses), &at).map_err(|error| {
-                let refused = |range: Range<usize>| {
-                    attach(KprobeTargets::Addresses(&addresses[range.clone()]), &at[range]).is_err()
-                };
-                let place = first_refused(addresses.len(), &refused);
-                let symbol = place.and_then(|place| symbols.get(at[place] as usize));
-                let error = Error::from(error);
-                match symbol {
-                    Some(symbol) => explain(known, symbol, error),
-                    None => error,
+        // The kernel finds names in one pass over its symbols, which is quicker than reading all of them here.
+        match attach(KprobeTargets::Symbols(symbols), &cookies) {
+            // Names that several functions bear it takes by address alone.
+            Err(error) if says_which(&error) => {
+                let found = entries(known, symbols, &cookies).unwrap_or_default();
+                let missing = symbols
+                    .iter()
+                    .zip(&cookies)
+                    .find(|(_, cookie)| !found.iter().any(|(_, at)| at == *cookie));
+                if let Some((symbol, _)) = missing {
+                    return Err(explain(known, symbol, error.into()));
                 }
-            })
+                let (addresses, at): (Vec<u64>, Vec<u64>) = found.into_iter().unzip();
+                attach(KprobeTargets::Addresses(&addresses), &at).map_err(|error| {
+                    let refused = |range: Range<usize>| {
+                        attach(KprobeTargets::Addresses(&addresses[range.clone()]), &at[range]).is_err()
+                    };
+                    let place = first_refused(addresses.len(), &refused);
+                    let symbol = place.and_then(|place| symbols.get(at[place] as usize));
+                    let error = Error::from(error);
+                    match symbol {
+                        Some(symbol) => explain(known, symbol, error),
+                        None => error,
+                    }
+                })
+            }
+            attached => Ok(attached?),
         }
-        attached => Ok(attached?),
     }
 }
 

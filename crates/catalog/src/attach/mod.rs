@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 pub use counter::{Counter, online};
 pub use detach::{AT_ONCE, close_many, is_slow, turn};
 pub use family::{Attach, Events, Load, LoadOthers, Sections};
-pub use function::{Entry, Functions, multi as attach_multi};
+pub use function::{Entry, Functions};
 use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 pub use kprobe::{Instruction, Instructions, Kprobe, KprobeSite, KprobeVia};

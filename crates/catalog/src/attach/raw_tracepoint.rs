@@ -25,16 +25,6 @@ pub struct TypedTracepoint {
     pub id: TypeId,
 }
 
-impl RawTracepoint {
-    /// Attaches one program.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn link(&self, program: &Program) -> Result<Link> {
-        Ok(Link::raw_tracepoint(program, &self.name, 0)?)
-    }
-}
-
 impl Attach for RawTracepoint {
     fn program_kinds(&self, _events: usize) -> Result<Vec<ProgramKind>> {
         Ok(vec![ProgramKind::RawTracepoint])
@@ -64,7 +54,8 @@ impl Attach for RawTracepoint {
     }
 
     fn attach(&self, _kind: ProgramKind, programs: &[&Program], _events: &Events<'_>) -> Result<Links> {
-        Links::one_after_another(programs, Order::OldestFirst, &|program| self.link(program))
+        let attach = |program: &Program| Ok(Link::raw_tracepoint(program, &self.name, 0)?);
+        Links::one_after_another(programs, Order::OldestFirst, &attach)
     }
 }
 

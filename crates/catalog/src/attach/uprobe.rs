@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::executable::Site;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind, UprobeMulti};
-use kestrel_kernel::perf::{PerfEvent, Target};
+use kestrel_kernel::perf::{PerfEvent, Target, UprobePlace};
 use kestrel_kernel::{Errno, Host};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -62,7 +62,11 @@ impl Attach for Uprobes {
         let mut places = Vec::new();
         for (cookie, name) in (0..).zip(events.names) {
             for offset in Site::read(name).offsets(&file)? {
-                places.push((offset, cookie));
+                places.push(UprobePlace {
+                    offset,
+                    semaphore: 0,
+                    cookie,
+                });
             }
         }
         let (path, host) = (file.opened_path(), events.known.host());
@@ -72,7 +76,6 @@ impl Attach for Uprobes {
                 path: &path,
                 places: &places,
                 at_return: self.at_return,
-                session: false,
             };
             match all.attach(kind, program, host) {
                 Ok(attached) => links.extend([attached]),
@@ -88,17 +91,15 @@ impl Attach for Uprobes {
     }
 }
 
-/// Offsets in a file, each with its cookie.
+/// Places in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct UserPlaces<'a> {
     /// The file.
     pub path: &'a str,
-    /// Offset and cookie of each.
-    pub places: &'a [(u64, u64)],
+    /// Where in it.
+    pub places: &'a [UprobePlace],
     /// Whether the program runs at the functions' return.
     pub at_return: bool,
-    /// Whether it runs at entry and return of the functions.
-    pub session: bool,
 }
 
 impl UserPlaces<'_> {
@@ -107,22 +108,20 @@ impl UserPlaces<'_> {
     /// # Errors
     /// The kernel's; nothing is left attached then.
     pub fn attach(&self, kind: ProgramKind, program: &Program, host: &Host) -> Result<Links> {
-        if kind == ProgramKind::UprobeMulti {
-            let (offsets, cookies): (Vec<u64>, Vec<u64>) = self.places.iter().copied().unzip();
+        let session = kind == ProgramKind::UprobeSession;
+        if session || kind == ProgramKind::UprobeMulti {
             let multi = UprobeMulti {
                 path: self.path,
-                offsets: &offsets,
-                cookies: &cookies,
-                pid: 0,
+                places: self.places,
                 at_return: self.at_return,
-                session: self.session,
+                session,
             };
             return Ok(Link::uprobe_multi(program, &multi)?.into());
         }
         let mut links = Links::default();
-        for (offset, cookie) in self.places {
-            let event = PerfEvent::uprobe(host, self.path, *offset, self.at_return, Target::All)?;
-            links.perf_event(program, event, *cookie)?;
+        for place in self.places {
+            let event = PerfEvent::uprobe(host, self.path, place, self.at_return, Target::All)?;
+            links.perf_event(program, event, place.cookie)?;
         }
         Ok(links)
     }
@@ -143,7 +142,11 @@ impl Uprobes {
                 places: &[*place],
                 ..*all
             };
-            let name = events.names.get(place.1 as usize).copied().unwrap_or_default();
+            let name = events
+                .names
+                .get(place.cookie as usize)
+                .copied()
+                .unwrap_or_default();
             match one.attach(kind, program, events.known.host()) {
                 Ok(link) => links.extend([link]),
                 Err(error) => {

@@ -7,14 +7,11 @@ use super::Program;
 use super::descriptor::{self, Kind};
 use super::sys::{self, AttachType, Command, LinkType};
 use crate::error::{Errno, Error, Interface, Result};
-use crate::perf::PerfEvent;
+use crate::perf::{PerfEvent, UprobePlace};
 use bytemuck::Zeroable;
 use kestrel_bpf::btf::TypeId;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-
-/// `BPF_TRACE_UPROBE_SESSION`.
-const UPROBE_SESSION: u32 = 57;
 
 /// The functions of a `kprobe.multi` link.
 #[derive(Clone, Copy, Debug)]
@@ -43,15 +40,11 @@ pub struct KprobeMulti<'a> {
 pub struct UprobeMulti<'a> {
     /// The program or library.
     pub path: &'a str,
-    /// Offsets in the file.
-    pub offsets: &'a [u64],
-    /// What `bpf_get_attach_cookie` answers at each; empty for none.
-    pub cookies: &'a [u64],
-    /// Only in this process; 0 for all.
-    pub pid: u32,
+    /// The places.
+    pub places: &'a [UprobePlace],
     /// Probe returns.
     pub at_return: bool,
-    /// The program is for entry and return at once (`uprobe.session`, Linux 6.13 and later).
+    /// The program is of kind [`super::ProgramKind::UprobeSession`] (Linux 6.13 and later).
     pub session: bool,
 }
 
@@ -231,26 +224,28 @@ impl Link {
     /// # Errors
     /// [`Error::System`]: `EBADF` if the file cannot be opened, `ESRCH` for an unknown process.
     pub fn uprobe_multi(program: &Program, multi: &UprobeMulti<'_>) -> Result<Self> {
-        same_length(multi.offsets.len(), multi.cookies.len())?;
         let path = name(multi.path)?;
+        let each = |of: fn(&UprobePlace) -> u64| multi.places.iter().map(of).collect::<Vec<u64>>();
+        let (offsets, cookies) = (each(|place| place.offset), each(|place| place.cookie));
+        let semaphores = each(|place| place.semaphore);
         let argument = sys::LinkCreate {
             prog_fd: program.as_fd().as_raw_fd() as u32,
             attach_type: if multi.session {
-                UPROBE_SESSION
+                AttachType::TRACE_UPROBE_SESSION.0
             } else {
                 AttachType::TRACE_UPROBE_MULTI.0
             },
             with: [
                 path.as_ptr() as u64,
-                address(multi.offsets),
+                address(&offsets),
+                address(&semaphores),
+                address(&cookies),
+                pair(offsets.len() as u32, u32::from(multi.at_return)),
                 0,
-                address(multi.cookies),
-                pair(multi.offsets.len() as u32, u32::from(multi.at_return)),
-                u64::from(multi.pid),
             ],
             ..Zeroable::zeroed()
         };
-        // SAFETY: the path is NUL-terminated, each list has `count` elements (cookies are checked above), all outlive the call.
+        // SAFETY: the path is NUL-terminated, each list has as many elements as there are places, all outlive the call.
         unsafe { create(argument) }.map_err(|errno| Error::system("attach to the file", multi.path, errno))
     }
 

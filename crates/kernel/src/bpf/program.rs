@@ -22,6 +22,8 @@ pub enum ProgramKind {
     KprobeSession,
     /// A probe on many user functions through one link (`uprobe.multi`).
     UprobeMulti,
+    /// The same, called at entry and at return (`uprobe.session`).
+    UprobeSession,
     /// A tracepoint's formatted entry, through a perf event.
     Tracepoint,
     /// A tracepoint's raw arguments (`u64[]`).
@@ -60,6 +62,7 @@ impl ProgramKind {
             Self::KprobeMulti => (ProgramType::KPROBE, AttachType::TRACE_KPROBE_MULTI, TypeId(0)),
             Self::KprobeSession => (ProgramType::KPROBE, AttachType::TRACE_KPROBE_SESSION, TypeId(0)),
             Self::UprobeMulti => (ProgramType::KPROBE, AttachType::TRACE_UPROBE_MULTI, TypeId(0)),
+            Self::UprobeSession => (ProgramType::KPROBE, AttachType::TRACE_UPROBE_SESSION, TypeId(0)),
             Self::Tracepoint => plain(ProgramType::TRACEPOINT),
             Self::RawTracepoint => plain(ProgramType::RAW_TRACEPOINT),
             Self::TypedTracepoint(id) => (ProgramType::TRACING, AttachType::TRACE_RAW_TP, id),

@@ -105,6 +105,7 @@ numbers! {
         TRACE_KPROBE_MULTI = 42 "trace_kprobe_multi",
         TRACE_UPROBE_MULTI = 48 "trace_uprobe_multi",
         TRACE_KPROBE_SESSION = 56 "trace_kprobe_session",
+        TRACE_UPROBE_SESSION = 57 "trace_uprobe_session",
     }
 }
 

@@ -5,7 +5,7 @@ use crate::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, Program, ProgramKind, ProgramSpec, UprobeMulti,
 };
 use crate::error::{Errno, Error, Result};
-use crate::perf::{PerfEvent, Place, Target};
+use crate::perf::{PerfEvent, Place, Target, UprobePlace};
 use crate::tracefs::{DynamicEvents, Tracefs};
 use kestrel_bpf::btf::{Kind, TypeId};
 use kestrel_bpf::helper;
@@ -161,9 +161,10 @@ pub(super) fn uprobe_multi(_: &Features) -> Result<()> {
     let program = program(ProgramKind::UprobeMulti)?;
     let multi = UprobeMulti {
         path: "/",
-        offsets: &[1],
-        cookies: &[],
-        pid: 0,
+        places: &[UprobePlace {
+            offset: 1,
+            ..UprobePlace::default()
+        }],
         at_return: false,
         session: false,
     };

@@ -3,7 +3,7 @@
 use super::attached::{Attached, Session};
 use super::pinned::ThreadNames;
 use kestrel_bpf::btf::Btf;
-use kestrel_catalog::attach::RawTracepoint;
+use kestrel_catalog::attach::{Attach, Events, RawTracepoint};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::hook::process_filter::{self, Follower, Target};
@@ -68,13 +68,13 @@ impl Session {
         };
         for follower in followers {
             for _ in 0..self.follower_copies {
-                self.attach_follower(&follower, types)?;
+                self.attach_follower(&follower, types, catalog)?;
             }
         }
         Ok(())
     }
 
-    fn attach_follower(&mut self, follower: &Follower, types: &Arc<Btf>) -> Result<()> {
+    fn attach_follower(&mut self, follower: &Follower, types: &Arc<Btf>, catalog: &Catalog) -> Result<()> {
         let event = follower.tracepoint.to_owned();
         let code = &follower.code;
         let (program, maps) = self.resources.load(
@@ -88,7 +88,12 @@ impl Session {
         let tracepoint = RawTracepoint {
             name: follower.tracepoint.to_owned(),
         };
-        let links = tracepoint.link(&program)?.into();
+        let events = Events {
+            known: catalog,
+            names: &[],
+            optional: false,
+        };
+        let links = tracepoint.attach(ProgramKind::RawTracepoint, &[&program], &events)?;
         self.followers.push(Attached {
             event,
             others: 0,

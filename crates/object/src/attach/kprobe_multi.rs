@@ -3,7 +3,7 @@
 use super::kprobe;
 use super::request::{Binding, Request};
 use kestrel_bpf::object::Hook;
-use kestrel_catalog::attach::{Events, Links, attach_multi};
+use kestrel_catalog::attach::{Functions, Links};
 use kestrel_catalog::catalog::Glob;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Program, ProgramKind};
@@ -16,13 +16,12 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     functions(request)?;
     let session = request.kind.hook == Hook::KprobeSession;
     let features = Features::new(request.kernel.host().clone());
-    let feature = if session {
-        Feature::KprobeSession
-    } else {
-        Feature::KprobeMulti
+    let (feature, kind) = match session {
+        true => (Feature::KprobeSession, ProgramKind::KprobeSession),
+        false => (Feature::KprobeMulti, ProgramKind::KprobeMulti),
     };
     match features.check(feature) {
-        support if support.works() => Ok(Binding::default()),
+        support if support.works() => Ok(kind.into()),
         support if session => Err(Error::Unsupported {
             what: format!("cannot attach SEC(\"{}\")", request.kind.shape),
             why: match support {
@@ -30,10 +29,7 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
                 _ => "this kernel has no probes that run one program on entry and return of functions; SEC(\"kprobe.multi\") and SEC(\"kretprobe.multi\") are two programs for the same".to_owned(),
             },
         }),
-        _ => Ok(Binding {
-            kind: Some(ProgramKind::Kprobe),
-            ..Binding::default()
-        }),
+        _ => Ok(ProgramKind::Kprobe.into()),
     }
 }
 
@@ -79,17 +75,15 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind
         return Ok(links);
     }
     let names: Vec<&str> = functions.iter().map(String::as_str).collect();
-    let events = Events {
-        known: &request.kernel.known,
-        names: &names,
-        optional: false,
+    let all = Functions {
+        at_return,
+        alone: false,
+        maxactive: None,
     };
-    let session = request.kind.hook == Hook::KprobeSession;
-    match attach_multi(program, (at_return, session), &events) {
-        Ok(link) => Ok(link.into()),
+    match request.attach((program, kind), &all, &names) {
         Err(_) if names.len() == 1 && !request.kernel.has_function(request.target) => {
             Err(request.kernel.no_function(request.target))
         }
-        Err(error) => Err(error),
+        attached => attached,
     }
 }

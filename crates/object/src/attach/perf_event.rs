@@ -2,14 +2,13 @@
 
 use super::request::Request;
 use kestrel_catalog::Result;
-use kestrel_catalog::attach::Links;
+use kestrel_catalog::attach::{Counter, Links};
 use kestrel_kernel::bpf::{Program, ProgramKind};
-use kestrel_kernel::perf::{PerfEvent, Rate, Software, Target};
-use kestrel_kernel::procfs;
+use kestrel_kernel::perf::Software;
 
 const FREQUENCY: u64 = 99;
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let frequency = match request.target {
         "" => FREQUENCY,
         text => text
@@ -18,11 +17,10 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -
             .filter(|f| (1..=100_000).contains(f))
             .ok_or_else(|| request.wrong(format!("`{text}` is not a number of times a second")))?,
     };
-    let mut links = Links::default();
-    for cpu in procfs::online_cpus(request.kernel.host())?.iter() {
-        let event = PerfEvent::software(Software::CpuClock, Rate::Frequency(frequency), Target::Cpu(cpu))?;
-        event.enable()?;
-        links.perf_event(program, event, 0)?;
-    }
-    Ok(links)
+    let clock = Counter {
+        counter: Software::CpuClock.into(),
+        period: 1_000_000_000 / frequency,
+        every_cpu: true,
+    };
+    request.attach((program, kind), &clock, &[])
 }

@@ -12,12 +12,11 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     request.target().map(|_| Binding::default())
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let tracepoint = RawTracepoint {
         name: request.target.to_owned(),
     };
-    match tracepoint.link(program) {
-        Ok(link) => Ok(link.into()),
+    match request.attach((program, kind), &tracepoint, &[]) {
         Err(error) if error.errno() == Some(Errno::ENOENT) => Err(unknown(request)),
         // The kernel's `__bpf_probe_register` compares what the program reads with what there is.
         Err(error) if error.errno() == Some(Errno::EINVAL) => Err(Error::Unsupported {
@@ -25,7 +24,7 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -
             why: "the program reads more arguments than this tracepoint has (each is 8 bytes of its context), or writes more than may be written"
                 .to_owned(),
         }),
-        Err(error) => Err(error),
+        attached => attached,
     }
 }
 

@@ -4,9 +4,9 @@ use crate::kernel::Kernel;
 use crate::map::BpfMap;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::object::Kind;
-use kestrel_catalog::attach::KprobeVia;
+use kestrel_catalog::attach::{Attach, Events, KprobeVia, Links};
 use kestrel_catalog::{Error, Result};
-use kestrel_kernel::bpf::ProgramKind;
+use kestrel_kernel::bpf::{Program, ProgramKind};
 
 /// A program that is to be attached, with all that its family must know.
 pub(crate) struct Request<'a> {
@@ -30,6 +30,21 @@ impl Request<'_> {
         }
     }
 
+    /// Attaches its program, loaded as this kind, by a mechanism to events of these names.
+    pub(crate) fn attach(
+        &self,
+        (program, kind): (&Program, ProgramKind),
+        by: &dyn Attach,
+        names: &[&str],
+    ) -> Result<Links> {
+        let events = Events {
+            known: &self.kernel.known,
+            names,
+            optional: false,
+        };
+        by.attach(kind, &[program], &events)
+    }
+
     /// The target, which must be there.
     pub(crate) fn target(&self) -> Result<&str> {
         if self.target.is_empty() {
@@ -48,4 +63,13 @@ pub(super) struct Binding {
     pub(super) id: Option<TypeId>,
     pub(super) module: Option<String>,
     pub(super) kind: Option<ProgramKind>,
+}
+
+impl From<ProgramKind> for Binding {
+    fn from(kind: ProgramKind) -> Self {
+        Self {
+            kind: Some(kind),
+            ..Self::default()
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Tracepoints by their formatted entries.
 
 use super::request::{Binding, Request};
-use kestrel_catalog::attach::Links;
+use kestrel_catalog::attach::{Links, Tracepoint};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::Errno;
@@ -45,12 +45,15 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     id(request).map(|_| Binding::default())
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     id(request)?;
-    let mut links = Links::default();
-    let attached = links.tracepoint(program, &request.kernel.known.tracefs()?, split(request)?, 0);
-    attached.map_err(|error| explain(request, error))?;
-    Ok(links)
+    let (group, name) = split(request)?;
+    let tracepoint = Tracepoint {
+        group: group.to_owned(),
+        name: name.to_owned(),
+    };
+    let attached = request.attach((program, kind), &tracepoint, &[]);
+    attached.map_err(|error| explain(request, error))
 }
 
 /// The event is open; to a program that fits it the kernel says EACCES where that reads beyond the record (`trace_event_get_offsets`,

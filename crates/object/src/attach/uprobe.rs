@@ -8,16 +8,11 @@ use kestrel_catalog::catalog::Glob;
 use kestrel_catalog::executable::{self, Executable, Site};
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::feature::{Feature, Features};
+use kestrel_kernel::perf::UprobePlace;
 use std::sync::Arc;
 
-/// Where: the file, and offsets in it.
-struct Places {
-    file: Arc<Executable>,
-    offsets: Vec<u64>,
-}
-
 /// `/bin/bash:readline`, `libc.so.6:malloc+0x10`, `/bin/true:0x1234` (an offset in the file, as libbpf has it), and for many: `/bin/bash:read*`.
-fn places(request: &Request<'_>) -> Result<Places> {
+fn places(request: &Request<'_>) -> Result<(Arc<Executable>, Vec<UprobePlace>)> {
     let target = request.target()?;
     let (path, what) = target.split_once(':').ok_or_else(|| {
         request.wrong(format!(
@@ -44,39 +39,31 @@ fn places(request: &Request<'_>) -> Result<Places> {
             offsets
         }
     };
-    Ok(Places { file, offsets })
-}
-
-fn is_multi(request: &Request<'_>) -> bool {
-    matches!(
-        request.kind.hook,
-        Hook::UprobeMulti | Hook::UretprobeMulti | Hook::UprobeSession
-    )
+    let places = offsets.into_iter().map(|offset| UprobePlace {
+        offset,
+        ..UprobePlace::default()
+    });
+    let places = places.collect();
+    Ok((file, places))
 }
 
 pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     places(request)?;
-    let one_by_one = is_multi(request)
-        && request.kind.hook != Hook::UprobeSession
-        && !Features::new(request.kernel.host().clone()).works(Feature::UprobeMulti);
-    Ok(Binding {
-        kind: one_by_one.then_some(ProgramKind::Kprobe),
-        ..Binding::default()
-    })
+    let has_links = || Features::new(request.kernel.host().clone()).works(Feature::UprobeMulti);
+    let kind = match request.kind.hook {
+        Hook::UprobeSession => ProgramKind::UprobeSession,
+        Hook::UprobeMulti | Hook::UretprobeMulti if has_links() => ProgramKind::UprobeMulti,
+        _ => ProgramKind::Kprobe,
+    };
+    Ok(kind.into())
 }
 
 pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
-    let Places { file, offsets } = places(request)?;
-    let places: Vec<(u64, u64)> = offsets.into_iter().map(|offset| (offset, 0)).collect();
+    let (file, places) = places(request)?;
     let all = UserPlaces {
         path: &file.opened_path(),
         places: &places,
         at_return: request.at_return || matches!(request.kind.hook, Hook::Uretprobe | Hook::UretprobeMulti),
-        session: request.kind.hook == Hook::UprobeSession,
-    };
-    let kind = match is_multi(request) && kind != ProgramKind::Kprobe {
-        true => ProgramKind::UprobeMulti,
-        false => ProgramKind::Kprobe,
     };
     all.attach(kind, program, request.kernel.host())
 }

@@ -6,12 +6,12 @@
 use super::request::{Binding, Request};
 use crate::map::BpfMap;
 use kestrel_catalog::arch;
-use kestrel_catalog::attach::Links;
+use kestrel_catalog::attach::{Links, UserPlaces};
 use kestrel_catalog::{Error, Result};
 use kestrel_catalog::{bounded_read, executable};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::bpf::{Program, ProgramKind, ValueCheck};
-use kestrel_kernel::perf::{PerfEvent, Target};
+use kestrel_kernel::perf::UprobePlace;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSection};
 use std::path::Path;
@@ -21,10 +21,8 @@ use std::path::Path;
 struct Mark {
     provider: String,
     name: String,
-    /// In the file.
-    offset: u64,
-    /// Where in the file the counter of listeners lies, 0 for none: the program looks whether anybody listens.
-    semaphore: u64,
+    /// With the counter of listeners, where it has one: the program looks whether anybody listens.
+    place: UprobePlace,
     arguments: String,
 }
 
@@ -79,26 +77,24 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     Ok(Binding::default())
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let (path, marks) = marks(request)?;
     let map = request.maps.iter().find(|map| map.name() == SPECIFICATIONS);
-    let mut links = Links::default();
+    let mut places = Vec::new();
     for mark in &marks {
         let specification = specification(&mark.arguments).map_err(|why| request.wrong(why))?;
         let cookie = match map {
             Some(map) => enter(request, map, &specification)?,
             None => 0,
         };
-        let event = PerfEvent::mark(
-            request.kernel.host(),
-            &path,
-            mark.offset,
-            mark.semaphore,
-            Target::All,
-        )?;
-        links.perf_event(program, event, cookie)?;
+        places.push(UprobePlace { cookie, ..mark.place });
     }
-    Ok(links)
+    let all = UserPlaces {
+        path: &path,
+        places: &places,
+        at_return: false,
+    };
+    all.attach(kind, program, request.kernel.host())
 }
 
 /// The array of specifications that libbpf's programs look into; their number is the attach cookie.
@@ -192,8 +188,11 @@ fn read(bytes: &[u8]) -> std::result::Result<Vec<Mark>, String> {
         marks.push(Mark {
             provider,
             name,
-            offset,
-            semaphore,
+            place: UprobePlace {
+                offset,
+                semaphore,
+                cookie: 0,
+            },
             arguments,
         });
     }
