@@ -1,7 +1,7 @@
 //! The assembler: instructions with labels and references into [`Code`]; it chooses no registers and knows no helpers.
 
 use crate::Error;
-use crate::code::{Code, Line, MapRef, Relocation, SourceRange, Target};
+use crate::code::{Code, Line, MapRef, Relocation, RelocationTarget, SourceRange};
 use crate::far::{self, Fixup, Jump};
 use crate::helper::Helper;
 use crate::insn::Insn;
@@ -189,12 +189,13 @@ impl Assembler {
 
     /// `dst` = the map (two slots).
     pub fn map(&mut self, dst: Reg, map: MapRef) -> &mut Self {
-        self.relocate(Target::Map(map)).load64(Imm64::Map, dst, 0, 0)
+        self.relocate(RelocationTarget::Map(map))
+            .load64(Imm64::Map, dst, 0, 0)
     }
 
     /// `dst` = the address of byte `offset` in the map's first value (two slots).
     pub fn map_value(&mut self, dst: Reg, map: MapRef, offset: u32) -> &mut Self {
-        self.relocate(Target::MapValue(map))
+        self.relocate(RelocationTarget::MapValue(map))
             .load64(Imm64::MapValue, dst, 0, offset as i32)
     }
 
@@ -296,7 +297,7 @@ impl Assembler {
 
     /// Calls a kernel function by name.
     pub fn kfunc(&mut self, name: impl Into<String>) -> &mut Self {
-        self.relocate(Target::Kfunc(name.into()))
+        self.relocate(RelocationTarget::Kfunc(name.into()))
             .push(Meaning::Call(Callee::Kfunc), 0, 0, 0, 0)
     }
 
@@ -341,7 +342,7 @@ impl Assembler {
         self
     }
 
-    pub(crate) fn relocate(&mut self, target: Target) -> &mut Self {
+    pub(crate) fn relocate(&mut self, target: RelocationTarget) -> &mut Self {
         let insn = self.here();
         self.code.relocations.push(Relocation { insn, target });
         self
@@ -423,12 +424,12 @@ mod tests {
             .iter()
             .map(|r| (r.insn, r.target.clone()))
             .collect();
-        let kfunc = Target::Kfunc("f".into());
+        let kfunc = RelocationTarget::Kfunc("f".into());
         assert_eq!(
             at,
             [
-                (0, Target::Map(MapRef(4))),
-                (2, Target::MapValue(MapRef(5))),
+                (0, RelocationTarget::Map(MapRef(4))),
+                (2, RelocationTarget::MapValue(MapRef(5))),
                 (4, kfunc)
             ]
         );

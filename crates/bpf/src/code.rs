@@ -8,7 +8,7 @@ pub struct MapRef(pub u32);
 
 /// What an instruction refers to until the loader knows file descriptors and BTF ids.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
+pub enum RelocationTarget {
     /// A 64-bit load of a map (`BPF_PSEUDO_MAP_FD`).
     Map(MapRef),
     /// A 64-bit load of an address inside the first value of an array map (`BPF_PSEUDO_MAP_VALUE`); the second slot's
@@ -24,7 +24,7 @@ pub struct Relocation {
     /// Index of the instruction (of its first slot, for a 64-bit load).
     pub insn: usize,
     /// What it refers to.
-    pub target: Target,
+    pub target: RelocationTarget,
 }
 
 /// Bytes of the source text that an instruction was made from: `start..end`.

@@ -6,7 +6,7 @@ use kestrel::bpf::BpfMap;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::{CLOSER, Held, Interrupt, Signal, Watched, send};
 use kestrel::session::Session;
-use kestrel::session::process_filter::Target;
+use kestrel::session::process_filter::ProcessFilter;
 use kestrel_trace::aggregate::{json, text};
 use kestrel_trace::print::{are, counted};
 use std::io::Write;
@@ -156,14 +156,14 @@ impl Foreground {
 }
 
 /// Prints a hint if no event occurred.
-pub(crate) fn hint_if_no_event(came: u64, session: &Session, target: Target) {
+pub(crate) fn hint_if_no_event(came: u64, session: &Session, target: ProcessFilter) {
     if came > 0 || session.classes().is_empty() {
         return;
     }
     let others = match target {
-        Target::Command(_) => "; -a records those of all processes",
-        Target::Process(_) => "; without -p those of all processes are recorded",
-        Target::All => ", or no predicate held",
+        ProcessFilter::Command(_) => "; -a records those of all processes",
+        ProcessFilter::Process(_) => "; without -p those of all processes are recorded",
+        ProcessFilter::All => ", or no predicate held",
     };
     eprintln!("hint: none of the events came{others}");
 }

@@ -10,7 +10,7 @@ use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
 use kestrel::kernel::process::Held;
 use kestrel::plan::{Options, Plan, Source};
-use kestrel::session::process_filter::Target;
+use kestrel::session::process_filter::ProcessFilter;
 use kestrel::table::shipped::open;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -134,11 +134,11 @@ pub(crate) fn print_plan(selection: &Selection, plan: &Plan) -> Result<bool, Fai
 }
 
 /// The process filter: one process, the command, or all processes.
-fn target(selection: &Selection, held: Option<&Held>) -> Target {
+fn target(selection: &Selection, held: Option<&Held>) -> ProcessFilter {
     match (selection.pid, held) {
-        (Some(pid), _) => Target::Process(pid),
-        (None, Some(held)) if !selection.all => Target::Command(held.pid()),
-        _ => Target::All,
+        (Some(pid), _) => ProcessFilter::Process(pid),
+        (None, Some(held)) if !selection.all => ProcessFilter::Command(held.pid()),
+        _ => ProcessFilter::All,
     }
 }
 

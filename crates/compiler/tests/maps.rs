@@ -8,7 +8,7 @@ mod dump;
 mod kernel;
 mod support;
 
-use kestrel_bpf::code::{Code, MapRef, Target};
+use kestrel_bpf::code::{Code, MapRef, RelocationTarget};
 use kestrel_bpf::interp::{self, Machine, Space};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::{check, tree::CheckedProbe};
@@ -83,7 +83,7 @@ impl Maps {
             let refs: Vec<MapRef> = program.maps.iter().map(|used| maps.map(used)).collect();
             let mut code = program.code;
             for relocation in &mut code.relocations {
-                if let Target::Map(map) | Target::MapValue(map) = &mut relocation.target {
+                if let RelocationTarget::Map(map) | RelocationTarget::MapValue(map) = &mut relocation.target {
                     *map = refs[map.0 as usize];
                 }
             }

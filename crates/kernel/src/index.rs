@@ -33,8 +33,8 @@ const HEAD: &str = "kestrel index 2";
 /// # Errors
 /// As [`Kallsyms::read`].
 pub fn symbols(host: &Host) -> Result<Kallsyms> {
-    let place = Place::of(host, "symbols");
-    if let Some(kept) = place.as_ref().and_then(Place::read)
+    let place = IndexPlace::of(host, "symbols");
+    if let Some(kept) = place.as_ref().and_then(IndexPlace::read)
         && let Some(symbols) = Kallsyms::from_bytes(&kept)
     {
         return Ok(symbols);
@@ -52,8 +52,8 @@ pub fn symbols(host: &Host) -> Result<Kallsyms> {
 /// # Errors
 /// As [`Tracefs::traceable_functions`].
 pub fn traceable(host: &Host) -> Result<Traceable> {
-    let place = Place::of(host, "functions");
-    if let Some(kept) = place.as_ref().and_then(Place::read)
+    let place = IndexPlace::of(host, "functions");
+    if let Some(kept) = place.as_ref().and_then(IndexPlace::read)
         && let Ok(text) = String::from_utf8(kept)
     {
         return Ok(Traceable { text });
@@ -72,7 +72,7 @@ pub fn traceable(host: &Host) -> Result<Traceable> {
 
 /// The kernel's own types, parsed. Small blobs are no kernel's, and parsed at once.
 pub(crate) fn parsed(host: &Host, types: Bytes) -> std::result::Result<Btf, kestrel_bpf::Error> {
-    let place = Place::without_modules(host, "directory").filter(|_| types.len() >= LARGE);
+    let place = IndexPlace::without_modules(host, "directory").filter(|_| types.len() >= LARGE);
     let Some(place) = place else {
         return Btf::parse(types);
     };
@@ -92,8 +92,8 @@ const LARGE: usize = 256 << 10;
 
 /// The kernel's own types, of which sysfs gives a page at a time; `read` asks it.
 pub(crate) fn types(host: &Host, size: usize, read: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
-    let place = Place::without_modules(host, "types");
-    let kept = place.as_ref().and_then(Place::read);
+    let place = IndexPlace::without_modules(host, "types");
+    let kept = place.as_ref().and_then(IndexPlace::read);
     if let Some(kept) = kept.filter(|kept| kept.len() == size) {
         return Ok(kept);
     }
@@ -202,7 +202,7 @@ fn fields(line: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// Where something is kept, and for which kernel.
-struct Place<'h> {
+struct IndexPlace<'h> {
     host: &'h Host,
     name: &'static str,
     /// Whether it holds only as long as there are the same modules.
@@ -210,7 +210,7 @@ struct Place<'h> {
     head: String,
 }
 
-impl<'h> Place<'h> {
+impl<'h> IndexPlace<'h> {
     /// `None` where it is not known which kernel this is, or a module comes or goes just now.
     fn of(host: &'h Host, name: &'static str) -> Option<Self> {
         Some(Self {

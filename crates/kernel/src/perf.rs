@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// The processes and CPUs whose events are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum PerfTarget {
     /// Everybody's. A BPF program on a tracepoint, kprobe or uprobe runs on every CPU although perf asks for one.
     All,
     /// One thread's, on every CPU.
@@ -20,7 +20,7 @@ pub enum Target {
     Cpu(u32),
 }
 
-impl Target {
+impl PerfTarget {
     /// The `pid` and `cpu` arguments.
     fn numbers(self) -> (i32, i32) {
         match self {
@@ -33,14 +33,14 @@ impl Target {
 
 /// Where a kprobe goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum ProbePlace<'a> {
     /// A symbol and an offset in bytes. `module:symbol` picks a module's.
     Symbol(&'a str, u64),
     /// An address.
     Address(u64),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for ProbePlace<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Symbol(symbol, 0) => f.write_str(symbol),
@@ -210,7 +210,7 @@ impl PerfEvent {
     ///
     /// # Errors
     /// [`Error::System`]: `ENOENT` for an unknown number, `EACCES` without privilege.
-    pub fn tracepoint(id: u64, what: &str, target: Target) -> Result<Self> {
+    pub fn tracepoint(id: u64, what: &str, target: PerfTarget) -> Result<Self> {
         let attributes = Attributes {
             kind: TYPE_TRACEPOINT,
             config: id,
@@ -224,12 +224,12 @@ impl PerfEvent {
     /// # Errors
     /// [`Error::Unavailable`] if the kernel has no kprobes; [`Error::System`]: `ENOENT` for an unknown symbol, `EINVAL` or `EILSEQ`
     /// for a place that is not the start of an instruction or may not be probed, `EADDRNOTAVAIL` for an ambiguous symbol.
-    pub fn kprobe(host: &Host, place: Place<'_>, at_return: bool, target: Target) -> Result<Self> {
+    pub fn kprobe(host: &Host, place: ProbePlace<'_>, at_return: bool, target: PerfTarget) -> Result<Self> {
         let unit = ProbeUnit::read(host, "kprobe", "kprobes")?;
         let what = format!("{} {place}", if at_return { "kretprobe" } else { "kprobe" });
         let (symbol, offset) = match place {
-            Place::Symbol(symbol, offset) => (text(symbol)?, offset),
-            Place::Address(address) => (CString::default(), address),
+            ProbePlace::Symbol(symbol, offset) => (text(symbol)?, offset),
+            ProbePlace::Address(address) => (CString::default(), address),
         };
         let named = !symbol.is_empty();
         let attributes = Attributes {
@@ -251,7 +251,7 @@ impl PerfEvent {
         path: &str,
         place: &UprobePlace,
         at_return: bool,
-        target: Target,
+        target: PerfTarget,
     ) -> Result<Self> {
         let UprobePlace {
             offset, semaphore, ..
@@ -281,7 +281,7 @@ impl PerfEvent {
     ///
     /// # Errors
     /// [`Error::System`]: `ENOENT` if the machine does not have it.
-    pub fn counter(counter: &Counter, period: u64, target: Target) -> Result<Self> {
+    pub fn counter(counter: &Counter, period: u64, target: PerfTarget) -> Result<Self> {
         let attributes = Attributes {
             kind: counter.kind,
             config: counter.config,
@@ -307,7 +307,7 @@ impl PerfEvent {
         };
         open(
             attributes,
-            Target::Cpu(cpu),
+            PerfTarget::Cpu(cpu),
             format!("output of programs on CPU {cpu}"),
         )
     }
@@ -405,7 +405,7 @@ fn text(text: &str) -> Result<CString> {
 }
 
 /// Addresses in `attributes` are this module's own, of strings that outlive the call.
-fn open(mut attributes: Attributes, target: Target, what: String) -> Result<PerfEvent> {
+fn open(mut attributes: Attributes, target: PerfTarget, what: String) -> Result<PerfEvent> {
     attributes.size = size_of::<Attributes>() as u32;
     let (pid, cpu) = target.numbers();
     // SAFETY: the structure has the size it says, and the only addresses in it are of NUL-terminated strings of the callers, alive during

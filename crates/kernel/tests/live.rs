@@ -5,7 +5,7 @@
 )]
 
 use kestrel_bpf::btf::TypeId;
-use kestrel_bpf::code::{Code, MapRef, Relocation, Target};
+use kestrel_bpf::code::{Code, MapRef, Relocation, RelocationTarget};
 use kestrel_bpf::insn::Insn;
 use kestrel_kernel::bpf::{
     self, Link, LinkDetail, Map, MapKind, MapSpec, Pinned, Program, ProgramKind, ProgramSpec, TestRun,
@@ -26,7 +26,7 @@ fn insn(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> Insn {
 }
 
 /// Programs by hand: this crate must not depend on the assembler being right.
-fn code(insns: &[Insn], relocations: &[(usize, Target)]) -> Code {
+fn code(insns: &[Insn], relocations: &[(usize, RelocationTarget)]) -> Code {
     let relocations = relocations
         .iter()
         .map(|(insn, target)| Relocation {
@@ -83,7 +83,7 @@ fn getppid_counter() -> Code {
             insn(0xb7, 0, 0, 0, 0),
             insn(0x95, 0, 0, 0, 0),
         ],
-        &[(5, Target::MapValue(MapRef(0)))],
+        &[(5, RelocationTarget::MapValue(MapRef(0)))],
     )
 }
 
@@ -177,13 +177,17 @@ fn a_refused_program_comes_back_with_the_verifiers_log() {
 
 #[test]
 fn references_that_cannot_be_filled_in_are_named_before_the_kernel_is_asked() {
-    let load = |target: Target| {
+    let load = |target: RelocationTarget| {
         let code = code(&[insn(0x85, 0, 2, 0, -1), insn(0x95, 0, 0, 0, 0)], &[(0, target)]);
         Program::load(&ProgramSpec::new("p", ProgramKind::RawTracepoint, &code, &[])).unwrap_err()
     };
-    let error = load(Target::Kfunc("bpf_no_such_thing".into()));
+    let error = load(RelocationTarget::Kfunc("bpf_no_such_thing".into()));
     assert!(matches!(error, Error::Unresolved { .. }) && error.to_string().contains("bpf_no_such_thing"));
-    assert!(load(Target::Map(MapRef(3))).to_string().contains("map number 3"));
+    assert!(
+        load(RelocationTarget::Map(MapRef(3)))
+            .to_string()
+            .contains("map number 3")
+    );
 }
 
 #[test]
@@ -193,7 +197,7 @@ fn kernel_functions_are_called_by_the_id_that_the_caller_finds() {
     }
     let code = code(
         &[insn(0x85, 0, 2, 0, -1), insn(0x95, 0, 0, 0, 0)],
-        &[(0, Target::Kfunc("something".into()))],
+        &[(0, RelocationTarget::Kfunc("something".into()))],
     );
     let find = |_: &str| Some(TypeId(1));
     let spec = ProgramSpec::new("p", ProgramKind::RawTracepoint, &code, &[]).with_kfunc(&find);

@@ -17,7 +17,7 @@ use kestrel_kernel::bpf::{
 use kestrel_kernel::feature::{Feature, Features};
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::mmap::{Access, Mapping};
-use kestrel_kernel::perf::{PerfEvent, Place, Target};
+use kestrel_kernel::perf::{PerfEvent, PerfTarget, ProbePlace};
 use kestrel_kernel::tracefs::{DynamicEvents, Tracefs};
 use kestrel_kernel::{Host, process};
 use std::os::fd::AsFd;
@@ -83,8 +83,8 @@ fn kprobes_and_kretprobes_count_calls_and_say_where_they_are() {
     };
     for at_return in [false, true] {
         let counted = Counted::new(ProgramKind::Kprobe);
-        let place = Place::Symbol(FUNCTION, 0);
-        let event = PerfEvent::kprobe(features.host(), place, at_return, Target::All).unwrap();
+        let place = ProbePlace::Symbol(FUNCTION, 0);
+        let event = PerfEvent::kprobe(features.host(), place, at_return, PerfTarget::All).unwrap();
         let attached = event.attach(&counted.program, 0).unwrap();
         assert_eq!(counted.count(20), 20);
         let Attachment::Link(link) = attached else {
@@ -108,9 +108,9 @@ fn kprobes_and_kretprobes_count_calls_and_say_where_they_are() {
     }
     let wrong = PerfEvent::kprobe(
         features.host(),
-        Place::Symbol("no_such_function", 0),
+        ProbePlace::Symbol("no_such_function", 0),
         false,
-        Target::All,
+        PerfTarget::All,
     );
     assert_eq!(wrong.unwrap_err().errno().unwrap().name(), Some("ENOENT"));
 }
@@ -123,7 +123,13 @@ fn kprobes_by_address_are_kprobes_by_name() {
     let symbols = Kallsyms::read(features.host()).unwrap();
     let address = symbols.named(FUNCTION).next().unwrap().address;
     let counted = Counted::new(ProgramKind::Kprobe);
-    let event = PerfEvent::kprobe(features.host(), Place::Address(address), false, Target::All).unwrap();
+    let event = PerfEvent::kprobe(
+        features.host(),
+        ProbePlace::Address(address),
+        false,
+        PerfTarget::All,
+    )
+    .unwrap();
     let attached = event.attach(&counted.program, 0).unwrap();
     assert_eq!(counted.count(20), 20);
     drop(attached);
@@ -217,7 +223,7 @@ fn a_named_probe_of_tracefs_is_an_event_like_others() {
     {
         let counted = Counted::new(ProgramKind::Kprobe);
         let id = tracefs.event_id("kestrel", &name).unwrap();
-        let event = PerfEvent::tracepoint(id, &name, Target::All).unwrap();
+        let event = PerfEvent::tracepoint(id, &name, PerfTarget::All).unwrap();
         let attached = event.attach(&counted.program, 0).unwrap();
         assert_eq!(counted.count(20), 20);
         drop(attached);

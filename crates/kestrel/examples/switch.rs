@@ -23,7 +23,7 @@ use kestrel::kernel::bpf::{AttachType, Link, Program, ProgramKind, ProgramSpec};
 use kestrel::kernel::procfs::monotonic;
 use kestrel::plan::{Options, Plan, Source, plan};
 use kestrel::session::Session;
-use kestrel::session::process_filter::Target;
+use kestrel::session::process_filter::ProcessFilter;
 use kestrel::session::start::Origin;
 use kestrel::session::store::Store;
 use kestrel::table::TableFile;
@@ -76,7 +76,7 @@ fn cost() -> f64 {
 /// A plan that records [`EVENT`] of this process in the first of so many tables.
 fn recording(catalog: &Catalog, tables: u32, mode: Mode) -> Result<Plan> {
     let options = Options {
-        target: Target::Process(std::process::id()),
+        target: ProcessFilter::Process(std::process::id()),
         mode: Some(mode),
         ..Options::default()
     };

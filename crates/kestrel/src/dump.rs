@@ -46,7 +46,7 @@ struct Source<'a> {
 
 /// What of it is wanted.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
+pub struct DumpRequest {
     /// Names of buffers; none: all but that of the agent's messages.
     pub buffers: Vec<String>,
     /// Only what is not older.
@@ -87,7 +87,7 @@ struct Part<'a> {
 pub fn dump(
     store: &Store,
     session: Option<&str>,
-    request: &Request,
+    request: &DumpRequest,
     path: &Path,
     host: &Host,
     progress: Option<Progress>,

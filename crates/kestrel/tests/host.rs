@@ -7,7 +7,7 @@ use kestrel::kernel::Host;
 use kestrel::plan::{Options, Source, plan};
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
-use kestrel::session::process_filter::Target;
+use kestrel::session::process_filter::ProcessFilter;
 use kestrel_trace::ctf::directory;
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ const EVENT: &str = "syscalls:sys_enter_getppid";
 /// A session for one event of this process, or why there can be none.
 fn session(catalog: &Catalog, mode: Mode) -> Result<Session, kestrel::Error> {
     let options = Options {
-        target: Target::Process(std::process::id()),
+        target: ProcessFilter::Process(std::process::id()),
         mode: Some(mode),
         buffer_bytes: Some(64 << 10),
         ..Options::default()

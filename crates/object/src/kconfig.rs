@@ -7,22 +7,22 @@ use kestrel_kernel::Host;
 use kestrel_kernel::procfs::{self, KernelConfig};
 
 /// A name that stands for something else than an option of the configuration.
-struct Known {
+struct KnownOption {
     name: &'static str,
     value: fn(&Host) -> Result<u64>,
 }
 
 /// A table: those names. A kernel that takes CO-RE relocations (5.17) has cookies, and system calls wrapped (4.17).
-const KNOWN: &[Known] = &[
-    Known {
+const KNOWN: &[KnownOption] = &[
+    KnownOption {
         name: "LINUX_KERNEL_VERSION",
         value: |host| Ok(u64::from(procfs::version_code(host)?)),
     },
-    Known {
+    KnownOption {
         name: "LINUX_HAS_BPF_COOKIE",
         value: |_| Ok(1),
     },
-    Known {
+    KnownOption {
         name: "LINUX_HAS_SYSCALL_WRAPPER",
         value: |_| Ok(1),
     },

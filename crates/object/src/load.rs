@@ -6,7 +6,7 @@ use super::map::{self, BpfMap, NewPins};
 use super::opened::{Object, wrong};
 use super::{kconfig, refusal};
 use kestrel_bpf::btf::Kind;
-use kestrel_bpf::code::{Code, MapRef, Relocation, Target};
+use kestrel_bpf::code::{Code, MapRef, Relocation, RelocationTarget};
 use kestrel_bpf::object::map::{Content, Filling, Inner, Map as Declaration};
 use kestrel_bpf::object::{Linked, Program as Declared, Reference};
 use kestrel_catalog::{Error, Result};
@@ -518,10 +518,10 @@ impl Loaded {
         for (insn, reference) in &linked.references {
             let mut refer = |target| code.relocations.push(Relocation { insn: *insn, target });
             match reference {
-                Reference::Map(map) => refer(Target::Map(MapRef(*map as u32))),
-                Reference::MapValue(map) => refer(Target::MapValue(MapRef(*map as u32))),
+                Reference::Map(map) => refer(RelocationTarget::Map(MapRef(*map as u32))),
+                Reference::MapValue(map) => refer(RelocationTarget::MapValue(MapRef(*map as u32))),
                 Reference::Function { name, weak } => match self.kernel.find(Kind::Func, name)? {
-                    Some(Found { module: None, .. }) => refer(Target::Kfunc(name.clone())),
+                    Some(Found { module: None, .. }) => refer(RelocationTarget::Kfunc(name.clone())),
                     // The call's offset is a place in a list of descriptors, whose first is the kernel's own.
                     Some(Found {
                         module: Some(module),

@@ -135,7 +135,7 @@ pub enum FieldType {
 /// Where a field lies; offsets count from the start of the record (its header).
 #[allow(missing_docs, reason = "the variants say what each offset is")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FieldPlace {
     /// At a constant offset.
     Fixed { offset: u32 },
     /// In the tail; its element count is a `u16` at `count_offset`.
@@ -150,7 +150,7 @@ pub struct Field {
     /// Its type.
     pub ty: FieldType,
     /// Where it lies.
-    pub place: Place,
+    pub place: FieldPlace,
 }
 
 /// The payload of one event class.
@@ -209,9 +209,9 @@ impl Layout {
             .into_iter()
             .map(|(name, ty)| {
                 let place = if ty.is_variable() {
-                    Place::Tail { count_offset: 0 }
+                    FieldPlace::Tail { count_offset: 0 }
                 } else {
-                    Place::Fixed { offset: 0 }
+                    FieldPlace::Fixed { offset: 0 }
                 };
                 Field { name, ty, place }
             })
@@ -224,7 +224,7 @@ impl Layout {
             let (size, align) = field.ty.fixed_shape();
             let at = end.next_multiple_of(align.max(1));
             match &mut field.place {
-                Place::Fixed { offset } | Place::Tail { count_offset: offset } => *offset = at,
+                FieldPlace::Fixed { offset } | FieldPlace::Tail { count_offset: offset } => *offset = at,
             }
             end = at + size;
         }
@@ -243,7 +243,7 @@ impl Layout {
     pub fn words(fields: impl IntoIterator<Item = (String, FieldType)>) -> Self {
         let mut end = PAYLOAD;
         let fields = fields.into_iter().map(|(name, ty)| {
-            let place = Place::Fixed { offset: end };
+            let place = FieldPlace::Fixed { offset: end };
             end += ty.fixed_size().next_multiple_of(8);
             Field { name, ty, place }
         });
@@ -311,7 +311,7 @@ impl Field {
     /// Offset of the field, or of its count, from the start of the record.
     pub fn offset(&self) -> u32 {
         match self.place {
-            Place::Fixed { offset } | Place::Tail { count_offset: offset } => offset,
+            FieldPlace::Fixed { offset } | FieldPlace::Tail { count_offset: offset } => offset,
         }
     }
 }

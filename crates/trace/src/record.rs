@@ -1,7 +1,7 @@
 //! What did happen, once: an event class, its context, and bytes that the class's layout explains.
 
 use crate::event::EventClass;
-use crate::layout::{Field, FieldType, Place};
+use crate::layout::{Field, FieldPlace, FieldType};
 use crate::value::Value;
 
 /// One record, borrowed from the page it lies in.
@@ -46,8 +46,8 @@ impl<'a> Record<'a> {
     /// The value of `field`, which is one of the event's.
     pub fn value(&self, field: &'a Field) -> Value<'a> {
         let bytes = match field.place {
-            Place::Fixed { offset } => self.bytes.get(offset as usize..),
-            Place::Tail { .. } => self.tail(field),
+            FieldPlace::Fixed { offset } => self.bytes.get(offset as usize..),
+            FieldPlace::Tail { .. } => self.tail(field),
         };
         bytes.map_or(Value::Missing, |bytes| Value::read(&field.ty, bytes))
     }

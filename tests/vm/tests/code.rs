@@ -5,7 +5,7 @@ use kestrel::catalog::Catalog;
 use kestrel::code::{Code, Function, Patch, Why};
 use kestrel::kernel::Host;
 use kestrel::kernel::kprobes;
-use kestrel::kernel::perf::{PerfEvent, Place, Target};
+use kestrel::kernel::perf::{PerfEvent, PerfTarget, ProbePlace};
 use kestrel::plan::{Options, Source, plan};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -26,8 +26,8 @@ fn taken(function: &Function) -> (BTreeSet<u64>, Vec<PerfEvent>) {
     let host = Host::default();
     let end = function.instructions.last().unwrap();
     let put = |offset: u64| {
-        let place = Place::Symbol(&function.symbol, offset);
-        PerfEvent::kprobe(&host, place, false, Target::All)
+        let place = ProbePlace::Symbol(&function.symbol, offset);
+        PerfEvent::kprobe(&host, place, false, PerfTarget::All)
             .ok()
             .map(|event| (offset, event))
     };
@@ -123,7 +123,13 @@ fn what_lies_under_an_optimised_probe_is_shown() {
             .iter()
             .filter(|i| i.probeable.is_ok() && i.offset > 9);
         let put = |offset| {
-            PerfEvent::kprobe(&host, Place::Symbol(&function.symbol, offset), false, Target::All).unwrap()
+            PerfEvent::kprobe(
+                &host,
+                ProbePlace::Symbol(&function.symbol, offset),
+                false,
+                PerfTarget::All,
+            )
+            .unwrap()
         };
         events.extend(good.step_by(9).map(|i| put(i.offset)));
     }

@@ -4,7 +4,7 @@
 use kestrel::Error;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::session::named::{Request, SESSION, check, kernel_line};
+use kestrel::session::named::{ProbeRequest, SESSION, check, kernel_line};
 use kestrel::session::store::Store;
 use kestrel_kernel::bpf::{link_ids, map_ids, program_ids};
 use serde_json::Value;
@@ -220,10 +220,10 @@ fn all_or_nothing(entry: &str) {
             "one jprobe at a time",
         ),
     ] {
-        let request = |(name, source): (&str, &str)| Request {
+        let request = |(name, source): (&str, &str)| ProbeRequest {
             name: name.to_owned(),
             source: source.to_owned(),
-            ..Request::default()
+            ..ProbeRequest::default()
         };
         let both = [(names[0], entry), (names[1], second)].map(request);
         let added = store.add_probes(SESSION, &both, false, &catalog, "test");
@@ -724,15 +724,15 @@ fn added_and_removed_under_load() {
     let before = held();
     let store = Store::open(&Host::default()).unwrap();
     let catalog = Catalog::new(Host::default());
-    let request = |name: String, event: &str| Request {
+    let request = |name: String, event: &str| ProbeRequest {
         name,
         source: event.to_owned(),
-        ..Request::default()
+        ..ProbeRequest::default()
     };
     let total: usize = std::env::var("KESTREL_PROBES").map_or(20, |text| text.parse().unwrap());
     let entry = format!("kprobe:{CALLED} {{ record(pid) }}");
     let back = format!("kretprobe:{CALLED} {{ record(began = entry.nsecs) }}");
-    let add = |requests: &[Request]| {
+    let add = |requests: &[ProbeRequest]| {
         store
             .add_probes(SESSION, requests, false, &catalog, "test")
             .unwrap()

@@ -6,7 +6,7 @@ use kestrel::agent::{Answer, Inbox};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
 use kestrel::plan::{Options, Source, plan};
-use kestrel::session::named::Request;
+use kestrel::session::named::ProbeRequest;
 use kestrel::session::start::Origin;
 use kestrel::session::store::Store;
 use kestrel::table::TableFile;
@@ -66,10 +66,10 @@ const PROBES: [(&str, &str); 4] = [
 ];
 
 fn add_probes(session: &str, catalog: &Catalog) {
-    let request = |(name, source): (&str, &str)| Request {
+    let request = |(name, source): (&str, &str)| ProbeRequest {
         name: name.to_owned(),
         source: source.to_owned(),
-        ..Request::default()
+        ..ProbeRequest::default()
     };
     store()
         .add_probes(session, &PROBES.map(request), false, catalog, "test")

@@ -24,7 +24,7 @@ pub use types::{
     Composite, DatasecEntry, Entries, Enumeration, EnumerationValue, Integer, Kind, Member, Parameter,
     Prototype, Type,
 };
-pub use walk::Place;
+pub use walk::MemberPlace;
 
 use crate::Error;
 use bytes::Bytes;

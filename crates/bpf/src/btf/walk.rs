@@ -13,7 +13,7 @@ const DEPTH: u32 = 32;
 
 /// Where a member lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct MemberPlace {
     /// Bits from the start of the struct.
     pub bit_offset: u32,
     /// Width in bits where it is a bit field.
@@ -22,7 +22,7 @@ pub struct Place {
     pub ty: TypeId,
 }
 
-impl Place {
+impl MemberPlace {
     /// Bytes from the start of the struct; of a bit field, of the byte it begins in.
     pub fn offset(&self) -> u32 {
         self.bit_offset / 8
@@ -98,7 +98,7 @@ impl Btf {
     }
 
     /// Where the member of that name lies in a struct or union (or a typedef of one), anonymous members searched too.
-    pub fn find_member(&self, id: TypeId, name: &str) -> Option<Place> {
+    pub fn find_member(&self, id: TypeId, name: &str) -> Option<MemberPlace> {
         let mut left = SEARCH;
         if name.is_empty() {
             return None;
@@ -106,13 +106,13 @@ impl Btf {
         self.search(id, name, 0, 0, &mut left)
     }
 
-    fn search(&self, id: TypeId, name: &str, base: u32, depth: u32, left: &mut u32) -> Option<Place> {
+    fn search(&self, id: TypeId, name: &str, base: u32, depth: u32, left: &mut u32) -> Option<MemberPlace> {
         let composite = self.composite(id)?;
         for member in composite.members() {
             *left = left.checked_sub(1)?;
             let bit_offset = base.checked_add(member.bit_offset)?;
             if member.name == name {
-                return Some(self.old_bitfield(Place {
+                return Some(self.old_bitfield(MemberPlace {
                     bit_offset,
                     bits: member.bits,
                     ty: member.ty,
@@ -151,14 +151,14 @@ impl Btf {
     }
 
     /// Before `kind_flag`, a bit field was a member whose integer type has fewer bits than its size.
-    fn old_bitfield(&self, place: Place) -> Place {
+    fn old_bitfield(&self, place: MemberPlace) -> MemberPlace {
         match self.resolved(place.ty) {
             Type::Int(int)
                 if place.bits.is_none()
                     && (u32::from(int.bits) != int.size.saturating_mul(8) || int.bit_offset != 0) =>
             {
                 let bit_offset = place.bit_offset.saturating_add(int.bit_offset.into());
-                Place {
+                MemberPlace {
                     bit_offset,
                     bits: Some(int.bits.into()),
                     ..place

@@ -6,7 +6,7 @@ use super::fault::{Fault, Reason};
 use super::helpers::Arguments;
 use super::map::handle;
 use super::memory::{Access, Space};
-use crate::code::{Code, Relocation, Target};
+use crate::code::{Code, Relocation, RelocationTarget};
 use crate::helper::{self, Helper};
 use crate::insn::Insn;
 use crate::isa::{self, Atomic, Callee, Imm64, Meaning, Second, Size, Width};
@@ -253,7 +253,7 @@ impl Run {
         }
     }
 
-    fn target(&self) -> Option<&Target> {
+    fn target(&self) -> Option<&RelocationTarget> {
         let found = self
             .code
             .relocations
@@ -266,8 +266,8 @@ impl Run {
         let high = self.code.insns.get(self.at + 1).ok_or(Reason::LeftProgram)?.imm as u32;
         match (kind, self.target()) {
             (Imm64::Plain, _) => Ok(u64::from(low as u32) | u64::from(high) << 32),
-            (Imm64::Map, Some(Target::Map(map))) => Ok(handle(*map)),
-            (Imm64::MapValue, Some(Target::MapValue(map))) => {
+            (Imm64::Map, Some(RelocationTarget::Map(map))) => Ok(handle(*map)),
+            (Imm64::MapValue, Some(RelocationTarget::MapValue(map))) => {
                 Ok(machine.first_value(*map)?.wrapping_add(high.into()))
             }
             _ => Err(Reason::Other(format!(
@@ -307,7 +307,7 @@ impl Run {
                 self.returned(r0)
             }
             Callee::Kfunc => {
-                let Some(Target::Kfunc(name)) = self.target() else {
+                let Some(RelocationTarget::Kfunc(name)) = self.target() else {
                     return Err(Reason::UnknownKfunc {
                         name: format!("#{imm}"),
                     });

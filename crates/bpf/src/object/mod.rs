@@ -15,7 +15,7 @@ mod types;
 pub use link::{Linked, Reference, SourceLine};
 pub use map::Map;
 pub use program::Program;
-pub use section::{Hook, KINDS, Kind, SectionName};
+pub use section::{Hook, KINDS, SectionKind, SectionName};
 
 use crate::Error;
 use crate::btf::{Btf, Type, TypeId};

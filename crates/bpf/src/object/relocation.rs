@@ -4,7 +4,7 @@ use super::link::{Linker, Reference, Site};
 use crate::Error;
 
 /// One kind.
-pub(super) struct Kind {
+pub(super) struct RelocationKind {
     /// For people.
     pub(super) name: &'static str,
     fits: fn(&Linker<'_>, &Site<'_>) -> bool,
@@ -16,38 +16,38 @@ const PSEUDO_FUNC: u8 = 4;
 const PSEUDO_CALL: u8 = 1;
 
 /// A table: all kinds.
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[RelocationKind] = &[
+    RelocationKind {
         name: "map",
         fits: |linker, site| site.is_load() && in_maps(linker, site),
         apply: map,
     },
-    Kind {
+    RelocationKind {
         name: "global data",
         fits: |linker, site| site.is_load() && data_map(linker, site).is_some(),
         apply: data,
     },
-    Kind {
+    RelocationKind {
         name: "kernel configuration",
         fits: |linker, site| site.is_load() && kconfig(linker, site).is_some(),
         apply: configuration,
     },
-    Kind {
+    RelocationKind {
         name: "kernel symbol",
         fits: |_, site| site.is_load() && site.symbol.section.is_none(),
         apply: symbol,
     },
-    Kind {
+    RelocationKind {
         name: "address of a function",
         fits: |linker, site| site.is_load() && in_code(linker, site),
         apply: address,
     },
-    Kind {
+    RelocationKind {
         name: "call",
         fits: |linker, site| site.is_call() && in_code(linker, site),
         apply: call,
     },
-    Kind {
+    RelocationKind {
         name: "call of a kernel function",
         fits: |_, site| site.is_call() && site.symbol.section.is_none(),
         apply: kernel_call,

@@ -40,7 +40,7 @@ pub enum Hook {
 
 /// One kind of section.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct SectionKind {
     /// What stands before the first `/`.
     pub names: &'static [&'static str],
     /// How such a section is written, for people.
@@ -66,8 +66,8 @@ const fn row(
     hook: Hook,
     program: u32,
     attach: u32,
-) -> Kind {
-    Kind {
+) -> SectionKind {
+    SectionKind {
         names,
         shape,
         hook,
@@ -78,19 +78,19 @@ const fn row(
     }
 }
 
-const fn bound(kind: Kind, prefix: &'static str) -> Kind {
-    Kind {
+const fn bound(kind: SectionKind, prefix: &'static str) -> SectionKind {
+    SectionKind {
         prefix: Some(prefix),
         ..kind
     }
 }
 
-const fn sleepy(kind: Kind) -> Kind {
-    Kind { sleeps: true, ..kind }
+const fn sleepy(kind: SectionKind) -> SectionKind {
+    SectionKind { sleeps: true, ..kind }
 }
 
 /// A table: all kinds.
-pub const KINDS: &[Kind] = &[
+pub const KINDS: &[SectionKind] = &[
     row(&["prog"], "prog", Hook::Classic, KPROBE, 0),
     row(&["kprobe"], "kprobe/FUNCTION[+OFFSET]", Hook::Kprobe, KPROBE, 0),
     row(&["kretprobe"], "kretprobe/FUNCTION", Hook::Kretprobe, KPROBE, 0),
@@ -272,7 +272,7 @@ impl SectionName {
     }
 
     /// The row of its kind.
-    pub fn kind(&self) -> Option<&'static Kind> {
+    pub fn kind(&self) -> Option<&'static SectionKind> {
         KINDS.get(self.kind?)
     }
 }

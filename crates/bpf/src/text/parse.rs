@@ -3,7 +3,7 @@
 use super::{Piece, pieces};
 use crate::Error;
 use crate::asm::{Assembler, Label};
-use crate::code::{Code, MapRef, SourceRange, Target};
+use crate::code::{Code, MapRef, RelocationTarget, SourceRange};
 use crate::far::Fixup;
 use crate::helper::Helper;
 use crate::insn::Insn;
@@ -43,7 +43,7 @@ struct Operands<'a> {
     imm: i32,
     high: i32,
     label: Option<(&'a str, Fixup)>,
-    target: Option<Target>,
+    target: Option<RelocationTarget>,
 }
 
 impl Parser<'_> {
@@ -215,7 +215,7 @@ fn operand<'a>(letter: char, word: &'a str, row: &Row, maps: &[&str], to: &mut O
         }
         'k' => match word.strip_prefix('#') {
             Some(number) => to.imm = immediate(number)?,
-            None => to.target = Some(Target::Kfunc(name(word)?.to_owned())),
+            None => to.target = Some(RelocationTarget::Kfunc(name(word)?.to_owned())),
         },
         _ => to.imm = immediate(word)?,
     }
@@ -243,13 +243,13 @@ fn name(word: &str) -> Option<&str> {
         .then_some(word)
 }
 
-fn map_target(row: &Row, word: &str, maps: &[&str]) -> Option<Target> {
+fn map_target(row: &Row, word: &str, maps: &[&str]) -> Option<RelocationTarget> {
     let number = match maps.iter().position(|name| *name == word) {
         Some(at) => at as u32,
         None => word.parse().ok()?,
     };
     Some(match row.meaning {
-        Meaning::Load64(Imm64::MapValue) => Target::MapValue(MapRef(number)),
-        _ => Target::Map(MapRef(number)),
+        Meaning::Load64(Imm64::MapValue) => RelocationTarget::MapValue(MapRef(number)),
+        _ => RelocationTarget::Map(MapRef(number)),
     })
 }

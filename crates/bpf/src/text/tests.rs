@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Error;
-use crate::code::{Code, MapRef, Relocation, Target};
+use crate::code::{Code, MapRef, Relocation, RelocationTarget};
 use crate::insn::Insn;
 use crate::isa::{Field, TABLE};
 use proptest::prelude::*;
@@ -39,14 +39,14 @@ fn a_listing_reads_back_as_itself() {
         code.relocations[0],
         Relocation {
             insn: 1,
-            target: Target::Map(MapRef(0))
+            target: RelocationTarget::Map(MapRef(0))
         }
     );
     assert_eq!(
         code.relocations[1],
         Relocation {
             insn: 3,
-            target: Target::MapValue(MapRef(1))
+            target: RelocationTarget::MapValue(MapRef(1))
         }
     );
     assert_eq!(code.lines.len(), 2);

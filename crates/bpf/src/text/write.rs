@@ -1,7 +1,7 @@
 //! From instructions to text.
 
 use super::{Piece, pieces};
-use crate::code::{Code, Relocation, Target};
+use crate::code::{Code, Relocation, RelocationTarget};
 use crate::helper::Helper;
 use crate::insn::Insn;
 use crate::isa::{self, Callee, Imm64, Meaning, Row};
@@ -143,7 +143,7 @@ fn one(code: &Code, at: usize, labels: &BTreeMap<usize, String>, maps: &[&str]) 
                 None => write!(text, "#{}", insn.imm as u32),
             },
             'k' => match target {
-                Some(Target::Kfunc(name)) => write!(text, "{name}"),
+                Some(RelocationTarget::Kfunc(name)) => write!(text, "{name}"),
                 _ => write!(text, "#{}", insn.imm),
             },
             _ => write!(text, "{}", insn.imm),
@@ -152,12 +152,14 @@ fn one(code: &Code, at: usize, labels: &BTreeMap<usize, String>, maps: &[&str]) 
     (text, row.slots())
 }
 
-fn map(target: Option<&Target>, fd: i32, maps: &[&str]) -> String {
+fn map(target: Option<&RelocationTarget>, fd: i32, maps: &[&str]) -> String {
     match target {
-        Some(Target::Map(map) | Target::MapValue(map)) => match maps.get(map.0 as usize) {
-            Some(name) => (*name).to_owned(),
-            None => map.0.to_string(),
-        },
+        Some(RelocationTarget::Map(map) | RelocationTarget::MapValue(map)) => {
+            match maps.get(map.0 as usize) {
+                Some(name) => (*name).to_owned(),
+                None => map.0.to_string(),
+            }
+        }
         _ => format!("fd {fd}"),
     }
 }

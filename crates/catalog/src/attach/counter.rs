@@ -7,7 +7,7 @@ use kestrel_bpf::object::Hook;
 use kestrel_kernel::Errno;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Attachment, Link, Program, ProgramKind};
-use kestrel_kernel::perf::{self, PerfEvent, Target};
+use kestrel_kernel::perf::{self, PerfEvent, PerfTarget};
 use kestrel_kernel::procfs::{cpu_stay, online_cpus};
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ impl Counter {
 
     /// The perf event on one CPU; none if that has gone meanwhile.
     fn open_on(&self, cpu: u32) -> Result<Option<PerfEvent>> {
-        let event = match PerfEvent::counter(&self.counter, self.period, Target::Cpu(cpu)) {
+        let event = match PerfEvent::counter(&self.counter, self.period, PerfTarget::Cpu(cpu)) {
             Err(error) if error.errno() == Some(Errno::ENODEV) => return Ok(None),
             other => other?,
         };

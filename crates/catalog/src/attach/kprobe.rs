@@ -3,18 +3,18 @@
 use super::family::{Attach, Events, Preempted, Profile, Sections};
 use super::links::Links;
 use super::own_event::{self, OwnEvent};
-use crate::code::{KnownCode, Place};
+use crate::code::{CodePlace, KnownCode};
 use crate::error::Result;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{LinkDetail, Program, ProgramKind};
-use kestrel_kernel::perf::{self, PerfEvent, Target};
+use kestrel_kernel::perf::{self, PerfEvent, PerfTarget};
 use serde::{Deserialize, Serialize};
 
 /// An instruction to be probed: by name where that is exact, else by address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KprobeSite {
     /// Where it is.
-    pub place: Place,
+    pub place: CodePlace,
     /// Its address.
     pub address: u64,
     /// Whether the kernel finds it by its name.
@@ -26,7 +26,7 @@ pub struct KprobeSite {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves or are those of a site")]
 pub struct Instruction {
-    pub place: Place,
+    pub place: CodePlace,
     pub address: u64,
     pub by_name: bool,
     pub at_return: bool,
@@ -71,7 +71,7 @@ pub enum KprobeVia {
 #[derive(Clone, Copy, Debug)]
 pub struct Kprobe<'a> {
     /// Where.
-    pub place: perf::Place<'a>,
+    pub place: perf::ProbePlace<'a>,
     /// Whether it is at the return of a function.
     pub at_return: bool,
     /// The number of calls that are followed, where that is said: only tracefs takes one.
@@ -90,7 +90,7 @@ impl<'a> Kprobe<'a> {
     /// At a symbol, by what is best.
     pub fn at(symbol: &'a str, offset: u64) -> Self {
         Self {
-            place: perf::Place::Symbol(symbol, offset),
+            place: perf::ProbePlace::Symbol(symbol, offset),
             at_return: false,
             maxactive: None,
             cookie: 0,
@@ -115,7 +115,7 @@ impl Links {
         if by_tracefs {
             return self.kprobe_event(program, kprobe, known);
         }
-        match PerfEvent::kprobe(known.host(), kprobe.place, kprobe.at_return, Target::All) {
+        match PerfEvent::kprobe(known.host(), kprobe.place, kprobe.at_return, PerfTarget::All) {
             Err(kestrel_kernel::Error::Unavailable { .. }) if kprobe.via == KprobeVia::Best => {
                 return self.kprobe_event(program, kprobe, known);
             }
@@ -140,7 +140,7 @@ impl Links {
         }
         let options = (kprobe.at_return, kprobe.maxactive);
         let own = OwnEvent::define(tracefs, known.host(), kprobe.place, options, kprobe.awaited)?;
-        let event = PerfEvent::tracepoint(own.id()?, &kprobe.place.to_string(), Target::All)?;
+        let event = PerfEvent::tracepoint(own.id()?, &kprobe.place.to_string(), PerfTarget::All)?;
         if kprobe.via == KprobeVia::Tracefs {
             event.set_program(program)?;
             self.bare.push(event);
@@ -182,8 +182,8 @@ impl Links {
             None => site.place.symbol.clone(),
         };
         let place = match site.by_name {
-            true => perf::Place::Symbol(&symbol, site.place.offset),
-            false => perf::Place::Address(site.address),
+            true => perf::ProbePlace::Symbol(&symbol, site.place.offset),
+            false => perf::ProbePlace::Address(site.address),
         };
         let kprobe = Kprobe {
             place,

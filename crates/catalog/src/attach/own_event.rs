@@ -9,7 +9,7 @@ use kestrel_kernel::Errno;
 use kestrel_kernel::Host;
 use kestrel_kernel::index;
 use kestrel_kernel::kallsyms::Symbol;
-use kestrel_kernel::perf::Place;
+use kestrel_kernel::perf::ProbePlace;
 use kestrel_kernel::procfs;
 use kestrel_kernel::tracefs::{DynamicEvents, Tracefs};
 use std::collections::HashSet;
@@ -37,7 +37,7 @@ impl OwnEvent {
     pub fn define(
         tracefs: Tracefs,
         host: &Host,
-        place: Place<'_>,
+        place: ProbePlace<'_>,
         (at_return, maxactive): (bool, Option<u32>),
         awaited: bool,
     ) -> Result<Self> {
@@ -89,8 +89,8 @@ impl Drop for OwnEvent {
 
 /// A module's function by its address. By its name the kernel would attach the event again by itself when the module comes back
 /// (`trace_kprobe_module_callback` in kernel/trace/trace_kprobe.c), without the kprobes that serve it and with programs that may be out of date.
-fn fixed<'p>(place: Place<'p>, host: &Host) -> Place<'p> {
-    let Place::Symbol(name, 0) = place else {
+fn fixed<'p>(place: ProbePlace<'p>, host: &Host) -> ProbePlace<'p> {
+    let ProbePlace::Symbol(name, 0) = place else {
         return place;
     };
     let Some((module, function)) = name.split_once(':') else {
@@ -103,7 +103,7 @@ fn fixed<'p>(place: Place<'p>, host: &Host) -> Place<'p> {
     let own = |symbol: &Symbol<'_>| symbol.is_text() && symbol.module == Some(module);
     let mut addresses = symbols.named(function).filter(own).map(|symbol| symbol.address);
     match (addresses.next(), addresses.next()) {
-        (Some(address), None) if address != 0 => Place::Address(address),
+        (Some(address), None) if address != 0 => ProbePlace::Address(address),
         _ => place,
     }
 }
@@ -196,7 +196,7 @@ mod tests {
         let host = host(tree.path());
         let tracefs = Tracefs::open(&host).unwrap();
         let lines = || fs::read_to_string(tree.path().join("sys/kernel/tracing/kprobe_events")).unwrap();
-        let place = Place::Symbol("vfs_read", 0);
+        let place = ProbePlace::Symbol("vfs_read", 0);
         let event = OwnEvent::define(tracefs, &host, place, (true, Some(64)), false).unwrap();
         let name = event.name().to_owned();
         drop(event);

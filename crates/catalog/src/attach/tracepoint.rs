@@ -6,7 +6,7 @@ use super::links::Links;
 use crate::error::Result;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Program, ProgramKind};
-use kestrel_kernel::perf::{PerfEvent, Target};
+use kestrel_kernel::perf::{PerfEvent, PerfTarget};
 use kestrel_kernel::tracefs::Tracefs;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ impl Links {
         cookie: u64,
     ) -> Result<()> {
         let id = tracefs.event_id(group, name)?;
-        let event = PerfEvent::tracepoint(id, &format!("{group}:{name}"), Target::All)?;
+        let event = PerfEvent::tracepoint(id, &format!("{group}:{name}"), PerfTarget::All)?;
         self.perf_event(program, event, cookie)
     }
 }

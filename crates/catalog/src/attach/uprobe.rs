@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::executable::Site;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind, UprobeMulti};
-use kestrel_kernel::perf::{PerfEvent, Target, UprobePlace};
+use kestrel_kernel::perf::{PerfEvent, PerfTarget, UprobePlace};
 use kestrel_kernel::{Errno, Host};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -120,7 +120,7 @@ impl UserPlaces<'_> {
         }
         let mut links = Links::default();
         for place in self.places {
-            let event = PerfEvent::uprobe(host, self.path, place, self.at_return, Target::All)?;
+            let event = PerfEvent::uprobe(host, self.path, place, self.at_return, PerfTarget::All)?;
             links.perf_event(program, event, place.cookie)?;
         }
         Ok(links)

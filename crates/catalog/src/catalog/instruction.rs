@@ -6,7 +6,7 @@ use super::lookup::Catalog;
 use super::phase::Phase;
 use super::spec::text_of;
 use crate::attach::{self, Mechanism};
-use crate::code::{Code, KERNEL, LocationSpec, Place};
+use crate::code::{Code, CodePlace, KERNEL, LocationSpec};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 
@@ -66,7 +66,7 @@ impl FunctionProbe {
             && module != KERNEL
             && !catalog.has_module(module)
         {
-            let place = Place {
+            let place = CodePlace {
                 module: Some(module.clone()),
                 symbol: symbol.clone(),
                 offset: offset.unwrap_or(0),
@@ -134,7 +134,7 @@ impl FunctionProbe {
         &self,
         catalog: &Catalog,
         wanted: &LocationSpec,
-        place: &Place,
+        place: &CodePlace,
         maxactive: Option<u32>,
     ) -> Resolved {
         let (module, name) = (place.module.as_deref(), format!("{}:{wanted}", self.name));
@@ -190,7 +190,7 @@ impl FunctionProbe {
 }
 
 /// Whether the kernel finds the place by its name: there is no other function of it, and the name is the kernel's or a module's own.
-pub(super) fn names_one(catalog: &Catalog, place: &Place) -> bool {
+pub(super) fn names_one(catalog: &Catalog, place: &CodePlace) -> bool {
     let Ok(symbols) = catalog.symbols() else {
         return false;
     };
@@ -199,7 +199,7 @@ pub(super) fn names_one(catalog: &Catalog, place: &Place) -> bool {
 }
 
 /// Makes a mechanism in a module one by name; says where it is if it was that of a function without its module.
-fn by_name(mechanism: &mut Mechanism, function: Option<&str>, catalog: &Catalog) -> Option<Place> {
+fn by_name(mechanism: &mut Mechanism, function: Option<&str>, catalog: &Catalog) -> Option<CodePlace> {
     match mechanism {
         Mechanism::Instruction(attach::Instruction {
             place,
@@ -214,7 +214,7 @@ fn by_name(mechanism: &mut Mechanism, function: Option<&str>, catalog: &Catalog)
             at_return, maxactive, ..
         }) => {
             let symbol = function?;
-            let place = Place {
+            let place = CodePlace {
                 module: Some(catalog.module_of(None, symbol)?),
                 symbol: symbol.to_owned(),
                 offset: 0,

@@ -1,6 +1,6 @@
 //! What runs after an instruction, and what it does to the stack pointer: from its bytes alone.
 
-use super::function::Place;
+use super::function::CodePlace;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
     Register,
@@ -12,7 +12,7 @@ pub struct Follow {
     /// Where it is.
     pub address: u64,
     /// The function and offset of that address.
-    pub place: Place,
+    pub place: CodePlace,
     /// The stack pointer there is the value that [`Follow::base`] had before, plus this.
     pub stack: i64,
     /// The register that the new stack pointer is counted from, as `struct pt_regs` calls it: `sp` but for `leave` and the like.

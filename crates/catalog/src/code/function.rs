@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A place in a function.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Place {
+pub struct CodePlace {
     /// The module that the symbol belongs to.
     pub module: Option<String>,
     /// The symbol.
@@ -13,7 +13,7 @@ pub struct Place {
     pub offset: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CodePlace {
     /// `vfs_read`, `vfs_read+0x12`, `ext4:ext4_sync_fs+0x9`: as events spell it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(module) = &self.module {

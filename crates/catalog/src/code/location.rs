@@ -1,6 +1,6 @@
 //! Places in the kernel's code by name and by address: the symbol, how far it reaches, and what to say where there is none.
 
-use super::function::{Extent, Function, Instruction, LONGEST, Place, Why};
+use super::function::{CodePlace, Extent, Function, Instruction, LONGEST, Why};
 use super::{Code, unpatched};
 use crate::error::{Error, Result, nothing_matches};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
@@ -210,8 +210,8 @@ impl Function {
     }
 
     /// The name of a place in it.
-    pub fn place(&self, offset: u64) -> Place {
-        Place {
+    pub fn place(&self, offset: u64) -> CodePlace {
+        CodePlace {
             module: self.module.clone(),
             symbol: self.symbol.clone(),
             offset,

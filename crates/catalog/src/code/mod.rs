@@ -16,7 +16,7 @@ mod reserved;
 mod unpatched;
 
 pub use flow::Follow;
-pub use function::{Function, Instruction, Patch, Place, Why};
+pub use function::{CodePlace, Function, Instruction, Patch, Why};
 pub use known::KnownCode;
 pub use location::KERNEL;
 pub use location_spec::LocationSpec;
@@ -193,7 +193,7 @@ impl<'c> Code<'c> {
         let symbols = self.known.symbols()?;
         let name = |address: u64| {
             let (symbol, offset) = symbols.at(address)?;
-            let place = Place {
+            let place = CodePlace {
                 module: symbol.module.map(str::to_owned),
                 symbol: symbol.name.to_owned(),
                 offset,

@@ -15,7 +15,7 @@ use kestrel::buffer::layout::Mode;
 use kestrel::kernel::process::set_niceness;
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
-use kestrel::session::process_filter::Target;
+use kestrel::session::process_filter::ProcessFilter;
 use kestrel_trace::print::{counted, thousands, were};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -186,7 +186,7 @@ impl Recording {
 }
 
 /// Prints the number of events recorded and lost.
-fn print_summary(recorded: &Recorded, target: Target, asked: u64) {
+fn print_summary(recorded: &Recorded, target: ProcessFilter, asked: u64) {
     let summary = &recorded.summary;
     eprintln!(
         "{} in {:.2} s, {} in {}; lost {}, {}{}",

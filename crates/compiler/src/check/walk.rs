@@ -8,7 +8,7 @@ use super::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer,
 use super::value::{comparison, constant, operation, scaled, there_are};
 use crate::lang::ast::{Span, Spanned};
 use crate::lang::diag::Diagnostic;
-use kestrel_bpf::btf::{Place, TypeId};
+use kestrel_bpf::btf::{MemberPlace, TypeId};
 use kestrel_trace::layout::Space;
 
 /// Where a value lies in memory.
@@ -109,7 +109,7 @@ impl Checker<'_> {
     }
 
     /// A member of a struct by its name.
-    pub(super) fn find_member(&mut self, id: TypeId, name: &Spanned<String>) -> Checked<Place> {
+    pub(super) fn find_member(&mut self, id: TypeId, name: &Spanned<String>) -> Checked<MemberPlace> {
         let btf = self.need_btf(name.span, "this member")?;
         btf.find_member(id, &name.node).ok_or_else(|| {
             let all = btf.member_names(id);

@@ -6,7 +6,7 @@ use super::diag::Diagnostic;
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind<'a> {
+pub(super) enum TokenKind<'a> {
     /// A bare word.
     Word(&'a str),
     /// `$name`, without the dollar.
@@ -32,7 +32,7 @@ pub(super) enum Kind<'a> {
 /// A token and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token<'a> {
-    pub(super) kind: Kind<'a>,
+    pub(super) kind: TokenKind<'a>,
     pub(super) span: Span,
 }
 
@@ -159,26 +159,26 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn kind(&mut self, found: &mut Vec<Diagnostic>) -> Kind<'a> {
+    fn kind(&mut self, found: &mut Vec<Diagnostic>) -> TokenKind<'a> {
         let Some(first) = self.rest().chars().next() else {
-            return Kind::End;
+            return TokenKind::End;
         };
         match first {
-            'a'..='z' | 'A'..='Z' | '_' => Kind::Word(self.word()),
+            'a'..='z' | 'A'..='Z' | '_' => TokenKind::Word(self.word()),
             '0'..='9' => self.number(found),
             '"' => self.quoted(found),
             '@' => {
                 self.at += 1;
-                Kind::Map(self.word())
+                TokenKind::Map(self.word())
             }
             '$' => self.dollar(found),
             _ => {
                 if let Some(sign) = SIGNS.iter().find(|sign| self.rest().starts_with(**sign)) {
                     self.at += sign.len();
-                    return Kind::Sign(sign);
+                    return TokenKind::Sign(sign);
                 }
                 self.stray(first, found);
-                Kind::Bad
+                TokenKind::Bad
             }
         }
     }
@@ -210,23 +210,23 @@ impl<'a> Lexer<'a> {
         &rest[..end]
     }
 
-    fn dollar(&mut self, found: &mut Vec<Diagnostic>) -> Kind<'a> {
+    fn dollar(&mut self, found: &mut Vec<Diagnostic>) -> TokenKind<'a> {
         let start = self.at;
         self.at += 1;
         if self.rest().starts_with('#') {
             self.at += 1;
-            return Kind::PositionalCount;
+            return TokenKind::PositionalCount;
         }
         let name = self.word();
         if name.starts_with(|c: char| c.is_ascii_digit()) {
             return match name.parse() {
-                Ok(index) => Kind::Positional(index),
+                Ok(index) => TokenKind::Positional(index),
                 Err(_) => {
                     found.push(Diagnostic::error(
                         self.span_from(start),
                         "a positional parameter is \"$\" and a number",
                     ));
-                    Kind::Bad
+                    TokenKind::Bad
                 }
             };
         }
@@ -235,16 +235,16 @@ impl<'a> Lexer<'a> {
                 Diagnostic::error(self.span_from(start), "a name is missing after \"$\"")
                     .hint("variables are written $name, positional parameters $1"),
             );
-            return Kind::Bad;
+            return TokenKind::Bad;
         }
-        Kind::Variable(name)
+        TokenKind::Variable(name)
     }
 
-    fn number(&mut self, found: &mut Vec<Diagnostic>) -> Kind<'a> {
+    fn number(&mut self, found: &mut Vec<Diagnostic>) -> TokenKind<'a> {
         let start = self.at;
         let word = self.word();
         match read_number(word) {
-            Ok((value, unsigned)) => Kind::Integer { value, unsigned },
+            Ok((value, unsigned)) => TokenKind::Integer { value, unsigned },
             Err(trouble) => {
                 let span = self.span_from(start);
                 found.push(match trouble {
@@ -257,17 +257,17 @@ impl<'a> Lexer<'a> {
                             .hint("times: ns us ms s m h d; sizes: k M G; unsigned: u")
                     }
                 });
-                Kind::Bad
+                TokenKind::Bad
             }
         }
     }
 
-    fn quoted(&mut self, found: &mut Vec<Diagnostic>) -> Kind<'a> {
+    fn quoted(&mut self, found: &mut Vec<Diagnostic>) -> TokenKind<'a> {
         let start = self.at;
         match read_quoted(self.rest()) {
             Ok((text, bytes)) => {
                 self.at += bytes;
-                Kind::Text(text)
+                TokenKind::Text(text)
             }
             Err(QuoteTrouble::Open) => {
                 let rest = self.rest();
@@ -276,7 +276,7 @@ impl<'a> Lexer<'a> {
                     self.span_from(start),
                     "this text is not closed by a double quote",
                 ));
-                Kind::Bad
+                TokenKind::Bad
             }
             Err(QuoteTrouble::Escape { at, bytes, end }) => {
                 found.push(
@@ -284,7 +284,7 @@ impl<'a> Lexer<'a> {
                         .hint("escapes: \\n \\t \\r \\\\ \\\" \\0 \\x41 \\101"),
                 );
                 self.at += end;
-                Kind::Bad
+                TokenKind::Bad
             }
         }
     }
@@ -433,12 +433,12 @@ fn read_escape(rest: &str) -> Option<(char, usize)> {
 mod tests {
     use super::*;
 
-    fn kinds(text: &str) -> (Vec<Kind<'_>>, usize) {
+    fn kinds(text: &str) -> (Vec<TokenKind<'_>>, usize) {
         let (mut lexer, mut found) = (Lexer::new(text), Vec::new());
         let mut kinds = Vec::new();
         loop {
             match lexer.next(&mut found).kind {
-                Kind::End => return (kinds, found.len()),
+                TokenKind::End => return (kinds, found.len()),
                 kind => kinds.push(kind),
             }
         }
@@ -447,7 +447,7 @@ mod tests {
     fn value(text: &str) -> Option<u64> {
         match kinds(text) {
             (kinds, 0) => match kinds.as_slice() {
-                [Kind::Integer { value, .. }] => Some(*value),
+                [TokenKind::Integer { value, .. }] => Some(*value),
                 _ => None,
             },
             _ => None,
@@ -482,7 +482,7 @@ mod tests {
     fn texts_resolve_escapes() {
         assert_eq!(
             kinds(r#""a\n\x41\101\"\\""#).0,
-            [Kind::Text("a\nAA\"\\".to_owned())]
+            [TokenKind::Text("a\nAA\"\\".to_owned())]
         );
         assert_eq!(kinds("\"open\nx").1, 1);
         assert_eq!(kinds(r#""\q" 1"#).0.len(), 2);
@@ -493,19 +493,19 @@ mod tests {
         assert_eq!(
             kinds("a<<=1..2/* x */->b // rest").0,
             [
-                Kind::Word("a"),
-                Kind::Sign("<<="),
-                Kind::Integer {
+                TokenKind::Word("a"),
+                TokenKind::Sign("<<="),
+                TokenKind::Integer {
                     value: 1,
                     unsigned: false
                 },
-                Kind::Sign(".."),
-                Kind::Integer {
+                TokenKind::Sign(".."),
+                TokenKind::Integer {
                     value: 2,
                     unsigned: false
                 },
-                Kind::Sign("->"),
-                Kind::Word("b"),
+                TokenKind::Sign("->"),
+                TokenKind::Word("b"),
             ]
         );
     }
@@ -515,11 +515,11 @@ mod tests {
         assert_eq!(
             kinds("$x $1 $# @m @").0,
             [
-                Kind::Variable("x"),
-                Kind::Positional(1),
-                Kind::PositionalCount,
-                Kind::Map("m"),
-                Kind::Map("")
+                TokenKind::Variable("x"),
+                TokenKind::Positional(1),
+                TokenKind::PositionalCount,
+                TokenKind::Map("m"),
+                TokenKind::Map("")
             ]
         );
     }

@@ -13,7 +13,7 @@
 
 use super::owner::{self, Owner};
 use super::relay::{self, Passing, Relay};
-use super::second_chance::{self, Place, Switches};
+use super::second_chance::{self, ProgramPlace, Switches};
 use super::{Call, control, named, process_filter};
 use crate::buffer::REMOVED;
 pub use crate::buffer::name::MESSAGES;
@@ -122,7 +122,7 @@ pub struct Dispatch {
     /// Where it is what stands in for a handler of another hook: the word that it passes on in the place of the call.
     pub passing: Option<Passing>,
     /// Where the hook is several programs: which of them this is.
-    pub place: Option<Place>,
+    pub place: Option<ProgramPlace>,
     /// Where the kernel counts how often the thread was switched out, if that is known.
     pub switches: Option<Switches>,
     /// Whether it runs with preemption off from its first instruction to its last.

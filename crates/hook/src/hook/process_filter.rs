@@ -22,7 +22,7 @@ pub const SIZE: u32 = NUMBERS / 8;
 
 /// The processes whose events are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Target {
+pub enum ProcessFilter {
     /// Every process's, and those of no process.
     #[default]
     All,

@@ -52,14 +52,14 @@ pub const PROGRAMS: u32 = 4;
 pub const MOST_ON_A_FUNCTION: usize = 4;
 /// One of the programs of a hook that is several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ProgramPlace {
     /// Its number, from 0: the order in which the kernel runs them.
     pub number: u32,
     /// Whether none comes behind it.
     pub last: bool,
 }
 
-impl Place {
+impl ProgramPlace {
     /// Of the program that the kernel runs first.
     pub const FIRST: Self = Self {
         number: 0,
@@ -121,8 +121,8 @@ pub fn is_without_room(error: &Error) -> bool {
 }
 
 /// The places behind the first of so many programs.
-pub fn later(programs: u32) -> impl Iterator<Item = Place> {
-    (1..programs).map(move |number| Place {
+pub fn later(programs: u32) -> impl Iterator<Item = ProgramPlace> {
+    (1..programs).map(move |number| ProgramPlace {
         number,
         last: number + 1 == programs,
     })
@@ -361,7 +361,7 @@ impl Switches {
 }
 
 /// At the start of one of a hook's programs: leaves where an earlier one has seen this hit, or a later one shall take it; else takes it.
-pub(crate) fn emit_enter(b: &mut Builder, place: Place, switches: Option<Switches>, leave: BlockId) {
+pub(crate) fn emit_enter(b: &mut Builder, place: ProgramPlace, switches: Option<Switches>, leave: BlockId) {
     let number = i64::from(place.number) + 1;
     let cells = Cells::of(b, switches);
     let own = [b.block(), b.cold_block()];

@@ -6,13 +6,13 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// What a BPF descriptor can be of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DescriptorKind {
     Map,
     Program,
     Link,
 }
 
-impl Kind {
+impl DescriptorKind {
     /// What the kernel says: it names the anonymous file behind a descriptor `bpf-map`, `bpf-prog` or `bpf_link` (or `bpf-link`).
     pub(super) fn of(fd: BorrowedFd<'_>) -> Result<Self> {
         let path = Host::default().path(format!("/proc/self/fd/{}", fd.as_raw_fd()));
@@ -31,8 +31,8 @@ impl Kind {
 }
 
 /// Makes sure that a descriptor is of the kind that its owner takes it for: the kernel's answers are laid out by kind.
-pub(super) fn expect(fd: BorrowedFd<'_>, kind: Kind) -> Result<()> {
-    let found = Kind::of(fd)?;
+pub(super) fn expect(fd: BorrowedFd<'_>, kind: DescriptorKind) -> Result<()> {
+    let found = DescriptorKind::of(fd)?;
     if found == kind {
         return Ok(());
     }

@@ -4,7 +4,7 @@
 //! `fentry` function, all spent inside close(2). `BPF_LINK_UPDATE` and `BPF_LINK_DETACH` are refused for tracing links.
 
 use super::Program;
-use super::descriptor::{self, Kind};
+use super::descriptor::{self, DescriptorKind};
 use super::sys::{self, AttachType, Command, LinkType};
 use crate::error::{Errno, Error, Interface, Result};
 use crate::perf::{PerfEvent, UprobePlace};
@@ -269,7 +269,7 @@ impl Link {
     /// # Errors
     /// [`Error::Argument`] if it is not one.
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
-        descriptor::expect(fd.as_fd(), Kind::Link)?;
+        descriptor::expect(fd.as_fd(), DescriptorKind::Link)?;
         Ok(Self { fd })
     }
 

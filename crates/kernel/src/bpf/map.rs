@@ -203,7 +203,7 @@ impl Map {
     /// # Errors
     /// [`Error::System`] if it is not one.
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
-        super::descriptor::expect(fd.as_fd(), super::descriptor::Kind::Map)?;
+        super::descriptor::expect(fd.as_fd(), super::descriptor::DescriptorKind::Map)?;
         let info = MapInfo::of(fd.as_fd(), "behind a descriptor")?;
         let element = if info.is_per_cpu() {
             info.cpu_stride() * procfs::possible_cpus()?.len()

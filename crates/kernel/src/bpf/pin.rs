@@ -1,6 +1,6 @@
 //! Pins: names in bpffs that keep a map, program or link alive without a process; not where a session keeps them.
 
-use super::descriptor::Kind;
+use super::descriptor::DescriptorKind;
 use super::sys::{self, Command};
 use super::{Link, Map, Program};
 use crate::error::{Error, Result};
@@ -49,10 +49,10 @@ pub fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<()> {
 /// [`Error::System`]: `ENOENT` if nothing is there.
 pub fn pinned(path: &Path) -> Result<Pinned> {
     let fd = open(path)?;
-    Ok(match Kind::of(fd.as_fd())? {
-        Kind::Map => Pinned::Map(Map::from_fd(fd)?),
-        Kind::Program => Pinned::Program(Program::from_fd(fd)?),
-        Kind::Link => Pinned::Link(Link::from_fd(fd)?),
+    Ok(match DescriptorKind::of(fd.as_fd())? {
+        DescriptorKind::Map => Pinned::Map(Map::from_fd(fd)?),
+        DescriptorKind::Program => Pinned::Program(Program::from_fd(fd)?),
+        DescriptorKind::Link => Pinned::Link(Link::from_fd(fd)?),
     })
 }
 

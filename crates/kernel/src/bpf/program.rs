@@ -1,13 +1,13 @@
 //! BPF programs: binding code to maps and kernel functions, loading, asking about, test runs; attaching is [`super::Link`]'s.
 
 use super::Map;
-use super::descriptor::{self, Kind};
+use super::descriptor::{self, DescriptorKind};
 use super::memlock;
 use super::sys::{self, AttachType, Command, ProgramType};
 use crate::error::{Errno, Error, Result};
 use bytemuck::Zeroable;
 use kestrel_bpf::btf::TypeId;
-use kestrel_bpf::code::{Code, MapRef, Target};
+use kestrel_bpf::code::{Code, MapRef, RelocationTarget};
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -272,7 +272,7 @@ impl Program {
     /// # Errors
     /// [`Error::Argument`] if it is not one.
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
-        descriptor::expect(fd.as_fd(), Kind::Program)?;
+        descriptor::expect(fd.as_fd(), DescriptorKind::Program)?;
         Ok(Self { fd, log: None })
     }
 
@@ -438,15 +438,15 @@ fn bind(spec: &ProgramSpec<'_>) -> Result<Vec<[u8; 8]>> {
             )));
         };
         match &relocation.target {
-            Target::Map(map) => {
+            RelocationTarget::Map(map) => {
                 insn.src = sys::PSEUDO_MAP_FD;
                 insn.imm = map_fd(spec, *map)?;
             }
-            Target::MapValue(map) => {
+            RelocationTarget::MapValue(map) => {
                 insn.src = sys::PSEUDO_MAP_VALUE;
                 insn.imm = map_fd(spec, *map)?;
             }
-            Target::Kfunc(name) => {
+            RelocationTarget::Kfunc(name) => {
                 let id = (spec.kfunc)(name).ok_or_else(|| {
                     unresolved(format!(
                         "the kernel function {name}, which this kernel does not offer"

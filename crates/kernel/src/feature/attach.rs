@@ -5,7 +5,7 @@ use crate::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, Program, ProgramKind, ProgramSpec, UprobeMulti,
 };
 use crate::error::{Errno, Error, Result};
-use crate::perf::{PerfEvent, Place, Target, UprobePlace};
+use crate::perf::{PerfEvent, PerfTarget, ProbePlace, UprobePlace};
 use crate::tracefs::{DynamicEvents, Tracefs};
 use kestrel_bpf::btf::{Kind, TypeId};
 use kestrel_bpf::helper;
@@ -87,7 +87,7 @@ fn with_tracepoint(features: &Features, attach: impl Fn(PerfEvent) -> Result<()>
     let tracefs = Tracefs::open(features.host())?;
     quiet(|group, name| {
         let id = tracefs.event_id(group, name)?;
-        attach(PerfEvent::tracepoint(id, name, Target::All)?)
+        attach(PerfEvent::tracepoint(id, name, PerfTarget::All)?)
     })
 }
 
@@ -102,8 +102,8 @@ pub(super) fn perf_link(features: &Features) -> Result<()> {
 }
 
 fn kprobe_at(features: &Features, at_return: bool) -> Result<()> {
-    let place = Place::Symbol(QUIET_FUNCTION, 0);
-    let event = PerfEvent::kprobe(features.host(), place, at_return, Target::All)?;
+    let place = ProbePlace::Symbol(QUIET_FUNCTION, 0);
+    let event = PerfEvent::kprobe(features.host(), place, at_return, PerfTarget::All)?;
     event.attach(&program(ProgramKind::Kprobe)?, 0).map(drop)
 }
 

@@ -5,7 +5,7 @@
 //! ```
 
 use super::limit::Bucket;
-use crate::dump::{Dumped, Request, dump};
+use crate::dump::{DumpRequest, Dumped, dump};
 use crate::session::store::Store;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
@@ -130,7 +130,7 @@ fn write(session: &str, since: Duration, policy: &Policy, host: Host) -> Result<
     let there = numbers(&policy.directory, session)?;
     let number = there.last().map_or(1, |last| last + 1);
     let path = policy.directory.join(name(session, number));
-    let request = Request {
+    let request = DumpRequest {
         buffers: Vec::new(),
         since: Some(since),
     };

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 /// A ring's number among those of its buffer, and a CPU.
-type Place = (u32, u32);
+type RingPlace = (u32, u32);
 
 /// What of one CPU's ring is known here.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Progress {
 /// A message that was taken from its ring.
 #[derive(Debug)]
 struct Taken {
-    place: Place,
+    place: RingPlace,
     position: u64,
     time_ns: u64,
     bytes: Vec<u8>,
@@ -39,7 +39,7 @@ struct Taken {
 /// Messages that were taken and wait, and how far each ring was read.
 #[derive(Debug, Default)]
 pub struct Mail {
-    rings: BTreeMap<Place, Progress>,
+    rings: BTreeMap<RingPlace, Progress>,
     /// By time.
     waiting: Vec<Taken>,
 }
@@ -137,7 +137,7 @@ impl Mail {
 }
 
 /// Says in the ring how far it was acted on.
-fn acknowledge<M: Memory>(rings: &BTreeMap<u32, &Ring<M>>, (number, cpu): Place, progress: &Progress) {
+fn acknowledge<M: Memory>(rings: &BTreeMap<u32, &Ring<M>>, (number, cpu): RingPlace, progress: &Progress) {
     let position = progress
         .open
         .first()
@@ -153,7 +153,7 @@ fn acknowledge<M: Memory>(rings: &BTreeMap<u32, &Ring<M>>, (number, cpu): Place,
 /// Takes what a CPU's ring holds of messages until a moment.
 fn take<M: Memory>(
     ring: &Ring<M>,
-    place: Place,
+    place: RingPlace,
     progress: &mut Progress,
     until: u64,
     events: &EventTable,

@@ -10,8 +10,8 @@ use kestrel_hook::buffer::writer::{RingSink, map_name};
 use kestrel_hook::hook::SLOTS;
 use kestrel_hook::hook::dispatch::{Dispatch, HandlerChoice};
 use kestrel_hook::hook::named;
-use kestrel_hook::hook::process_filter::Target;
-use kestrel_hook::hook::second_chance::{Place, Switches};
+use kestrel_hook::hook::process_filter::ProcessFilter;
+use kestrel_hook::hook::second_chance::{ProgramPlace, Switches};
 
 impl Hook {
     /// How many programs that are made later its program array has room for: one for each table, or the next of a named probe, whose programs are
@@ -47,7 +47,12 @@ impl Hook {
     ///
     /// # Errors
     /// When a record is too large for a page, or needs more stack than BPF has.
-    pub fn compile(&self, way: &PlannedStrategy, plan: &Plan, place: Option<Place>) -> Result<Program> {
+    pub fn compile(
+        &self,
+        way: &PlannedStrategy,
+        plan: &Plan,
+        place: Option<ProgramPlace>,
+    ) -> Result<Program> {
         let mut context = way.context.clone();
         context.number = context.number.numbered(self.first, self.records.max(1));
         context.members = members(&context, &self.instances);
@@ -72,7 +77,7 @@ impl Hook {
             steering: plan.steering(),
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
-            followed: matches!(plan.target, Target::Command(_)),
+            followed: matches!(plan.target, ProcessFilter::Command(_)),
             // A program that calls another one lets itself be preempted.
             whole: place.is_some() && can && calls.is_empty(),
             calls,

@@ -3,7 +3,7 @@
 use super::planned::BufferPlan;
 use kestrel_catalog::attach::Mechanism;
 use kestrel_compiler::check::globals::Globals;
-use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::process_filter::ProcessFilter;
 
 /// A running session, as plain data.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct Existing {
     /// Parameters (with the values they started with), maps, and whether there may be an agent.
     pub globals: Globals,
     /// The processes whose events are traced.
-    pub target: Target,
+    pub target: ProcessFilter,
     /// Its hooks; [`crate::plan::Slot::hook`] is a place among them.
     pub hooks: Vec<ExistingHook>,
     /// The first number of records that is free.

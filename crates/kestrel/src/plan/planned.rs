@@ -9,7 +9,7 @@ use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::buffer::name::{MESSAGES, MESSAGES_BYTES};
 use kestrel_hook::hook::dispatch::BufferPolicy;
 use kestrel_hook::hook::owner::Owner;
-use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_object::HandlerFile;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct Plan {
     /// Programs.
     pub hooks: Vec<Hook>,
     /// The processes whose events are traced.
-    pub target: Target,
+    pub target: ProcessFilter,
     /// Buffers, at least one: the first is where records go that name none.
     pub buffers: Vec<BufferPlan>,
     /// What the handlers share.

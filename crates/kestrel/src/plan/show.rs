@@ -6,7 +6,7 @@ use kestrel_catalog::Result;
 use kestrel_compiler::ir::MapUse;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::hook::owner::Owner;
-use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_trace::print::counted;
 use std::fmt::{self, Write};
 
@@ -37,9 +37,11 @@ pub fn show(plan: &Plan, code: bool) -> Result<String> {
         );
     }
     let whose = match plan.target {
-        Target::All => "all processes".to_owned(),
-        Target::Process(pid) => format!("process {pid}"),
-        Target::Command(pid) => format!("the command (process {pid}) and its children, from its exec on"),
+        ProcessFilter::All => "all processes".to_owned(),
+        ProcessFilter::Process(pid) => format!("process {pid}"),
+        ProcessFilter::Command(pid) => {
+            format!("the command (process {pid}) and its children, from its exec on")
+        }
     };
     let _ = writeln!(out, "events of {whose}");
     for hook in &plan.hooks {

@@ -3,7 +3,7 @@
 use kestrel_catalog::catalog::Via;
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_hook::buffer::layout::Mode;
-use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::table::TableFile;
 
 /// Where the handlers stand.
@@ -19,7 +19,7 @@ pub enum Source<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The processes whose events are traced.
-    pub target: Target,
+    pub target: ProcessFilter,
     /// How tracepoints are read.
     pub via: Via,
     /// Add the kernel's call stack to records of events without a block.

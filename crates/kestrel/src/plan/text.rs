@@ -3,7 +3,7 @@
 use super::source::Options;
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};
 use kestrel_compiler::lang::parse_events;
-use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::process_filter::ProcessFilter;
 
 /// Adds what options ask for to what was written: stacks to the default record, the process to the predicate.
 pub(super) fn complete(probe: &mut Probe, options: &Options, source: &str) {
@@ -17,7 +17,7 @@ pub(super) fn complete(probe: &mut Probe, options: &Options, source: &str) {
         let text = format!("a:b {{ record(args, {}) }}", stacks.join(", "));
         probe.block = beside(source, &text).block;
     }
-    if let Target::Process(pid) = options.target {
+    if let ProcessFilter::Process(pid) = options.target {
         guard(probe, &format!("pid == {pid}"), source);
     }
 }

@@ -46,7 +46,7 @@ pub struct Registration {
     live: Live,
     texts: Texts,
     dispatch: Dispatch,
-    probes: Vec<Known>,
+    probes: Vec<KnownProbe>,
     enabled: bool,
     attached: bool,
     lost: u64,
@@ -54,7 +54,7 @@ pub struct Registration {
 
 /// What is known of a probe beside its closure.
 #[derive(Debug)]
-struct Known {
+struct KnownProbe {
     name: String,
     kind: ProbeKind,
 }
@@ -162,7 +162,7 @@ impl Registration {
         })?;
         let closures = probes.iter_mut().map(|probe| probe.closure.take()).collect();
         let dispatch = Dispatch::new(&plan, &texts.texts, &session, closures, catalog.host());
-        let known = |probe: Probe| Known {
+        let known = |probe: Probe| KnownProbe {
             name: probe.name(),
             kind: probe.kind,
         };
@@ -302,7 +302,7 @@ impl Registration {
 
     /// The probes, in the order in which they were given.
     pub fn probes(&self) -> Vec<Status> {
-        let of = |(number, known): (usize, &Known)| Status {
+        let of = |(number, known): (usize, &KnownProbe)| Status {
             name: known.name.clone(),
             kind: known.kind,
             enabled: self.enabled

@@ -16,7 +16,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::reader::RingSpec;
 use kestrel_hook::buffer::{self, Buffer};
 use kestrel_hook::hook::control::{Control, Table};
-use kestrel_hook::hook::process_filter::{self, Target};
+use kestrel_hook::hook::process_filter::{self, ProcessFilter};
 use kestrel_hook::hook::{second_chance, thread_names};
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::preemption::Preemption;
@@ -128,7 +128,7 @@ impl Session {
         for number in 1..=plan.tables.len() as u32 {
             control.set_table(number - 1, Table::known(number));
         }
-        let targets = matches!(plan.target, Target::Command(_))
+        let targets = matches!(plan.target, ProcessFilter::Command(_))
             .then(process_filter::create_map)
             .transpose()?;
         let mut info = trace_info(catalog.host(), &buffers, uuid, command);
@@ -145,7 +145,7 @@ impl Session {
                 maps: Maps::create(&plan.globals.maps)?,
                 objects: Objects::default(),
             },
-            chosen: plan.target != Target::All,
+            chosen: plan.target != ProcessFilter::All,
             numbers: plan.hooks.iter().flat_map(Hook::numbers).collect(),
             metadata: None,
             hooks: Vec::new(),

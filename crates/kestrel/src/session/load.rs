@@ -21,7 +21,7 @@ use crate::plan::{Hook, Plan, Slot, no_second, room_to_grow};
 use kestrel_catalog::attach::turn;
 use kestrel_catalog::catalog::{Catalog, Via};
 use kestrel_catalog::{Error, Result};
-use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::table::TableFile;
 use kestrel_kernel::process::allow_open_files;
 use kestrel_trace::aggregate::MapType;
@@ -312,7 +312,7 @@ impl Loading<'_> {
             globals: self.next.globals(tables.clone()),
             tables,
             buffers: self.next.buffer_plans(),
-            target: Target::All,
+            target: ProcessFilter::All,
             hooks: hooks.collect::<Result<_>>()?,
             next_number: self.next.next_record,
         })

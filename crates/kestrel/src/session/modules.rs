@@ -107,7 +107,7 @@ impl InModule {
                 let [one] = instances else { return None };
                 let symbol = one.symbol.clone()?;
                 let module = catalog.module_of(None, &symbol)?;
-                let place = kestrel_catalog::code::Place {
+                let place = kestrel_catalog::code::CodePlace {
                     module: Some(module),
                     symbol,
                     offset: 0,

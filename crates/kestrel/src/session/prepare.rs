@@ -10,7 +10,7 @@ use kestrel_catalog::attach::{self, Mechanism};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_compiler::Program as Compiled;
 use kestrel_hook::hook::dispatch;
-use kestrel_hook::hook::second_chance::{self, Place};
+use kestrel_hook::hook::second_chance::{self, ProgramPlace};
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::preemption::Preemption;
 use std::collections::HashMap;
@@ -52,7 +52,7 @@ impl Ready {
     ) -> Result<Self> {
         let selector = way.context.selector.as_ref();
         let several = way.mechanism.is_preempted(preemption);
-        let first = hook.compile(way, plan, several.then_some(Place::FIRST))?;
+        let first = hook.compile(way, plan, several.then_some(ProgramPlace::FIRST))?;
         let mut compiled = vec![first];
         for place in second_chance::later(second_chance::PROGRAMS).filter(|_| several) {
             compiled.push(hook.compile(way, plan, Some(place))?);

@@ -18,7 +18,7 @@ use kestrel_compiler::check::tree::{Action, StatementKind};
 use kestrel_compiler::lang::ast::Probe;
 use kestrel_compiler::lang::diag::has_errors;
 use kestrel_compiler::lang::parse_events;
-use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::hook::relay::{self, Passing, Relay};
 use kestrel_kernel::bpf::Program;
 use kestrel_trace::event::EventClass;
@@ -57,7 +57,7 @@ impl<'a> Recompile<'a> {
             plan: Plan {
                 tables: next.places.clone(),
                 hooks: Vec::new(),
-                target: Target::All,
+                target: ProcessFilter::All,
                 buffers: next.buffer_plans(),
                 globals: next.globals(next.places.clone()),
                 slots: true,

@@ -8,7 +8,7 @@ use crate::plan::{Hook, Plan, PlannedHandler, Slot};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::hook::dispatch;
-use kestrel_hook::hook::second_chance::{self, Place};
+use kestrel_hook::hook::second_chance::{self, ProgramPlace};
 use kestrel_kernel::bpf::Program;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) fn compile(
         let numbers = numbers.map(|s| numbers_map(hook, &s.map)).transpose()?;
         let kind = way.mechanism.called_kind(there.multi)?;
         let mut programs = Vec::new();
-        let first = (there.copies > 0).then_some(Place::FIRST);
+        let first = (there.copies > 0).then_some(ProgramPlace::FIRST);
         let places = std::iter::once(first).chain(second_chance::later(there.copies).map(Some));
         for (place, slots) in places.zip(&maps.slots) {
             let compiled = hook.compile(way, plan, place)?;

@@ -6,7 +6,7 @@ use kestrel_bpf::btf::Btf;
 use kestrel_catalog::attach::{Attach, Events, RawTracepoint};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
-use kestrel_hook::hook::process_filter::{self, Follower, Target};
+use kestrel_hook::hook::process_filter::{self, Follower, ProcessFilter};
 use kestrel_hook::hook::{second_chance, thread_names};
 use kestrel_kernel::bpf::{Map, ProgramKind};
 use kestrel_trace::process::Processes;
@@ -29,9 +29,9 @@ fn following(error: Error) -> Error {
 impl Session {
     /// Attaches what lets a command's process in at its exec. Before the hooks: the kernel calls those of one tracepoint in the order in which they
     /// came, and a hook there shall see that exec, too.
-    pub(super) fn admit(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
+    pub(super) fn admit(&mut self, catalog: &Catalog, target: ProcessFilter) -> Result<()> {
         match target {
-            Target::Command(pid) => {
+            ProcessFilter::Command(pid) => {
                 let types = catalog.types().map_err(following)?;
                 self.attach_followers(vec![process_filter::admission(pid)?], &types, catalog)
             }
@@ -41,14 +41,14 @@ impl Session {
 
     /// Attaches what follows the command's processes, and what keeps the names of threads. The latter is a convenience: without types it is
     /// left out.
-    pub(super) fn follow(&mut self, catalog: &Catalog, target: Target) -> Result<()> {
+    pub(super) fn follow(&mut self, catalog: &Catalog, target: ProcessFilter) -> Result<()> {
         let types = match (catalog.types(), target) {
             (Ok(types), _) => types,
-            (Err(error), Target::Command(_)) => return Err(following(error)),
+            (Err(error), ProcessFilter::Command(_)) => return Err(following(error)),
             (Err(_), _) => return Ok(()),
         };
         let mut followers = thread_names::followers(&types)?;
-        if let Target::Command(_) = target {
+        if let ProcessFilter::Command(_) = target {
             followers.extend(process_filter::followers(&types)?);
         }
         self.attach_followers(followers, &types, catalog)

@@ -1,7 +1,7 @@
 //! Watching: records of a session as they come, in the order of their times, without a trace on disk.
 
 use super::queue::{Queue, Taken};
-use super::watermark::Settled;
+use super::watermark::Watermark;
 use crate::postprocess;
 use crate::session::Session;
 use kestrel_catalog::Result;
@@ -23,7 +23,7 @@ pub struct Live {
     /// Of each buffer, by its place, the cursors of its rings.
     cursors: Vec<(usize, Cursor)>,
     waiting: Queue,
-    settled: Option<Settled>,
+    watermark: Option<Watermark>,
     lost: u64,
     lost_frozen: u64,
 }
@@ -43,7 +43,7 @@ impl Live {
             session,
             table,
             waiting: Queue::default(),
-            settled: None,
+            watermark: None,
             lost: 0,
             lost_frozen: 0,
         }
@@ -52,7 +52,7 @@ impl Live {
     /// Watches a session and gives records in the order of their times over all CPUs, without exception, for which each waits some 10 to 50 ms.
     pub fn ordered(session: Session) -> Self {
         Self {
-            settled: Some(Settled::new()),
+            watermark: Some(Watermark::new()),
             ..Self::new(session)
         }
     }
@@ -80,9 +80,9 @@ impl Live {
     pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
         self.session.follow_cpus()?;
         self.session.follow_modules();
-        let settled = self.settled.as_ref().map(Settled::until);
+        let watermark = self.watermark.as_ref().map(Watermark::until);
         let now = procfs::monotonic();
-        let until = settled.unwrap_or(now);
+        let until = watermark.unwrap_or(now);
         self.gather(now)?;
         self.waiting.emit(&self.table, until, show)
     }

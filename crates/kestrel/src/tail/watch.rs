@@ -5,7 +5,7 @@
 //! watched on in its new ring.
 
 use super::queue::{Queue, Taken};
-use super::watermark::Settled;
+use super::watermark::Watermark;
 use crate::session::pinned::{PinnedSession, ThreadNames};
 use crate::session::store::Store;
 use kestrel_catalog::{Error, Result};
@@ -36,7 +36,7 @@ pub struct Watch {
     /// Identity of what `classes` were read from.
     described: Option<u64>,
     waiting: Queue,
-    settled: Settled,
+    watermark: Watermark,
     /// Packets overwritten unseen in rings that are gone.
     overwritten_before: u64,
     /// Whether records missed in rings that are gone have been counted, and how many.
@@ -118,7 +118,7 @@ impl Watch {
             classes,
             described,
             waiting: Queue::default(),
-            settled: Settled::new(),
+            watermark: Watermark::new(),
             overwritten_before: 0,
             gone: Some(0),
             reported_overwritten: 0,
@@ -258,10 +258,10 @@ impl Watch {
         }
     }
 
-    /// Copies pages that have something new, each with its ring, and gives the time up to which these are all: what has settled, unless a ring has more
+    /// Copies pages that have something new, each with its ring, and gives the time up to which these are all: what has watermark, unless a ring has more
     /// than is copied at once.
     fn take(&mut self) -> Result<(Vec<(usize, Taken)>, u64)> {
-        let (mut all, mut until) = (Vec::new(), self.settled.until());
+        let (mut all, mut until) = (Vec::new(), self.watermark.until());
         let now = procfs::monotonic();
         for (ring, watched) in self.rings.iter_mut().enumerate() {
             let Some(buffer) = numbered(&self.buffers, watched.number) else {

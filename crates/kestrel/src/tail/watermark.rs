@@ -10,9 +10,9 @@ use std::time::Duration;
 /// How long the thread rests between two questions.
 const REST: Duration = Duration::from_millis(5);
 
-/// Asks again and again, until it is dropped.
+/// The moment up to which all records are in their rings, kept up to date by a thread until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Settled(Arc<Shared>);
+pub(crate) struct Watermark(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -21,7 +21,7 @@ struct Shared {
     over: AtomicBool,
 }
 
-impl Settled {
+impl Watermark {
     /// Begins to ask.
     pub(crate) fn new() -> Self {
         let shared = Arc::new(Shared::default());
@@ -47,7 +47,7 @@ impl Settled {
     }
 }
 
-impl Drop for Settled {
+impl Drop for Watermark {
     /// Does not wait for the thread: it holds nothing.
     fn drop(&mut self) {
         self.0.over.store(true, Ordering::Relaxed);
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn each_moment_settles() {
-        let settled = Settled::new();
+        let settled = Watermark::new();
         let asked = procfs::monotonic();
         assert!(
             settled.until() < asked,

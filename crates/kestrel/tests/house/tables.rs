@@ -7,7 +7,7 @@ use kestrel::buffer::writer::{RingSink, map_name};
 use kestrel::catalog::Via;
 use kestrel::session::control;
 use kestrel::session::dispatch::{BufferPolicy, Dispatch, HandlerChoice, MESSAGES, SLOTS};
-use kestrel_bpf::code::{Code, MapRef, Target};
+use kestrel_bpf::code::{Code, MapRef, RelocationTarget};
 use kestrel_bpf::interp::{self, Machine};
 use kestrel_compiler::check::check;
 use kestrel_compiler::check::tree::CheckedProbe;
@@ -172,7 +172,7 @@ impl Session {
         }
         let mut code = program.code.clone();
         for relocation in &mut code.relocations {
-            if let Target::Map(map) | Target::MapValue(map) = &mut relocation.target {
+            if let RelocationTarget::Map(map) | RelocationTarget::MapValue(map) = &mut relocation.target {
                 *map = numbers[map.0 as usize];
             }
         }

@@ -3,7 +3,7 @@
 //! What is walked stands behind the program's name: `dump=map:NAME` (of the object, or the path of a pin), `cgroup:PATH`, `task:PID`. An iterator over
 //! the entries of a map that is given none walks the first of the object's maps whose entries have what it reads; one over cgroups all of them.
 
-use super::request::{Binding, Request};
+use super::request::{AttachRequest, Binding};
 use super::tracing;
 use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
@@ -32,12 +32,12 @@ impl<'a> Over<'a> {
     }
 }
 
-pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
     let target = match Over::of(request.target) {
         Over::All => request.target,
         _ => request.said,
     };
-    tracing::bind(&Request { target, ..*request })
+    tracing::bind(&AttachRequest { target, ..*request })
 }
 
 /// Kinds of iterators that walk the entries of one map.
@@ -45,7 +45,7 @@ const OF_MAPS: &[&str] = &["bpf_map_elem", "bpf_sk_storage_map", "sockmap"];
 /// The mount point of cgroups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let link = match (Over::of(request.target), request.said) {
         (Over::Map(name), _) => over_map(request, program, name)?,
         (Over::Cgroup(path), _) => over_cgroup(program, path)?,
@@ -62,7 +62,7 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind
     Ok(link.into())
 }
 
-fn over_map(request: &Request<'_>, program: &Program, name: &str) -> Result<Link> {
+fn over_map(request: &AttachRequest<'_>, program: &Program, name: &str) -> Result<Link> {
     if name.starts_with('/') {
         return match bpf::pinned(Path::new(name))? {
             Pinned::Map(map) => walk(request, program, &map, name),
@@ -81,7 +81,7 @@ fn over_map(request: &Request<'_>, program: &Program, name: &str) -> Result<Link
     }
 }
 
-fn walk(request: &Request<'_>, program: &Program, map: &Map, name: &str) -> Result<Link> {
+fn walk(request: &AttachRequest<'_>, program: &Program, map: &Map, name: &str) -> Result<Link> {
     Link::iterator(program, &Walked::Map(map.as_fd())).map_err(|error| match error.errno() {
         Some(Errno::EACCES) => request.wrong(format!(
             "it reads more of each entry than those of the map {name} have"
@@ -93,7 +93,7 @@ fn walk(request: &Request<'_>, program: &Program, map: &Map, name: &str) -> Resu
     })
 }
 
-fn over_some_map(request: &Request<'_>, program: &Program) -> Result<Link> {
+fn over_some_map(request: &AttachRequest<'_>, program: &Program) -> Result<Link> {
     let mut last = None;
     for map in request
         .maps

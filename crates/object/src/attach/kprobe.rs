@@ -1,15 +1,15 @@
 //! Kprobes and kretprobes on functions, places in functions and system calls: by a perf kprobe, or by an event of tracefs.
 
-use super::request::{Binding, Request};
+use super::request::{AttachRequest, Binding};
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::attach::{Kprobe, Links};
 use kestrel_catalog::code::{Code, LocationSpec};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Program, ProgramKind};
-use kestrel_kernel::perf::Place;
+use kestrel_kernel::perf::ProbePlace;
 use kestrel_kernel::{Errno, Interface};
 
-pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
     let (function, offset) = split(request)?;
     if at_return(request) && offset != 0 {
         return Err(request.wrong(format!(
@@ -23,7 +23,7 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
 }
 
 /// Makes sure that an instruction begins at a place in a function, and may be probed: behind the function's end the kernel would probe another one.
-fn begins(request: &Request<'_>, function: &str, offset: u64) -> Result<()> {
+fn begins(request: &AttachRequest<'_>, function: &str, offset: u64) -> Result<()> {
     let kernel = request.kernel;
     if !kernel.has_function(plain(function)) {
         return Err(kernel.no_function(plain(function)));
@@ -66,7 +66,7 @@ fn begins(request: &Request<'_>, function: &str, offset: u64) -> Result<()> {
 
 fn several(function: &str, offset: u64) -> Error {
     Error::Unsupported {
-        what: format!("cannot probe {}", Place::Symbol(function, offset)),
+        what: format!("cannot probe {}", ProbePlace::Symbol(function, offset)),
         why: "several functions have this name: `kestrel bpf run` cannot know which is meant".to_owned(),
     }
 }
@@ -76,12 +76,12 @@ fn plain(function: &str) -> &str {
     function.split_once(':').map_or(function, |(_, name)| name)
 }
 
-fn at_return(request: &Request<'_>) -> bool {
+fn at_return(request: &AttachRequest<'_>) -> bool {
     request.at_return || matches!(request.kind.hook, Hook::Kretprobe | Hook::Kretsyscall)
 }
 
 /// `vfs_read+0x12`, `ext4:ext4_sync`, `openat` (of a system call).
-fn split(request: &Request<'_>) -> Result<(String, u64)> {
+fn split(request: &AttachRequest<'_>) -> Result<(String, u64)> {
     let target = request.target()?;
     if matches!(request.kind.hook, Hook::Ksyscall | Hook::Kretsyscall) {
         return Ok((syscall(request, target), 0));
@@ -102,7 +102,7 @@ fn split(request: &Request<'_>) -> Result<(String, u64)> {
 }
 
 /// The function behind a system call: wrapped on this architecture, plain on others.
-fn syscall(request: &Request<'_>, name: &str) -> String {
+fn syscall(request: &AttachRequest<'_>, name: &str) -> String {
     let wrapped = format!("__x64_sys_{name}");
     if request.kernel.has_function(&wrapped) {
         wrapped
@@ -111,14 +111,14 @@ fn syscall(request: &Request<'_>, name: &str) -> String {
     }
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, _: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, _: ProgramKind) -> Result<Links> {
     let (function, offset) = split(request)?;
     one(request, program, &function, offset, at_return(request))
 }
 
 /// Attaches to one function, in the way that was chosen.
 pub(super) fn one(
-    request: &Request<'_>,
+    request: &AttachRequest<'_>,
     program: &Program,
     function: &str,
     offset: u64,
@@ -137,10 +137,10 @@ pub(super) fn one(
 }
 
 /// What the kernel's numbers mean here.
-fn explain(request: &Request<'_>, error: Error, function: &str, offset: u64) -> Error {
+fn explain(request: &AttachRequest<'_>, error: Error, function: &str, offset: u64) -> Error {
     let plain = plain(function);
     let refused = |why: &str| Error::Unsupported {
-        what: format!("cannot probe {}", Place::Symbol(function, offset)),
+        what: format!("cannot probe {}", ProbePlace::Symbol(function, offset)),
         why: why.to_owned(),
     };
     match error.errno() {
@@ -151,7 +151,7 @@ fn explain(request: &Request<'_>, error: Error, function: &str, offset: u64) -> 
         Some(Errno::EINVAL) if is_of_program(&error) => Error::Unsupported {
             what: format!(
                 "the kernel takes a probe on {}, but does not let the program {} hang on it",
-                Place::Symbol(function, offset),
+                ProbePlace::Symbol(function, offset),
                 request.name
             ),
             why: REFUSED_PROGRAM.to_owned(),

@@ -1,7 +1,7 @@
 //! Many functions by one link (`kprobe.multi`), or where the kernel has no such links, one by one.
 
 use super::kprobe;
-use super::request::{Binding, Request};
+use super::request::{AttachRequest, Binding};
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::attach::{Functions, Links};
 use kestrel_catalog::catalog::Glob;
@@ -12,7 +12,7 @@ use kestrel_kernel::feature::{Feature, Features, Support};
 /// One by one, more than so many take minutes to come and go.
 const MOST_ONE_BY_ONE: usize = 64;
 
-pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
     functions(request)?;
     let session = request.kind.hook == Hook::KprobeSession;
     let features = Features::new(request.kernel.host().clone());
@@ -33,7 +33,7 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     }
 }
 
-fn functions(request: &Request<'_>) -> Result<Vec<String>> {
+fn functions(request: &AttachRequest<'_>) -> Result<Vec<String>> {
     let glob = Glob::new(request.target()?);
     if glob.is_plain() {
         return Ok(vec![glob.text().to_owned()]);
@@ -56,7 +56,7 @@ fn functions(request: &Request<'_>) -> Result<Vec<String>> {
     Ok(all)
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let functions = functions(request)?;
     let at_return = request.at_return || request.kind.hook == Hook::KretprobeMulti;
     if kind == ProgramKind::Kprobe {

@@ -16,11 +16,11 @@ use super::kernel::Kernel;
 use super::map::BpfMap;
 use super::settings::Settings;
 use kestrel_bpf::btf::TypeId;
-use kestrel_bpf::object::{Hook, Kind, Program as Declared};
+use kestrel_bpf::object::{Hook, Program as Declared, SectionKind};
 use kestrel_catalog::attach::{KprobeVia, Links};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{AttachType, Program, ProgramKind, ProgramType};
-use request::{Binding, Request};
+use request::{AttachRequest, Binding};
 
 /// What a program is loaded as and attached to.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Bound {
     pub(super) at_return: bool,
     /// Run by a program array's tail calls alone.
     pub(super) held: bool,
-    section: &'static Kind,
+    section: &'static SectionKind,
     via: KprobeVia,
 }
 
@@ -100,8 +100,8 @@ fn function(target: &str) -> &str {
 struct Family {
     hooks: &'static [Hook],
     /// The type that the program is bound to when it is loaded, with its module; or another program type than the section's.
-    bind: fn(&Request<'_>) -> Result<Binding>,
-    attach: fn(&Request<'_>, &Program, ProgramKind) -> Result<Links>,
+    bind: fn(&AttachRequest<'_>) -> Result<Binding>,
+    attach: fn(&AttachRequest<'_>, &Program, ProgramKind) -> Result<Links>,
 }
 
 /// A table: the families.
@@ -217,7 +217,7 @@ pub(super) fn bind(
             program.section.text, program.name
         )));
     };
-    let request = Request {
+    let request = AttachRequest {
         kernel,
         name: &program.name,
         kind: section,
@@ -260,7 +260,7 @@ pub(super) fn attach(
     program: &Program,
     maps: &[BpfMap],
 ) -> Result<Links> {
-    let request = Request {
+    let request = AttachRequest {
         kernel,
         name,
         kind: bound.section,

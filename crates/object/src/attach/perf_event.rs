@@ -1,6 +1,6 @@
 //! Programs on a clock: so many times a second on each CPU, as the target says (`99`); 99 where the section leaves it open.
 
-use super::request::Request;
+use super::request::AttachRequest;
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::{Counter, Links};
 use kestrel_kernel::bpf::{Program, ProgramKind};
@@ -8,7 +8,7 @@ use kestrel_kernel::perf::Software;
 
 const FREQUENCY: u64 = 99;
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let frequency = match request.target {
         "" => FREQUENCY,
         text => text

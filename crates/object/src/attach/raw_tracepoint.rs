@@ -1,6 +1,6 @@
 //! Tracepoints by their raw arguments.
 
-use super::request::{Binding, Request};
+use super::request::{AttachRequest, Binding};
 use kestrel_bpf::btf::Kind;
 use kestrel_catalog::attach::{Links, RawTracepoint};
 use kestrel_catalog::{Error, Result};
@@ -8,11 +8,11 @@ use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 
-pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
     request.target().map(|_| Binding::default())
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let tracepoint = RawTracepoint {
         name: request.target.to_owned(),
     };
@@ -29,7 +29,7 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind
 }
 
 /// The error for a tracepoint that is not there, with names that come close.
-pub(super) fn unknown(request: &Request<'_>) -> Error {
+pub(super) fn unknown(request: &AttachRequest<'_>) -> Error {
     let mut near = Vec::new();
     if let Ok(types) = request.kernel.known.types() {
         let names = types

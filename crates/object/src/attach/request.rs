@@ -3,16 +3,16 @@
 use crate::kernel::Kernel;
 use crate::map::BpfMap;
 use kestrel_bpf::btf::TypeId;
-use kestrel_bpf::object::Kind;
+use kestrel_bpf::object::SectionKind;
 use kestrel_catalog::attach::{Attach, Events, KprobeVia, Links};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Program, ProgramKind};
 
 /// A program that is to be attached, with all that its family must know.
-pub(crate) struct Request<'a> {
+pub(crate) struct AttachRequest<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) name: &'a str,
-    pub(crate) kind: &'static Kind,
+    pub(crate) kind: &'static SectionKind,
     pub(crate) target: &'a str,
     /// What the section says it were.
     pub(crate) said: &'a str,
@@ -22,7 +22,7 @@ pub(crate) struct Request<'a> {
     pub(crate) maps: &'a [BpfMap],
 }
 
-impl Request<'_> {
+impl AttachRequest<'_> {
     pub(crate) fn wrong(&self, why: impl Into<String>) -> Error {
         Error::Object {
             object: format!("program {}", self.name),

@@ -1,6 +1,6 @@
 //! Tracepoints by their formatted entries.
 
-use super::request::{Binding, Request};
+use super::request::{AttachRequest, Binding};
 use kestrel_catalog::attach::{Links, Tracepoint};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
@@ -8,14 +8,14 @@ use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 
 /// `sched/sched_switch`, or as people write it elsewhere, `sched:sched_switch`.
-fn split<'r>(request: &'r Request<'_>) -> Result<(&'r str, &'r str)> {
+fn split<'r>(request: &'r AttachRequest<'_>) -> Result<(&'r str, &'r str)> {
     let target = request.target()?;
     target
         .split_once(['/', ':'])
         .ok_or_else(|| request.wrong(format!("`{target}` does not name a tracepoint: GROUP/NAME")))
 }
 
-fn id(request: &Request<'_>) -> Result<u64> {
+fn id(request: &AttachRequest<'_>) -> Result<u64> {
     let (group, name) = split(request)?;
     let tracefs = request.kernel.known.tracefs()?;
     tracefs.event_id(group, name).map_err(|error| {
@@ -41,11 +41,11 @@ fn id(request: &Request<'_>) -> Result<u64> {
     })
 }
 
-pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
     id(request).map(|_| Binding::default())
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     id(request)?;
     let (group, name) = split(request)?;
     let tracepoint = Tracepoint {
@@ -58,7 +58,7 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind
 
 /// The event is open; to a program that fits it the kernel says EACCES where that reads beyond the record (`trace_event_get_offsets`,
 /// kernel/trace/trace_events.c).
-fn explain(request: &Request<'_>, error: Error) -> Error {
+fn explain(request: &AttachRequest<'_>, error: Error) -> Error {
     let denied = error.errno() == Some(Errno::EACCES);
     match end_of_record(request).filter(|_| denied) {
         Some(end) => request.wrong(format!(
@@ -71,7 +71,7 @@ fn explain(request: &Request<'_>, error: Error) -> Error {
     }
 }
 
-fn end_of_record(request: &Request<'_>) -> Option<u32> {
+fn end_of_record(request: &AttachRequest<'_>) -> Option<u32> {
     let (group, name) = split(request).ok()?;
     let tracefs = request.kernel.known.tracefs().ok()?;
     tracefs.format(group, name).ok().map(|format| format.size())

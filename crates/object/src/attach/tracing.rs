@@ -1,7 +1,7 @@
 //! Programs that are bound to something of the kernel's types when they are loaded: typed tracepoints, functions, iterators, LSM hooks.
 
 use super::raw_tracepoint;
-use super::request::{Binding, Request};
+use super::request::{AttachRequest, Binding};
 use kestrel_bpf::btf::Kind;
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::attach::{Links, bound};
@@ -10,7 +10,7 @@ use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 
-pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
     let target = request.target()?;
     let prefix = request.kind.prefix.unwrap_or("");
     let kind = if request.kind.hook == Hook::TypedTracepoint {
@@ -32,7 +32,7 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     }
 }
 
-fn unknown(request: &Request<'_>, prefix: &str) -> Error {
+fn unknown(request: &AttachRequest<'_>, prefix: &str) -> Error {
     let what = match request.kind.hook {
         Hook::TypedTracepoint => return raw_tracepoint::unknown(request),
         Hook::Iter => "iterator",
@@ -56,7 +56,7 @@ fn unknown(request: &Request<'_>, prefix: &str) -> Error {
     }
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     match bound(program, kind) {
         Ok(link) => Ok(link.into()),
         Err(error) => Err(no_place(request, &error).unwrap_or(error)),
@@ -65,7 +65,7 @@ pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind
 
 /// A function that has types, and no place where its calls could be seen, is refused as busy: the kernel finds other instructions than it wants to
 /// patch there (`bpf_arch_text_poke`).
-fn no_place(request: &Request<'_>, error: &Error) -> Option<Error> {
+fn no_place(request: &AttachRequest<'_>, error: &Error) -> Option<Error> {
     let busy = error.errno() == Some(Errno::EBUSY);
     let name = request
         .target

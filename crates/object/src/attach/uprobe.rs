@@ -1,6 +1,6 @@
 //! Functions of programs and libraries: one by a perf uprobe, many by one link where the kernel has such.
 
-use super::request::{Binding, Request};
+use super::request::{AttachRequest, Binding};
 use kestrel_bpf::object::Hook;
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::{Links, UserPlaces};
@@ -12,7 +12,7 @@ use kestrel_kernel::perf::UprobePlace;
 use std::sync::Arc;
 
 /// `/bin/bash:readline`, `libc.so.6:malloc+0x10`, `/bin/true:0x1234` (an offset in the file, as libbpf has it), and for many: `/bin/bash:read*`.
-fn places(request: &Request<'_>) -> Result<(Arc<Executable>, Vec<UprobePlace>)> {
+fn places(request: &AttachRequest<'_>) -> Result<(Arc<Executable>, Vec<UprobePlace>)> {
     let target = request.target()?;
     let (path, what) = target.split_once(':').ok_or_else(|| {
         request.wrong(format!(
@@ -47,7 +47,7 @@ fn places(request: &Request<'_>) -> Result<(Arc<Executable>, Vec<UprobePlace>)> 
     Ok((file, places))
 }
 
-pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
     places(request)?;
     let has_links = || Features::new(request.kernel.host().clone()).works(Feature::UprobeMulti);
     let kind = match request.kind.hook {
@@ -58,7 +58,7 @@ pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
     Ok(kind.into())
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let (file, places) = places(request)?;
     let all = UserPlaces {
         path: &file.opened_path(),

@@ -3,7 +3,7 @@
 //! The notes are those of SystemTap's `sys/sdt.h`; the map of argument specifications is that of libbpf's `usdt.bpf.h`, whose programs find their
 //! entry by the attach cookie.
 
-use super::request::{Binding, Request};
+use super::request::{AttachRequest, Binding};
 use crate::map::BpfMap;
 use kestrel_catalog::arch;
 use kestrel_catalog::attach::{Links, UserPlaces};
@@ -27,7 +27,7 @@ struct Mark {
 }
 
 /// `libc:setjmp` of `/lib/libc.so.6:libc:setjmp`.
-fn split<'r>(request: &'r Request<'_>) -> Result<(String, &'r str, &'r str)> {
+fn split<'r>(request: &'r AttachRequest<'_>) -> Result<(String, &'r str, &'r str)> {
     let target = request.target()?;
     let mut parts = target.splitn(3, ':');
     match (parts.next(), parts.next(), parts.next()) {
@@ -38,7 +38,7 @@ fn split<'r>(request: &'r Request<'_>) -> Result<(String, &'r str, &'r str)> {
     }
 }
 
-fn marks(request: &Request<'_>) -> Result<(String, Vec<Mark>)> {
+fn marks(request: &AttachRequest<'_>) -> Result<(String, Vec<Mark>)> {
     let (path, provider, name) = split(request)?;
     let bytes =
         bounded_read::read(Path::new(&path), bounded_read::LARGEST_PROGRAM).map_err(|error| Error::Io {
@@ -70,14 +70,14 @@ fn marks(request: &Request<'_>) -> Result<(String, Vec<Mark>)> {
     Ok((path, found))
 }
 
-pub(super) fn bind(request: &Request<'_>) -> Result<Binding> {
+pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
     for mark in &marks(request)?.1 {
         specification(&mark.arguments).map_err(|why| request.wrong(why))?;
     }
     Ok(Binding::default())
 }
 
-pub(super) fn attach(request: &Request<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
+pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
     let (path, marks) = marks(request)?;
     let map = request.maps.iter().find(|map| map.name() == SPECIFICATIONS);
     let mut places = Vec::new();
@@ -107,7 +107,7 @@ const COUNT_AT: usize = 200;
 const USED_AT: usize = 202;
 
 /// The number of an element with this specification: one that is there, or the first free one.
-fn enter(request: &Request<'_>, map: &BpfMap, specification: &[u8; ELEMENT]) -> Result<u64> {
+fn enter(request: &AttachRequest<'_>, map: &BpfMap, specification: &[u8; ELEMENT]) -> Result<u64> {
     if map.info().value_size as usize != ELEMENT {
         return Err(request.wrong(format!(
             "the elements of {SPECIFICATIONS} have {} bytes, not {ELEMENT}: it is another library's",
@@ -222,7 +222,7 @@ fn note(bytes: &[u8]) -> Option<(Note<'_>, &[u8])> {
 
 /// Where an argument is, with libbpf's number for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ArgumentPlace {
     Constant(i64),
     /// By the place of its register in `struct pt_regs`.
     Register(u32),
@@ -260,10 +260,10 @@ fn specification(text: &str) -> std::result::Result<[u8; ELEMENT], String> {
             .filter(|_| count < MOST_ARGUMENTS);
         let room = room.ok_or_else(|| format!("the mark has more than {MOST_ARGUMENTS} arguments"))?;
         let (value, how, register) = match place {
-            Place::Constant(value) => (value, 0, 0),
-            Place::Register(register) => (0, 1, register),
-            Place::Memory { register, offset } => (offset, 2, register),
-            Place::Indexed {
+            ArgumentPlace::Constant(value) => (value, 0, 0),
+            ArgumentPlace::Register(register) => (0, 1, register),
+            ArgumentPlace::Memory { register, offset } => (offset, 2, register),
+            ArgumentPlace::Indexed {
                 register,
                 index,
                 scale,
@@ -289,7 +289,7 @@ fn specification(text: &str) -> std::result::Result<[u8; ELEMENT], String> {
 }
 
 /// An operand as the assembler writes it: `$5`, `%rax`, `-8(%rbp)`, `(%rax,%rdx,4)`.
-fn place(operand: &str) -> Option<Place> {
+fn place(operand: &str) -> Option<ArgumentPlace> {
     let number = |text: &str| -> Option<i64> {
         let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
         let value = match digits.strip_prefix("0x") {
@@ -300,16 +300,16 @@ fn place(operand: &str) -> Option<Place> {
     };
     let register = |text: &str| (arch::current().operand)(text.strip_prefix('%')?);
     if let Some(constant) = operand.strip_prefix('$') {
-        return number(constant).map(Place::Constant);
+        return number(constant).map(ArgumentPlace::Constant);
     }
     let Some((offset, inside)) = operand.split_once('(') else {
-        return register(operand).map(Place::Register);
+        return register(operand).map(ArgumentPlace::Register);
     };
     let offset = if offset.is_empty() { 0 } else { number(offset)? };
     let mut parts = inside.strip_suffix(')')?.split(',');
     let base = register(parts.next()?)?;
     let Some(index) = parts.next() else {
-        return Some(Place::Memory {
+        return Some(ArgumentPlace::Memory {
             register: base,
             offset,
         });
@@ -321,7 +321,7 @@ fn place(operand: &str) -> Option<Place> {
         "8" => 3,
         _ => return None,
     };
-    Some(Place::Indexed {
+    Some(ArgumentPlace::Indexed {
         register: base,
         index: register(index)?,
         scale,
@@ -335,28 +335,28 @@ mod tests {
 
     #[test]
     fn operands_are_places() {
-        assert_eq!(place("$-5"), Some(Place::Constant(-5)));
-        assert_eq!(place("$0x10"), Some(Place::Constant(16)));
-        assert_eq!(place("%edi"), Some(Place::Register(112)));
-        assert_eq!(place("%r11d"), Some(Place::Register(48)));
-        assert_eq!(place("%sil"), Some(Place::Register(104)));
+        assert_eq!(place("$-5"), Some(ArgumentPlace::Constant(-5)));
+        assert_eq!(place("$0x10"), Some(ArgumentPlace::Constant(16)));
+        assert_eq!(place("%edi"), Some(ArgumentPlace::Register(112)));
+        assert_eq!(place("%r11d"), Some(ArgumentPlace::Register(48)));
+        assert_eq!(place("%sil"), Some(ArgumentPlace::Register(104)));
         assert_eq!(
             place("-16(%rbp)"),
-            Some(Place::Memory {
+            Some(ArgumentPlace::Memory {
                 register: 32,
                 offset: -16
             })
         );
         assert_eq!(
             place("(%rax)"),
-            Some(Place::Memory {
+            Some(ArgumentPlace::Memory {
                 register: 80,
                 offset: 0
             })
         );
         assert_eq!(
             place("8(%rax,%rdx,4)"),
-            Some(Place::Indexed {
+            Some(ArgumentPlace::Indexed {
                 register: 80,
                 index: 96,
                 scale: 2,

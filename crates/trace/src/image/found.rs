@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Where a page lies in its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(pub(crate) u64);
+pub struct PagePlace(pub(crate) u64);
 
 /// What could not be looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -32,7 +32,7 @@ impl Scanned {
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Takes pages with their places.
-pub type Each<'a> = &'a mut dyn FnMut(Place, &Page);
+pub type Each<'a> = &'a mut dyn FnMut(PagePlace, &Page);
 
 /// The pages of these bytes that begin with the magic number, each with its offset.
 pub(super) fn marked(bytes: &[u8]) -> impl Iterator<Item = (usize, &Page)> {

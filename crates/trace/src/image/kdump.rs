@@ -12,7 +12,7 @@
 
 use super::bytes::{Fields, ReadAt, read_full};
 use super::compression::{Method, Unpacker};
-use super::found::{Each, Place, Progress, Scanned, marked};
+use super::found::{Each, PagePlace, Progress, Scanned, marked};
 use crate::ctf::packet::Page;
 use crate::error::Unreadable;
 use crate::packet::PAGE;
@@ -179,7 +179,7 @@ impl<R: ReadAt> Kdump<R> {
                     Ok(page) => {
                         scanned.bytes += block;
                         for (at, page) in marked(page) {
-                            each(Place(index * block + at as u64), page);
+                            each(PagePlace(index * block + at as u64), page);
                         }
                         if page.iter().all(|byte| *byte == 0) {
                             zeros = Some(descriptor.offset);
@@ -217,7 +217,7 @@ impl<R: ReadAt> Kdump<R> {
         Ok(Method::of(descriptor.flags).and_then(|method| unpacker.unpack(method)))
     }
 
-    pub(super) fn page(&self, place: Place, to: &mut Page) -> io::Result<bool> {
+    pub(super) fn page(&self, place: PagePlace, to: &mut Page) -> io::Result<bool> {
         let block = u64::from(self.block);
         let (index, within) = (place.0 / block, (place.0 % block) as usize);
         let mut bytes = [0; DESCRIPTOR];

@@ -17,7 +17,7 @@ mod lzo;
 pub mod runs;
 
 pub use crate::error::Unreadable;
-pub use found::{Each, Place, Progress, Scanned};
+pub use found::{Each, PagePlace, Progress, Scanned};
 
 use crate::ctf::packet::{Page, long};
 use crate::packet::{PAGE, offset};
@@ -122,7 +122,7 @@ impl<R: ReadAt> Image<R> {
     /// The page in a place that [`Image::scan`] gave; false if it is not there any more.
     ///
     /// A page whose writers begin to use it again while it is copied says so in its header: that is looked at once more afterwards.
-    pub fn page(&self, place: Place, to: &mut Page) -> Result<bool, Unreadable> {
+    pub fn page(&self, place: PagePlace, to: &mut Page) -> Result<bool, Unreadable> {
         let there = self.copy(place, to)?;
         if !there || self.format != Format::Live {
             return Ok(there);
@@ -133,7 +133,7 @@ impl<R: ReadAt> Image<R> {
         Ok(still && use_of(&after) == use_of(to))
     }
 
-    fn copy(&self, place: Place, to: &mut Page) -> Result<bool, Unreadable> {
+    fn copy(&self, place: PagePlace, to: &mut Page) -> Result<bool, Unreadable> {
         match &self.pages {
             Pages::Runs(runs) => Ok(runs.page(place, to)?),
             Pages::Kdump(kdump) => Ok(kdump.page(place, to)?),

@@ -1,7 +1,7 @@
 //! Memory that lies in its file as it is, in one run of bytes (raw) or several (ELF).
 
 use super::bytes::{ReadAt, read_full};
-use super::found::{Each, Place, Progress, Scanned, marked};
+use super::found::{Each, PagePlace, Progress, Scanned, marked};
 use crate::ctf::packet::Page;
 use crate::packet::PAGE;
 use std::io;
@@ -49,7 +49,7 @@ impl<R: ReadAt> Runs<R> {
                 let from = run.start + done;
                 let read = read_full(&self.file, from, &mut chunk[..wanted])?;
                 for (at, page) in marked(&chunk[..read]) {
-                    each(Place(from + at as u64), page);
+                    each(PagePlace(from + at as u64), page);
                 }
                 scanned.bytes += read as u64;
                 progress(scanned.bytes, total);
@@ -62,7 +62,7 @@ impl<R: ReadAt> Runs<R> {
         Ok(scanned)
     }
 
-    pub(super) fn page(&self, place: Place, to: &mut Page) -> io::Result<bool> {
+    pub(super) fn page(&self, place: PagePlace, to: &mut Page) -> io::Result<bool> {
         Ok(read_full(&self.file, place.0, to)? == to.len())
     }
 }

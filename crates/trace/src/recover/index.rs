@@ -1,7 +1,7 @@
 //! The pages of an image by trace: of packets what their headers say and where they lie, of metadata the pages themselves.
 
 use crate::ctf::packet::{Packet, Page, State, is_metadata, long, uuid_of};
-use crate::image::Place;
+use crate::image::PagePlace;
 use crate::info::Uuid;
 use crate::packet::offset;
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 /// A packet with events, as its header tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    pub(super) place: Place,
+    pub(super) place: PagePlace,
     pub(super) buffer: u32,
     pub(super) cpu: u32,
     pub(super) sequence: u64,
@@ -39,7 +39,7 @@ pub(super) struct Index {
 
 impl Index {
     /// Takes a page that begins with the magic number; what is no page of ours, or one that was never used, is passed over.
-    pub(super) fn take(&mut self, place: Place, page: &Page) {
+    pub(super) fn take(&mut self, place: PagePlace, page: &Page) {
         if is_metadata(page) {
             self.take_metadata(page);
         } else if let Ok(packet) = Packet::parse(page)

@@ -1,7 +1,7 @@
 //! The packets of one ring in their order, copies of each beside it, and what does not belong to them any more set aside.
 
 use super::index::Found;
-use crate::image::Place;
+use crate::image::PagePlace;
 use std::cmp::Reverse;
 
 /// A ring's packets.
@@ -23,7 +23,7 @@ pub(super) struct Slot {
     pub(super) sequence: u64,
     pub(super) begin_ns: u64,
     /// Where it lies, the place with most events in it first.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<PagePlace>,
 }
 
 /// Puts packets of one buffer and CPU in order. `pages` is the size of the ring, 0 where it is unknown.
@@ -77,7 +77,7 @@ mod tests {
 
     fn page(place: u64, sequence: u64, begin_ns: u64) -> Found {
         Found {
-            place: Place(place),
+            place: PagePlace(place),
             buffer: 0,
             cpu: 0,
             sequence,
@@ -99,7 +99,7 @@ mod tests {
         };
         let ring = order((0, 0), vec![part, page(2, 6, 600), page(3, 7, 700)], 4);
         assert_eq!(sequences(&ring), [6, 7]);
-        assert_eq!(ring.slots[1].places, [Place(3), Place(1)]);
+        assert_eq!(ring.slots[1].places, [PagePlace(3), PagePlace(1)]);
         assert_eq!((ring.copies, ring.stale), (1, 0));
     }
 

@@ -9,7 +9,7 @@ use super::one::resolve_one;
 use super::raw::from_expressions;
 use crate::arch::{self, Arch};
 use crate::attach::{self, Mechanism};
-use crate::code::Place;
+use crate::code::CodePlace;
 use crate::error::Result;
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Selector, Source, ValueType};
 use kestrel_kernel::tracefs::{Field, Format, Location};
@@ -112,7 +112,7 @@ fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: 
     let call = full.strip_prefix("syscalls:sys_enter_")?;
     let target = raw_tracepoint::target(catalog, "sys_enter")?;
     let symbol = format!("{}{call}", arch.syscall_function);
-    let place = Place {
+    let place = CodePlace {
         module: None,
         symbol: symbol.clone(),
         offset: 0,

@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use crate::progress;
 use crate::style::bytes;
 use clap::Args;
-use kestrel::dump::{Dumped, Request, dump};
+use kestrel::dump::{DumpRequest, Dumped, dump};
 use kestrel::kernel::Host;
 use kestrel_trace::print::{counted, thousands};
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let store = crate::sessions::store(&host)?;
     let session = options.session.session.as_deref();
-    let request = Request {
+    let request = DumpRequest {
         buffers: options.buffer.clone(),
         since: options.since,
     };

@@ -2,11 +2,11 @@
 
 use crate::exit::{Exit, Failure};
 use kestrel::session::named::kernel_line::Kernel;
-use kestrel::session::named::{Request, kernel_line};
+use kestrel::session::named::{ProbeRequest, kernel_line};
 use std::path::Path;
 
 /// Probes of the words `NAME EVENT …`; a line of the kernel's syntax is one word that brings its own name.
-pub(super) fn from_words(words: &[String], kernel: &dyn Kernel) -> Result<Vec<Request>, Failure> {
+pub(super) fn from_words(words: &[String], kernel: &dyn Kernel) -> Result<Vec<ProbeRequest>, Failure> {
     let mut all = Vec::new();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
@@ -20,10 +20,10 @@ pub(super) fn from_words(words: &[String], kernel: &dyn Kernel) -> Result<Vec<Re
                 Failure::new(Exit::Usage, why).hint("kestrel probe add NAME 'kprobe:vfs_read { record() }'; or a line of the kernel's, place and all in one word: 'p:GROUP/NAME vfs_read count=%dx'")
             );
         };
-        all.push(Request {
+        all.push(ProbeRequest {
             name: word.clone(),
             source: source.clone(),
-            ..Request::default()
+            ..ProbeRequest::default()
         });
     }
     Ok(all)
@@ -31,7 +31,7 @@ pub(super) fn from_words(words: &[String], kernel: &dyn Kernel) -> Result<Vec<Re
 
 /// Probes of a file: a row is a name and an event, or a line of the kernel's syntax; it goes on over the lines that are indented, or begin with a
 /// brace. What begins with `#` or `//` is a remark.
-pub(super) fn from_file(text: &str, file: &str, kernel: &dyn Kernel) -> Result<Vec<Request>, Failure> {
+pub(super) fn from_file(text: &str, file: &str, kernel: &dyn Kernel) -> Result<Vec<ProbeRequest>, Failure> {
     let mut rows: Vec<(usize, String)> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let trimmed = line.trim();
@@ -58,11 +58,11 @@ pub(super) fn from_file(text: &str, file: &str, kernel: &dyn Kernel) -> Result<V
             let why = format!("{file}:{number}: `{row}` is a name without an event");
             return Err(Failure::new(Exit::Usage, why).hint("a row is: NAME kprobe:vfs_read { record() }"));
         };
-        all.push(Request {
+        all.push(ProbeRequest {
             name: name.to_owned(),
             source: source.trim().to_owned(),
             beside: beside.to_owned(),
-            ..Request::default()
+            ..ProbeRequest::default()
         });
     }
     Ok(all)
@@ -79,7 +79,7 @@ mod tests {
         Catalog::new(Host::new("/nonexistent"))
     }
 
-    fn names(all: &[Request]) -> Vec<(&str, &str)> {
+    fn names(all: &[ProbeRequest]) -> Vec<(&str, &str)> {
         all.iter().map(|r| (r.name.as_str(), r.source.as_str())).collect()
     }
 

@@ -1,12 +1,12 @@
 //! The checked tree becomes intermediate code: one probe, one function; the sink says how a record is kept.
 
 mod bucket;
-mod known;
 mod map;
 mod record;
 mod string;
 mod text;
 mod value;
+mod value_cache;
 
 use crate::check::tree::{CheckedProbe, Expr, ExprKind, MapChange, Record, Statement, StatementKind};
 use crate::context::{Context, EventNumber};
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::ir::{BlockId, Builder, Condition, Function, Vreg, Width, helper};
 use crate::sink::Sink;
 use kestrel_trace::layout::Layout;
-use known::Known;
+use value_cache::ValueCache;
 
 /// A function, and the layouts of the records it writes.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> 
         context,
         sink,
         variables: Vec::new(),
-        known: Known::default(),
+        cache: ValueCache::default(),
         done,
         instance: None,
         records: handlers.iter().flat_map(|probe| probe.records()).collect(),
@@ -56,11 +56,11 @@ pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> 
     }
     let entries: Vec<BlockId> = handlers.iter().map(|_| lower.b.block()).collect();
     sink.choose(&mut lower.b, &entries, lower.instance, leave);
-    let (known, instance) = (lower.known.clone(), lower.instance);
+    let (known, instance) = (lower.cache.clone(), lower.instance);
     for (probe, entry) in handlers.iter().zip(entries) {
         lower.b.switch_to(entry);
         // What one handler has computed is not there on the way to another.
-        lower.known = known.clone();
+        lower.cache = known.clone();
         lower.instance = instance;
         lower.handler(probe)?;
     }
@@ -95,7 +95,7 @@ pub(crate) struct Lower<'a> {
     /// Scratch variables.
     variables: Vec<Vreg>,
     /// Values already in registers on every path to here.
-    known: Known,
+    cache: ValueCache,
     /// Leaves the program.
     done: BlockId,
     /// Which of the events it is that the program serves, once that was asked.
@@ -117,13 +117,13 @@ impl Lower<'_> {
         };
         let mark = self.has_key(&pair.mark)?;
         self.b.branch_if(Condition::Equal, mark, 0, self.done);
-        let known = self.known.clone();
+        let known = self.cache.clone();
         let leave = self.b.block();
         let done = std::mem::replace(&mut self.done, leave);
         self.guarded(probe)?;
         self.done = done;
         self.b.switch_to(leave);
-        self.known = known;
+        self.cache = known;
         for place in std::iter::once(&pair.mark).chain(&pair.kept) {
             self.change_map(place, &MapChange::Delete)?;
         }
@@ -233,15 +233,15 @@ impl Lower<'_> {
                 let mut after = Vec::new();
                 for (block, body, known) in [(yes, then, known_yes), (no, otherwise, known_no)] {
                     self.b.switch_to(block);
-                    self.known = known;
+                    self.cache = known;
                     self.statements(body)?;
                     if !self.b.is_ended() {
                         self.b.jump(join);
-                        after.push(self.known.clone());
+                        after.push(self.cache.clone());
                     }
                 }
                 // Behind the branches only what both of them have computed is at hand.
-                self.known = after.into_iter().reduce(|a, b| a.common(&b)).unwrap_or_default();
+                self.cache = after.into_iter().reduce(|a, b| a.common(&b)).unwrap_or_default();
                 self.b.switch_to(join);
             }
             StatementKind::Record(record) => self.record(record, statement.span)?,

@@ -268,7 +268,7 @@ impl Lower<'_> {
                     && then.as_ref().is_none_or(|t| self.is_late(t))
                     && self.is_late(otherwise)
             }
-            ExprKind::Intrinsic(intrinsic) => self.known.get(*intrinsic).is_some(),
+            ExprKind::Intrinsic(intrinsic) => self.cache.get(*intrinsic).is_some(),
             _ => false,
         }
     }

@@ -1,7 +1,7 @@
 //! Scalars and conditions: each expression becomes one register, or the flow of control itself where only its truth is wanted.
 
 use super::Lower;
-use super::known::Known;
+use super::value_cache::ValueCache;
 use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Intrinsic, UnaryOp};
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Helper, Operand, Slot, Vreg, Width, helper};
@@ -184,7 +184,7 @@ impl Lower<'_> {
     }
 
     pub(super) fn intrinsic(&mut self, intrinsic: Intrinsic, expr: &Expr) -> Result<Vreg, Error> {
-        if let Some(v) = self.known.get(intrinsic) {
+        if let Some(v) = self.cache.get(intrinsic) {
             return Ok(v);
         }
         let v = match intrinsic {
@@ -198,7 +198,7 @@ impl Lower<'_> {
                 span: expr.span,
             })?,
         };
-        self.known.put(intrinsic, v);
+        self.cache.put(intrinsic, v);
         Ok(v)
     }
 
@@ -255,7 +255,7 @@ impl Lower<'_> {
             self.b.assign(result, value);
             self.b.jump(join);
         }
-        self.known = known_yes.common(&known_no);
+        self.cache = known_yes.common(&known_no);
         self.b.switch_to(join);
         Ok(result)
     }
@@ -274,12 +274,12 @@ impl Lower<'_> {
         let value = self.value(condition)?;
         self.b.assign(result, value);
         self.b.branch(Condition::NotEqual, value, 0, join, no);
-        let known = self.known.clone();
+        let known = self.cache.clone();
         self.b.switch_to(no);
         let value = self.operand(otherwise)?;
         self.b.assign(result, value);
         self.b.jump(join);
-        self.known = known;
+        self.cache = known;
         self.b.switch_to(join);
         Ok(result)
     }
@@ -296,12 +296,12 @@ impl Lower<'_> {
         let mut after = Vec::new();
         for (block, arm, known) in [(yes, then, known_yes), (no, otherwise, known_no)] {
             self.b.switch_to(block);
-            self.known = known;
+            self.cache = known;
             with(self, arm)?;
             self.b.jump(join);
-            after.push(self.known.clone());
+            after.push(self.cache.clone());
         }
-        self.known = after.into_iter().reduce(|a, b| a.common(&b)).unwrap_or_default();
+        self.cache = after.into_iter().reduce(|a, b| a.common(&b)).unwrap_or_default();
         self.b.switch_to(join);
         Ok(())
     }
@@ -312,18 +312,23 @@ impl Lower<'_> {
         expr: &Expr,
         yes: BlockId,
         no: BlockId,
-    ) -> Result<(Known, Known), Error> {
+    ) -> Result<(ValueCache, ValueCache), Error> {
         let outer = self.b.span();
         self.b.at(expr.span);
         let known = self.condition_here(expr, yes, no);
         self.b.at(outer);
         if let Ok((known_yes, _)) = &known {
-            self.known = known_yes.clone();
+            self.cache = known_yes.clone();
         }
         known
     }
 
-    fn condition_here(&mut self, expr: &Expr, yes: BlockId, no: BlockId) -> Result<(Known, Known), Error> {
+    fn condition_here(
+        &mut self,
+        expr: &Expr,
+        yes: BlockId,
+        no: BlockId,
+    ) -> Result<(ValueCache, ValueCache), Error> {
         match &expr.kind {
             ExprKind::Constant(n) => self.b.jump(if *n != 0 { yes } else { no }),
             ExprKind::Unary {
@@ -344,7 +349,7 @@ impl Lower<'_> {
                     (go, true, stop)
                 };
                 self.b.switch_to(middle);
-                self.known = go;
+                self.cache = go;
                 let (known_yes, known_no) = self.condition(right, yes, no)?;
                 return Ok(if stop {
                     (known_stop.common(&known_yes), known_no)
@@ -376,7 +381,7 @@ impl Lower<'_> {
                 self.b.branch(Condition::NotEqual, value, 0, yes, no);
             }
         }
-        Ok((self.known.clone(), self.known.clone()))
+        Ok((self.cache.clone(), self.cache.clone()))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Parsed, Parser};
 use crate::lang::ast::{Arg, BinaryOp, Expr, ExprKind, SizeofOperand, Span, Spanned, UnaryOp};
 use crate::lang::diag::Diagnostic;
-use crate::lang::lexer::{Kind, Token};
+use crate::lang::lexer::{Token, TokenKind};
 
 /// Operators between operands: sign, precedence (higher binds tighter; all group to the left), meaning.
 const BINARY: &[(&str, u8, BinaryOp)] = &[
@@ -99,7 +99,7 @@ impl Parser<'_> {
     fn binary(&mut self, floor: u8) -> Parsed<Expr> {
         let start = self.start();
         let mut left = self.prefix()?;
-        while let Kind::Sign(sign) = self.token.kind {
+        while let TokenKind::Sign(sign) = self.token.kind {
             let Some((_, precedence, op)) = BINARY.iter().find(|row| row.0 == sign) else {
                 break;
             };
@@ -126,15 +126,15 @@ impl Parser<'_> {
         let mut next = || ahead.next(&mut Vec::new()).kind;
         self.in_predicate
             && match next() {
-                Kind::End | Kind::Sign("{" | "}" | ";") => true,
-                Kind::Word("handler") => matches!(next(), Kind::Text(_)),
+                TokenKind::End | TokenKind::Sign("{" | "}" | ";") => true,
+                TokenKind::Word("handler") => matches!(next(), TokenKind::Text(_)),
                 _ => false,
             }
     }
 
     fn prefix(&mut self) -> Parsed<Expr> {
         let start = self.start();
-        let Kind::Sign(sign) = self.token.kind else {
+        let TokenKind::Sign(sign) = self.token.kind else {
             return self.postfix();
         };
         if sign == "++" || sign == "--" {
@@ -166,12 +166,12 @@ impl Parser<'_> {
     fn postfix(&mut self) -> Parsed<Expr> {
         let start = self.start();
         let mut base = self.operand()?;
-        while let Kind::Sign(sign) = self.token.kind {
+        while let TokenKind::Sign(sign) = self.token.kind {
             let mut height = self.height;
             let kind = match sign {
                 "." | "->" => {
                     self.take();
-                    if is_entry(&base) && matches!(self.token.kind, Kind::Word(_)) {
+                    if is_entry(&base) && matches!(self.token.kind, TokenKind::Word(_)) {
                         let (call, reached) = self.entry_part(base, sign == "->")?;
                         base = self.build(reached, start, call)?;
                         continue;
@@ -227,7 +227,7 @@ impl Parser<'_> {
     /// The name of a member, or the number of a tuple's element.
     fn member_name(&mut self) -> Parsed<Spanned<String>> {
         let span = self.token.span;
-        if let Kind::Integer { .. } = self.token.kind {
+        if let TokenKind::Integer { .. } = self.token.kind {
             self.take();
             let node = self.source(span).to_owned();
             return Ok(Spanned { node, span });
@@ -242,23 +242,26 @@ impl Parser<'_> {
             self.take();
             return self.enclosed(|p| p.parenthesised(start));
         }
-        if let Kind::Word(word) = self.token.kind {
+        if let TokenKind::Word(word) = self.token.kind {
             return self.word(word.to_owned());
         }
-        if matches!(self.token.kind, Kind::Sign(_) | Kind::End | Kind::Bad) {
+        if matches!(
+            self.token.kind,
+            TokenKind::Sign(_) | TokenKind::End | TokenKind::Bad
+        ) {
             return Err(self.unexpected("an expression"));
         }
         let Token { kind, .. } = self.take();
         let kind = match kind {
-            Kind::Integer { value, unsigned } => ExprKind::Integer { value, unsigned },
-            Kind::Text(text) => ExprKind::String(text),
-            Kind::Variable(name) => ExprKind::Variable(name.to_owned()),
-            Kind::Positional(index) => ExprKind::Positional { index, count: false },
-            Kind::PositionalCount => ExprKind::Positional {
+            TokenKind::Integer { value, unsigned } => ExprKind::Integer { value, unsigned },
+            TokenKind::Text(text) => ExprKind::String(text),
+            TokenKind::Variable(name) => ExprKind::Variable(name.to_owned()),
+            TokenKind::Positional(index) => ExprKind::Positional { index, count: false },
+            TokenKind::PositionalCount => ExprKind::Positional {
                 index: 0,
                 count: true,
             },
-            Kind::Map(name) => {
+            TokenKind::Map(name) => {
                 let keys = match self.eat("[") {
                     true => self.enclosed(|p| p.list("]"))?,
                     false => Vec::new(),
@@ -268,7 +271,7 @@ impl Parser<'_> {
                     keys,
                 }
             }
-            Kind::Word(_) | Kind::Sign(_) | Kind::Bad | Kind::End => ExprKind::Error,
+            TokenKind::Word(_) | TokenKind::Sign(_) | TokenKind::Bad | TokenKind::End => ExprKind::Error,
         };
         self.build(self.height, start, kind)
     }
@@ -347,11 +350,11 @@ impl Parser<'_> {
 
     /// `name =`, if that is next.
     fn argument_name(&mut self) -> Option<Spanned<String>> {
-        let Kind::Word(word) = self.token.kind else {
+        let TokenKind::Word(word) = self.token.kind else {
             return None;
         };
         let mut ahead = self.lexer.clone();
-        if ahead.next(&mut Vec::new()).kind != Kind::Sign("=") {
+        if ahead.next(&mut Vec::new()).kind != TokenKind::Sign("=") {
             return None;
         }
         let span = self.token.span;
@@ -376,7 +379,7 @@ impl Parser<'_> {
 
     fn offsetof(&mut self) -> Parsed<ExprKind> {
         self.expect("(")?;
-        if !matches!(self.token.kind, Kind::Word(_)) {
+        if !matches!(self.token.kind, TokenKind::Word(_)) {
             self.error(
                 Diagnostic::error(self.token.span, "offsetof wants a type and a member")
                     .hint("offsetof(struct task_struct, pid)"),

@@ -5,11 +5,11 @@ use crate::lang::ast::{
     Block, Buffer, Expr, ExprKind, Item, Probe, Script, Span, Spanned, Statement, StatementKind, Table,
 };
 use crate::lang::diag::Diagnostic;
-use crate::lang::lexer::Kind;
+use crate::lang::lexer::TokenKind;
 
 /// Where a probe stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ItemPlace {
     /// In a text of probes (`-e`): the block of the last one may be left out.
     Listed,
     /// In a table or script: without a block it ends with a semicolon, or with what it stands in.
@@ -39,24 +39,24 @@ impl Parser<'_> {
     fn item(&mut self) -> Parsed<Item> {
         let after = self.after_word();
         match self.token.kind {
-            Kind::Word("config") if after == Some('=') => self.config(),
+            TokenKind::Word("config") if after == Some('=') => self.config(),
             // Without a name they are nothing else, either.
-            Kind::Word("buffer") if after.is_some_and(|c| is_name(c) || c == '{') => {
+            TokenKind::Word("buffer") if after.is_some_and(|c| is_name(c) || c == '{') => {
                 self.buffer().map(Item::Buffer)
             }
-            Kind::Word("table") if after.is_some_and(|c| is_name(c) || c == '{') => {
+            TokenKind::Word("table") if after.is_some_and(|c| is_name(c) || c == '{') => {
                 self.table().map(Item::Table)
             }
-            Kind::Word("param") if after.is_some_and(|c| is_name(c) || c == '=') => self.param(),
+            TokenKind::Word("param") if after.is_some_and(|c| is_name(c) || c == '=') => self.param(),
             _ if self.is_of_other_scripts() => Err(self.of_other_scripts()),
-            _ => Ok(Item::Probe(self.probe(Place::Among))),
+            _ => Ok(Item::Probe(self.probe(ItemPlace::Among))),
         }
     }
 
     /// Whether a declaration begins here that scripts of bpftrace may have and that is not there yet.
     fn is_of_other_scripts(&self) -> bool {
         const WORDS: [&str; 7] = ["struct", "union", "enum", "import", "macro", "fn", "subprog"];
-        let Kind::Word(word) = self.token.kind else {
+        let TokenKind::Word(word) = self.token.kind else {
             return false;
         };
         WORDS.contains(&word) && (self.after_word().is_some_and(is_name) || word == "import")
@@ -82,10 +82,18 @@ impl Parser<'_> {
         }
         let after = self.after_word();
         let hint = match self.token.kind {
-            Kind::Word("config") if after == Some('=') => "config = { … } stands at the top of a table file",
-            Kind::Word("buffer") if after.is_some_and(is_name) => "buffer NAME { … } stands in a table file",
-            Kind::Word("table") if after.is_some_and(is_name) => "table NAME { … } stands in a table file",
-            Kind::Word("param") if after.is_some_and(is_name) => "param NAME = VALUE stands in a table file",
+            TokenKind::Word("config") if after == Some('=') => {
+                "config = { … } stands at the top of a table file"
+            }
+            TokenKind::Word("buffer") if after.is_some_and(is_name) => {
+                "buffer NAME { … } stands in a table file"
+            }
+            TokenKind::Word("table") if after.is_some_and(is_name) => {
+                "table NAME { … } stands in a table file"
+            }
+            TokenKind::Word("param") if after.is_some_and(is_name) => {
+                "param NAME = VALUE stands in a table file"
+            }
             _ => return false,
         };
         let word = self.source(self.token.span);
@@ -106,7 +114,7 @@ impl Parser<'_> {
 
     /// Whether what stands here can only stand at the top of a text.
     fn begins_item(&self) -> bool {
-        matches!(self.token.kind, Kind::Word("table" | "buffer" | "param"))
+        matches!(self.token.kind, TokenKind::Word("table" | "buffer" | "param"))
             && self.after_word().is_some_and(is_name)
     }
 
@@ -194,7 +202,7 @@ impl Parser<'_> {
                 break;
             }
             let start = self.start();
-            probes.push(self.probe(Place::Among));
+            probes.push(self.probe(ItemPlace::Among));
             if self.start() == start {
                 self.take();
             }
@@ -203,7 +211,7 @@ impl Parser<'_> {
     }
 
     /// Events, an optional predicate, an optional block.
-    pub(super) fn probe(&mut self, place: Place) -> Probe {
+    pub(super) fn probe(&mut self, place: ItemPlace) -> Probe {
         let start = self.start();
         let mut events = Vec::new();
         loop {
@@ -246,7 +254,7 @@ impl Parser<'_> {
     fn object_handler(&mut self) -> Option<Spanned<String>> {
         let start = self.start();
         self.take();
-        let Kind::Text(path) = &self.token.kind else {
+        let TokenKind::Text(path) = &self.token.kind else {
             self.unexpected("the path of a compiled BPF object in quotes");
             self.skip_item();
             return None;
@@ -262,10 +270,10 @@ impl Parser<'_> {
     }
 
     /// Complains where a probe ends neither with a block nor where it may.
-    fn expect_no_block(&mut self, place: Place, events: Span) {
+    fn expect_no_block(&mut self, place: ItemPlace, events: Span) {
         let allowed = match place {
-            Place::Listed => self.is_end(),
-            Place::Among => self.is_end() || self.is("}") || self.eat(";"),
+            ItemPlace::Listed => self.is_end(),
+            ItemPlace::Among => self.is_end() || self.is("}") || self.eat(";"),
         };
         if allowed {
             return;

@@ -9,7 +9,7 @@ mod type_name;
 
 use super::ast::{Expr, Probe, Script, Span, Spanned};
 use super::diag::Diagnostic;
-use super::lexer::{Kind, Lexer, Token, span};
+use super::lexer::{Lexer, Token, TokenKind, span};
 
 /// Most levels of nesting in a text, and most height of an expression.
 const HEIGHT: u32 = 128;
@@ -100,7 +100,7 @@ impl<'a> Parser<'a> {
         let mut parser = Self {
             lexer: Lexer::new(text),
             token: Token {
-                kind: Kind::End,
+                kind: TokenKind::End,
                 span: Span::default(),
             },
             last_end: 0,
@@ -117,13 +117,16 @@ impl<'a> Parser<'a> {
     fn probes(&mut self, most: usize) -> Vec<Probe> {
         let refused = !self.found.is_empty() || self.refuse_top();
         let first = self.found.len();
-        let mut probes = vec![self.probe(item::Place::Listed)];
+        let mut probes = vec![self.probe(item::ItemPlace::Listed)];
         while probes.last().is_some_and(|probe| probe.block.is_some()) {
             while self.eat(";") {}
-            if probes.len() == most || !matches!(self.token.kind, Kind::Word(_)) || !self.found.is_empty() {
+            if probes.len() == most
+                || !matches!(self.token.kind, TokenKind::Word(_))
+                || !self.found.is_empty()
+            {
                 break;
             }
-            probes.push(self.probe(item::Place::Listed));
+            probes.push(self.probe(item::ItemPlace::Listed));
         }
         if refused {
             // Further findings would take what stands at the top for an event.
@@ -165,15 +168,15 @@ impl<'a> Parser<'a> {
     }
 
     fn is_end(&self) -> bool {
-        self.token.kind == Kind::End
+        self.token.kind == TokenKind::End
     }
 
     fn is(&self, sign: &str) -> bool {
-        matches!(self.token.kind, Kind::Sign(s) if s == sign)
+        matches!(self.token.kind, TokenKind::Sign(s) if s == sign)
     }
 
     fn is_word(&self, word: &str) -> bool {
-        matches!(self.token.kind, Kind::Word(w) if w == word)
+        matches!(self.token.kind, TokenKind::Word(w) if w == word)
     }
 
     fn eat(&mut self, sign: &str) -> bool {
@@ -201,7 +204,7 @@ impl<'a> Parser<'a> {
 
     fn expect_name(&mut self, what: &str) -> Parsed<Spanned<String>> {
         let span = self.token.span;
-        let Kind::Word(word) = self.token.kind else {
+        let TokenKind::Word(word) = self.token.kind else {
             return Err(self.unexpected(what));
         };
         self.take();
@@ -213,12 +216,12 @@ impl<'a> Parser<'a> {
 
     /// Says that `wanted` should stand here.
     fn unexpected(&mut self, wanted: &str) -> Lost {
-        if self.token.kind == Kind::Bad {
+        if self.token.kind == TokenKind::Bad {
             return Lost; // the lexer has said so
         }
         let there = match &self.token.kind {
-            Kind::End => "the end of the text".to_owned(),
-            Kind::Text(_) => "a text".to_owned(),
+            TokenKind::End => "the end of the text".to_owned(),
+            TokenKind::Text(_) => "a text".to_owned(),
             _ => format!("\"{}\"", self.source(self.token.span)),
         };
         let message = format!("expected {wanted}, not {there}");

@@ -3,7 +3,7 @@
 use super::{Lost, Parsed, Parser};
 use crate::lang::ast::{BinaryOp, Block, Expr, ExprKind, ForRange, Statement, StatementKind};
 use crate::lang::diag::Diagnostic;
-use crate::lang::lexer::Kind;
+use crate::lang::lexer::TokenKind;
 
 /// `op=` signs; `None` is plain assignment.
 const ASSIGNMENTS: &[(&str, Option<BinaryOp>)] = &[
@@ -67,21 +67,21 @@ impl Parser<'_> {
     fn statement(&mut self) -> Parsed<Statement> {
         let start = self.start();
         let kind = match self.token.kind {
-            Kind::Word("if") => self.if_statement()?,
-            Kind::Word("while") => {
+            TokenKind::Word("if") => self.if_statement()?,
+            TokenKind::Word("while") => {
                 self.take();
                 let condition = self.expression()?;
                 let body = self.block()?;
                 StatementKind::While { condition, body }
             }
-            Kind::Word("for") => self.for_statement()?,
-            Kind::Word("unroll") => {
+            TokenKind::Word("for") => self.for_statement()?,
+            TokenKind::Word("unroll") => {
                 self.take();
                 let count = self.expression()?;
                 let body = self.block()?;
                 StatementKind::Unroll { count, body }
             }
-            Kind::Sign("{") => StatementKind::Block(self.block()?),
+            TokenKind::Sign("{") => StatementKind::Block(self.block()?),
             _ => {
                 let kind = self.simple_statement()?;
                 let span = self.span_from(start);
@@ -106,18 +106,18 @@ impl Parser<'_> {
     /// Parses a statement that ends with a semicolon.
     fn simple_statement(&mut self) -> Parsed<StatementKind> {
         match self.token.kind {
-            Kind::Word("let") => self.let_statement(),
-            Kind::Word("return") => {
+            TokenKind::Word("let") => self.let_statement(),
+            TokenKind::Word("return") => {
                 self.take();
                 let bare = self.is(";") || self.is("}") || self.is_end();
                 let value = if bare { None } else { Some(self.expression()?) };
                 Ok(StatementKind::Return(value))
             }
-            Kind::Word("break") => {
+            TokenKind::Word("break") => {
                 self.take();
                 Ok(StatementKind::Break)
             }
-            Kind::Word("continue") => {
+            TokenKind::Word("continue") => {
                 self.take();
                 Ok(StatementKind::Continue)
             }
@@ -127,7 +127,7 @@ impl Parser<'_> {
 
     fn expression_or_assignment(&mut self) -> Parsed<StatementKind> {
         let target = self.expression()?;
-        let Kind::Sign(sign) = self.token.kind else {
+        let TokenKind::Sign(sign) = self.token.kind else {
             return Ok(StatementKind::Expr(target));
         };
         let Some((_, op)) = ASSIGNMENTS.iter().find(|(name, _)| *name == sign) else {
@@ -164,7 +164,7 @@ impl Parser<'_> {
 
     fn variable_name(&mut self) -> Parsed<crate::lang::ast::Spanned<String>> {
         let span = self.token.span;
-        let Kind::Variable(name) = self.token.kind else {
+        let TokenKind::Variable(name) = self.token.kind else {
             return Err(self.unexpected("a variable ($name)"));
         };
         self.take();

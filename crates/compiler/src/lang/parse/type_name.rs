@@ -2,7 +2,7 @@
 
 use super::{Parsed, Parser};
 use crate::lang::ast::{TypeName, TypeTag};
-use crate::lang::lexer::{Kind, Lexer};
+use crate::lang::lexer::{Lexer, TokenKind};
 
 /// Words that name a type wherever they stand.
 pub(crate) const TYPE_WORDS: &[&str] = &[
@@ -24,7 +24,7 @@ impl Parser<'_> {
         let mut name = self.expect_name("the name of a type")?.node;
         while tag.is_none() && MANY.contains(&name.rsplit(' ').next().unwrap_or_default()) {
             match self.token.kind {
-                Kind::Word(word) if MANY.contains(&word) && name.len() < 64 => {
+                TokenKind::Word(word) if MANY.contains(&word) && name.len() < 64 => {
                     self.take();
                     name = format!("{name} {word}");
                 }
@@ -40,7 +40,7 @@ impl Parser<'_> {
         let mut arrays = Vec::new();
         while self.eat("[") {
             arrays.push(match self.token.kind {
-                Kind::Integer { value, .. } => {
+                TokenKind::Integer { value, .. } => {
                     self.take();
                     Some(value)
                 }
@@ -59,9 +59,9 @@ impl Parser<'_> {
 
     fn tag(&mut self) -> Option<TypeTag> {
         let tag = match self.token.kind {
-            Kind::Word("struct") => TypeTag::Struct,
-            Kind::Word("union") => TypeTag::Union,
-            Kind::Word("enum") => TypeTag::Enum,
+            TokenKind::Word("struct") => TypeTag::Struct,
+            TokenKind::Word("union") => TypeTag::Union,
+            TokenKind::Word("enum") => TypeTag::Enum,
             _ => return None,
         };
         self.take();
@@ -73,10 +73,10 @@ impl Parser<'_> {
         let mut ahead = self.lexer.clone();
         let mut next = || ahead.next(&mut Vec::new()).kind;
         let mut kind = next();
-        while matches!(kind, Kind::Word("const" | "volatile")) {
+        while matches!(kind, TokenKind::Word("const" | "volatile")) {
             kind = next();
         }
-        let Kind::Word(first) = kind else {
+        let TokenKind::Word(first) = kind else {
             return false;
         };
         let sure = matches!(first, "struct" | "union" | "enum") || TYPE_WORDS.contains(&first);
@@ -86,11 +86,11 @@ impl Parser<'_> {
         // A name that is not known as a type: a cast only if it cannot be anything else.
         kind = next();
         let mut stars = 0;
-        while kind == Kind::Sign("*") && stars < 8 {
+        while kind == TokenKind::Sign("*") && stars < 8 {
             stars += 1;
             kind = next();
         }
-        if kind != Kind::Sign(")") {
+        if kind != TokenKind::Sign(")") {
             return false;
         }
         stars > 0 || begins_operand(&next())
@@ -98,7 +98,7 @@ impl Parser<'_> {
 
     /// Whether a type that can be nothing else is next (inside `sizeof(` and `offsetof(`).
     pub(super) fn at_type(&self) -> bool {
-        let Kind::Word(first) = self.token.kind else {
+        let TokenKind::Word(first) = self.token.kind else {
             return false;
         };
         let mut ahead: Lexer<'_> = self.lexer.clone();
@@ -106,16 +106,20 @@ impl Parser<'_> {
         let third = ahead.next(&mut Vec::new()).kind;
         matches!(first, "struct" | "union" | "enum" | "const")
             || TYPE_WORDS.contains(&first)
-            || (second == Kind::Sign("*") && matches!(third, Kind::Sign(")" | "*" | ",")))
+            || (second == TokenKind::Sign("*") && matches!(third, TokenKind::Sign(")" | "*" | ",")))
     }
 }
 
 /// Whether a token that follows `(name)` makes it a cast: operators that also stand between operands do not.
-fn begins_operand(kind: &Kind<'_>) -> bool {
+fn begins_operand(kind: &TokenKind<'_>) -> bool {
     match kind {
-        Kind::Word(word) => !matches!(*word, "else" | "if"),
-        Kind::Variable(_) | Kind::Map(_) | Kind::Positional(_) | Kind::Integer { .. } | Kind::Text(_) => true,
-        Kind::Sign(sign) => *sign == "(",
+        TokenKind::Word(word) => !matches!(*word, "else" | "if"),
+        TokenKind::Variable(_)
+        | TokenKind::Map(_)
+        | TokenKind::Positional(_)
+        | TokenKind::Integer { .. }
+        | TokenKind::Text(_) => true,
+        TokenKind::Sign(sign) => *sign == "(",
         _ => false,
     }
 }

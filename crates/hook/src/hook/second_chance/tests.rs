@@ -27,7 +27,7 @@ struct Kernel {
 
 /// The programs of a hook, whose maps the machine has in this order: seen, counts. Each counts the hits that it took.
 fn programs(copies: u32) -> Vec<Code> {
-    let program = |place: Place| {
+    let program = |place: ProgramPlace| {
         let mut b = Builder::new();
         let leave = b.block();
         for map in [MAP, "counts"] {
@@ -42,7 +42,7 @@ fn programs(copies: u32) -> Vec<Code> {
         b.exit(0);
         codegen::generate(&b.finish()).unwrap().code
     };
-    std::iter::once(Place::FIRST)
+    std::iter::once(ProgramPlace::FIRST)
         .chain(later(copies))
         .map(program)
         .collect()

@@ -13,7 +13,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::process::FileRights;
 use kestrel_trace::files::Folder;
 pub use segment::Finished;
-use spool::{Spool, Target};
+use spool::{LogTarget, Spool};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -171,8 +171,8 @@ impl Logs {
         Ok(())
     }
 
-    fn target(&self, session: &str) -> Target {
-        Target {
+    fn target(&self, session: &str) -> LogTarget {
+        LogTarget {
             folder: self.settings.directory.join(session),
             rotation: self.settings.rotation,
             user: self.settings.user.clone(),

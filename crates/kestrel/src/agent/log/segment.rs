@@ -76,13 +76,13 @@ pub(super) struct PartEntry {
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) writer: Writer<Directory>,
-    pub(super) place: Place,
+    pub(super) place: SegmentPlace,
     journal: Journal,
 }
 
 /// Where a segment lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SegmentPlace {
     folder: PathBuf,
     number: u64,
     name: String,
@@ -103,7 +103,7 @@ pub struct Finished {
     pub removed: usize,
 }
 
-impl Place {
+impl SegmentPlace {
     /// The trace until it is whole.
     pub(super) fn beside(&self) -> PathBuf {
         directory::beside_of(&self.path())
@@ -155,14 +155,14 @@ fn names(folder: &Path) -> Result<Vec<(u64, String, bool)>> {
 }
 
 /// Segments that were not ended, oldest first. Journals without one, whose agent was killed just before or after there was one, are removed.
-pub(super) fn unfinished(folder: &Path) -> Result<Vec<Place>> {
+pub(super) fn unfinished(folder: &Path) -> Result<Vec<SegmentPlace>> {
     let all = names(folder)?.into_iter().filter(|(.., whole)| !whole);
-    let place = |(number, name, _)| Place {
+    let place = |(number, name, _)| SegmentPlace {
         folder: folder.to_owned(),
         number,
         name,
     };
-    let places: Vec<Place> = all.map(place).collect();
+    let places: Vec<SegmentPlace> = all.map(place).collect();
     for entry in entries(folder)? {
         let name = entry.name.to_string_lossy();
         let number = name.strip_suffix(".new").unwrap_or(&name);
@@ -187,7 +187,7 @@ const COUNTS: &str = ".counts.json";
 impl Segment {
     /// Begins one.
     pub(super) fn begin(folder: &Path, info: TraceInfo, before: &LostRecords) -> Result<Self> {
-        let place = Place::next(folder)?;
+        let place = SegmentPlace::next(folder)?;
         let journal = Journal {
             uuid: info.uuid.to_string(),
             before: pack(before),
@@ -244,7 +244,7 @@ impl Segment {
 pub(super) struct Ending {
     info: TraceInfo,
     journal: Journal,
-    place: Place,
+    place: SegmentPlace,
     threads: Processes,
     host: Host,
     again: bool,
@@ -265,7 +265,7 @@ impl Ending {
     /// Takes what another agent left; `live` is the session's buffers if it is still there: their readers go on behind what is on file.
     /// `None` when nothing can be made of it, and it is removed: no packet was written.
     pub(super) fn recover(
-        place: Place,
+        place: SegmentPlace,
         live: Option<(&str, &mut [Buffer])>,
         threads: Processes,
         host: &Host,
@@ -432,7 +432,7 @@ fn prune(folder: &Path, keep: usize) -> Result<usize> {
 }
 
 /// Removes a segment without records.
-fn remove(place: &Place) -> Result<()> {
+fn remove(place: &SegmentPlace) -> Result<()> {
     let beside = place.beside();
     let gone = match directory::discard(&beside) {
         // It has no metadata yet.
@@ -532,7 +532,7 @@ mod tests {
         ] {
             std::fs::write(folder.join(name), "{}").unwrap();
         }
-        let next = Place::next(folder).unwrap();
+        let next = SegmentPlace::next(folder).unwrap();
         assert_eq!(next.number, 10, "higher than all, whole or not");
         assert!(
             next.name.starts_with("00000010-2") && next.name.ends_with('Z'),

@@ -36,7 +36,7 @@ const SETTLING: Duration = Duration::from_millis(50);
 
 /// Where a log goes and how.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
+pub(super) struct LogTarget {
     pub(super) folder: PathBuf,
     pub(super) rotation: Rotation,
     pub(super) user: Option<User>,
@@ -46,7 +46,7 @@ pub(super) struct Target {
 /// One session's log.
 #[derive(Debug)]
 pub(super) struct Spool {
-    target: Target,
+    target: LogTarget,
     session: PinnedSession,
     threads: ThreadNames,
     buffers: Vec<Buffer>,
@@ -73,7 +73,7 @@ pub(super) struct Spool {
 impl Spool {
     /// Goes on with the log of a session where the last agent stopped, whose unfinished segments are ended now. `wanted` are the places of its
     /// stream buffers; of one that was resized, what it was before is read to its end, too.
-    pub(super) fn open(target: Target, session: PinnedSession, wanted: &[u32]) -> Result<Self> {
+    pub(super) fn open(target: LogTarget, session: PinnedSession, wanted: &[u32]) -> Result<Self> {
         let mut buffers = session.buffers()?;
         let described = session.version();
         let mut info = session.info()?;
@@ -446,7 +446,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    fn begin(mut ending: Ending, target: &Target) -> Self {
+    fn begin(mut ending: Ending, target: &LogTarget) -> Self {
         let (user, keep) = (target.user.clone(), target.rotation.keep);
         let again = ending.is_tried_again();
         let thread = std::thread::spawn(move || {
@@ -477,7 +477,7 @@ impl Ended {
 
 /// Ends what other agents left.
 pub(super) fn recover(
-    target: &Target,
+    target: &LogTarget,
     mut live: Option<(&str, &mut [Buffer])>,
     threads: &dyn Fn() -> Processes,
 ) -> Result<Vec<Ended>> {

@@ -3,7 +3,7 @@
 //! A key is the label `key`, or `key1`, `key2`, … where there are several. A histogram's buckets are those of the map, finer ones added up to powers
 //! of two; sums of what was sorted into them are not known, and not given.
 
-use super::text::{Family, Kind, Number};
+use super::text::{Family, MetricKind, Number};
 use kestrel_trace::aggregate::gather::Metric;
 use kestrel_trace::aggregate::read::{Held, Row, Snapshot};
 use kestrel_trace::aggregate::{Buckets, ValueKind};
@@ -32,31 +32,35 @@ impl Default for Families {
     fn default() -> Self {
         let family = Family::new;
         Self {
-            counts: family("kestrel_map_count", Kind::Counter, "A map of count()."),
+            counts: family("kestrel_map_count", MetricKind::Counter, "A map of count()."),
             sums: family(
                 "kestrel_map_sum",
-                Kind::Counter,
+                MetricKind::Counter,
                 "A map of sum() over numbers without a sign.",
             ),
             values: family(
                 "kestrel_map_value",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "A map of numbers: assigned ones, min(), max(), sum() over numbers with a sign.",
             ),
-            means: family("kestrel_map_mean", Kind::Summary, "A map of avg() or stats()."),
+            means: family(
+                "kestrel_map_mean",
+                MetricKind::Summary,
+                "A map of avg() or stats().",
+            ),
             histograms: family(
                 "kestrel_map_histogram",
-                Kind::Histogram,
+                MetricKind::Histogram,
                 "A map of hist() or lhist().",
             ),
             keys: family(
                 "kestrel_map_keys",
-                Kind::Gauge,
+                MetricKind::Gauge,
                 "Keys of a map; of more than 1000 those with the greatest values are given.",
             ),
             lost: family(
                 "kestrel_map_lost",
-                Kind::Counter,
+                MetricKind::Counter,
                 "Updates of a map that were not made because there was no room.",
             ),
         }
@@ -172,7 +176,7 @@ mod tests {
         for value in values {
             counts[buckets.index(*value) as usize] += 1;
         }
-        let mut family = Family::new("h", Kind::Histogram, "H.");
+        let mut family = Family::new("h", MetricKind::Histogram, "H.");
         histogram(buckets, &counts, &[("map", "@x")], &mut family);
         text(&[family], Format::Prometheus)
     }

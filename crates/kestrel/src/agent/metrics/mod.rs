@@ -13,7 +13,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Stats, enable_stats};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use text::{Family, Format, Kind, Number};
+use text::{Family, Format, MetricKind, Number};
 
 /// What an agent has done for a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -234,7 +234,7 @@ macro_rules! families {
         impl Default for Families {
             fn default() -> Self {
                 Self {
-                    $($field: Family::new($name, Kind::$kind, $help),)*
+                    $($field: Family::new($name, MetricKind::$kind, $help),)*
                     maps: map::Families::default(),
                 }
             }

@@ -37,7 +37,7 @@ impl Format {
 
 /// What numbers of a family mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows, from 0; its samples are named with `_total`.
     Counter,
     /// Goes up and down.
@@ -48,7 +48,7 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -65,7 +65,7 @@ pub struct Family {
     /// Its name, without `_total`.
     pub name: &'static str,
     /// What its numbers mean.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The metric's description.
     pub help: &'static str,
     /// The numbers.
@@ -105,7 +105,7 @@ impl From<bool> for Number {
 
 impl Family {
     /// One without numbers yet.
-    pub fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
+    pub fn new(name: &'static str, kind: MetricKind, help: &'static str) -> Self {
         Self {
             name,
             kind,
@@ -116,7 +116,11 @@ impl Family {
 
     /// Adds a number.
     pub fn add(&mut self, labels: &[(&'static str, &str)], value: impl Into<Number>) {
-        let suffix = if self.kind == Kind::Counter { "_total" } else { "" };
+        let suffix = if self.kind == MetricKind::Counter {
+            "_total"
+        } else {
+            ""
+        };
         self.add_part(suffix, labels, value);
     }
 
@@ -144,7 +148,7 @@ pub fn text(families: &[Family], format: Format) -> String {
     for family in families.iter().filter(|family| !family.samples.is_empty()) {
         // The older format gives a counter the name of its samples.
         let name = match (format, family.kind) {
-            (Format::Prometheus, Kind::Counter) => format!("{}_total", family.name),
+            (Format::Prometheus, MetricKind::Counter) => format!("{}_total", family.name),
             _ => family.name.to_owned(),
         };
         // Writing to a string cannot fail.
@@ -197,11 +201,11 @@ mod tests {
 
     #[test]
     fn both_formats_say_the_same_in_their_own_way() {
-        let mut events = Family::new("k_events", Kind::Counter, "Say \"how many\".");
+        let mut events = Family::new("k_events", MetricKind::Counter, "Say \"how many\".");
         events.add(&[("event", "a\"b\\c\nd"), ("cpu", "0")], 7u64);
-        let mut fill = Family::new("k_fill", Kind::Gauge, "How full.");
+        let mut fill = Family::new("k_fill", MetricKind::Gauge, "How full.");
         fill.add(&[], Number::Real(0.5));
-        let none = Family::new("k_none", Kind::Gauge, "Nothing.");
+        let none = Family::new("k_none", MetricKind::Gauge, "Nothing.");
         let all = [events, fill, none];
         assert_eq!(
             text(&all, Format::Prometheus),

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Where a handler stands in the state.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct HandlerPlace {
     pub(super) hook: usize,
     pub(super) program: usize,
     pub(super) row: usize,
@@ -15,7 +15,7 @@ pub(super) struct Place {
 /// One of the rows that a handler is made of.
 #[derive(Clone, Debug)]
 pub(super) struct Part<'s> {
-    pub(super) place: Place,
+    pub(super) place: HandlerPlace,
     pub(super) hook: &'s HookState,
     pub(super) program: &'s ProgramState,
     pub(super) row: &'s HandlerState,
@@ -91,7 +91,7 @@ pub(super) fn groups(state: &State) -> Vec<Group<'_>> {
             let mut before = 0;
             for (index, row) in of.rows.iter().enumerate() {
                 let part = Part {
-                    place: Place {
+                    place: HandlerPlace {
                         hook,
                         program,
                         row: index,

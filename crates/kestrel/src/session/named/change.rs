@@ -1,6 +1,6 @@
 //! Changing the named probes of a session: all that one command asks for becomes part of it by one rename, or nothing does.
 
-use super::request::Request;
+use super::request::ProbeRequest;
 use super::site;
 use super::status::{Flags, counted};
 use super::text::{check_name, file, rooted};
@@ -57,7 +57,12 @@ impl Change {
     ///
     /// # Errors
     /// The first that is wrong, or that the kernel refused: then the session is as it was before.
-    pub fn add_probes(&mut self, requests: &[Request], replace: bool, catalog: &Catalog) -> Result<Added> {
+    pub fn add_probes(
+        &mut self,
+        requests: &[ProbeRequest],
+        replace: bool,
+        catalog: &Catalog,
+    ) -> Result<Added> {
         match self.try_add_probes(requests, replace, catalog) {
             Err(Error::NoRoom { needed, .. }) if needed <= u32::from(u16::MAX) + 1 => {
                 self.make_room(room_to_grow(needed), catalog)?;
@@ -68,7 +73,12 @@ impl Change {
     }
 
     /// Adds probes where the buffers have room for the counts of all kinds of record.
-    fn try_add_probes(&mut self, requests: &[Request], replace: bool, catalog: &Catalog) -> Result<Added> {
+    fn try_add_probes(
+        &mut self,
+        requests: &[ProbeRequest],
+        replace: bool,
+        catalog: &Catalog,
+    ) -> Result<Added> {
         for (index, request) in requests.iter().enumerate() {
             check_name(&request.name)?;
             let twice = requests[..index].iter().any(|other| other.name == request.name);
@@ -160,15 +170,15 @@ impl Change {
             let gone = self.gone(catalog.host(), |flags| flags.maybe_gone);
             let again = self.state.probes.each.iter().filter(meant).filter_map(|probe| {
                 let source = source_now(probe, catalog);
-                let request = || Request {
+                let request = || ProbeRequest {
                     name: probe.name.clone(),
                     source: source.clone(),
                     line: probe.line.clone(),
-                    ..Request::default()
+                    ..ProbeRequest::default()
                 };
                 (gone.contains(&probe.number) || source != probe.source).then(request)
             });
-            let again: Vec<Request> = again.collect();
+            let again: Vec<ProbeRequest> = again.collect();
             if !again.is_empty() {
                 self.add_probes(&again, true, catalog)?;
             }
@@ -363,7 +373,7 @@ pub(super) fn of_probe(name: &str, error: Error) -> Error {
 
 impl Loading<'_> {
     /// Makes one named probe; gives its number.
-    fn named(&mut self, request: &Request, catalog: &Catalog) -> Result<u32> {
+    fn named(&mut self, request: &ProbeRequest, catalog: &Catalog) -> Result<u32> {
         let source = rooted(file(&request.name, &request.source)?, &request.beside)?;
         let mut file = file(&request.name, &source)?;
         file.objection.clone_from(&request.objection);
@@ -511,7 +521,7 @@ fn rename(hook: &mut Hook, own: Own, name: &str) -> Vec<String> {
     events
 }
 
-pub(super) fn nothing_to_do(request: &Request) -> Error {
+pub(super) fn nothing_to_do(request: &ProbeRequest) -> Error {
     Error::Compile {
         event: request.source.clone(),
         why: "it has no handler: an empty block masks its events".to_owned(),

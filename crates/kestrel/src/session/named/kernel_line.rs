@@ -17,10 +17,10 @@ mod word;
 mod write;
 
 pub use kernel::{Dialect, Kernel, Spot};
-pub use place::Place;
+pub use place::LinePlace;
 pub use write::of;
 
-use super::request::Request;
+use super::request::ProbeRequest;
 use fetch::Unfound;
 use kestrel_catalog::catalog::find_kind;
 use kestrel_catalog::catalog::phase::Phase;
@@ -60,14 +60,14 @@ pub fn is_one(text: &str) -> bool {
 ///
 /// # Errors
 /// [`Error::KernelLine`] with what is wrong and where.
-pub fn read(line: &str, kernel: &dyn Kernel) -> Result<Request> {
+pub fn read(line: &str, kernel: &dyn Kernel) -> Result<ProbeRequest> {
     let line = line.trim();
     let request = parse(line, kernel).map_err(|wrong| Error::KernelLine {
         line: line.to_owned(),
         at: wrong.at,
         why: wrong.why,
     })?;
-    Ok(Request {
+    Ok(ProbeRequest {
         line: Some(line.to_owned()),
         ..request
     })
@@ -96,7 +96,7 @@ fn words(line: &str) -> Vec<Word<'_>> {
     words
 }
 
-fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<Request> {
+fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<ProbeRequest> {
     if line.len() > LONGEST {
         return Err(Wrong::at(
             LONGEST,
@@ -151,7 +151,7 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<Request> {
         Some(address) => format!("{address:#x}"),
         None => place.text(),
     };
-    Ok(Request {
+    Ok(ProbeRequest {
         // A name of ours does not begin like an option.
         name: group.map_or_else(
             || event.clone(),
@@ -164,7 +164,7 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<Request> {
             true => format!("{kind}:{text}{calls} {NEVER} {block}"),
             false => format!("{kind}:{text}{calls} {block}"),
         },
-        ..Request::default()
+        ..ProbeRequest::default()
     })
 }
 
@@ -245,7 +245,7 @@ mod tests {
             (symbol == "jiffies").then_some(0xffff_ffff_8200_1000)
         }
 
-        fn spot(&self, place: &Place<'_>) -> Spot {
+        fn spot(&self, place: &LinePlace<'_>) -> Spot {
             match (place.symbol, place.offset) {
                 ("many", _) => Spot::Several(3),
                 ("missing", _) => Spot::Missing,
@@ -254,7 +254,7 @@ mod tests {
             }
         }
 
-        fn beyond(&self, place: &Place<'_>) -> Option<u64> {
+        fn beyond(&self, place: &LinePlace<'_>) -> Option<u64> {
             (place.offset >= 0x1000).then_some(0xffff_ffff_8100_0000 + place.offset)
         }
 

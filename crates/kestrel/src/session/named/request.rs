@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// A probe to be added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct ProbeRequest {
     /// Its name.
     pub name: String,
     /// Its text: events, predicate, block.

@@ -2,7 +2,7 @@
 
 use super::change::nothing_to_do;
 use super::text::{check_name, file, rooted};
-use super::{Added, Request};
+use super::{Added, ProbeRequest};
 use crate::plan::{BUFFER, BufferPlan, Plan};
 use crate::plan::{Existing, plan_named};
 use crate::session::start::Origin;
@@ -12,7 +12,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
-use kestrel_hook::hook::process_filter::Target;
+use kestrel_hook::hook::process_filter::ProcessFilter;
 
 /// Bytes of its buffer per CPU.
 const BYTES: u64 = 4 << 20;
@@ -28,7 +28,7 @@ impl Store {
     pub fn add_probes(
         &self,
         session: &str,
-        requests: &[Request],
+        requests: &[ProbeRequest],
         replace: bool,
         catalog: &Catalog,
         command: &str,
@@ -60,7 +60,7 @@ impl Store {
 ///
 /// # Errors
 /// What is wrong with its name, its text or its events, as far as that is known beforehand: the kernel may refuse it still.
-pub fn check(request: &Request, catalog: &Catalog) -> Result<Vec<(String, Diagnostic)>> {
+pub fn check(request: &ProbeRequest, catalog: &Catalog) -> Result<Vec<(String, Diagnostic)>> {
     check_name(&request.name)?;
     let source = rooted(file(&request.name, &request.source)?, &request.beside)?;
     let plan = empty();
@@ -84,7 +84,7 @@ fn empty() -> Plan {
     let mut plan = Plan {
         tables: Vec::new(),
         hooks: Vec::new(),
-        target: Target::All,
+        target: ProcessFilter::All,
         buffers: vec![BufferPlan {
             name: BUFFER.to_owned(),
             geometry: Geometry::new(Mode::Overwrite, BYTES, RECORDS),

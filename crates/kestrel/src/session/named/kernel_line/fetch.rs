@@ -2,7 +2,7 @@
 
 use super::argument::{Argument, Fetch, STACK_WORDS, Store};
 use super::kernel::{Dialect, Kernel, Spot};
-use super::place::Place;
+use super::place::LinePlace;
 use super::word::{Parsed, Word, Wrong};
 use super::{name, number};
 use kestrel_bpf::btf::{Btf, Type, TypeId};
@@ -25,7 +25,7 @@ const ROOM_FOR_ENTRIES: usize = 256;
 const KEPT_ARGUMENTS: u64 = 10;
 /// What the last step of a fetch is known to give.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownType {
     pub(super) ty: TypeId,
     /// Where a bit field begins in its byte, and its bits.
     pub(super) bits: (u32, u32),
@@ -66,7 +66,7 @@ pub(super) enum Unfound {
 pub(super) struct Reader<'l> {
     pub(super) kernel: &'l dyn Kernel,
     pub(super) dialect: Dialect,
-    pub(super) place: &'l Place<'l>,
+    pub(super) place: &'l LinePlace<'l>,
     pub(super) at_entry: bool,
     pub(super) at_return: bool,
     pub(super) prototype: OnceCell<Option<(Arc<Btf>, TypeId)>>,
@@ -76,7 +76,7 @@ pub(super) struct Reader<'l> {
     pub(super) steps: u32,
     /// Fetches from memory that its reading is within.
     pub(super) depth: u32,
-    pub(super) known: Option<Known>,
+    pub(super) known: Option<KnownType>,
 }
 
 /// Types of the kernel's that are integers: name, bits, whether it has a sign.
@@ -158,7 +158,7 @@ fn bit_field(text: &str, container: u32) -> Option<Store> {
 
 impl<'l> Reader<'l> {
     /// A reader for the arguments of a probe at a place.
-    pub(super) fn new(kernel: &'l dyn Kernel, place: &'l Place<'l>, spot: Spot, at_return: bool) -> Self {
+    pub(super) fn new(kernel: &'l dyn Kernel, place: &'l LinePlace<'l>, spot: Spot, at_return: bool) -> Self {
         Self {
             kernel,
             dialect: kernel.dialect(),

@@ -1,6 +1,6 @@
 //! The kernel that a line is read against: its symbols, what its functions take, and which forms its own reader of lines knows.
 
-use super::place::Place;
+use super::place::LinePlace;
 use kestrel_bpf::btf::{Btf, TypeId};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::code::{Code, LocationSpec};
@@ -65,9 +65,9 @@ pub trait Kernel {
     /// Where a symbol lies.
     fn address(&self, symbol: &str) -> Option<u64>;
     /// What a place is.
-    fn spot(&self, place: &Place<'_>) -> Spot;
+    fn spot(&self, place: &LinePlace<'_>) -> Spot;
     /// The address of a place that lies behind the end of its symbol's function.
-    fn beyond(&self, place: &Place<'_>) -> Option<u64>;
+    fn beyond(&self, place: &LinePlace<'_>) -> Option<u64>;
     /// The types that describe a function, and the number of its prototype among them.
     fn prototype(&self, function: &str) -> Option<(Arc<Btf>, TypeId)>;
     /// The kernel's own types.
@@ -86,7 +86,7 @@ impl Kernel for Catalog {
         .map(|symbol| symbol.address)
     }
 
-    fn spot(&self, place: &Place<'_>) -> Spot {
+    fn spot(&self, place: &LinePlace<'_>) -> Spot {
         if place.address.is_some() {
             return Spot::Inside;
         }
@@ -123,7 +123,7 @@ impl Kernel for Catalog {
         }
     }
 
-    fn beyond(&self, place: &Place<'_>) -> Option<u64> {
+    fn beyond(&self, place: &LinePlace<'_>) -> Option<u64> {
         let symbols = self.symbols().ok()?;
         let mut named = symbols.named(place.symbol).filter(|symbol| symbol.is_text());
         let symbol = named.find(|symbol| place.module.is_none_or(|module| symbol.module == Some(module)))?;

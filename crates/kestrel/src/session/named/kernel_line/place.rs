@@ -5,7 +5,7 @@ use super::word::{Parsed, Wrong};
 
 /// A place as a line names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place<'l> {
+pub struct LinePlace<'l> {
     /// The module before the symbol.
     pub module: Option<&'l str>,
     /// The symbol; empty where there is an address.
@@ -17,10 +17,10 @@ pub struct Place<'l> {
 }
 
 /// Reads a place, and whether `%return` follows it.
-pub(super) fn read(text: &str, at: usize) -> Parsed<(Place<'_>, bool)> {
+pub(super) fn read(text: &str, at: usize) -> Parsed<(LinePlace<'_>, bool)> {
     // The kernel tries a number first, and only then a symbol.
     if let Some(address) = number::unsigned(text) {
-        let place = Place {
+        let place = LinePlace {
             module: None,
             symbol: "",
             offset: 0,
@@ -59,7 +59,7 @@ pub(super) fn read(text: &str, at: usize) -> Parsed<(Place<'_>, bool)> {
         let why = format!("`{text}` is not [MODULE:]SYMBOL[+OFFSET], SYMBOL%return or an address");
         return Err(Wrong::at(at, why));
     }
-    let place = Place {
+    let place = LinePlace {
         module,
         symbol,
         offset,
@@ -68,7 +68,7 @@ pub(super) fn read(text: &str, at: usize) -> Parsed<(Place<'_>, bool)> {
     Ok((place, returns))
 }
 
-impl Place<'_> {
+impl LinePlace<'_> {
     /// The place as the event language has it.
     pub(super) fn text(&self) -> String {
         if let Some(address) = self.address {

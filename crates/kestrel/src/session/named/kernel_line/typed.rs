@@ -1,7 +1,7 @@
 //! What the kernel's types (BTF) say of a line's arguments: parameters and members by name, the return value, and how each is kept.
 
 use super::argument::{Fetch, Store};
-use super::fetch::{Known, Reader};
+use super::fetch::{KnownType, Reader};
 use super::word::{Parsed, Wrong};
 use kestrel_bpf::btf::{Btf, Type, TypeId};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ impl Reader<'_> {
     /// A string of a typed value: text itself, or behind a pointer to it.
     pub(super) fn text_of_type(
         &mut self,
-        known: Known,
+        known: KnownType,
         value: Fetch,
         user: bool,
         at: usize,
@@ -54,7 +54,7 @@ impl Reader<'_> {
     }
 
     /// How a value is kept whose type the kernel knows.
-    pub(super) fn store_of_type(&self, known: Known, at: usize) -> Parsed<Store> {
+    pub(super) fn store_of_type(&self, known: KnownType, at: usize) -> Parsed<Store> {
         let plain = Store::Integer {
             bits: 64,
             signed: false,
@@ -181,7 +181,7 @@ impl Reader<'_> {
         _at: usize,
     ) -> Parsed<Fetch> {
         let mut ty = types.resolve(ty);
-        self.known = Some(Known { ty, bits: (0, 0) });
+        self.known = Some(KnownType { ty, bits: (0, 0) });
         let mut value = value;
         let mut rest = fields;
         while let Some((first, first_at)) = rest {
@@ -214,7 +214,7 @@ impl Reader<'_> {
                 offset: i64::from(bits.0 / 8),
                 user: false,
             };
-            self.known = Some(Known {
+            self.known = Some(KnownType {
                 ty,
                 bits: (bits.0 % 8, bits.1),
             });

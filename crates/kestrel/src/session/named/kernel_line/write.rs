@@ -236,7 +236,7 @@ fn kernel_type(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::named::kernel_line::{Dialect, Place, Spot};
+    use crate::session::named::kernel_line::{Dialect, LinePlace, Spot};
     use kestrel_bpf::btf::{Btf, TypeId};
     use std::sync::Arc;
 
@@ -264,7 +264,7 @@ mod tests {
             Some(0xffff_ffff_8100_0000)
         }
 
-        fn spot(&self, place: &Place<'_>) -> Spot {
+        fn spot(&self, place: &LinePlace<'_>) -> Spot {
             if place.offset == 0 {
                 Spot::Entry
             } else {
@@ -272,7 +272,7 @@ mod tests {
             }
         }
 
-        fn beyond(&self, _place: &Place<'_>) -> Option<u64> {
+        fn beyond(&self, _place: &LinePlace<'_>) -> Option<u64> {
             None
         }
 

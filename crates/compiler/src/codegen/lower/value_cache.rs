@@ -5,9 +5,9 @@ use crate::ir::Vreg;
 
 /// Intrinsics with the registers that hold them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Known(Vec<(Intrinsic, Vreg)>);
+pub(super) struct ValueCache(Vec<(Intrinsic, Vreg)>);
 
-impl Known {
+impl ValueCache {
     /// The register that holds it.
     pub(super) fn get(&self, intrinsic: Intrinsic) -> Option<Vreg> {
         self.0.iter().find(|(i, _)| *i == intrinsic).map(|(_, v)| *v)
