@@ -239,4 +239,10 @@ SEC("?uprobe.multi") int on_uprobe_multi(struct pt_regs *regs)
 	return 0;
 }
 
+SEC("?uprobe.session") int on_uprobe_session(struct pt_regs *regs)
+{
+	count(17);
+	return 0;
+}
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

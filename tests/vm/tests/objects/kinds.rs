@@ -124,7 +124,7 @@ fn getppid_marker() -> u32 {
 fn functions_of_programs_are_probed() {
     let wanted = format!("wanted={}", std::process::id());
     let before = held();
-    let arguments = [
+    let mut arguments = vec![
         "/object_modern.o",
         "on_uprobe=/test:*getppid_marker*",
         "on_uretprobe=/test:*getppid_marker*",
@@ -135,6 +135,11 @@ fn functions_of_programs_are_probed() {
         "--interval",
         "60",
     ];
+    // Entry and return by one program came with 6.13.
+    let session = version() >= (6, 13);
+    if session {
+        arguments.push("on_uprobe_session=/test:*getppid_marker*");
+    }
     let run = Run::start(&arguments);
     for _ in 0..40 {
         std::hint::black_box(getppid_marker());
@@ -152,6 +157,7 @@ fn functions_of_programs_are_probed() {
         .map(|n| n.parse().unwrap())
         .collect();
     assert_eq!((runs[14], runs[15], runs[16]), (40, 40, 40), "{line}");
+    assert_eq!(runs[17], if session { 80 } else { 0 }, "{line}");
     gone(&before);
 }
 
