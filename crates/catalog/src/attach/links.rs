@@ -68,10 +68,7 @@ impl Extend<Self> for Links {
 
 impl Links {
     /// Attaches a program to a perf event: by a link, or without one where the kernel has no such links.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn perf_event(&mut self, program: &Program, event: PerfEvent, cookie: u64) -> Result<()> {
+    pub(super) fn perf_event(&mut self, program: &Program, event: PerfEvent, cookie: u64) -> Result<()> {
         match event.attach(program, cookie)? {
             Attachment::Link(link) => self.links.push(link),
             Attachment::Event(event) => self.bare.push(event),
