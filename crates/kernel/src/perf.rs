@@ -258,7 +258,9 @@ impl PerfEvent {
         } = *place;
         let semaphore = u32::try_from(semaphore).map_err(|_| Error::Argument {
             subject: path.to_owned(),
-            why: format!("the semaphore at {semaphore:#x} of the file is beyond what perf can be told"),
+            why: format!(
+                "the semaphore at {semaphore:#x} of the file is beyond the 32 bits that perf_event_open takes"
+            ),
         })?;
         let unit = ProbeUnit::read(host, "uprobe", "uprobes")?;
         let what = format!(

@@ -61,7 +61,7 @@ pub(crate) fn review(
         learner.learn(&record, &mut processes);
         tasks.insert((record.pid, record.tid));
     }
-    // Names that no record told: threads that were there before and are there still have them in /proc.
+    // Names that no record holds: threads that ran before the recording and still do have them in /proc.
     for (pid, tid) in tasks {
         if processes.name(tid, pid).is_none()
             && let Ok(name) = procfs::comm(host, tid)

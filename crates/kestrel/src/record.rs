@@ -218,7 +218,7 @@ impl Recorder {
                 self.pages.clear();
                 let now = procfs::monotonic();
                 let ring = buffer.ring();
-                let mut cursor = ring.cursor(cpu, Begin::Unread);
+                let mut cursor = ring.cursor(cpu, Begin::Unfreed);
                 self.unread += ring.collect(&mut cursor, Policy::Rest(&events), now, &mut self.pages)?;
                 let mut spared = self.spared.get(&(number, cpu)).copied().unwrap_or(0);
                 if self.failed.is_none() {

@@ -87,7 +87,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Records that found no room, as perf event arrays count them. Of a ring buffer only the program that writes is told.
+    /// Records lost in perf event arrays, which count them. A ring buffer reports a loss only to the program that writes.
     pub fn lost(&self) -> u64 {
         self.lost
     }

@@ -28,10 +28,10 @@ impl Session {
 }
 
 /// Whether so many messages are what so many events asked for. On 7.x the kernel skips (and counts) what a preempted program would have seen.
-fn explained(told: usize, asked: usize) -> bool {
+fn explained(shown: usize, asked: usize) -> bool {
     let store = Store::open(&Host::default()).unwrap();
     let missed = store.session(None).unwrap().missed().unwrap();
-    told <= asked && told as u64 + missed >= asked as u64
+    shown <= asked && shown as u64 + missed >= asked as u64
 }
 
 impl Drop for Session {

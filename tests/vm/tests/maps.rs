@@ -1,4 +1,4 @@
-//! Maps of handlers: counts are exact over processors and programs, what finds no room is told, and every aggregation loads on every kernel.
+//! Maps of handlers: counts are exact over processors and programs, what finds no room is losses, and every aggregation loads on every kernel.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use vm_tests::{
@@ -77,7 +77,7 @@ fn every_event_counts() {
             "{GETPPID} {{ @[comm] = count(); @n++; @plain = count(); @h = hist(nsecs); @l = lhist(pid, 0, 100000, 1000); @one = sum(1); @series = tseries(1, 10ms, 680, \"sum\") }}"
         );
         let run = record(&["--via", via], &[&handler], &calls());
-        let told = counts(&run.err);
+        let losses = counts(&run.err);
         for kept in [
             number(&run, "@[calls]"),
             number(&run, "@n"),
@@ -88,9 +88,9 @@ fn every_event_counts() {
             series(&run, "@series"),
         ] {
             assert!(
-                told.explain(kept, CALLS),
+                losses.explain(kept, CALLS),
                 "{kept}, {} missed: {}",
-                told.missed,
+                losses.missed,
                 run.out
             );
         }
@@ -114,7 +114,7 @@ fn programs_on_several_processors_share_a_map() {
     let enter = format!("{GETPPID} {{ @all++; @by[\"both\"] = count(); @sum[1] += 2; count() }}");
     let exit = enter.replace("enter", "exit");
     let run = record(&[], &[&enter, &exit], &["sh", "-c", line]);
-    let told = counts(&run.err);
+    let losses = counts(&run.err);
     let both = 2 * 3 * CALLS;
     for kept in [
         number(&run, "@all"),
@@ -124,9 +124,9 @@ fn programs_on_several_processors_share_a_map() {
             + number(&run, "count()[syscalls:sys_exit_getppid]"),
     ] {
         assert!(
-            told.explain(kept, both),
+            losses.explain(kept, both),
             "{kept} of {both}, {} missed: {}",
-            told.missed,
+            losses.missed,
             run.out
         );
     }
@@ -139,7 +139,7 @@ fn keys_are_made_by_whoever_comes_first() {
     // Every call of a thread uses a key that the other makes at about the same time.
     let handler = format!("{GETPPID} {{ @call[tid]++; @at[@call[tid]] = count(); @plain[@call[tid]] += 1 }}");
     let run = record(&[], &[&handler], &["sh", "-c", line]);
-    let told = counts(&run.err);
+    let losses = counts(&run.err);
     for title in ["@at", "@plain"] {
         let rows = run
             .out
@@ -150,9 +150,9 @@ fn keys_are_made_by_whoever_comes_first() {
             .sum();
         let kept = counted + number(&run, title);
         assert!(
-            told.explain(kept, 2 * CALLS),
+            losses.explain(kept, 2 * CALLS),
             "{title}: {kept}, {} missed",
-            told.missed
+            losses.missed
         );
     }
 }
@@ -223,10 +223,10 @@ fn texts_of_the_process_are_keys() {
     );
     let json = kestrel(&["print", "/tmp/maps.trace", "--format", "json"]).success();
     assert!(json.contains("{\"bad\":null,\"empty\":false}"), "{json}");
-    let told = counts(&run.err);
+    let losses = counts(&run.err);
     for key in ["@[/dev/zero]", "@short[/dev/zer]"] {
         let opened = number(&run, key);
-        assert!(told.explain(opened, 8), "{opened}: {}", run.out);
+        assert!(losses.explain(opened, 8), "{opened}: {}", run.out);
     }
 }
 
@@ -258,8 +258,12 @@ fn tables_count_into_maps() {
     std::fs::write("/tmp/maps.kst", table).unwrap();
     let run = record(&["--table", "/tmp/maps.kst"], &[], &calls());
     let counted = number(&run, "count()[syscalls:sys_enter_getppid]");
-    let told = counts(&run.err);
-    assert!(told.explain(counted, CALLS), "{counted}, {} missed", told.missed);
+    let losses = counts(&run.err);
+    assert!(
+        losses.explain(counted, CALLS),
+        "{counted}, {} missed",
+        losses.missed
+    );
     assert_eq!(run.out.lines().filter(|line| line.starts_with("@[")).count(), 100);
     assert_eq!(number(&run, "@"), counted - 100);
 }

@@ -97,7 +97,7 @@ impl Functions {
         Ok(())
     }
 
-    /// One link for all; the error says which function the kernel refuses, and why, as far as that can be told.
+    /// One link for all; the error says which function the kernel refuses, and why, as far as the kernel says.
     fn multi(&self, kind: ProgramKind, program: &Program, events: &Events<'_>) -> Result<Link> {
         let (known, symbols) = (events.known, events.names);
         let cookies: Vec<u64> = (0..symbols.len() as u64).collect();

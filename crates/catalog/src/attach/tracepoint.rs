@@ -22,10 +22,18 @@ pub struct Tracepoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tracepoints;
 
-const SECTIONS: Sections = Sections {
-    hooks: &[Hook::Tracepoint],
-    written: "SEC(\"tp\")",
-    loadable: None,
+const PROFILE: Profile = Profile {
+    sections: Sections {
+        hooks: &[Hook::Tracepoint],
+        written: "SEC(\"tp\")",
+        loadable: None,
+    },
+    letter: 't',
+    // Programs of a perf event share one guard, which others on the event would meet, too.
+    preempted: Preempted::Never,
+    guarded: true,
+    maxactive: None,
+    joins: false,
 };
 
 impl Links {
@@ -56,15 +64,7 @@ impl Attach for Tracepoint {
     }
 
     fn profile(&self) -> Profile {
-        Profile {
-            sections: SECTIONS,
-            letter: 't',
-            // Programs of a perf event share one guard, which others on the event would meet, too.
-            preempted: Preempted::Never,
-            guarded: true,
-            maxactive: None,
-            joins: false,
-        }
+        PROFILE
     }
 
     fn describe(&self, _reads: &str) -> String {
@@ -91,14 +91,7 @@ impl Attach for Tracepoints {
     }
 
     fn profile(&self) -> Profile {
-        Profile {
-            sections: SECTIONS,
-            letter: 't',
-            preempted: Preempted::Never,
-            guarded: true,
-            maxactive: None,
-            joins: false,
-        }
+        PROFILE
     }
 
     fn describe(&self, _reads: &str) -> String {

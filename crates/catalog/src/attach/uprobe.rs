@@ -79,12 +79,10 @@ impl Attach for Uprobes {
             };
             match all.attach(kind, program, host) {
                 Ok(attached) => links.extend([attached]),
-                // The kernel does not say which of many it refuses.
-                Err(error) if places.len() > 1 && !is_unknown_kind(kind, &error) => {
-                    links.extend([self.one_by_one(kind, program, &all, events)?]);
-                }
+                // The caller tries the next kind of program then.
                 Err(error) if is_unknown_kind(kind, &error) => return Err(error),
-                Err(error) => return Err(self.explain(events.names.first().unwrap_or(&""), error)),
+                // The kernel does not say which of the places it refuses.
+                Err(_) => links.extend([self.one_by_one(kind, program, &all, events)?]),
             }
         }
         Ok(links)

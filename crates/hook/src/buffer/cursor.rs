@@ -1,14 +1,14 @@
 //! Reading a ring: a cursor per reader and CPU, and a policy that says what reading does to the ring.
 //!
 //! ```text
-//! policy     shows                                        page that is not whole      pages shown
-//! Tail       what has come since, and what is committed   the end, for now            left: other readers go on
-//! Take       of the page in use                           the end, for now            freed for a stream's writers
-//! Snapshot   what was there when the cursor was made      given a moment, then cut    left
-//! Rest       all, of a ring without writers now           cut at once                 freed
+//! policy     shows                                  a page that is not whole    pages that were shown
+//! Tail       what has come since                    ends the reading for now    are left for other readers
+//! Take       what has come since                    ends the reading for now    are freed for a stream's writers
+//! Snapshot   what was there when the cursor began   is waited for, then cut     are left for other readers
+//! Rest       all that is left without writers       is cut at once              are freed
 //! ```
 //!
-//! Writers go on meanwhile. A page that may be overwritten while it is copied is checked again afterwards: its next opener moves the position first.
+//! Of the page in use the committed records are shown. Writers go on meanwhile: a page that may be overwritten while it is copied is checked again afterwards: its next opener moves the position first.
 //! What was overwritten before the cursor reached it is counted in the cursor. A stream's reader frees pages; their bytes are there until a writer comes round.
 
 use super::layout::{Mode, offset};
@@ -43,7 +43,7 @@ pub enum Begin {
     /// At a position, which is that of a record or of a page's end.
     At(u64),
     /// At the oldest page that a stream's reader has not freed.
-    Unread,
+    Unfreed,
     /// At the first page that may hold records of this time (ns) or later, of those that a stream's reader has not freed.
     Since(u64),
     /// At the very beginning of the ring.
@@ -169,9 +169,9 @@ impl<M: Memory> Ring<M> {
         let seen = match begin {
             Begin::Now => self.position(cpu),
             Begin::At(position) => position,
-            Begin::Unread => first(self.freed(cpu)),
+            Begin::Unfreed => first(self.freed(cpu)),
             Begin::Since(since_ns) => {
-                let mut page = self.oldest_unread(cpu, last);
+                let mut page = self.oldest_unfreed(cpu, last);
                 while page < last && self.is_before(cpu, page, since_ns) {
                     page += PAGE64;
                 }
@@ -199,7 +199,7 @@ impl<M: Memory> Ring<M> {
     /// that was all there is.
     ///
     /// # Errors
-    /// Those of `show`; the cursor stays before the page that it was shown.
+    /// Those of `show`; the cursor is left before the page that `show` refused.
     pub fn follow(
         &self,
         cursor: &mut Cursor,
@@ -273,7 +273,7 @@ impl<M: Memory> Ring<M> {
     fn pass_over(&self, cursor: &mut Cursor, policy: Policy<'_>) {
         let current = self.in_use(cursor.cpu);
         let (oldest, end) = match policy.is_snapshot() {
-            true => (self.oldest_unread(cursor.cpu, current), cursor.last + PAGE64),
+            true => (self.oldest_unfreed(cursor.cpu, current), cursor.last + PAGE64),
             false => (self.oldest(current), u64::MAX),
         };
         let next = oldest.max(cursor.page + PAGE64).min(end);

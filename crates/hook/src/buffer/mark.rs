@@ -1,4 +1,4 @@
-//! Marks: how many records a CPU's overwriting ring had kept up to a position. Between two marks a reader knows what it missed, to the record.
+//! Marks: how many records a CPU's overwriting ring had kept up to a position. Between two marks a tail knows to the record how many were overwritten before it read them.
 
 use super::layout::Mode;
 use super::memory::Memory;

@@ -186,7 +186,7 @@ impl<M: Memory> Ring<M> {
     }
 
     /// The oldest page that is there while `current` is in use and that a stream's reader has not freed.
-    pub(super) fn oldest_unread(&self, cpu: u32, current: u64) -> u64 {
+    pub(super) fn oldest_unfreed(&self, cpu: u32, current: u64) -> u64 {
         match self.geometry.mode {
             Mode::Overwrite => self.oldest(current),
             Mode::Stream => self.oldest(current).max(self.freed(cpu)),
@@ -260,7 +260,7 @@ impl<M: Memory> Ring<M> {
     /// Whether every reservation of a CPU has been committed: no writer is in the middle of a record.
     pub fn is_quiet(&self, cpu: u32) -> bool {
         let position = self.position(cpu);
-        self.is_committed(cpu, self.oldest_unread(cpu, page_of(position)), position)
+        self.is_committed(cpu, self.oldest_unfreed(cpu, page_of(position)), position)
     }
 
     /// Whether every record in the pages from one on up to a position is committed.

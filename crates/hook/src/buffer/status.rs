@@ -124,7 +124,7 @@ impl<M: Memory> Ring<M> {
     /// What a CPU's ring holds from `since` (ns of CLOCK_MONOTONIC) on.
     pub fn status(&self, cpu: u32, since: u64) -> RingStatus {
         let current = self.in_use(cpu);
-        let from = self.oldest_unread(cpu, current);
+        let from = self.oldest_unfreed(cpu, current);
         let overwrites = self.geometry().mode == Mode::Overwrite;
         let numbers = 0..self.geometry().events.min(1 << 16);
         let recorded: u64 = match overwrites {

@@ -377,7 +377,7 @@ fn two_levels_deep_anywhere() {
     }
 }
 
-/// Somebody comes first at every attempt: after so many the record is lost, and counted.
+/// A nested writer comes first at every attempt: after so many attempts the record is lost, and counted.
 #[test]
 fn until_the_retry_limit() {
     for mode in [Mode::Stream, Mode::Overwrite] {

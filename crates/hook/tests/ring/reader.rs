@@ -26,7 +26,7 @@ impl Seen {
     fn look(&mut self, machine: &mut Machine, reader: &mut Reader, table: &EventTable) {
         let now = machine.environment.clock;
         reader.with(machine, |ring| {
-            let cursor = self.cursor.get_or_insert_with(|| ring.cursor(0, Begin::Unread));
+            let cursor = self.cursor.get_or_insert_with(|| ring.cursor(0, Begin::Unfreed));
             let mut take = |view: View<'_>| {
                 show(&mut self.live, table, view.bytes, view.from);
                 if !view.is_part {
@@ -270,7 +270,7 @@ fn a_race_for_the_page_in_use() {
                 ..
             } = &mut bench;
             let mut live = Vec::new();
-            let mut cursor = reader.with(machine, |ring| ring.cursor(0, Begin::Unread));
+            let mut cursor = reader.with(machine, |ring| ring.cursor(0, Begin::Unfreed));
             let mut steps = 0;
             let mut went = true;
             program.run(machine, 1, 0);

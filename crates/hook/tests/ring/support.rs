@@ -369,16 +369,16 @@ impl Bench {
     }
 }
 
-/// Appends all that is left in a ring that nobody writes any more.
+/// Appends all that is left in a ring without writers.
 pub fn rest(ring: &Ring<Window>, cpu: u32, now: u64, table: &EventTable, pages: &mut Vec<u8>) -> Unread {
-    let mut cursor = ring.cursor(cpu, Begin::Unread);
+    let mut cursor = ring.cursor(cpu, Begin::Unfreed);
     ring.collect(&mut cursor, Policy::Rest(table), now, pages)
         .unwrap()
 }
 
 /// Takes the whole pages of the first CPU, as `record` does. Gives their number.
 pub fn drain(ring: &Ring<Window>, pages: &mut Vec<u8>) -> usize {
-    let (mut cursor, begin) = (ring.cursor(0, Begin::Unread), pages.len());
+    let (mut cursor, begin) = (ring.cursor(0, Begin::Unfreed), pages.len());
     let mut take = |view: View<'_>| {
         if !view.is_part {
             pages.extend_from_slice(view.bytes);

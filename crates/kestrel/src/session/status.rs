@@ -326,7 +326,7 @@ impl PinnedSession {
         )
     }
 
-    /// Whether the kernel says every missed hit of a hook's events.
+    /// Whether the kernel counts every missed hit of a hook's events.
     pub(super) fn counts_misses(&self, hook: &HookState, misses: &Misses) -> bool {
         let program = self.program(hook);
         program.is_some_and(|hooked| self.uncounted(&hooked, misses).is_none())

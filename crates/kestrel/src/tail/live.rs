@@ -1,4 +1,4 @@
-//! Watching: records of a session as they come, in the order of their times, without a trace on disk.
+//! Records of a session of one's own, taken out of its rings as they come: what `trace` shows.
 
 use super::queue::{Queue, Taken};
 use super::watermark::Watermark;
@@ -35,7 +35,7 @@ impl Live {
         let table = EventTable::new(session.classes().iter().cloned());
         let rings = session.buffers().iter().map(Buffer::ring).enumerate();
         let cursors = rings.flat_map(|(place, ring)| {
-            let cursor = move |cpu| (place, ring.cursor(cpu, Begin::Unread));
+            let cursor = move |cpu| (place, ring.cursor(cpu, Begin::Unfreed));
             ring.cpus().map(cursor)
         });
         Self {

@@ -415,7 +415,7 @@ impl Spool {
                     continue;
                 }
                 let given = (ring.given(cpu) - ring.freed(cpu)) as u32;
-                let mut cursor = ring.cursor(cpu, Begin::Unread);
+                let mut cursor = ring.cursor(cpu, Begin::Unfreed);
                 ring.collect(
                     &mut cursor,
                     Policy::Rest(&self.events),
